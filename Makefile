@@ -1,0 +1,59 @@
+# Everything here works in a fresh clone with Python 3.11 or newer, make, and a package index that pip can reach.
+# pip's own settings (PIP_INDEX_URL, PIP_CERT, pip.conf) are used as they are.
+
+QUESTION := How are the sentences of an answer checked against their sources?
+VENV := .venv
+BIN := $(VENV)/bin
+# New lock or new metadata: install again. The stamp is the last thing written, so a broken installation is not mistaken for one.
+READY := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint check-docs docs serve bench quality sizes lock clean
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+demo: $(READY)  ## ask a question about this project's own documents: no key, no network
+	@$(BIN)/llm-platform research "$(QUESTION)" --documents docs --offline
+
+test: lint check-docs  ## everything that CI checks
+	$(BIN)/pytest --cov --cov-report=term
+
+lint: $(READY)  ## style, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+check-docs: $(READY)  ## generated files are up to date
+	$(BIN)/python scripts/settings_reference.py --check
+	$(BIN)/python scripts/cli_reference.py --check
+	$(BIN)/python scripts/openapi.py --check
+
+docs: $(READY)  ## write the generated files: .env.example and docs/reference
+	$(BIN)/python scripts/settings_reference.py
+	$(BIN)/python scripts/cli_reference.py
+	$(BIN)/python scripts/openapi.py
+
+serve: $(READY)  ## the server on http://127.0.0.1:8000, until Ctrl-C
+	$(BIN)/llm-platform serve
+
+bench: $(READY)  ## our own overhead against a floor, on fake upstreams (about two minutes)
+	$(BIN)/python benchmarks/run.py
+
+quality: $(READY)  ## how well citations are checked, on labelled pairs
+	$(BIN)/python scripts/quality.py
+
+sizes: $(READY)  ## lines of files and functions, cycles, broad handlers
+	$(BIN)/python scripts/sizes.py
+
+lock: $(READY)  ## resolve the dependencies again, with hashes and without the address of an index
+	$(BIN)/python -m uv --version >/dev/null 2>&1 || $(BIN)/python -m pip install --quiet uv
+	$(BIN)/python -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-header --all-extras --group dev pyproject.toml -o requirements.lock
+
+clean:  ## remove the environment and everything that tools leave behind
+	rm -rf $(VENV) build dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+
+$(READY): requirements.lock pyproject.toml scripts/bootstrap.sh
+	@bash scripts/bootstrap.sh $(VENV)
+	@touch $@

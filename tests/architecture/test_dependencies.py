@@ -1,0 +1,79 @@
+"""pyproject.toml tells the truth about what is needed: an import that is not declared works only by luck."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from scripts import sizes
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+# Imported by name, and an inseparable part of what is declared.
+PARTS = {"httpcore2": "httpx2", "pydantic-core": "pydantic", "starlette": "fastapi", "click": "typer"}
+# Declared, and used without an import: uvicorn takes both when it finds them.
+TAKEN_BY_OTHERS = {"httptools", "uvloop"}
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def requirement(line: str) -> str:
+    return normal(re.split(r"[\s<>=!~;\[]", line, maxsplit=1)[0])
+
+
+def declared() -> set[str]:
+    extras = [line for lines in PROJECT["optional-dependencies"].values() for line in lines]
+    return {requirement(line) for line in [*PROJECT["dependencies"], *extras]} - {normal(PROJECT["name"])}
+
+
+def imported() -> set[str]:
+    roots = set()
+    for module in sizes.modules():
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Import):
+                roots |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                roots.add(node.module.split(".")[0])
+    foreign = roots - sys.stdlib_module_names - {"modules", "shared"}
+    owners = packages_distributions()
+    return {PARTS.get(name, name) for root in foreign for name in [normal(owners.get(root, [root])[0])]}
+
+
+def test_what_is_imported_is_declared() -> None:
+    """Every third-party package that the code imports is a dependency or belongs to an extra."""
+    assert sorted(imported() - declared()) == []
+
+
+def test_what_is_declared_is_used() -> None:
+    """Nobody installs what nothing needs."""
+    assert sorted(declared() - imported() - TAKEN_BY_OTHERS) == []
+
+
+def test_all_means_all() -> None:
+    """The extra `all` names every other extra."""
+    extras = PROJECT["optional-dependencies"]
+    named = re.findall(r"\[(.*)\]", extras["all"][0])[0].split(",")
+    assert sorted(named) == sorted(set(extras) - {"all"})
+
+
+def test_the_lock_has_hashes_and_no_address() -> None:
+    """Every pinned package has hashes, and the lock works with any index: it names none."""
+    pinned = re.findall(r"(?m)^[a-z0-9][^\n]*==[^\n]*(?:\n    [^\n]*)+", LOCK)
+    assert len(pinned) == len(re.findall(r"(?m)^[a-z0-9]", LOCK))
+    assert [block.splitlines()[0] for block in pinned if "--hash=sha256:" not in block] == []
+    assert "://" not in LOCK
+    assert "index-url" not in LOCK
+
+
+@pytest.mark.parametrize("name", sorted(declared()))
+def test_the_lock_holds_what_is_declared(name: str) -> None:
+    """A dependency that was added is in the lock as well."""
+    assert re.search(rf"(?m)^{re.escape(name)}==", LOCK)

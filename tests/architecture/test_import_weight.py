@@ -1,0 +1,63 @@
+"""Importing the package must not cost what its user does not use.
+
+Modules are counted: a time would depend on the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+MODULES_AT_MOST = 330  # pydantic and what it needs of the standard library are most of them
+MODULES_BEFORE_THE_FIRST_NAME = 40
+HEAVY = {
+    "confluent_kafka", "ddgs", "dependency_injector", "fastapi", "h11", "httpx", "httpx2", "lxml", "markdown_it",
+    "numpy", "openai", "primp", "pypdf", "resiliparse", "rich", "starlette", "structlog", "tokenizers",
+    "typer", "uvicorn", "wordllama",
+}  # fmt: skip
+# What the container wires is needed by every caller; what stands behind an extra or a door waits until it is asked for.
+# dependency_injector itself looks for fastapi, and loads it where it is installed.
+HEAVY_FOR_THE_CONTAINER = HEAVY - {"dependency_injector", "fastapi", "h11", "httpx2", "starlette"}
+
+
+def loaded_by(statement: str) -> set[str]:
+    code = (
+        "import json, sys; before = set(sys.modules)\n"
+        f"{statement}\n"
+        "print(json.dumps(sorted(set(sys.modules) - before)))"
+    )
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    return set(json.loads(child.stdout))
+
+
+def test_the_public_names_are_light() -> None:
+    """All public names together load no framework, no client library and no model; the package alone hardly anything."""
+    loaded = loaded_by("from modules.llm_platform import *")
+    assert sorted(HEAVY & loaded) == []
+    assert len(loaded) <= MODULES_AT_MOST
+    assert "pydantic" not in loaded_by("import modules.llm_platform")
+
+
+@pytest.mark.parametrize("module", ["modules.llm_platform.container", "modules.llm_platform.testing"])
+def test_wiring_and_fakes_load_no_extra(module: str) -> None:
+    """What belongs to an extra is loaded when it is used, so that its absence is no error before."""
+    assert sorted(HEAVY_FOR_THE_CONTAINER & loaded_by(f"import {module}")) == []
+
+
+def test_nothing_happens_at_import() -> None:
+    """Importing every module opens no file for writing, no socket and no process."""
+    watched = ("socket.connect", "socket.bind", "subprocess.Popen", "os.mkdir")
+    statement = (
+        "import importlib, pkgutil\n"
+        "seen = []\n"
+        f"sys.addaudithook(lambda event, args: seen.append(event) if event in {watched!r} else None)\n"
+        "import modules.llm_platform as package\n"
+        "for found in pkgutil.walk_packages(package.__path__, 'modules.llm_platform.'):\n"
+        "    if not found.name.endswith(('__main__', '.asgi')):\n"
+        "        importlib.import_module(found.name)\n"
+        "assert not seen, seen"
+    )
+    assert "modules.llm_platform.container" in loaded_by(statement)

@@ -1,0 +1,52 @@
+"""Imports point inward. The rules stand in pyproject.toml; here they are checked, and checked to bite."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CONTEXT = Path("modules/llm_platform")
+
+
+def lint_imports(source: Path) -> subprocess.CompletedProcess[str]:
+    linter = Path(sys.executable).with_name("lint-imports")
+    paths = os.pathsep.join([str(source), os.environ["PYTHONPATH"]])
+    return subprocess.run(
+        [linter, "--config", ROOT / "pyproject.toml", "--no-cache"],
+        cwd=source, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+
+
+def test_imports_point_inward() -> None:
+    """presentation and infrastructure to application to domain; the container and the entry points see all."""
+    result = lint_imports(ROOT / "src")
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("domain/text.py", "import openai"),
+        ("domain/text.py", "import modules.llm_platform.application.platform"),
+        ("application/platform.py", "import httpx2"),
+        ("application/platform.py", "import modules.llm_platform.infrastructure.http"),
+        ("infrastructure/http.py", "import shared.config"),
+        ("infrastructure/http.py", "import modules.llm_platform.testing"),
+        ("presentation/rest/app.py", "import modules.llm_platform.infrastructure.http"),
+    ],
+)
+def test_a_wrong_import_is_found(tmp_path: Path, file: str, line: str) -> None:
+    """A rule that nobody can break by mistake would be no rule: one such line, and the check fails."""
+    source = tmp_path / "src"
+    shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
+    with (source / CONTEXT / file).open("a", encoding="utf-8") as text:
+        text.write(f"\n{line}\n")
+    result = lint_imports(source)
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert "BROKEN" in result.stdout

@@ -1,0 +1,85 @@
+"""What holds for every test: nothing beyond loopback, nobody's settings, nobody's home, the same examples each time.
+
+All of it is in place before the first test module is imported, and processes that tests start inherit it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from hypothesis import settings as hypothesis_settings
+from tests.guard import network_guard
+
+from shared.config import OUR_PREFIXES, Settings, variable_names
+
+GUARD = Path(network_guard.__file__).parent
+KEPT = re.compile(r"SEARXNG_TEST_URL")  # names the live upstream of the tests marked `live`
+FOREIGN = re.compile(  # what changes how code of ours or of our libraries behaves; case does not matter for proxies
+    r"(?i:.*_proxy)|.*_(API_KEY|API_KEYS|TOKEN|SECRET|PASSWORD)|(OPENAI|AZURE|ANTHROPIC|HF|DDGS|UPSTREAM|LOG|QDRANT|EMBEDD\w+"
+    r"|KAFKA|REDIS|JINA|READERS?|RATE_LIMIT|LIMIT|TYPER|RICH|XDG)_\w+|NO_COLOR|FORCE_COLOR|CLICOLOR\w*|COLUMNS|LINES|PYTHON(PATH|WARNINGS)"
+)
+NOBODY_LISTENS = "http://127.0.0.1:9"  # the discard port
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    _scrub_environment()
+    _keep_running()
+    network_guard.install()
+    hypothesis_settings.register_profile("default", max_examples=50, deadline=None, derandomize=True, database=None)
+    hypothesis_settings.register_profile("thorough", max_examples=2000, deadline=None, database=None)
+    hypothesis_settings.load_profile(config.getoption("--hypothesis-profile", None) or "default")
+
+
+def _scrub_environment() -> None:
+    ours = {name for field in Settings.model_fields for name in variable_names(field)}
+    for name in list(os.environ):
+        if not KEPT.fullmatch(name) and (name in ours or name.startswith(OUR_PREFIXES) or FOREIGN.fullmatch(name)):
+            del os.environ[name]
+    os.environ["PYTHONPATH"] = str(GUARD)  # children: see sitecustomize.py there
+    os.environ["DDGS_PROXY"] = NOBODY_LISTENS  # ddgs connects from Rust, where no hook of Python looks
+
+
+def _keep_running() -> None:
+    """`os._exit` in this process would end the whole run half-way, and with 0 it would look green: it becomes SystemExit."""
+    leave, this_process = os._exit, os.getpid()
+
+    def exit_the_test(code: int) -> NoReturn:
+        if os.getpid() == this_process:
+            raise SystemExit(code)
+        leave(code)
+
+    os._exit = exit_the_test
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nobodys_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Home and the folders below it are empty, and the working directory is no checkout with somebody's `.env`."""
+    home, elsewhere = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("elsewhere")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(home))
+        patch.setenv("USERPROFILE", str(home))
+        for kind in ("CONFIG", "DATA", "CACHE", "STATE"):
+            patch.setenv(f"XDG_{kind}_HOME", str(home / kind.lower()))
+        patch.chdir(elsewhere)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _stays_here() -> Iterator[None]:
+    """A test that tried to reach out fails, even where the code under test swallowed the error."""
+    before, here = len(network_guard.attempts), Path.cwd()
+    yield
+    os.chdir(here)
+    tried = network_guard.attempts[before:]
+    del network_guard.attempts[before:]
+    assert not tried, f"tried to reach {', '.join(tried)}: only loopback is allowed"
+
+
+def pytest_report_header() -> str:
+    return f"guard: loopback only, environment scrubbed, python {sys.version.split()[0]}"

@@ -1,0 +1,58 @@
+"""The first command that a person types, on a machine that is not ready for it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+OLD_PYTHON = '#!/bin/sh\ncase "$1" in --version) echo "Python 3.8.10" ;; *) exit 1 ;; esac\n'
+
+
+@pytest.fixture
+def old_machine(tmp_path: Path) -> dict[str, str]:
+    """A PATH whose every Python is 3.8."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("python3", "python3.11", "python3.12", "python3.13", "python3.14", "python"):
+        (tools / name).write_text(OLD_PYTHON)
+        (tools / name).chmod(0o755)
+    return {"PATH": f"{tools}:/usr/bin:/bin"}
+
+
+def test_an_old_python_is_said_in_two_lines(tmp_path: Path, old_machine: dict[str, str]) -> None:
+    """The version that is needed, the version that is there, and how to name another; nothing is left behind."""
+    venv = tmp_path / "venv"
+    words = ["bash", str(ROOT / "scripts" / "bootstrap.sh"), str(venv)]
+    done = subprocess.run(words, env=old_machine, cwd=ROOT, capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == 1
+    assert "needs Python 3.11 or newer" in done.stderr
+    assert "3.8.10" in done.stderr
+    assert "PYTHON=" in done.stderr
+    assert not venv.exists()
+
+
+@pytest.mark.parametrize("script", [".ci/run", "scripts/bootstrap.sh"])
+def test_scripts_stop_at_the_first_error(script: str) -> None:
+    """A shell script of ours can be run, is valid bash and does not go on after a failure."""
+    path = ROOT / script
+    assert os.access(path, os.X_OK)
+    assert "set -euo pipefail" in path.read_text(encoding="utf-8")
+    assert subprocess.run(["bash", "-n", path], check=False, timeout=10).returncode == 0
+
+
+@pytest.mark.parametrize("target", ["demo", "test", "serve", "bench", "lint", "quality", "docs", "check-docs", "lock"])
+def test_the_targets_are_there(target: str) -> None:
+    """Every command that the documents name is a target with a line of help."""
+    assert re.search(rf"(?m)^{target}:.*## \S", MAKEFILE)
+
+
+def test_ci_runs_what_people_run() -> None:
+    """CI has no steps of its own: `make test` is all of it."""
+    commands = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    assert [line for line in commands if line.startswith("make ")] == ["make test"]

@@ -1,0 +1,114 @@
+"""What a user installs is a wheel, not this checkout."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from email import message_from_string
+from pathlib import Path
+
+import pytest
+from tests.packaging.conftest import ROOT, Environment, build_wheel
+
+
+def names(wheel: Path) -> list[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.namelist()
+
+
+def test_the_wheel_owns_two_names(wheel: Path) -> None:
+    """Another top-level name would collide with somebody's package; `modules` itself belongs to nobody."""
+    tops = {name.split("/")[0] for name in names(wheel)}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"modules", "shared"}
+    assert "modules/__init__.py" not in names(wheel)
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
+    """Every source file and the type marker, no test, no bytecode, nobody's settings."""
+    held = [name for name in names(wheel) if ".dist-info/" not in name]
+    source = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*.py")}
+    assert source <= set(held)
+    assert "modules/llm_platform/py.typed" in held
+    assert [name for name in held if "/tests/" in name or name.endswith((".pyc", ".env"))] == []
+
+
+def test_the_wheel_says_what_it_is(wheel: Path) -> None:
+    """Name, version, licence and the README travel along."""
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        head = message_from_string(archive.read(metadata).decode())
+        licences = [name for name in archive.namelist() if "/licenses/" in name]
+    assert head["Name"] == "llm-platform"
+    assert head["Requires-Python"] == ">=3.11"
+    assert {name.rsplit("/", 1)[1] for name in licences} == {"LICENSE", "NOTICE"}
+
+
+def test_the_installed_package_is_the_wheel(everything: Environment) -> None:
+    """The import finds the installed files, not this checkout, and both entry points work."""
+    where = everything.python(
+        "-c", "import modules.llm_platform as p, shared.config as c; print(p.__file__, c.__file__)"
+    )
+    assert where.returncode == 0, where.stderr
+    assert all(Path(path).is_relative_to(everything.folder.resolve()) for path in where.stdout.split())
+
+
+@pytest.mark.parametrize("kind", ["everything", "bare"])
+def test_the_command_works(kind: str, request: pytest.FixtureRequest) -> None:
+    """The console script and `python -m` tell what they can do, also where no extra is installed."""
+    environment: Environment = request.getfixturevalue(kind)
+    for done in (
+        environment.command("llm-platform", "--help"),
+        environment.python("-m", "modules.llm_platform", "--help"),
+    ):
+        assert done.returncode == 0, done.stderr
+        assert "research" in done.stdout
+        assert done.stderr == ""
+
+
+@pytest.mark.parametrize("kind", ["everything", "bare"])
+def test_the_settings_are_shown(kind: str, request: pytest.FixtureRequest) -> None:
+    """`llm-platform config` reads the settings with nothing configured."""
+    environment: Environment = request.getfixturevalue(kind)
+    done = environment.command("llm-platform", "config")
+    assert done.returncode == 0, done.stderr
+    assert "SEARXNG_URL" in done.stdout
+
+
+def test_a_research_runs_from_the_wheel(everything: Environment) -> None:
+    """A question over a folder is answered by the installed command, as JSON with sources."""
+    folder = everything.folder / "documents"
+    folder.mkdir(exist_ok=True)
+    (folder / "heron.md").write_text("# Herons\n\nThe grey heron builds its nest in tall trees near water.\n")
+    question = "Where does the grey heron build its nest?"
+    done = everything.command("llm-platform", "research", question, "--documents", str(folder), "--offline", "--json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["sources"][0]["url"] == "doc:heron.md"
+
+
+def test_without_extras_the_package_works_and_says_what_is_missing(bare: Environment) -> None:
+    """The import needs no extra; what needs one names the line that installs it, without a traceback."""
+    assert bare.python("-c", "import modules.llm_platform, modules.llm_platform.container").returncode == 0
+    done = bare.command("llm-platform", "serve")
+    assert done.returncode == 1
+    assert 'pip install "llm-platform[server]"' in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_another_wheel_can_stand_beside_it(everything: Environment, tmp_path: Path) -> None:
+    """`modules` is a namespace: another project's `modules.billing` installs beside ours, and both are found."""
+    package = tmp_path / "billing" / "src" / "modules" / "billing"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("from modules.llm_platform import WebSearchRequest\n\nCURRENCY = 'EUR'\n")
+    (tmp_path / "billing" / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
+        '[project]\nname = "billing"\nversion = "1.0"\n'
+        '[tool.hatch.build.targets.wheel]\npackages = ["src/modules"]\n'
+    )
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    everything.install(build_wheel(tmp_path / "billing", folder), "--no-deps")
+    done = everything.python(
+        "-c", "import modules.billing as b, modules.llm_platform as p; print(b.CURRENCY, len(p.__all__) > 0)"
+    )
+    assert done.stdout.split() == ["EUR", "True"], done.stderr

@@ -1,0 +1,68 @@
+"""A user's code, checked by mypy and never run: what it may rely on has types, and what is wrong is an error.
+
+Each `type: ignore` stands for a mistake that mypy must find: strict mode reports an ignore that is not needed.
+"""
+
+from __future__ import annotations
+
+from modules.llm_platform import (
+    IWebSearchProvider,
+    LLMPlatform,
+    ResearchRequest,
+    ResearchResponse,
+    WebSearchRequest,
+    WebSearchResponse,
+    WebSearchResultItem,
+)
+from modules.llm_platform.container import build_platform
+from modules.llm_platform.testing import FakeWebSearch
+from shared.config import Settings
+
+
+class Intranet(IWebSearchProvider):
+    """A provider that somebody else wrote."""
+
+    name = "intranet"
+
+    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        item = WebSearchResultItem(title="Home", url="https://wiki.example.org/", snippet=request.query)
+        return WebSearchResponse(query=request.query, results=(item,), provider=self.name)
+
+
+async def search() -> list[str]:
+    async with build_platform(Settings(SEARXNG_URL=("http://localhost:8080",))) as platform:
+        found: WebSearchResponse = await platform.web_search.search(WebSearchRequest(query="…", count=5))
+        for outcome in await platform.web_search.search_multi([WebSearchRequest(query="…")]):
+            if isinstance(outcome, WebSearchResponse):
+                found = outcome
+        return [result.url for result in found.results]
+
+
+async def research(platform: LLMPlatform) -> str:
+    answer: ResearchResponse = await platform.research.research(ResearchRequest(query="…", depth="deep"))
+    quotes = [citation.quote for citation in answer.citations if citation.verdict == "supported"]
+    return "\n".join([answer.synthesis, *quotes])
+
+
+async def tokens(platform: LLMPlatform) -> str:
+    text = ""
+    async for event in platform.research.stream(ResearchRequest(query="…")):
+        if event.type == "token":
+            text += event.text
+        elif event.type == "reset":
+            text = ""
+        elif event.type == "done":
+            assert event.response.synthesis == text
+    return text
+
+
+def replaced() -> LLMPlatform:
+    return build_platform(overrides={IWebSearchProvider: FakeWebSearch()})
+
+
+async def mistakes(platform: LLMPlatform) -> None:
+    ResearchRequest(query="…", depth="deeper")  # type: ignore[arg-type]
+    WebSearchRequest(query=7)  # type: ignore[arg-type]
+    await platform.web_search.search("…")  # type: ignore[arg-type]
+    platform.web_search = platform.web_search  # type: ignore[misc]
+    _ = Intranet().search(WebSearchRequest(query="…")).results  # type: ignore[attr-defined]
