@@ -1,0 +1,404 @@
+"""Every environment variable that the platform reads, in one flat class (docs/reference/settings.md is made from it).
+
+Precedence: argument, environment, `.env` of the working directory, default. Of two names for one setting the first
+wins. An empty variable counts as not set. A value that cannot be read is an error which names the variable, says what
+is wrong and gives an example; neither it nor a repr ever holds a secret.
+
+Over 300 lines: the class is a table of one line for each variable, and `shared` stays at three files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import unquote, urlsplit
+
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource, NoDecode, SettingsConfigDict
+
+LLMKind = Literal["openai", "kimi", "azure", "aitunnel", "ollama", "vllm"]
+SearchProviderName = Literal["searxng", "bocha", "documents", "ddgs"]
+LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
+Place = Literal["argument", "environment", ".env", "default"]
+
+LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
+SECRET_MIN_CHARS = 8  # a shorter secret is not searched for in what we print: it would blank out ordinary words
+LONGEST_WAIT_S = 86_400  # a deadline beyond a day is a slip of the pen
+OUR_PREFIXES = (
+    "LLM_", "SEARXNG_", "SEARCHXNG_", "SEARCH_", "BOCHA_", "KIMI_", "AITUNNEL_", "AZURE_OPENAI_", "DOCUMENTS_",
+    "RESEARCH_", "CACHE_",
+)  # fmt: skip
+SECTIONS: Mapping[str, str] = {  # the first field of each group, and the group's heading
+    "LLM_PLATFORM_HOST": "Server",
+    "LLM_PLATFORM_OFFLINE": "All upstreams",
+    "LOG_LEVEL": "Logs",
+    "SEARCH_PROVIDERS": "Search",
+    "LLM_KIND": "Language models",
+    "RESEARCH_TIMEOUT_S": "Research and cache",
+}
+
+_ADDRESS = re.compile(r"https?://([^\s/?#\\]+@)?[^\s/?#@\\]+(/[^\s?#\\]*)?", re.IGNORECASE)
+_USER = re.compile(r"://[^\s/@]+@")
+_SHOULD = re.compile(r"^(?:Input|String|Value|Tuple|List|Dictionary|URL) should\b")
+
+
+class SettingsError(ValueError):
+    """A setting cannot be read; the message names the variable, what is wrong and an example, never a secret."""
+
+
+def _split(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    return tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
+
+
+def _providers(value: Any) -> Any:
+    return () if value == "auto" else _split(value.lower() if isinstance(value, str) else value)
+
+
+def _decoded(value: Any) -> Any:
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        raise ValueError("must be JSON") from None  # the decoder's own words quote what was sent
+
+
+def _address(value: str, *, with_user: bool = False) -> str:
+    if not value.lower().startswith(("http://", "https://")):
+        raise ValueError("must begin with http:// or https://")
+    match = _ADDRESS.fullmatch(value)
+    if match is None:
+        raise ValueError("must be a plain address: a host, no blanks, no ? and no #")
+    if match.group(1) and not with_user:
+        raise ValueError("must hold no user name or password")
+    if not _has_usable_port(value):
+        raise ValueError("must have a port below 65536")
+    return value.rstrip("/")
+
+
+def _has_usable_port(url: str) -> bool:
+    try:
+        return urlsplit(url).port != 0
+    except ValueError:  # the standard library's words for a port that is none, or for brackets that are not closed
+        return False
+
+
+def _address_with_user(value: str) -> str:
+    return _address(value, with_user=True)
+
+
+def _key(value: Any) -> Any:
+    text = value.get_secret_value() if isinstance(value, SecretStr) else value
+    if not isinstance(text, str):
+        return value
+    if not (text.strip().isascii() and text.strip().isprintable()):
+        raise ValueError("holds a character that cannot be sent in a header: copy the key again")
+    return SecretStr(text.strip())
+
+
+def _upper(value: Any) -> Any:
+    return value.upper() if isinstance(value, str) else value
+
+
+def _keys(value: Any) -> Any:
+    return [_key(part) for part in _split(value)] if isinstance(value, (str, list, tuple)) else value
+
+
+CommaList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+HttpUrl = Annotated[str, AfterValidator(_address)]
+UrlWithUser = Annotated[str, AfterValidator(_address_with_user)]
+UrlList = Annotated[tuple[UrlWithUser, ...], NoDecode, BeforeValidator(_split)]
+ProviderList = Annotated[tuple[SearchProviderName, ...], NoDecode, BeforeValidator(_providers)]
+Key = Annotated[SecretStr, BeforeValidator(_key)]
+KeyList = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_keys)]
+Folder = Annotated[Path, AfterValidator(Path.expanduser)]
+Seconds = Annotated[float, Field(gt=0, le=LONGEST_WAIT_S, allow_inf_nan=False)]
+SecondsOrNone = Annotated[float, Field(ge=0, allow_inf_nan=False)]  # 0: none
+
+
+class Price(BaseModel):
+    """US dollars for a million tokens."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    price_in: float = Field(ge=0, allow_inf_nan=False)
+    price_out: float = Field(ge=0, allow_inf_nan=False)
+
+
+class LLMProviderSettings(BaseModel):
+    """One language model. Prices: US dollars for a million tokens; left out, not known (kimi, ollama, vllm: 0)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1, max_length=100)
+    kind: LLMKind = "openai"
+    base_url: HttpUrl | None = None
+    api_key: Key | None = None
+    model: str = Field(min_length=1, max_length=200)
+    price_in: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    price_out: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    context_tokens: int | None = Field(default=None, ge=1000)
+    api_version: str | None = None
+
+
+def _also(name: str, *others: str) -> Any:
+    return AliasChoices(name, *others)
+
+
+class Settings(BaseSettings):
+    """The platform's settings. Fields bear the names of the variables: `Settings(BOCHA_API_KEY="…")`."""
+
+    model_config = SettingsConfigDict(
+        env_file=".env",
+        env_file_encoding="utf-8-sig",  # editors of Windows begin a file with a byte order mark
+        env_ignore_empty=True,
+        extra="ignore",
+        frozen=True,
+        case_sensitive=True,
+        populate_by_name=True,
+        str_strip_whitespace=True,
+        validate_default=False,
+    )
+
+    # Server
+    LLM_PLATFORM_HOST: str = Field(
+        "127.0.0.1", description="Address to listen on; another than loopback needs LLM_PLATFORM_API_KEYS"
+    )
+    LLM_PLATFORM_PORT: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0: any that is free")
+    LLM_PLATFORM_API_KEYS: KeyList = Field(
+        (), examples=["a-long-random-key"],
+        description="Comma list; when set, all but /health and /ready wants `Authorization: Bearer` or `X-API-Key`",
+    )  # fmt: skip
+    ALLOWED_HOSTS: CommaList = Field(
+        (), examples=["research.example.org"],
+        description="Comma list of Host names that requests may carry; default: loopback names on loopback, else all",
+    )  # fmt: skip
+    CORS_ORIGINS: CommaList = Field(
+        (), examples=["https://app.example.org"],
+        description="Comma list of origins whose pages may call the server from a browser",
+    )  # fmt: skip
+    DRAIN_TIMEOUT_S: SecondsOrNone = Field(20.0, description="Seconds that a stopping server gives running requests")
+
+    # All upstreams
+    LLM_PLATFORM_OFFLINE: bool = Field(
+        False, description="Only documents, and services on loopback that are not search providers"
+    )
+    UPSTREAM_PROXY: UrlWithUser | None = Field(
+        None, repr=False, examples=["http://localhost:3128"], description="HTTP proxy for the configured upstreams"
+    )
+
+    # Logs
+    LOG_LEVEL: Annotated[LogLevel, BeforeValidator(_upper)] = Field(
+        "INFO", validation_alias=_also("LOG_LEVEL", "RESEARCH_BRIDGE_LOG_LEVEL"),
+        description="Lowest level that is logged: DEBUG, INFO, WARNING, ERROR or CRITICAL",
+    )  # fmt: skip
+    LOG_FORMAT: Literal["auto", "console", "json"] = Field(
+        "auto", description="auto, console or json; auto: console on a terminal, else JSON lines"
+    )
+    LOG_QUERIES: bool = Field(False, description="Write queries into the log; off, only their length is logged")
+
+    # Search
+    SEARCH_PROVIDERS: ProviderList = Field(
+        (), examples=["searxng,ddgs"],
+        description="Ordered comma list of searxng, bocha, documents, ddgs; auto: those that are configured, ddgs "
+        "where none is. The next one answers on errors only",
+    )  # fmt: skip
+    SEARXNG_URL: UrlList = Field(
+        (), repr=False, validation_alias=_also("SEARXNG_URL", "RESEARCH_BRIDGE_SEARXNG_URL"),
+        examples=["http://localhost:8080"],
+        description="Address of SearXNG; a comma list is tried in order",
+    )  # fmt: skip
+    SEARXNG_USERNAME: str | None = Field(
+        None, validation_alias=_also("SEARXNG_USERNAME", "SEARCHXNG_BASIC_AUTH_LOGIN"), examples=["me"],
+        description="User name of the Basic auth in front of SearXNG",
+    )  # fmt: skip
+    SEARXNG_PASSWORD: SecretStr | None = Field(
+        None, validation_alias=_also("SEARXNG_PASSWORD", "SEARCHXNG_BASIC_AUTH_PASSWORD"),
+        description="Password of that Basic auth",
+    )  # fmt: skip
+    SEARXNG_TIMEOUT_S: Seconds = Field(10.0, description="Deadline of one search in seconds")
+    SEARXNG_MAX_RESULTS: int = Field(10, ge=1, le=50, description="Results of one research search")
+    SEARXNG_SAFESEARCH: int = Field(0, ge=0, le=2, description="0 off, 1 moderate, 2 strict")
+    SEARXNG_ENGINES_WEB: CommaList = Field(("google", "bing", "duckduckgo"), description="Engines asked for web")
+    SEARXNG_ENGINES_NEWS: CommaList = Field(("google news", "bing news"), description="Engines asked for news")
+    SEARXNG_ENGINES_ACADEMIC: CommaList = Field(("google scholar", "arxiv"), description="Engines asked for academic")
+    BOCHA_API_KEY: Key = Field(SecretStr(""), description="Key of Bocha AI web search")
+    BOCHA_BASE_URL: HttpUrl = Field(
+        "https://api.bochaai.com", description="Address of Bocha; the newer one is https://api.bocha.cn"
+    )
+    BOCHA_TIMEOUT_S: Seconds = Field(30.0, description="Deadline of one search in seconds")
+    DOCUMENTS_DIR: Folder | None = Field(
+        None, examples=["~/documents"], description="Folder of .md, .txt, .html and .pdf files that is searched"
+    )
+    DOCUMENTS_BASE_URL: HttpUrl | None = Field(
+        None, examples=["https://wiki.example.org"],
+        description="Address under which the documents can be opened; default doc:",
+    )  # fmt: skip
+
+    # Language models
+    LLM_KIND: LLMKind = Field("openai", description="openai, kimi, azure, aitunnel, ollama or vllm")
+    LLM_API_KEY: Key | None = Field(None, description="Key of an OpenAI-compatible service")
+    LLM_BASE_URL: HttpUrl | None = Field(
+        None, examples=["https://api.openai.com/v1"], description="Its address; default https://api.openai.com/v1"
+    )
+    LLM_MODEL: str | None = Field(None, examples=["gpt-4o-mini"], description="Its model")
+    KIMI_API_KEY: Key | None = Field(
+        None, validation_alias=_also("KIMI_API_KEY", "RESEARCH_BRIDGE_KIMI_API_KEY"),
+        description="Key of Kimi for Coding",
+    )  # fmt: skip
+    KIMI_BASE_URL: HttpUrl = Field("https://api.kimi.com/coding/v1", description="Address of Kimi for Coding")
+    KIMI_MODEL: str = Field("kimi-for-coding", description="Its model")
+    KIMI_USER_AGENT: str = Field(
+        "KimiCLI/0.77", description="User-Agent sent to Kimi; sending it is your decision under its terms"
+    )
+    AITUNNEL_API_KEY: Key | None = Field(None, description="Key of AITunnel")
+    AITUNNEL_BASE_URL: HttpUrl = Field("https://api.aitunnel.ru/v1", description="Address of AITunnel")
+    AITUNNEL_MODEL: str | None = Field(None, examples=["gpt-4o-mini"], description="Its model")
+    AZURE_OPENAI_ENDPOINT: HttpUrl | None = Field(
+        None, examples=["https://my-resource.openai.azure.com"], description="Address of the Azure OpenAI resource"
+    )
+    AZURE_OPENAI_API_KEY: Key | None = Field(None, description="Its key")
+    AZURE_OPENAI_API_VERSION: str = Field("2024-10-21", description="Its API version")
+    AZURE_OPENAI_DEPLOYMENT: str | None = Field(None, examples=["my-deployment"], description="Name of the deployment")
+    LLM_PROVIDERS: Annotated[tuple[LLMProviderSettings, ...], NoDecode, BeforeValidator(_decoded)] = Field(
+        (),
+        examples=['[{"name": "local", "kind": "ollama", "base_url": "http://localhost:11434/v1", "model": "qwen3"}]'],
+        description="JSON list of {name, kind, base_url, api_key, model, price_in, price_out, context_tokens, "
+        "api_version} in failover order; then the variables above are not used",
+    )  # fmt: skip
+    LLM_PRICES: Annotated[dict[str, Price], NoDecode, BeforeValidator(_decoded)] = Field(
+        {}, examples=['{"gpt-4o-mini": {"price_in": 0.15, "price_out": 0.6}}'],
+        description="JSON, model to US dollars for a million tokens",
+    )  # fmt: skip
+    LLM_TIMEOUT_S: Seconds = Field(60.0, description="Deadline of one answer in seconds")
+    LLM_MAX_TOKENS: int = Field(2048, ge=16, description="Longest answer of a synthesis in tokens")
+    LLM_CONTEXT_TOKENS: int = Field(32_000, ge=1000, description="Context of a model that names none")
+
+    # Research and cache
+    RESEARCH_TIMEOUT_S: Seconds = Field(120.0, description="Deadline of one research in seconds")
+    CACHE_TTL_S: SecondsOrNone = Field(3600.0, description="Seconds that searches and syntheses are kept; 0: no cache")
+    CACHE_MAX_ENTRIES: int = Field(1000, ge=1, description="Entries of each cache; the least recently used go first")
+
+    def __init__(self, **values: Any) -> None:
+        """`values` are arguments and win over the environment. Raises a ValidationError that holds no input."""
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise _readable(error, values) from None
+
+    @classmethod
+    def load(cls, **values: Any) -> Settings:
+        """The settings of this process; SettingsError with one line for each variable that cannot be read."""
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            lines = [f"{detail['loc'][0]} {detail['msg']}" for detail in error.errors()]
+            raise SettingsError("\n".join(lines)) from None
+        except (OSError, UnicodeDecodeError) as error:
+            problem = type(error).__name__
+            raise SettingsError(f".env cannot be read ({problem}): it must be a text file in UTF-8") from None
+
+    def secrets(self) -> tuple[str, ...]:
+        """Every configured secret long enough to be searched for in what we say."""
+        with_user = (*self.SEARXNG_URL, *([self.UPSTREAM_PROXY] if self.UPSTREAM_PROXY else []))
+        passwords = [urlsplit(url).password or "" for url in with_user]
+        found = (*_secrets_of(self), *passwords, *map(unquote, passwords))
+        return tuple(dict.fromkeys(s for s in found if len(s) >= SECRET_MIN_CHARS))
+
+
+def _secrets_of(value: Any) -> Iterator[str]:
+    if isinstance(value, SecretStr):
+        yield value.get_secret_value()
+    elif isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield from _secrets_of(getattr(value, name))
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _secrets_of(item)
+
+
+def variable_names(field: str) -> tuple[str, ...]:
+    """The variables that set a field, the one that wins first."""
+    alias = Settings.model_fields[field].validation_alias
+    return tuple(str(choice) for choice in alias.choices) if isinstance(alias, AliasChoices) else (field,)
+
+
+def environment() -> Mapping[Place, Mapping[str, str | None]]:
+    """The variables of the process and those of `.env`, as they are read for settings: what is empty is not there."""
+    return {"environment": EnvSettingsSource(Settings).env_vars, ".env": DotEnvSettingsSource(Settings).env_vars}
+
+
+def origin(field: str, arguments: Mapping[str, Any]) -> tuple[str, Place]:
+    """The name that set a field, and where it stands."""
+    places: Mapping[Place, Mapping[str, Any]] = {"argument": arguments, **environment()}
+    found = ((name, place) for place, names in places.items() for name in variable_names(field) if name in names)
+    return next(found, (field, "default"))
+
+
+def written(value: Any) -> str:
+    """A setting's value as it stands in a variable; nothing of a secret."""
+    if value is None or isinstance(value, SecretStr):
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple) and not any(isinstance(item, BaseModel) for item in value):
+        return ",".join(map(written, value))
+    if isinstance(value, (tuple, dict)):
+        plain = partial(BaseModel.model_dump, mode="json", exclude_none=True)  # pydantic masks what is secret
+        return json.dumps(value, default=plain) if value else ""
+    return _USER.sub("://***@", str(value))
+
+
+def example(field: str) -> str:
+    """`NAME=value` with a value that can be read."""
+    info = Settings.model_fields[field]
+    return f"{field}={info.examples[0] if info.examples else written(info.get_default(call_default_factory=True))}"
+
+
+def unknown_variables(variables: Mapping[str, Any] | None = None) -> list[str]:
+    """A warning for each variable that bears one of our prefixes and is none of ours, with the nearest name that is."""
+    from difflib import get_close_matches
+
+    seen = {name for names in environment().values() for name in names} if variables is None else set(variables)
+    known = {name for field in Settings.model_fields for name in variable_names(field)}
+    unknown = [name for name in sorted(seen - known) if name.upper().startswith(OUR_PREFIXES)]
+    nearest = [get_close_matches(name.upper(), known, 1) for name in unknown]
+    hints = ["".join(f"; did you mean {name}?" for name in names) for names in nearest]
+    return [f"{name} is not a setting{hint}" for name, hint in zip(unknown, hints, strict=True)]
+
+
+def _readable(error: ValidationError, arguments: Mapping[str, Any]) -> ValidationError:
+    """The same error in our words: the variable that was set, what is wrong, an example; what was sent is left out."""
+    return ValidationError.from_exception_data(
+        error.title, [_line(dict(detail), arguments) for detail in error.errors(include_input=False)], hide_input=True
+    )
+
+
+def _line(detail: Mapping[str, Any], arguments: Mapping[str, Any]) -> InitErrorDetails:
+    first, *rest = detail["loc"]
+    field = next(name for name in Settings.model_fields if first in variable_names(name))
+    inside = f"({'.'.join(str(part) for part in rest)}) " if len(rest) > 1 else ""  # the place in JSON, not in a comma list
+    message = f"{inside}{_in_our_words(detail['type'], detail['msg'])}. Example: {example(field)}"
+    kind = PydanticCustomError(detail["type"], "{message}", {"message": message})
+    return InitErrorDetails(type=kind, loc=(origin(field, arguments)[0],), input=None)
+
+
+def _in_our_words(kind: str, text: str) -> str:
+    if kind.startswith("bool"):
+        return "must be true or false"
+    known = {"missing": "is missing", "extra_forbidden": "is not known"}
+    return known.get(kind) or _SHOULD.sub("must", text.removeprefix("Value error, ").partition(", unable to")[0])
