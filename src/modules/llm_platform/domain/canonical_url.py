@@ -1,0 +1,69 @@
+"""Addresses: which may be shown as a source, and when two of them name the same page. Strings only, no look-ups."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+MAX_URL_CHARS: Final = 4000  # longer ones are data, not addresses
+
+# Nothing blank, invisible, half a character, or that ends an attribute or a Markdown link; no backslash, since parsers
+# disagree about the host of `http://127.0.0.1\@example.org`.
+_BAD = r"\s\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff<>\"\\"
+_WEB_URL = re.compile(
+    rf"https?://(?:[^{_BAD}/?#@]*@)?(\[[0-9a-fA-F:.]+\]|[^{_BAD}/?#@:\[\]]+)(?::[0-9]{{0,5}})?(?:[/?#][^{_BAD}]*)?",
+    re.IGNORECASE,
+)
+# Parameters that tell where a visitor came from and change nothing on the page.
+_TRACKING = re.compile(
+    r"(?:utm_\w+|ga_\w+|pk_\w+|mtm_\w+|hsa_\w+|gclid|gclsrc|dclid|gbraid|wbraid|fbclid|msclkid|yclid|ysclid|twclid|ttclid"
+    r"|igshid|igsh|li_fat_id|mc_cid|mc_eid|_ga|_gl|_hsenc|_hsmi|mkt_tok|oly_anon_id|oly_enc_id|vero_id|srsltid|spm|scid"
+    r"|ref_src|ref_url|wt_mc|cmpid|rb_clickid|s_cid|_openstat)",
+    re.IGNORECASE,
+)
+_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
+
+
+def is_web_url(url: str) -> bool:
+    """Whether this is an http or https address with a host and without white space or control characters."""
+    return len(url) <= MAX_URL_CHARS and _WEB_URL.fullmatch(url) is not None
+
+
+def host_of(url: str) -> str:
+    """The host of a web address in lower case, without user and port; empty when `is_web_url` says no."""
+    match = _WEB_URL.fullmatch(url) if len(url) <= MAX_URL_CHARS else None
+    return match[1].lower().rstrip(".") if match else ""
+
+
+def canonical_url(url: str) -> str:
+    """A key that is equal for addresses of the same page; to compare, not to open.
+
+    Gone are: the difference between http and https, `www.`, a default port, the fragment (unless it is a route: `#/…`,
+    `#!…`), tracking parameters, the order of the others, a trailing slash. Another scheme keeps its address as it is.
+    """
+    parts = _split(url.strip())
+    if parts is None or parts.scheme not in _DEFAULT_PORTS or not parts.netloc:
+        return url.strip()
+    query = _clean_query(parts.query)
+    route = parts.fragment if parts.fragment.startswith(("/", "!")) else ""
+    return f"//{_host(parts)}{parts.path.rstrip('/')}{'?' + query if query else ''}{'#' + route if route else ''}"
+
+
+def _split(url: str) -> SplitResult | None:
+    try:
+        return urlsplit(url)
+    except ValueError:  # unbalanced brackets, characters that turn into others under NFKC
+        return None
+
+
+def _host(parts: SplitResult) -> str:
+    host = parts.netloc.rpartition("@")[2].lower().removesuffix(_DEFAULT_PORTS[parts.scheme]).removesuffix(":")
+    return host.rstrip(".").removeprefix("www.")
+
+
+def _clean_query(query: str) -> str:
+    if not query:
+        return ""
+    kept = [part for part in query.split("&") if part and not _TRACKING.fullmatch(part.partition("=")[0])]
+    return "&".join(sorted(kept))

@@ -1,0 +1,105 @@
+"""A request to a language model and its answer, whoever serves it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from modules.llm_platform.domain.dtos.degraded import Degraded
+
+MAX_MESSAGES = 200
+MAX_ANSWER_TOKENS = 131_072
+
+
+class ChatMessage(BaseModel):
+    """One turn of a conversation."""
+
+    model_config = ConfigDict(frozen=True)
+
+    role: Literal["system", "user", "assistant"]
+    content: str = Field(min_length=1)
+
+
+class LLMRequest(BaseModel):
+    """What to ask. `provider` and `model` choose among those that are configured and can never name an address or a key."""
+
+    model_config = ConfigDict(frozen=True)
+
+    messages: tuple[ChatMessage, ...] = Field(min_length=1, max_length=MAX_MESSAGES)
+    provider: Annotated[str, StringConstraints(min_length=1, max_length=100)] | None = None
+    model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
+    max_tokens: int | None = Field(default=None, ge=1, le=MAX_ANSWER_TOKENS, strict=True)
+
+
+class Usage(BaseModel):
+    """Tokens of one call, as the provider counted them (our own count where it said nothing)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class Spending(BaseModel):
+    """What calls cost together, failed ones included. `cost_usd` is None as soon as one price is not known."""
+
+    model_config = ConfigDict(frozen=True)
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = 0.0
+
+    @property
+    def tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
+
+    def __add__(self, other: Spending) -> Spending:
+        unknown = self.cost_usd is None or other.cost_usd is None
+        return Spending(
+            calls=self.calls + other.calls,
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            completion_tokens=self.completion_tokens + other.completion_tokens,
+            cost_usd=None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0),
+        )
+
+
+NOTHING_SPENT = Spending()
+
+
+class LLMResponse(BaseModel):
+    """A complete answer: never empty, without reasoning blocks. `spent` counts all tries, `usage` the one that answered."""
+
+    model_config = ConfigDict(frozen=True)
+
+    content: str
+    provider: str
+    model: str
+    finish_reason: str = "stop"
+    usage: Usage = Usage()
+    spent: Spending = NOTHING_SPENT
+    degraded: tuple[Degraded, ...] = ()
+
+    def after(self, spent: Spending, degraded: tuple[Degraded, ...]) -> Self:
+        """The same answer, which also tells what was spent and what failed before it."""
+        return self.model_copy(update={"spent": spent + self.spent, "degraded": (*degraded, *self.degraded)})
+
+
+class LLMToken(BaseModel):
+    """The next piece of a streamed answer."""
+
+    model_config = ConfigDict(frozen=True)
+
+    text: str
+
+
+class LLMReset(BaseModel):
+    """A model died half-way: all tokens so far are void, the next model begins. `error` says why."""
+
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+
+    error: Exception
+
+
+LLMStreamPart = LLMToken | LLMReset | LLMResponse

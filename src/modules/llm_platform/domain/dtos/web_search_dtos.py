@@ -1,0 +1,125 @@
+"""A web search as every layer sees it (bocha-web-search.md decision 2; field rules: interface.md, "In process")."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+from modules.llm_platform.domain.dtos.degraded import Degraded
+
+SourceKind = Literal["web", "news", "academic", "documents"]
+TimeRange = Literal["day", "week", "month", "year"]
+
+MAX_QUERY_CHARS = 500
+MAX_COUNT = 50
+MAX_PAGE = 50
+MAX_ENGINES = 50
+MAX_DOMAINS = 20  # Bocha's limit for include and exclude
+
+# Characters that print nothing: a query of these alone asks nothing (emoji sequences use some of them inside).
+INVISIBLE = (
+    "\u00ad\u034f\u061c\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e"
+    "\u2060\u2061\u2062\u2063\u2064\ufe0f\ufeff"
+)
+_LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z]{4})?(?:-(?:[A-Za-z]{2}|\d{3}))?")
+
+
+def clean_query(query: str) -> str:
+    """The query without blanks around it; ValueError when it holds NUL or nothing that can be seen."""
+    if "\x00" in query:
+        raise ValueError("must not contain a NUL character")
+    stripped = query.strip()
+    if not stripped.strip(INVISIBLE + " \t\r\n"):
+        raise ValueError("must contain something to search for")
+    return stripped
+
+
+def clean_language(language: str) -> str:
+    """A BCP 47 tag in its usual writing: `EN_us` becomes `en-US` (interface.md); ValueError for anything else."""
+    tag = language.strip().replace("_", "-")
+    if not _LANGUAGE.fullmatch(tag):
+        raise ValueError("must be a language tag such as en, de or pt-BR")
+    first, *rest = tag.split("-")
+    return "-".join([first.lower(), *(part.title() if len(part) == 4 else part.upper() for part in rest)])
+
+
+Query = Annotated[str, AfterValidator(clean_query), StringConstraints(min_length=1, max_length=MAX_QUERY_CHARS)]
+Language = Annotated[str, AfterValidator(clean_language)]
+Engine = Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[A-Za-z0-9 ._-]{1,60}$")]
+Domain = Annotated[
+    str, StringConstraints(strip_whitespace=True, to_lower=True, pattern=r"^-?([a-z0-9-]+\.)+[a-z0-9-]{2,63}$")
+]
+
+
+class WebSearchRequest(BaseModel):
+    """What to look for. A wrong field raises pydantic's ValidationError here, where the caller made the mistake.
+
+    `freshness` is oneDay | oneWeek | oneMonth | oneYear | noLimit, a date or a range of dates (`domain.freshness` knows what
+    is valid; a wrong one is a WebSearchRequestError of the adapter). `domains` keeps results of these sites, or leaves out
+    those that begin with a minus. `engines` names search engines of a provider that has several.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    query: Query
+    freshness: str | None = None
+    summary: bool = Field(default=True, strict=True)
+    count: int = Field(default=10, ge=1, le=MAX_COUNT, strict=True)
+    page: int = Field(default=1, ge=1, le=MAX_PAGE, strict=True)
+    engines: tuple[Engine, ...] = Field(default=(), max_length=MAX_ENGINES)
+    sources: tuple[SourceKind, ...] = Field(default=("web",), min_length=1, max_length=4)
+    language: Language | None = None
+    time_range: TimeRange | None = None
+    domains: tuple[Domain, ...] = Field(default=(), max_length=MAX_DOMAINS)
+
+    def with_(self, **changes: Any) -> Self:
+        """A copy with other values, which the caller vouches for."""
+        return self.model_copy(update=changes)
+
+
+class VerbatimWebSearchRequest(WebSearchRequest):
+    """A search whose query goes out as written, with the syntax of the provider (`!gon`, `:en`): the pass-through route."""
+
+
+class WebSearchResultItem(BaseModel):
+    """One hit. Times are ISO 8601 as the provider knew them; `source` is the engine or provider, `score` its own measure."""
+
+    model_config = ConfigDict(frozen=True)
+
+    title: str
+    url: str
+    snippet: str = ""
+    summary: str | None = None
+    site_name: str | None = None
+    published_date: str | None = None
+    source: str | None = None
+    score: float | None = None
+
+    @property
+    def text(self) -> str:
+        """The longest words that the provider gave for this hit: what an answer may quote."""
+        return self.summary if self.summary and len(self.summary) > len(self.snippet) else self.snippet
+
+
+class WebSearchResponse(BaseModel):
+    """What was found, best first. `raw` is the provider's own answer where it has one; `total_matches` is its guess."""
+
+    model_config = ConfigDict(frozen=True)
+
+    query: str
+    total_matches: int | None = None
+    results: tuple[WebSearchResultItem, ...] = ()
+    provider: str = ""
+    degraded: tuple[Degraded, ...] = ()
+    correction: str | None = None
+    suggestions: tuple[str, ...] = ()
+    cached: bool = False
+    raw: dict[str, Any] | None = None
+
+    def with_degraded(self, degraded: Iterable[Degraded]) -> Self:
+        """The same answer, which also tells what failed on the way to it."""
+        more = tuple(degraded)
+        return self.model_copy(update={"degraded": (*more, *self.degraded)}) if more else self

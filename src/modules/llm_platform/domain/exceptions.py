@@ -1,0 +1,130 @@
+"""What can go wrong, and what the caller can do about it.
+
+AppException
+├── WebSearchRequestError            422  the request is wrong                    change it
+├── WebSearchConfigError             503  a setting is missing or wrong           set the variable that it names
+├── WebSearchConnectionError         503  the provider is not reachable           try again
+│   ├── WebSearchTimeoutError        503  it did not answer in time               try again, or raise the timeout
+│   └── WebSearchBlockedError        503  it refuses us for now                   try again after `retry_after_s`
+├── WebSearchError                   502  it answered with an error               ask another provider
+├── LLMRequestError                  422  the request is wrong                    change it
+├── LLMConfigError                   503  a setting is missing or wrong           set the variable that it names
+├── LLMConnectionError               503  the model is not reachable              try again
+│   ├── LLMTimeoutError              503  it did not answer in time               try again, or raise LLM_TIMEOUT_S
+│   └── LLMBlockedError              503  quota or rate limit                     try again after `retry_after_s`
+├── LLMProviderException             502  it answered with an error or nonsense   ask another model
+├── ResearchTimeoutError             503  the deadline came before any source     try again, or raise RESEARCH_TIMEOUT_S
+└── SourceNotHeldError               404  that source's text is not held (any more)  research again
+"""
+
+from __future__ import annotations
+
+from modules.llm_platform.domain.dtos.llm_dtos import Spending
+from shared.exceptions import AppException
+
+
+class WebSearchRequestError(AppException):
+    """The search request is not valid: change it and send it again."""
+
+    code = "web_search_request"
+    status_code = 422
+
+
+class WebSearchConfigError(AppException):
+    """The search provider is not set up: a setting is missing or wrong."""
+
+    code = "web_search_config"
+    status_code = 503
+
+
+class WebSearchConnectionError(AppException):
+    """The search provider cannot be reached: try again."""
+
+    code = "web_search_connection"
+    status_code = 503
+    retryable = True
+
+
+class WebSearchTimeoutError(WebSearchConnectionError):
+    """The search provider did not answer in time: try again."""
+
+    code = "web_search_timeout"
+
+
+class WebSearchBlockedError(WebSearchConnectionError):
+    """The search provider refuses us for now: try again later."""
+
+    code = "web_search_blocked"
+
+
+class WebSearchError(AppException):
+    """The search provider answered with an error: ask another one."""
+
+    code = "web_search_error"
+    status_code = 502
+
+
+class LLMException(AppException):
+    """A language model failed."""
+
+    def __init__(
+        self, message: str | None = None, *, retry_after_s: float | None = None, spent: Spending | None = None
+    ) -> None:
+        super().__init__(message, retry_after_s=retry_after_s)
+        self.spent = spent or Spending()  # failed tries cost money too
+
+
+class LLMRequestError(LLMException):
+    """The request to the language model is not valid: change it and send it again."""
+
+    code = "llm_request"
+    status_code = 422
+
+
+class LLMConfigError(LLMException):
+    """The language model is not set up: a setting is missing or wrong."""
+
+    code = "llm_config"
+    status_code = 503
+
+
+class LLMConnectionError(LLMException):
+    """The language model cannot be reached: try again."""
+
+    code = "llm_connection"
+    status_code = 503
+    retryable = True
+
+
+class LLMTimeoutError(LLMConnectionError):
+    """The language model did not answer in time: try again."""
+
+    code = "llm_timeout"
+
+
+class LLMBlockedError(LLMConnectionError):
+    """The language model refuses us for now (quota or rate limit): try again later."""
+
+    code = "llm_blocked"
+
+
+class LLMProviderException(LLMException):
+    """The language model answered with an error or with nothing usable: ask another one."""
+
+    code = "llm_provider"
+    status_code = 502
+
+
+class ResearchTimeoutError(AppException):
+    """The deadline came before anything was found: try again, or raise RESEARCH_TIMEOUT_S."""
+
+    code = "timeout"
+    status_code = 503
+    retryable = True
+
+
+class SourceNotHeldError(AppException):
+    """The text of that source is not held (any more): run the research again."""
+
+    code = "source_not_held"
+    status_code = 404

@@ -1,0 +1,22 @@
+"""The port of caches."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
+
+from pydantic import BaseModel
+
+Value = TypeVar("Value", bound=BaseModel)
+
+
+class ICache(ABC, Generic[Value]):
+    """A bounded store of one type of frozen values that may forget at any time."""
+
+    @abstractmethod
+    async def get(self, key: str) -> Value | None:
+        """The value, or None when it was never set, has expired or was pushed out."""
+
+    @abstractmethod
+    async def set(self, key: str, value: Value, ttl_s: float) -> None:
+        """Keep the value for `ttl_s` seconds; 0 or less keeps nothing."""

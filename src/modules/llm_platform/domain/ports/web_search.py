@@ -1,0 +1,22 @@
+"""The port of web search."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
+
+
+class IWebSearchProvider(ABC):
+    """A search engine as this context sees it."""
+
+    name: str  # in `provider`, `degraded`, logs and metrics
+
+    @abstractmethod
+    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        """Best result first, at most `request.count`, every URL http, https or doc.
+
+        Empty results mean that the provider looked and found nothing. One that could not look raises a web search error of
+        `domain.exceptions` and nothing else. What it cannot do of the request (a source kind, engines, a filter) it leaves
+        out and names in `degraded`. Cancelling is safe at any point and closes what was opened.
+        """

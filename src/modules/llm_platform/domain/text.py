@@ -1,0 +1,101 @@
+"""Pure functions over text of any script: sentences, words, tokens."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Any
+
+import sentencex
+
+Span = tuple[int, int]
+
+# Scripts that write without spaces: Hiragana to CJK, Hangul is spaced but agglutinative, Thai, Lao, Khmer, Myanmar.
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
+# Signs that belong to the letter before them, which `\w` leaves out: accents, points, Indic vowels (not the danda).
+_MARKS = "\u0300-\u036f\u0591-\u05bd\u064b-\u065f\u0900-\u0963\u0966-\u0dff"
+_LETTERS = rf"(?:[^\W_{_UNSPACED}]|[{_MARKS}])+"
+_WORD = re.compile(rf"[{_UNSPACED}]+|{_LETTERS}(?:[_.'’+#-]*{_LETTERS})*[+#]*")
+_LONE_SURROGATES = re.compile(r"[\ud800-\udfff]")
+_PART = re.compile(r"[^\W_]+")
+_UNSPACED_RUN = re.compile(rf"[{_UNSPACED}]+")
+
+_STOP = re.compile(r"\n\n|[.!?]\s|[。！？]")
+
+WINDOW_CHARS = 3000  # handed to the sentence splitter at once
+LATIN_LETTERS_PER_TOKEN = 6  # what BPE vocabularies of current models keep together in English and code
+OTHER_LETTERS_PER_TOKEN = 3  # Cyrillic, Greek, Arabic, Hebrew, Devanagari: shorter pieces
+DIGITS_PER_TOKEN = 3
+_TOKEN = re.compile(
+    rf"[A-Za-z\u00c0-\u024f]{{1,{LATIN_LETTERS_PER_TOKEN}}}|\d{{1,{DIGITS_PER_TOKEN}}}|[{_UNSPACED}]|[^\w\s]|_+"
+    rf"|[^\W\d_]{{1,{OTHER_LETTERS_PER_TOKEN}}}"
+)
+
+
+def sentence_spans(text: str, language: str = "en") -> list[Span]:
+    """Start and end of each sentence, blanks trimmed, in code points; a line break ends one only where a paragraph ends."""
+    primary = language.partition("-")[0]
+    spans: list[Span] = []
+    begin = 0
+    while begin < len(text):
+        window = _window(text, begin)
+        spans += _spans_in(window, begin, primary)
+        begin += len(window)
+    return spans
+
+
+def _spans_in(window: str, begin: int, language: str) -> Iterator[Span]:
+    for found in _boundaries(language, window):
+        start, end = found["start_index"], found["end_index"]
+        piece = window[start:end]
+        start += len(piece) - len(piece.lstrip())
+        end -= len(piece) - len(piece.rstrip())
+        if start < end:
+            yield begin + start, begin + end
+
+
+def _boundaries(language: str, text: str) -> list[dict[str, Any]]:
+    try:
+        found: list[dict[str, Any]] = sentencex.get_sentence_boundaries(language, text)
+    except UnicodeEncodeError:  # half a pair, which no UTF-8 can hold; its stand-in is one code point too
+        found = sentencex.get_sentence_boundaries(language, _LONE_SURROGATES.sub("\ufffd", text))
+    return found
+
+
+def _window(text: str, begin: int) -> str:
+    """The next piece, up to a paragraph's or sentence's end: the splitter takes quadratic time where brackets abound."""
+    window = text[begin : begin + WINDOW_CHARS]
+    if begin + WINDOW_CHARS >= len(text):
+        return window
+    ends = [found.end() for found in _STOP.finditer(window)]
+    return window[: ends[-1] if ends else window.rfind(" ") + 1 or len(window)]
+
+
+def fold(text: str) -> str:
+    """The text as it is compared: compatibility forms unified, accents kept, case gone."""
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def words(text: str) -> list[str]:
+    """Comparable words in order: folded, joined identifiers kept (`asyncio.run`, `c++`), unspaced scripts as bigrams."""
+    return list(_words(fold(text)))
+
+
+def _words(folded: str) -> Iterator[str]:
+    for match in _WORD.finditer(folded):
+        word = match.group()
+        if _UNSPACED_RUN.fullmatch(word):
+            yield from (word[i : i + 2] for i in range(max(1, len(word) - 1)))
+        else:
+            yield word
+
+
+def word_parts(word: str) -> list[str]:
+    """The pieces of a joined word: `asyncio.run_in_executor` gives asyncio, run, in, executor."""
+    return _PART.findall(word)
+
+
+def count_tokens(text: str) -> int:
+    """About as many tokens as a current model's vocabulary makes of the text, for any script; never less than one a word."""
+    return len(_TOKEN.findall(text))
