@@ -1,0 +1,127 @@
+"""A folder of documents as a search provider: BM25 over Markdown, text, HTML and PDF, without a network."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, TypeVar
+from urllib.parse import quote
+
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
+from modules.llm_platform.domain.exceptions import WebSearchTimeoutError
+from modules.llm_platform.domain.freshness import window
+from modules.llm_platform.domain.language import detect
+from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.infrastructure.documents.library import DocumentLibrary, Found
+from modules.llm_platform.infrastructure.documents.results import Quotable
+
+FIRST_LOOK_SECONDS: Final = 30.0  # reading a folder may take longer; it goes on, and the next search finds it read
+PING_SECONDS: Final = 0.5  # a health check waits no longer for a folder that is being read
+WORDS_SHOWN: Final = 20  # files left out that an answer names one by one
+
+Result = TypeVar("Result")
+
+
+class DocumentWebSearchAdapter(IWebSearchProvider):
+    """Searches the files below `folder`, and reads again what has changed there.
+
+    One hit for each document: `snippet` is a verbatim stretch of its text, the best passage and what adjoins it. Its
+    URL is `doc:<path below the folder>`, or that path under `base_url`. Files that could not be read are named in
+    `degraded`.
+    """
+
+    name = "documents"
+
+    def __init__(
+        self,
+        folder: Path,
+        base_url: str | None = None,
+        redactor: Redactor | None = None,
+        *,
+        timeout: float = FIRST_LOOK_SECONDS,
+        library: DocumentLibrary | None = None,
+    ) -> None:
+        self._library = library or DocumentLibrary(folder, redactor)
+        self._prefix = f"{base_url.rstrip('/')}/" if base_url else "doc:"
+        self._redactor = redactor or Redactor()
+        self._timeout = timeout
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="documents")  # starts with the first search
+
+    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        lacking = tuple(_lacking(request))
+        language = detect(request.query) or request.language or "en"
+        try:
+            async with asyncio.timeout(self._timeout):
+                found = await self._in_thread(
+                    lambda: self._library.search(request.query, language, request.count, request.page)
+                )
+        except TimeoutError as error:
+            raise WebSearchTimeoutError(
+                f"the documents are still being read ({self._library.documents} so far): try again in a moment"
+            ) from error
+        return self._answer(request, found, lacking)
+
+    async def ping(self) -> str:
+        """How many documents can be searched. Raises WebSearchConfigError without a folder."""
+        try:
+            async with asyncio.timeout(PING_SECONDS):
+                await self._in_thread(self._library.refresh)
+        except TimeoutError:
+            return f"{self._library.documents} documents so far, still reading"
+        return f"{self._library.documents} documents"
+
+    async def aclose(self) -> None:
+        """Stop reading and let the thread end."""
+        self._library.stop()
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _in_thread(self, work: Callable[[], Result]) -> Result:
+        """Off the event loop. When cancelled, work that has begun goes on, so that a folder is read only once."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def _answer(self, request: WebSearchRequest, found: Found, lacking: tuple[Degraded, ...]) -> WebSearchResponse:
+        return WebSearchResponse(
+            query=request.query,
+            total_matches=None if found.more else (request.page - 1) * request.count + len(found.results),
+            results=tuple(map(self._item, found.results)),
+            provider=self.name,
+            degraded=(*lacking, *self._words(found)),
+        )
+
+    def _item(self, found: Quotable) -> WebSearchResultItem:
+        path = found.document.path
+        return WebSearchResultItem(
+            title=found.document.title,
+            url=self._prefix + quote(self._redactor.text(path).encode("utf-8", "surrogateescape")),
+            snippet=found.text,
+            source=self.name,
+            score=round(found.score, 4),
+        )
+
+    def _words(self, found: Found) -> Iterator[Degraded]:
+        words = found.words
+        for path in sorted(words)[:WORDS_SHOWN]:
+            shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in self._redactor.text(path))
+            yield Degraded(component=f"{self.name}/{shown}", reason=words[path])
+        if len(words) > WORDS_SHOWN:
+            yield Degraded(component=self.name, reason=f"and {len(words) - WORDS_SHOWN} more files")
+        if not found.documents:
+            yield Degraded(component=self.name, reason="the folder holds no readable documents")
+
+
+def _lacking(request: WebSearchRequest) -> Iterator[Degraded]:
+    """What a folder cannot do of a request. Raises WebSearchRequestError for a freshness that nobody knows."""
+    name = DocumentWebSearchAdapter.name
+    if window(request) is not None:
+        yield Degraded(component=name, reason="documents are not searched by date: freshness was left out")
+    if request.engines:
+        yield Degraded(component=name, reason="documents have no engines to choose from")
+    if request.domains:
+        yield Degraded(component=name, reason="documents belong to no site: domains were left out")
+    for kind in ("news", "academic"):
+        if kind in request.sources:
+            yield Degraded(component=name, reason=f"documents were searched instead of {kind}")

@@ -1,0 +1,201 @@
+"""What SearXNG says, in our words: results, engines that failed, and whether nobody could look at all.
+
+Results of images, files or key-value pairs lack fields: what has no web address is dropped, the rest is optional.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, TypeAlias
+
+from modules.llm_platform.domain.canonical_url import host_of, is_web_url
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.infrastructure.foreign_json import dict_of, list_of, number_of, text_of
+
+Fields: TypeAlias = dict[str, Any]  # of a WebSearchResultItem: made one with its whole answer, in half the time
+
+SUSPENDED_S: Final = 180.0  # SearXNG leaves an engine alone for so long after a 429 or 403 …
+SUSPENDED_BY_CAPTCHA_S: Final = 3600.0  # … and after a CAPTCHA
+MAX_SUGGESTIONS: Final = 20
+MAX_ENGINES_NAMED: Final = 20  # of those that failed
+
+CAPTCHA: Final = "captcha"
+# What SearXNG may say of an engine, most specific first: a part of its words, ours, and how long it leaves it alone.
+_REASONS: Final = (
+    ("captcha", CAPTCHA, SUSPENDED_BY_CAPTCHA_S),
+    ("too many requests", "too many requests", SUSPENDED_S),
+    ("access denied", "access denied", SUSPENDED_S),
+    ("timeout", "timeout", None),
+    ("parsing", "its answer could not be read", None),
+    ("connection", "not reachable", None),
+    ("network", "not reachable", None),
+    ("http", "answered with an error", None),
+)
+_ENGINE = re.compile(r"[\w ._-]{1,60}", re.ASCII)
+_ANSWERED = re.compile(r"total_\d+_([^;,]+)")
+_ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ][\d:.,]{4,15}(?:Z|[+-]\d{2}:?\d{2})?)?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An engine that could not look: our words for the reason, and for how long in seconds where that is known."""
+
+    engine: str
+    reason: str
+    for_s: float | None
+
+    def degraded(self, provider: str) -> Degraded:
+        """The same for the one who reads the answer."""
+        until = None if self.for_s is None else datetime.now(UTC) + timedelta(seconds=self.for_s)
+        return Degraded(component=f"{provider}/{self.engine}", reason=self.reason, until=until)
+
+
+@dataclass(frozen=True, slots=True)
+class SearXNGAnswer:
+    """One page as SearXNG sent it; of the headers Server-Timing is read, which names the engines that answered."""
+
+    raw: dict[str, Any]
+    headers: Mapping[str, str]
+
+    @property
+    def rows(self) -> list[Any]:
+        """The plain results."""
+        return list_of(self.raw.get("results"))
+
+    @property
+    def all_blocked(self) -> bool:
+        """Nothing came, engines failed, and none is known to have looked: not the same as "nothing found"."""
+        raw = self.raw
+        if self.rows or list_of(raw.get("answers")) or list_of(raw.get("infoboxes")):
+            return False
+        return bool(list_of(raw.get("unresponsive_engines"))) and not self.answered()
+
+    def answered(self) -> frozenset[str]:
+        """Engines that looked, as far as the header tells; empty when a proxy took it away."""
+        return frozenset(name.strip() for name in _ANSWERED.findall(self.headers.get("server-timing", "")))
+
+    def failed(self) -> list[Failed]:
+        """Engines that could not look."""
+        pairs = [pair for pair in list_of(self.raw.get("unresponsive_engines")) if isinstance(pair, list) and pair]
+        return [_failed(pair) for pair in pairs[:MAX_ENGINES_NAMED]]
+
+    def engines_in_results(self) -> set[str]:
+        """Engines that gave a result."""
+        rows = [row for row in self.rows if isinstance(row, dict)]
+        named = {text_of(name) for row in rows for name in list_of(row.get("engines"))}
+        return named | {text_of(row.get("engine")) for row in rows}
+
+    def items(self, search_page: Callable[[], str]) -> Iterator[Fields]:
+        """Direct answers and infoboxes, then the results; `search_page` gives the address of an answer without one."""
+        for answer in list_of(self.raw.get("answers")):
+            yield from _direct_answer(answer, search_page())
+        for box in list_of(self.raw.get("infoboxes")):
+            yield from _infobox(dict_of(box), search_page())
+        for row in self.rows:
+            if isinstance(row, dict) and (item := _item(row)):
+                yield item
+
+    def correction(self) -> str | None:
+        """What the query was probably meant to say."""
+        return next(_texts(self.raw.get("corrections")), None)
+
+    def suggestions(self) -> tuple[str, ...]:
+        """Other queries worth asking."""
+        return tuple(_texts(self.raw.get("suggestions")))[:MAX_SUGGESTIONS]
+
+    def total(self) -> int | None:
+        """How many hits there are, where an (older) instance says so."""
+        number = number_of(self.raw.get("number_of_results"))
+        return int(number) if number and number > 0 else None
+
+
+def _item(row: Mapping[str, Any]) -> Fields | None:
+    url = text_of(row.get("url"))
+    host = host_of(url)
+    if not host:
+        return None
+    published = row.get("publishedDate")
+    return {
+        "title": _line(row.get("title")) or host,
+        "url": url,
+        "snippet": text_of(row.get("content")),
+        "site_name": host,
+        "published_date": _date(published) if published else None,
+        "source": text_of(row.get("engine")) or None,
+        "score": number_of(row.get("score")),
+    }
+
+
+def _direct_answer(answer: Any, search_page: str) -> Iterator[Fields]:
+    """An answer of a plugin or engine: an object since 2025, before that a string."""
+    fields = answer if isinstance(answer, dict) else {"answer": answer}
+    text = text_of(fields.get("answer")).strip()
+    if text:
+        engine = _line(fields.get("engine"))
+        url = text_of(fields.get("url"))
+        yield {
+            "title": f"Answer by {engine}" if engine else "Answer",
+            "url": url if is_web_url(url) else search_page,
+            "snippet": text,
+            "source": engine or None,
+        }
+
+
+def _infobox(box: Mapping[str, Any], search_page: str) -> Iterator[Fields]:
+    text = text_of(box.get("content")).strip() or _attributes(box)
+    if text:
+        links = [text_of(dict_of(link).get("url")) for link in list_of(box.get("urls"))]
+        urls = (url for url in (text_of(box.get("id")), *links) if is_web_url(url))
+        url = next(urls, search_page)
+        yield {
+            "title": _line(box.get("infobox")) or _line(box.get("title")) or host_of(url),
+            "url": url,
+            "snippet": text,
+            "site_name": host_of(url),
+            "source": _line(box.get("engine")) or None,
+        }
+
+
+def _attributes(box: Mapping[str, Any]) -> str:
+    pairs = [dict_of(pair) for pair in list_of(box.get("attributes"))]
+    lines = [(_line(pair.get("label")), _line(pair.get("value"))) for pair in pairs]
+    return "\n".join(f"{label}: {value}" for label, value in lines if label and value)
+
+
+def _failed(pair: list[Any]) -> Failed:
+    name = text_of(pair[0])
+    said = text_of(pair[1]).lower() if len(pair) > 1 else ""
+    known = ((reason, for_s) for words, reason, for_s in _REASONS if words in said)
+    reason, for_s = next(known, ("failed", None))
+    return Failed(name if _ENGINE.fullmatch(name) else "an engine", reason, for_s)
+
+
+def _texts(values: Any) -> Iterator[str]:
+    for value in list_of(values):
+        text = _line(value if isinstance(value, str) else dict_of(value).get("title"))
+        if text:
+            yield text
+
+
+def _line(value: Any) -> str:
+    return " ".join(value.split()) if isinstance(value, str) else ""
+
+
+def _date(value: Any) -> str | None:
+    return value if isinstance(value, str) and _ISO_DATE.fullmatch(value) else None
+
+
+def unasked(requested: Iterable[str], answers: Iterable[SearXNGAnswer]) -> list[str]:
+    """Engines that were asked for and took no part. Without the header one that found nothing cannot be told from them:
+    then they count only when others answered and none of them did."""
+    pages = list(answers)
+    looked = {name for page in pages for name in page.answered()}
+    seen = {name for page in pages for name in page.engines_in_results()} | looked
+    seen |= {failed.engine for page in pages for failed in page.failed()}
+    missing = [engine for engine in requested if engine not in seen]
+    if looked or not seen.intersection(requested):
+        return missing if seen else []
+    return []

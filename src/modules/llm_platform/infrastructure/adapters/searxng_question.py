@@ -1,0 +1,111 @@
+"""What we ask, in SearXNG's words: the form of POST /search.
+
+Its query has a syntax that acts anywhere in a question: `!gon` picks an engine, `!!g` redirects off the instance, `:en`
+changes the language, `<5` the timeout. Only the route that passes queries on means it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from typing import Final
+
+from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, VerbatimWebSearchRequest, WebSearchRequest
+from modules.llm_platform.domain.exceptions import WebSearchRequestError
+from modules.llm_platform.domain.freshness import Freshness
+
+DEFAULT_ENGINES: Final[Mapping[SourceKind, Sequence[str]]] = {
+    "web": ("google", "bing", "duckduckgo"),
+    "news": ("google news", "bing news"),
+    "academic": ("google scholar", "arxiv"),
+}
+CATEGORIES: Final[Mapping[SourceKind, str]] = {"web": "general", "news": "news", "academic": "science"}
+ALL_LANGUAGES: Final = "all"
+
+# SearXNG splits at white space and looks at how each word begins. The words themselves stay.
+_SYNTAX = re.compile(r"(?<!\S)(?:!![!:<]*|[!:](?=\w)|<(?=[\d²³¹⁰-⁹]+(?!\S)))")
+_REDIRECT = re.compile(r"(?<!\S)!!")
+_CHINESE: Final = {"Hans": "zh-CN", "Hant": "zh-TW"}
+
+
+def form_of(
+    request: WebSearchRequest, engines: Sequence[str], limit: Freshness | None, safesearch: int, today: date
+) -> dict[str, str]:
+    """The form but for the page number; engines stay out when there are none to name."""
+    form = {
+        "q": query_of(request),
+        "format": "json",
+        "language": language_of(request.language),
+        "safesearch": str(safesearch),
+    }
+    if engines:
+        form["engines"] = ",".join(engines)
+    if limit is not None and (time_range := limit.time_range(today)):
+        form["time_range"] = time_range
+    return form
+
+
+def query_of(request: WebSearchRequest) -> str:
+    """The words to search for; as written for a verbatim request, WebSearchRequestError when those redirect."""
+    if isinstance(request, VerbatimWebSearchRequest):
+        if _REDIRECT.search(request.query):
+            raise WebSearchRequestError("!! leads away from the search instance: write the query without it")
+        return request.query
+    query = harmless(request.query)
+    # Catalogues of papers know no operators and would look for the words.
+    return f"{query} {_sites(request.domains)}" if request.domains and request.sources != ("academic",) else query
+
+
+def harmless(query: str) -> str:
+    """The same words without SearXNG's own syntax; a query that is nothing else is quoted."""
+    if "!" not in query and ":" not in query and "<" not in query:
+        return query
+    return _SYNTAX.sub("", query).strip() or f'"{"".join(query.split())}"'
+
+
+def engines_of(request: WebSearchRequest, by_kind: Mapping[SourceKind, Sequence[str]]) -> tuple[str, ...]:
+    """Who is asked: the request's own engines, else all those of its source kinds. A verbatim one gets no default."""
+    if request.engines or isinstance(request, VerbatimWebSearchRequest):
+        return request.engines
+    wanted = [engine for kind in _web_kinds(request.sources) for engine in by_kind.get(kind, ())]
+    return tuple(dict.fromkeys(wanted))
+
+
+def categories_of(request: WebSearchRequest) -> str:
+    """SearXNG's own groups of engines for the source kinds, for a search that names no engine."""
+    return ",".join(CATEGORIES[kind] for kind in _web_kinds(request.sources))
+
+
+def _web_kinds(sources: Sequence[SourceKind]) -> list[SourceKind]:
+    return [kind for kind in sources if kind in CATEGORIES] or ["web"]
+
+
+def language_of(language: str | None) -> str:
+    """A BCP 47 tag as SearXNG takes it: `de`, `pt-BR`; script and numeric region are too fine for it."""
+    if language is None:
+        return ALL_LANGUAGES
+    first, *rest = language.split("-")
+    region = next((part for part in rest if len(part) == 2 and part.isalpha()), None)
+    if region:
+        return f"{first}-{region}"
+    return next((_CHINESE[part] for part in rest if first == "zh" and part in _CHINESE), first)
+
+
+def _sites(domains: Iterable[str]) -> str:
+    kept = [f"site:{domain}" for domain in domains if not domain.startswith("-")]
+    barred = [f"-site:{domain[1:]}" for domain in domains if domain.startswith("-")]
+    wanted = f"({' OR '.join(kept)})" if len(kept) > 1 else "".join(kept)
+    return " ".join(part for part in (wanted, *barred) if part)
+
+
+def allowed_host(host: str, domains: Sequence[str]) -> bool:
+    """Whether a host belongs to the wanted domains and to no barred one, subdomains included."""
+    wanted = [domain for domain in domains if not domain.startswith("-")]
+    barred = [domain[1:] for domain in domains if domain.startswith("-")]
+    inside = not wanted or any(_within(host, domain) for domain in wanted)
+    return inside and not any(_within(host, domain) for domain in barred)
+
+
+def _within(host: str, domain: str) -> bool:
+    return host == domain or host.endswith("." + domain)

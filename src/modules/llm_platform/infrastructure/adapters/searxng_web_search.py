@@ -1,0 +1,257 @@
+"""SearXNG as a search provider: POST {base}/search, a form in, JSON out (research-bridge.md §3.1)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import partial
+from itertools import chain, islice
+from typing import Final, Protocol
+from urllib.parse import quote_plus
+
+import httpx2
+
+from modules.llm_platform.domain.canonical_url import host_of
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.web_search_dtos import (
+    SourceKind,
+    VerbatimWebSearchRequest,
+    WebSearchRequest,
+    WebSearchResponse,
+)
+from modules.llm_platform.domain.exceptions import WebSearchBlockedError, WebSearchConfigError, WebSearchRequestError
+from modules.llm_platform.domain.freshness import Freshness, window
+from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.infrastructure.adapters.searxng_answer import (
+    CAPTCHA,
+    SUSPENDED_BY_CAPTCHA_S,
+    SUSPENDED_S,
+    Failed,
+    Fields,
+    SearXNGAnswer,
+    unasked,
+)
+from modules.llm_platform.infrastructure.adapters.searxng_question import (
+    DEFAULT_ENGINES,
+    allowed_host,
+    categories_of,
+    engines_of,
+    form_of,
+)
+from modules.llm_platform.infrastructure.http import Reply, Upstream
+from modules.llm_platform.infrastructure.upstream_errors import Rule
+from shared.exceptions import AppException
+
+SEARCH: Final = "/search"
+RESULTS_PER_PAGE: Final = 10  # SearXNG has no limit parameter; a page has ten results or more, or it is the last one
+MAX_PAGES: Final = 5
+NAMED_IN_ERROR: Final = 3  # engines
+TOOK_NO_PART: Final = "took no part: the instance does not have it, or it cannot do this page or time range"
+
+# Its limiter refuses clients that do not look like a reader of web pages, whatever format they ask for.
+HEADERS: Final = {
+    "Accept": "application/json, text/html;q=0.9, */*;q=0.8",
+    "Accept-Language": "en-US,en;q=0.7",  # the language of its messages; that of the results is a field of the form
+}
+RULES: Final = {
+    401: Rule("config", "wants a user name and password (401): set SEARXNG_USERNAME and SEARXNG_PASSWORD"),
+    403: Rule(
+        "config",
+        "does not serve JSON (403): add json to its settings.yml (search.formats: [html, json]) and restart it",
+    ),
+    404: Rule("config", "is not at this address (404): set {setting} to the address of its start page"),
+    429: Rule(
+        "blocked",
+        "refuses us by its limiter (429): set server.limiter to false in its settings.yml, or let our address pass",
+    ),
+}
+# What SearXNG says of a form that it does not take, and whose mistake that is.
+_BAD_SETTING: Final = {b"parameter safesearch": "SEARXNG_SAFESEARCH must be 0, 1 or 2"}
+_BAD_REQUEST: Final = {
+    b"No query": "query must hold words to search for",
+    b"parameter q": "query must hold words to search for",
+    b"parameter language": "language is none that SearXNG knows",
+    b"parameter pageno": "page is none that SearXNG knows",
+    b"parameter time_range": "time_range is none that SearXNG knows",
+}
+
+
+class SearXNGWebSearchAdapter(IWebSearchProvider):
+    """One SearXNG instance. `engines` are asked by source kind; `timeout` (seconds) is for a whole search, second tries
+    and pages included. Credentials may also stand in the address.
+
+    When every engine that was asked is blocked, the instance's own choice is asked once.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        name: str = "searxng",
+        engines: Mapping[SourceKind, Sequence[str]] = DEFAULT_ENGINES,
+        username: str | None = None,
+        password: str | None = None,
+        timeout: float = 10.0,
+        safesearch: int = 0,
+        client: httpx2.AsyncClient | None = None,
+        redactor: Redactor | None = None,
+        today: Callable[[], date] = lambda: datetime.now(UTC).date(),
+    ) -> None:
+        self.name = name
+        self._engines = engines
+        self._safesearch = safesearch
+        self._today = today
+        self._upstream = Upstream(
+            "SearXNG",
+            base_url,
+            setting="SEARXNG_URL",
+            timeout=timeout,
+            client=client,
+            headers=HEADERS,
+            auth=(username, password or "") if username else None,
+            rules=RULES,
+            redactor=redactor,
+        )
+
+    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        limit = window(request)
+        engines = engines_of(request, self._engines)
+        form = form_of(request, engines, limit, self._safesearch, self._today())
+        found = await self._find(request, form, asyncio.get_running_loop().time() + self._upstream.timeout)
+        if "documents" in request.sources:
+            found.degraded.append(Degraded(component=self.name, reason="does not search documents"))
+        if engines and not found.own_choice:
+            found.degraded.extend(self._took_no_part(engines, found.pages, every=bool(request.engines)))
+        return self._response(request, limit, found)
+
+    async def ping(self) -> str:
+        """Ask /healthz, or /config where an old instance has no such page: neither asks a search engine."""
+        reply = await self._upstream.get("/healthz")
+        if reply.status == 404 or reply.is_html:
+            self._upstream.object_in(await self._upstream.get("/config"))
+        else:
+            self._upstream.check(reply)
+        return "reachable"
+
+    async def _find(self, request: WebSearchRequest, form: dict[str, str], deadline: float) -> _Found:
+        verbatim = isinstance(request, VerbatimWebSearchRequest)
+        span = 1 if verbatim else min(-(-request.count // RESULTS_PER_PAGE), MAX_PAGES)
+        number = (request.page - 1) * span + 1
+        ask = partial(self._ask, deadline=deadline, finite=verbatim)
+        found = await self._first_page(request, {**form, "pageno": str(number)}, ask)
+        for next_number in range(number + 1, number + span):
+            if len(found.pages[-1].rows) < RESULTS_PER_PAGE or found.rows >= request.count:
+                break
+            try:
+                page = await ask({**found.form, "pageno": str(next_number)})
+            except AppException as error:  # the earlier pages are an answer too
+                found.degraded.append(Degraded.of(f"{self.name}/page {next_number}", error))
+                break
+            found.pages.append(page)
+        return found
+
+    async def _first_page(self, request: WebSearchRequest, form: dict[str, str], ask: _Ask) -> _Found:
+        page = await ask(form)
+        failed = page.failed()
+        own_choice = page.all_blocked and "engines" in form
+        if own_choice:
+            form = {name: value for name, value in form.items() if name != "engines"}
+            form["categories"] = categories_of(request)
+            try:
+                page = await ask(form)
+            except AppException as error:
+                raise _blocked(failed) from error
+            failed += page.failed()
+        if page.all_blocked:
+            raise _blocked(failed)
+        return _Found(form, [page], [each.degraded(self.name) for each in failed], own_choice)
+
+    async def _ask(self, form: dict[str, str], deadline: float, finite: bool) -> SearXNGAnswer:
+        reply = await self._upstream.post_form(SEARCH, form, deadline)
+        if reply.status == httpx2.codes.BAD_REQUEST:
+            raise self._bad_form(reply)
+        return SearXNGAnswer(self._upstream.object_in(reply, finite=finite), reply.headers)
+
+    def _bad_form(self, reply: Reply) -> AppException:
+        for words, advice in _BAD_REQUEST.items():
+            if words in reply.body:
+                return WebSearchRequestError(advice)
+        for words, advice in _BAD_SETTING.items():
+            if words in reply.body:
+                return WebSearchConfigError(advice)
+        return self._upstream.failure(reply.status)
+
+    def _took_no_part(
+        self, engines: Sequence[str], pages: Sequence[SearXNGAnswer], *, every: bool
+    ) -> Iterator[Degraded]:
+        # Our own list is a wish, of which an instance may lack some, but not all; the caller's is reported one by one.
+        if not every and any(row.get("engine") in engines for row in pages[0].rows if isinstance(row, dict)):
+            return
+        missing = unasked(engines, pages)
+        if every or len(missing) == len(engines):
+            for engine in missing:
+                yield Degraded(component=f"{self.name}/{engine}", reason=TOOK_NO_PART)
+
+    def _response(self, request: WebSearchRequest, limit: Freshness | None, found: _Found) -> WebSearchResponse:
+        first = found.pages[0]
+        search_page = partial(self._search_page, request.query)
+        items = chain.from_iterable(page.items(search_page) for page in found.pages)
+        return WebSearchResponse.model_validate(
+            {
+                "query": request.query,
+                "total_matches": first.total(),
+                "results": list(islice(_wanted(items, request, limit), request.count)),
+                "provider": self.name,
+                "degraded": tuple({each.component: each for each in found.degraded}.values()),
+                "correction": first.correction(),
+                "suggestions": first.suggestions(),
+                "raw": first.raw,
+            }
+        )
+
+    def _search_page(self, query: str) -> str:
+        """The instance's own page for a query: the address of an answer that has none."""
+        return f"{self._upstream.base_url}{SEARCH}?q={quote_plus(query, errors='replace')}"
+
+
+class _Ask(Protocol):
+    async def __call__(self, form: dict[str, str]) -> SearXNGAnswer: ...
+
+
+@dataclass(slots=True)
+class _Found:
+    """Pages that came, the form that brought them, and whether the instance chose the engines, ours being blocked."""
+
+    form: dict[str, str]
+    pages: list[SearXNGAnswer]
+    degraded: list[Degraded]
+    own_choice: bool
+
+    @property
+    def rows(self) -> int:
+        return sum(len(page.rows) for page in self.pages)
+
+
+def _wanted(items: Iterable[Fields], request: WebSearchRequest, limit: Freshness | None) -> Iterator[Fields]:
+    """The items that the filters of the request admit, each address once (pages and infoboxes repeat some)."""
+    seen: set[str] = set()
+    for item in items:
+        url = item["url"]
+        if url in seen or (limit is not None and not limit.admits(item.get("published_date"))):
+            continue
+        if request.domains and not allowed_host(host_of(url), request.domains):
+            continue
+        seen.add(url)
+        yield item
+
+
+def _blocked(failed: Sequence[Failed]) -> WebSearchBlockedError:
+    who = ", ".join(f"{each.engine}: {each.reason}" for each in failed[:NAMED_IN_ERROR])
+    wait = SUSPENDED_BY_CAPTCHA_S if all(each.reason == CAPTCHA for each in failed) else SUSPENDED_S
+    return WebSearchBlockedError(
+        f"SearXNG has no engine that can look now ({who}): try later, or name others in SEARXNG_ENGINES_WEB",
+        retry_after_s=wait,
+    )

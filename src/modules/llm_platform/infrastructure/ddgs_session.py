@@ -1,0 +1,73 @@
+"""One search with the ddgs library, watched: which engines answered what, and a way to stop it.
+
+The library tries engines until it has enough results. It keeps to itself that an engine refused (any status but 200 is
+"nothing found" to it), and cannot be interrupted. Its HTTP client is therefore wrapped as the engines get it. Where a
+later version has no such place, the watch sees nothing and the library's own word counts.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+from modules.llm_platform.domain.exceptions import WebSearchConfigError
+
+PROVIDER: Final = "ddgs"
+NEEDS_EXTRA: Final = 'keyless web search needs an extra: pip install "llm-platform[web]"'
+UNREACHABLE: Final = 0  # in place of a status
+OK: Final = 200
+
+
+class DdgsSession:
+    """A DDGS for one search. `statuses` holds the last HTTP status of each engine that was asked, 0 for none."""
+
+    def __init__(self, timeout: int, proxy: str | None = None) -> None:
+        try:
+            from ddgs import DDGS
+        except ImportError as error:
+            raise WebSearchConfigError(NEEDS_EXTRA) from error
+        logging.getLogger("ddgs").setLevel(logging.CRITICAL)  # it logs what is searched for
+        logging.getLogger("primp").setLevel(logging.CRITICAL)
+        self.statuses: dict[str, int] = {}
+        self.stopped = False
+        self._ddgs: Any = DDGS(timeout=timeout, proxy=proxy)
+        self._find_engines = getattr(self._ddgs, "_get_engines", None)
+        if self._find_engines is not None:
+            vars(self._ddgs)["_get_engines"] = self._watched_engines
+
+    def text(self, query: str, **options: Any) -> Any:
+        return self._ddgs.text(query, **options)
+
+    def news(self, query: str, **options: Any) -> Any:
+        return self._ddgs.news(query, **options)
+
+    def stop(self) -> None:
+        """Ask no engine any more; what is on its way ends by its own timeout. To be called from any thread."""
+        self.stopped = True
+
+    def _watched_engines(self, *args: Any, **options: Any) -> Any:
+        engines = self._find_engines(*args, **options) if self._find_engines else []
+        for engine in engines:
+            if not isinstance(engine.http_client, _WatchedClient):
+                engine.http_client = _WatchedClient(engine.http_client, engine.name, self)
+        return engines
+
+
+class _WatchedClient:
+    """The library's HTTP client, which notes statuses and refuses once its session was stopped."""
+
+    def __init__(self, client: Any, engine: str, session: DdgsSession) -> None:
+        self._client = client
+        self._engine = engine
+        self._session = session
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def request(self, *args: Any, **options: Any) -> Any:
+        if self._session.stopped:
+            raise TimeoutError("timed out: this search was stopped")
+        self._session.statuses[self._engine] = UNREACHABLE
+        answer = self._client.request(*args, **options)
+        self._session.statuses[self._engine] = answer.status_code
+        return answer

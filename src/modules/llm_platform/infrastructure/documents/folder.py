@@ -1,0 +1,126 @@
+"""What stands in a folder of documents: which files can be read, which are left out and why. Looks, opens nothing."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+SUFFIXES: Final = (".md", ".markdown", ".txt", ".html", ".htm", ".pdf")
+SKIPPED_FOLDERS: Final = frozenset({"node_modules", "__pycache__"})
+MAX_FILES: Final = 50_000
+
+Stamp = tuple[int, int, int, int]  # size in bytes, modified and changed in ns, inode: another one means another content
+Identity = tuple[int, int]  # device, inode
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A regular file below the folder; `path` is relative to it, with forward slashes."""
+
+    path: str
+    stamp: Stamp
+
+    @property
+    def suffix(self) -> str:
+        return os.path.splitext(self.path)[1].lower()  # noqa: PTH122  ten thousand Path objects take 40 ms
+
+
+@dataclass(slots=True)
+class Listing:
+    """Files by relative path, and a word about each entry that is left out though it looks like a document."""
+
+    files: dict[str, FoundFile] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+def list_folder(root: Path) -> Listing:
+    """All documents below `root`, hidden ones excepted. Links are followed inside the folder only, each file once.
+
+    Raises OSError when the folder itself cannot be opened.
+    """
+    return _Walk(root.resolve(strict=True)).run()
+
+
+class _Walk:
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._listing = Listing()
+        self._links: list[str] = []
+        self._files: set[Identity] = set()
+        self._folders: set[Identity] = set()
+
+    def run(self) -> Listing:
+        with os.scandir(self._root):
+            pass  # an OSError here is about the folder as a whole
+        self._walk("")
+        while self._links:  # after the real entries, so that a file is known by its own name rather than by a link's
+            links, self._links = sorted(self._links), []
+            for link in links:
+                self._follow(link)
+        return self._listing
+
+    def _walk(self, start: str) -> None:
+        waiting = [start]
+        while waiting and len(self._listing.files) < MAX_FILES:
+            folder = waiting.pop()
+            for entry in self._entries(folder):
+                path = f"{folder}/{entry.name}" if folder else entry.name
+                if entry.is_symlink():
+                    self._links.append(path)
+                elif entry.is_dir(follow_symlinks=False):
+                    waiting.append(path)
+                elif _is_document(entry.name):
+                    self._take(path, entry.stat(follow_symlinks=False))
+
+    def _entries(self, folder: str) -> Iterator[os.DirEntry[str]]:
+        try:
+            status = (self._root / folder).stat()
+            if (identity := (status.st_dev, status.st_ino)) in self._folders:
+                return  # a link that leads back
+            self._folders.add(identity)
+            with os.scandir(self._root / folder) as entries:
+                found = [entry for entry in entries if not _is_hidden(entry.name)]
+        except OSError as error:
+            self._listing.left_out[folder] = f"the folder cannot be opened ({error.strerror})"
+            return
+        yield from found
+
+    def _take(self, path: str, status: os.stat_result) -> None:
+        if not stat.S_ISREG(status.st_mode):
+            self._listing.left_out[path] = "it is not a regular file"
+        elif len(self._listing.files) >= MAX_FILES:
+            self._listing.left_out[path] = f"the folder holds more than {MAX_FILES} documents"
+        else:
+            self._files.add((status.st_dev, status.st_ino))
+            stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+            self._listing.files[path] = FoundFile(path, stamp)
+
+    def _follow(self, link: str) -> None:
+        try:
+            target = (self._root / link).resolve(strict=True)
+            status = target.stat()
+        except (OSError, RuntimeError) as error:  # RuntimeError: a circle of links, before Python 3.13
+            if _is_document(link):
+                self._listing.left_out[link] = "it is a link that leads nowhere"
+            elif not isinstance(error, FileNotFoundError):
+                self._listing.left_out[link] = "it is a link that cannot be followed"
+            return
+        if not target.is_relative_to(self._root):
+            if stat.S_ISDIR(status.st_mode) or _is_document(link):
+                self._listing.left_out[link] = "it is a link that leaves the folder"
+        elif stat.S_ISDIR(status.st_mode):
+            self._walk(link)
+        elif _is_document(link) and (status.st_dev, status.st_ino) not in self._files:
+            self._take(link, status)
+
+
+def _is_document(name: str) -> bool:
+    return name.lower().endswith(SUFFIXES)
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or name in SKIPPED_FOLDERS

@@ -1,0 +1,97 @@
+"""One file of the folder as a document: its title and the text that quotes point into."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from modules.llm_platform.domain.language import detect
+from modules.llm_platform.domain.passages import Passage, split_passages
+from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.infrastructure.documents.decoding import decode
+from modules.llm_platform.infrastructure.documents.errors import UnreadableDocument
+from modules.llm_platform.infrastructure.documents.folder import FoundFile
+from modules.llm_platform.infrastructure.documents.parser_process import DocumentParser, Parsed
+
+MAX_TEXT_BYTES: Final = 5_000_000  # of a text or HTML file; what follows is not read
+MAX_PDF_BYTES: Final = 50_000_000  # a PDF is whole or nothing, its table of contents stands at its end
+MAX_TITLE_CHARS: Final = 200
+TITLE_WITHIN_CHARS: Final = 5000  # a heading further down is not the document's title
+TOLD_BY_CHARS: Final = 500  # enough to tell the language by, which sentences are split for
+
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.{0,5000}?\n)??(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+_MATTER_TITLE = re.compile(r"^title:[ \t]*(?P<quote>[\"']?)(?P<title>[^\n]+?)(?P=quote)[ \t]*$", re.MULTILINE)
+_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(\S.{0,300})|^(\S.{0,300})\n(?:={3,}|-{3,})[ \t]*$", re.MULTILINE)
+_MARKUP = re.compile(r"!?\[([^\]\[]*)\]\([^()\s]*\)|[`*]|[ \t]#+[ \t]*$|\{#[\w-]+\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document as it is searched and quoted. `path` is relative to the folder, with forward slashes."""
+
+    path: str
+    title: str
+    text: str
+    passages: tuple[Passage, ...]
+    note: str | None = None
+
+
+def read_document(root: Path, file: FoundFile, parser: DocumentParser, redactor: Redactor) -> Document:
+    """Read, decode and cut one file. Raises UnreadableDocument, with the reason, when there is nothing to search."""
+    parsed = _parse(root, file, parser)
+    text = redactor.text(parsed.text)
+    if not text.strip():
+        raise UnreadableDocument("it holds no text")
+    title = redactor.text(parsed.title or _first_heading(text) or _name(file.path))[:MAX_TITLE_CHARS]
+    passages = split_passages(text, language=detect(text[:TOLD_BY_CHARS]) or "en")
+    return Document(file.path, title, text, tuple(passages), parsed.note)
+
+
+def _parse(root: Path, file: FoundFile, parser: DocumentParser) -> Parsed:
+    if file.suffix == ".pdf":
+        if file.stamp[0] > MAX_PDF_BYTES:
+            raise UnreadableDocument(f"it is larger than {MAX_PDF_BYTES // 1_000_000} MB")
+        return parser.pdf(root / file.path)
+    data = _bytes(root / file.path)
+    cut = f"only its first {MAX_TEXT_BYTES // 1_000_000} MB were read" if len(data) > MAX_TEXT_BYTES else None
+    decoded = decode(data[:MAX_TEXT_BYTES], html=file.suffix in {".html", ".htm"})
+    note = cut or decoded.note
+    if file.suffix in {".html", ".htm"}:
+        parsed = parser.html(decoded.text)
+        return Parsed(parsed.text, parsed.title, note or parsed.note)
+    return _plain(decoded.text, note) if file.suffix == ".txt" else _markdown(decoded.text, note)
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as opened:
+            return opened.read(MAX_TEXT_BYTES + 1)
+    except OSError as error:
+        raise UnreadableDocument(f"it cannot be opened ({error.strerror})") from error
+
+
+def _plain(text: str, note: str | None) -> Parsed:
+    return Parsed(text, None, note)
+
+
+def _markdown(text: str, note: str | None) -> Parsed:
+    """Markdown as written, without the settings that static site builders keep before it."""
+    matter = _FRONT_MATTER.match(text)
+    if not matter:
+        return Parsed(text, None, note)
+    titled = _MATTER_TITLE.search(matter[0])
+    return Parsed(text[matter.end() :], titled["title"].strip() if titled else None, note)
+
+
+def _first_heading(text: str) -> str | None:
+    found = _HEADING.search(text[:TITLE_WITHIN_CHARS])
+    return " ".join(_MARKUP.sub(r"\1", found[1] or found[2]).split()) if found else None
+
+
+def _name(path: str) -> str:
+    """The file's name as a title: `getting-started.md` gives `getting started`; unreadable letters replaced."""
+    stem = PurePosixPath(path).stem
+    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in stem)
+    return re.sub(r"[-_]+", " ", shown).strip() or "document"

@@ -1,0 +1,43 @@
+"""Bocha keeps the promises of the port, over answers made after its documents."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.loopback_upstream import by_query, recorded, serving, silence
+
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
+from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.infrastructure.adapters.bocha_web_search import BochaWebSearchAdapter
+from modules.llm_platform.infrastructure.http import make_client
+from modules.llm_platform.testing.web_search import Looking, Slow, WebSearchProviderContract
+
+KEY = "sk-bocha-0123456789"
+NOBODY_LISTENS = "http://127.0.0.1:9"
+
+
+class TestBocha(WebSearchProviderContract):
+    @pytest.fixture
+    def findable(self) -> WebSearchRequest:
+        return WebSearchRequest(query="阿里巴巴 ESG")
+
+    @pytest.fixture
+    async def provider(self) -> AsyncIterator[IWebSearchProvider]:
+        answers = {"阿里巴巴 ESG": recorded("bocha/wrapped"), "zzqxvjk": recorded("bocha/nothing_found")}
+        async with serving(by_query(answers)) as upstream, make_client(upstream.url) as client:
+            yield BochaWebSearchAdapter(KEY, upstream.url, client=client)
+
+    @pytest.fixture
+    def nothing_to_find(self, provider: IWebSearchProvider) -> Looking:
+        return Looking(provider, WebSearchRequest(query="zzqxvjk"))
+
+    @pytest.fixture
+    async def unreachable(self) -> AsyncIterator[Looking]:
+        async with make_client(NOBODY_LISTENS) as client:
+            yield Looking(BochaWebSearchAdapter(KEY, NOBODY_LISTENS, client=client), WebSearchRequest(query="any"))
+
+    @pytest.fixture
+    async def slow(self) -> AsyncIterator[Slow]:
+        async with serving(silence) as upstream, make_client(upstream.url) as client:
+            yield Slow(BochaWebSearchAdapter(KEY, upstream.url, client=client), lambda: upstream.busy)

@@ -1,0 +1,312 @@
+"""Whatever an upstream does, a search ends within its deadline in the right error, and closes what it opened."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import logging
+import socket
+import time
+import traceback
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from email.utils import formatdate
+
+import httpx2
+import pytest
+from tests.loopback_upstream import (
+    Exchange,
+    Handler,
+    Loopback,
+    cut_off,
+    drip,
+    hang_up,
+    head,
+    json_reply,
+    reply,
+    serving,
+    silence,
+    silence_in_body,
+)
+
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
+from modules.llm_platform.domain.exceptions import (
+    WebSearchBlockedError,
+    WebSearchConfigError,
+    WebSearchConnectionError,
+    WebSearchError,
+    WebSearchTimeoutError,
+)
+from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.infrastructure.adapters.bocha_web_search import BochaWebSearchAdapter
+from modules.llm_platform.infrastructure.adapters.searxng_web_search import SearXNGWebSearchAdapter
+from modules.llm_platform.infrastructure.http import MAX_BODY_BYTES, make_client
+from modules.llm_platform.infrastructure.upstream_errors import MAX_RETRY_AFTER_S
+from shared.exceptions import AppException
+
+KEY = "sk-very-secret-0123456789"
+REQUEST = WebSearchRequest(query="anything")
+TIMEOUT_S = 0.3  # of the adapters under test
+SLACK_S = 1.5  # what a busy machine may add before a test calls it hanging
+HTML = b"<!doctype html><title>It works!</title>"
+SECRET_ANSWER = b'{"message": "bad things about ' + KEY.encode() + b'"}'
+
+Build = Callable[[str, httpx2.AsyncClient], IWebSearchProvider]
+
+
+def searxng(url: str, client: httpx2.AsyncClient) -> IWebSearchProvider:
+    return SearXNGWebSearchAdapter(
+        url, username="me", password=KEY, timeout=TIMEOUT_S, client=client, redactor=Redactor([KEY])
+    )
+
+
+def bocha(url: str, client: httpx2.AsyncClient) -> IWebSearchProvider:
+    return BochaWebSearchAdapter(KEY, url, timeout=TIMEOUT_S, client=client, redactor=Redactor([KEY]))
+
+
+@pytest.fixture(params=[searxng, bocha], ids=["searxng", "bocha"])
+def build(request: pytest.FixtureRequest) -> Build:
+    builder: Build = request.param
+    return builder
+
+
+@asynccontextmanager
+async def against(build: Build, handler: Handler) -> AsyncIterator[tuple[IWebSearchProvider, Loopback]]:
+    async with serving(handler) as upstream, make_client(upstream.url) as client:
+        yield build(upstream.url, client), upstream
+
+
+async def error_of(provider: IWebSearchProvider) -> AppException:
+    """The error of a search, which must come in time."""
+    began = time.monotonic()
+    with pytest.raises(AppException) as caught:
+        await provider.search(REQUEST)
+    assert time.monotonic() - began < TIMEOUT_S + SLACK_S
+    return caught.value
+
+
+def packed(plain: bytes, *headers: str) -> Handler:
+    return reply(200, gzip.compress(plain), "Content-Type: application/json", "Content-Encoding: gzip", *headers)
+
+
+FAULTS: dict[str, tuple[Handler, type[AppException]]] = {
+    "silence": (silence, WebSearchTimeoutError),
+    "silence in the body": (silence_in_body, WebSearchTimeoutError),
+    "a byte now and then": (drip, WebSearchTimeoutError),
+    "hangs up": (hang_up, WebSearchConnectionError),
+    "cut off in the body": (cut_off, WebSearchConnectionError),
+    "no HTTP": (lambda exchange: exchange.send(b"SSH-2.0-OpenSSH_9.6\r\n\r\n"), WebSearchConnectionError),
+    "204": (reply(204), WebSearchError),
+    "redirect": (reply(302, b"", "Location: https://example.org/login"), WebSearchConfigError),
+    "permanent redirect": (reply(308, b"", "Location: /elsewhere"), WebSearchConfigError),
+    "web page": (reply(200, HTML, "Content-Type: text/html"), WebSearchError),
+    "web page without a type": (reply(200, b"\n" + HTML), WebSearchError),
+    "empty body": (reply(200, b"", "Content-Type: application/json"), WebSearchError),
+    "truncated JSON": (reply(200, b'{"results": [{"url": "https', "Content-Type: application/json"), WebSearchError),
+    "a list": (json_reply([1, 2]), WebSearchError),
+    "null": (json_reply(None), WebSearchError),
+    "deep nesting": (reply(200, b"[" * 100_000, "Content-Type: application/json"), WebSearchError),
+    "broken gzip": (reply(200, b"\x1f\x8bno", "Content-Encoding: gzip"), WebSearchError),
+    "401": (reply(401, HTML), WebSearchConfigError),
+    "402": (reply(402), WebSearchBlockedError),
+    "404": (reply(404, HTML), WebSearchConfigError),
+    "408": (reply(408), WebSearchTimeoutError),
+    "418": (reply(418), WebSearchError),
+    "429": (reply(429, b"Too Many Requests"), WebSearchBlockedError),
+    "500": (reply(500, SECRET_ANSWER), WebSearchError),
+    "502": (reply(502, HTML), WebSearchError),
+    "503": (reply(503), WebSearchError),
+    "gzip bomb": (packed(bytes(50 * MAX_BODY_BYTES // 8)), WebSearchError),
+}
+
+
+@pytest.mark.parametrize("fault", list(FAULTS))
+async def test_a_fault_is_the_right_error_in_time(build: Build, fault: str) -> None:
+    """Each fault has its error class, whose words name the upstream and quote nothing that it sent."""
+    handler, expected = FAULTS[fault]
+    async with against(build, handler) as (provider, _):
+        error = await error_of(provider)
+    assert type(error) is expected
+    assert provider.name in error.message.lower()
+    assert len(error.message) < 200
+    assert not any(word in error.message for word in ("It works", "bad things", "example.org", "SSH"))
+
+
+@pytest.mark.parametrize("fault", ["redirect", "404", "web page"])
+async def test_a_wrong_address_names_its_setting(build: Build, fault: str) -> None:
+    """Who mistyped an address is told which variable holds it."""
+    async with against(build, FAULTS[fault][0]) as (provider, _):
+        error = await error_of(provider)
+    assert {"searxng": "SEARXNG_URL", "bocha": "BOCHA_BASE_URL"}[provider.name] in error.message
+
+
+async def test_an_endless_body_is_left_early(build: Build) -> None:
+    """A body beyond the limit is not read to its end: the connection is closed after a few megabytes."""
+    sent = 0
+
+    async def endless(exchange: Exchange) -> None:
+        nonlocal sent
+        await exchange.send(head(200, "Content-Type: application/json", length=500_000_000))
+        while True:
+            await exchange.send(b" " * 65536)
+            sent += 65536
+
+    async with serving(endless) as upstream, make_client(upstream.url) as client:
+        adapter = SearXNGWebSearchAdapter(upstream.url, timeout=20, client=client)
+        with pytest.raises(WebSearchError, match="more than 8 MB"):
+            await adapter.search(REQUEST)
+        assert await ends(lambda: upstream.busy == 0)
+    assert sent < 4 * MAX_BODY_BYTES
+
+
+async def ends(condition: Callable[[], bool]) -> bool:
+    for _ in range(100):
+        if condition():
+            return True
+        await asyncio.sleep(0.01)
+    return condition()
+
+
+async def test_nobody_listens(build: Build) -> None:
+    """A refused connection is a connection error that names the address's setting."""
+    with socket.socket() as placeholder:
+        placeholder.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{placeholder.getsockname()[1]}"
+        async with make_client(url) as client:
+            error = await error_of(build(url, client))
+    assert type(error) is WebSearchConnectionError
+    assert "_URL" in error.message
+
+
+async def test_an_unknown_name(build: Build) -> None:
+    """A name that cannot be resolved is a connection error that says so."""
+
+    def unresolved(_: httpx2.Request) -> httpx2.Response:
+        try:
+            raise socket.gaierror(-2, "Name or service not known")
+        except socket.gaierror as error:
+            raise httpx2.ConnectError("no") from error
+
+    async with httpx2.AsyncClient(transport=httpx2.MockTransport(unresolved)) as client:
+        error = await error_of(build("http://search.invalid", client))
+    assert type(error) is WebSearchConnectionError
+    assert "name cannot be resolved" in error.message
+
+
+async def test_no_tls_on_the_other_side(build: Build) -> None:
+    """https against a server that speaks plain HTTP is a connection error that speaks of TLS."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(5)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server, make_client(url) as client:
+        error = await error_of(build(url, client))
+    assert type(error) is WebSearchConnectionError
+    assert "TLS" in error.message
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://127.0.0.1:99999", "ftp://example.org", "http://", "not an address"])
+async def test_an_address_that_is_none(build: Build, url: str) -> None:
+    """An address that cannot be one fails at the call, not at start, and names its setting."""
+    async with make_client(url) as client:
+        error = await error_of(build(url, client))
+    assert isinstance(error, WebSearchConfigError)
+    assert "_URL" in error.message
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize(
+    ("header", "least", "most"),
+    [
+        ("Retry-After: 17", 17, 17),
+        (f"Retry-After: {formatdate(time.time() + 600, usegmt=True)}", 300, 600),
+        (f"Retry-After: {formatdate(time.time() - 600, usegmt=True)}", 0, 0),
+        ("Retry-After: 99999999", MAX_RETRY_AFTER_S, MAX_RETRY_AFTER_S),
+    ],
+    ids=["seconds", "date", "past date", "far future"],
+)
+async def test_the_wait_that_was_asked_for(build: Build, status: int, header: str, least: float, most: float) -> None:
+    """Retry-After as seconds or as a date is kept, within a day."""
+    async with against(build, reply(status, b"", header)) as (provider, _):
+        error = await error_of(provider)
+    assert error.retry_after_s is not None
+    assert least <= error.retry_after_s <= most
+
+
+@pytest.mark.parametrize("header", ["X-Nothing: here", "Retry-After: soon", "Retry-After: -5", "Retry-After: 1e9"])
+async def test_no_wait_that_was_not_asked_for(build: Build, header: str) -> None:
+    """Without a readable Retry-After the wait is unknown, not made up."""
+    async with against(build, reply(429, b"", header)) as (provider, _):
+        assert (await error_of(provider)).retry_after_s is None
+
+
+@pytest.mark.parametrize("fault", [silence, silence_in_body, drip], ids=["silence", "in the body", "dripping"])
+async def test_cancelling_closes_the_connection_at_once(build: Build, fault: Handler) -> None:
+    """The server sees within 100 ms that nobody listens any more."""
+    async with against(build, fault) as (provider, upstream):
+        search = asyncio.create_task(provider.search(REQUEST))
+        assert await ends(lambda: upstream.busy == 1)
+        await asyncio.sleep(0.05)
+        search.cancel()
+        began = time.monotonic()
+        with pytest.raises(asyncio.CancelledError):
+            await search
+        assert await ends(lambda: upstream.busy == 0)
+        assert time.monotonic() - began < 0.1
+
+
+async def test_a_compressed_answer_is_read(build: Build) -> None:
+    """gzip is asked for and undone."""
+    body = b'{"results": [], "webPages": {"value": []}}'
+    async with against(build, packed(body)) as (provider, upstream):
+        assert (await provider.search(REQUEST)).results == ()
+    assert "gzip" in upstream.requests[0].headers["accept-encoding"]
+
+
+async def test_a_wrong_charset_is_read_all_the_same() -> None:
+    """An answer in Latin-1 that says so keeps its letters; one that lies about UTF-8 is read with replacements."""
+    body = '{"results": [{"url": "https://example.org/", "title": "Zürich"}]}'.encode("latin-1")
+    for declared, title in (("iso-8859-1", "Zürich"), ("utf-8", "Z\ufffdrich"), ("no-such-thing", "Z\ufffdrich")):
+        async with against(searxng, reply(200, body, f"Content-Type: application/json; charset={declared}")) as (one, _):
+            assert (await one.search(REQUEST)).results[0].title == title
+
+
+async def test_connections_are_used_again(build: Build) -> None:
+    """Searches one after another share a connection."""
+    async with against(build, json_reply({"results": [], "webPages": None, "_type": "SearchResponse"})) as (provider, up):
+        for _ in range(3):
+            await provider.search(REQUEST)
+        assert up.connections == 1
+
+
+async def test_the_key_shows_nowhere(build: Build, caplog: pytest.LogCaptureFixture) -> None:
+    """No error, chained error, log line or repr holds the key, even of an upstream that sends it back."""
+    seen: list[str] = []
+    echo = {"code": "500", "message": KEY, "results": [{"url": "https://example.org/", "title": f"Your key is {KEY}"}]}
+    caplog.set_level(logging.DEBUG)
+    for handler in (*(handler for handler, _ in FAULTS.values()), json_reply(echo), reply(500, SECRET_ANSWER)):
+        async with against(build, handler) as (provider, _):
+            seen += [repr(provider), repr(vars(provider))]
+            try:
+                seen.append(repr(await provider.search(REQUEST)))
+            except AppException as error:
+                seen += [repr(error), str(error), "".join(traceback.format_exception(error))]
+    assert len(seen) > 2 * len(FAULTS)
+    assert caplog.text
+    assert KEY not in "".join(seen) + caplog.text
+    assert any("[redacted]" in text for text in seen) or build is bocha
+
+
+@pytest.mark.parametrize("key", ["sk-line\nbreak-0123", "sk-ключ-0123456789", "sk-nul\x00-0123456"])
+async def test_a_key_that_no_header_can_hold(key: str) -> None:
+    """A mangled key is a config error that names its variable and does not show it."""
+    async with serving(silence) as upstream, make_client(upstream.url) as client:
+        error = await error_of(BochaWebSearchAdapter(key, upstream.url, timeout=TIMEOUT_S, client=client))
+    assert isinstance(error, WebSearchConfigError)
+    assert "BOCHA_API_KEY" in error.message
+    assert key not in "".join(traceback.format_exception(error))

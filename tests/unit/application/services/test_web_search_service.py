@@ -1,0 +1,115 @@
+"""What other modules get: answers, errors of one family, and a log that tells neither words nor secrets."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from modules.llm_platform.application.services.web_search_service import SEARCHES_AT_ONCE, WebSearchService
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
+from modules.llm_platform.domain.exceptions import WebSearchBlockedError, WebSearchError
+from modules.llm_platform.testing.web_search import FakeWebSearch, result_item
+
+QUERY = "a private question"
+FOUND = [result_item(1), result_item(2)]
+
+
+class Broken(FakeWebSearch):
+    """A provider with a defect."""
+
+    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        raise KeyError("results")
+
+
+def ask(query: str = QUERY) -> WebSearchRequest:
+    return WebSearchRequest(query=query)
+
+
+async def test_a_search_is_logged_without_its_words(caplog: pytest.LogCaptureFixture) -> None:
+    """Provider, duration, number of results and length of the query; never the query."""
+    times = iter((1.0, 1.25))
+    caplog.set_level(logging.INFO)
+    answer = await WebSearchService(FakeWebSearch(FOUND), clock=lambda: next(times)).search(ask())
+    assert list(answer.results) == FOUND
+    (record,) = caplog.records
+    told = vars(record)
+    assert (told["provider"], told["duration_ms"], told["count"], told["query_chars"]) == ("fake", 250.0, 2, len(QUERY))
+    assert QUERY not in str(told)
+
+
+async def test_an_error_is_logged_and_passes_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    """Errors of the family are decided upon already: no traceback, and the very object is raised."""
+    error = WebSearchBlockedError(retry_after_s=5)
+    with pytest.raises(WebSearchBlockedError) as caught:
+        await WebSearchService(FakeWebSearch(error)).search(ask())
+    assert caught.value is error
+    (record,) = caplog.records
+    assert (record.levelno, vars(record)["error"], record.exc_info) == (logging.WARNING, "web_search_blocked", None)
+    assert QUERY not in caplog.text
+
+
+async def test_a_defect_of_a_provider_is_an_error_of_the_family(caplog: pytest.LogCaptureFixture) -> None:
+    """Callers see one family; the cause is chained and in the log."""
+    with pytest.raises(WebSearchError) as caught:
+        await WebSearchService(Broken()).search(ask())
+    assert isinstance(caught.value.__cause__, KeyError)
+    (record,) = caplog.records
+    assert record.levelno == logging.ERROR
+    assert "KeyError" in caplog.text
+
+
+async def test_cancelling_is_no_error() -> None:
+    """It passes through, and the provider stops."""
+    provider = FakeWebSearch(delay_s=60)
+    search = asyncio.create_task(WebSearchService(provider).search(ask()))
+    await asyncio.sleep(0.01)
+    search.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await search
+    assert provider.running == 0
+
+
+async def test_many_searches_answer_in_order_each_for_itself() -> None:
+    """One answer or error for each request; one that fails harms no other, whatever takes longest."""
+    script = {"a": FOUND, "b": WebSearchError("no"), "c": FOUND[:1]}
+    provider = FakeWebSearch(script, delay_s={"a": 0.05, "c": 0.01})
+    first, second, third, fourth = await WebSearchService(provider).search_multi([ask(q) for q in ("a", "b", "c", "d")])
+    assert isinstance(first, WebSearchResponse)
+    assert list(first.results) == FOUND
+    assert isinstance(second, WebSearchError)
+    assert isinstance(third, WebSearchResponse)
+    assert third.query == "c"
+    assert isinstance(fourth, WebSearchResponse)
+    assert fourth.results == ()
+    defects = await WebSearchService(Broken()).search_multi([ask()])
+    assert isinstance(defects[0], WebSearchError)
+    assert await WebSearchService(provider).search_multi([]) == []
+
+
+async def test_many_searches_are_bounded() -> None:
+    """A few at a time, and all of them in the end."""
+    most = 0
+
+    class Counting(FakeWebSearch):
+        async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+            nonlocal most
+            most = max(most, self.running + 1)
+            return await super().search(request)
+
+    answers = await WebSearchService(Counting(delay_s=0.005)).search_multi([ask(str(n)) for n in range(20)])
+    assert len(answers) == 20
+    assert most == SEARCHES_AT_ONCE
+
+
+async def test_cancelling_cancels_all_of_many() -> None:
+    """None goes on."""
+    provider = FakeWebSearch(delay_s=60)
+    search = asyncio.create_task(WebSearchService(provider).search_multi([ask("a"), ask("b")]))
+    await asyncio.sleep(0.01)
+    assert provider.running == 2
+    search.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await search
+    assert provider.running == 0

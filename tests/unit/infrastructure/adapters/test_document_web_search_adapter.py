@@ -1,0 +1,214 @@
+"""infrastructure/adapters/document_web_search.py"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from tests.unit.infrastructure.documents.pdf_samples import pdf
+
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
+from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchTimeoutError
+from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.infrastructure.adapters.document_web_search import WORDS_SHOWN, DocumentWebSearchAdapter
+from modules.llm_platform.infrastructure.documents.library import DocumentLibrary
+
+Make = Callable[..., DocumentWebSearchAdapter]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+async def make(folder: Path) -> AsyncIterator[Make]:
+    made: list[DocumentWebSearchAdapter] = []
+
+    def make(**options: object) -> DocumentWebSearchAdapter:
+        made.append(DocumentWebSearchAdapter(folder, **options))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield make
+    for adapter in made:
+        await adapter.aclose()
+
+
+async def search(adapter: DocumentWebSearchAdapter, query: str = "gateway", **fields: object) -> WebSearchResponse:
+    return await adapter.search(WebSearchRequest(query=query, **fields))  # type: ignore[arg-type]
+
+
+class BlockedLibrary(DocumentLibrary):
+    """Reads nothing before it may."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.may_read = threading.Event()
+        self.looks = 0
+
+    def refresh(self) -> None:
+        self.looks += 1
+        self.may_read.wait(10)
+        super().refresh()
+
+
+async def test_each_format_is_searched(folder: Path, make: Make) -> None:
+    """Markdown, text, HTML and PDF; the snippet is a stretch of the text, the title its own."""
+    (folder / "a.md").write_text("---\nx: 1\n---\n# Markdown page\n\nThe gateway *restarts* here.\n")
+    (folder / "b.txt").write_text("A text about the gateway.")
+    (folder / "c.html").write_text("<title>Web page</title><p>The gateway in HTML.</p><p hidden>gateway secret</p>")
+    (folder / "d.pdf").write_bytes(pdf("The gateway in a PDF.", title="Paper"))
+    answer = await search(make())
+    assert {item.title: item.snippet for item in answer.results} == {
+        "Markdown page": "# Markdown page\n\nThe gateway *restarts* here.",
+        "b": "A text about the gateway.",
+        "Web page": "The gateway in HTML.",
+        "Paper": "The gateway in a PDF.",
+    }
+    assert answer.total_matches == 4
+    assert answer.degraded == ()
+    assert {item.source for item in answer.results} == {"documents"}
+    assert all(item.published_date is None and 0 <= (item.score or 0) < 1 for item in answer.results)
+
+
+@pytest.mark.parametrize(
+    ("base_url", "prefix"),
+    [
+        (None, "doc:"),
+        ("https://wiki.example.org", "https://wiki.example.org/"),
+        ("https://x.org/d/", "https://x.org/d/"),
+    ],
+)
+async def test_an_address_is_the_path_below_the_folder(
+    folder: Path, make: Make, base_url: str | None, prefix: str
+) -> None:
+    """Escaped so that nothing in a file's name ends a link, and never the server's own path."""
+    names = ["a b/ü (1).md", "a b/x#y?z%.md", 'q"<>.md', "new\nline.md", "]( http:evil.md"]
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text("gateway")
+    (folder / os.fsdecode(b"\xff.md")).write_text("gateway")
+    answer = await search(make(base_url=base_url))
+    urls = [item.url for item in answer.results]
+    assert all(url.startswith(prefix) and str(folder) not in url for url in urls)
+    assert all(url.isascii() and not set(url) & set(' \n"<>()[]#?') for url in urls)
+    assert {unquote(url.removeprefix(prefix)) for url in urls} >= set(names)
+    assert f"{prefix}%FF.md" in urls
+
+
+async def test_what_it_cannot_do_is_said(folder: Path, make: Make) -> None:
+    """Dates, engines, sites and other kinds of sources are left out, and the answer tells; a language is no filter."""
+    (folder / "a.md").write_text("gateway")
+    answer = await search(
+        make(),
+        freshness="oneDay",
+        engines=("google",),
+        domains=("x.org",),
+        sources=("documents", "news", "academic"),
+        language="de",
+    )
+    assert len(answer.results) == 1
+    reasons = " ".join(entry.reason for entry in answer.degraded)
+    assert len(answer.degraded) == 5
+    for word in ("freshness", "engines", "domains", "news", "academic"):
+        assert word in reasons
+    assert (await search(make(), time_range="week")).degraded[0].component == "documents"
+    assert (await search(make(), freshness="noLimit", sources=("web",))).degraded == ()
+
+
+async def test_unreadable_files_are_named_and_the_list_is_bounded(folder: Path, make: Make) -> None:
+    """Each with its word, the first ones only; a control character of a name does not get through."""
+    (folder / "good.md").write_text("gateway")
+    (folder / "a\x1b.txt").write_bytes(b"\0\0\0")
+    answer = await search(make())
+    assert [(entry.component, entry.reason) for entry in answer.degraded] == [
+        ("documents/a\ufffd.txt", "it is a binary file, not text")
+    ]
+    for number in range(WORDS_SHOWN + 4):
+        (folder / f"b{number}.md").write_text("")
+    answer = await search(make())
+    assert len(answer.results) == 1
+    assert len(answer.degraded) == WORDS_SHOWN + 1
+    assert answer.degraded[-1].reason == "and 5 more files"
+
+
+async def test_a_secret_stands_in_no_answer(folder: Path, make: Make) -> None:
+    """Neither in text nor in a file's name."""
+    (folder / "sk-12345678.md").write_text("# sk-12345678\n\ngateway sk-12345678")
+    (folder / "x sk-12345678.txt").write_bytes(b"\0\0\0")
+    answer = await search(make(redactor=Redactor(["sk-12345678"])))
+    assert len(answer.results) == 1
+    assert "sk-12345678" not in answer.model_dump_json()
+
+
+async def test_an_empty_folder_is_an_empty_answer_with_a_word(make: Make) -> None:
+    """Nothing can be found there, and that is likely a mistake."""
+    answer = await search(make())
+    assert answer.results == ()
+    assert [entry.reason for entry in answer.degraded] == ["the folder holds no readable documents"]
+
+
+async def test_pages(folder: Path, make: Make) -> None:
+    """The second page goes on where the first ended."""
+    for number in range(5):
+        (folder / f"{number}.md").write_text("gateway " * (number + 1) + "words " * 20)
+    adapter = make()
+    first, second, third = [await search(adapter, count=2, page=page) for page in (1, 2, 3)]
+    assert len({item.url for page in (first, second, third) for item in page.results}) == 5
+    assert (first.total_matches, third.total_matches) == (None, 5)
+
+
+async def test_the_question_is_read_in_its_language(folder: Path, make: Make) -> None:
+    """Function words of the question's own language find nothing, whatever language is asked for."""
+    (folder / "a.md").write_text("was ist das für ein Text")
+    assert (await search(make(), "Was ist das für ein Gateway?", language="en")).results == ()
+    (folder / "b.md").write_text("异步编程")
+    assert len((await search(make(), "什么是异步编程？")).results) == 1
+
+
+async def test_a_folder_that_takes_long_is_read_in_the_background(folder: Path) -> None:
+    """The first search gives up at its deadline, reading goes on, and the next one finds it done."""
+    (folder / "a.md").write_text("gateway")
+    library = BlockedLibrary(folder)
+    adapter = DocumentWebSearchAdapter(folder, library=library, timeout=0.1)
+    with pytest.raises(WebSearchTimeoutError, match="still being read"):
+        await search(adapter)
+    assert await adapter.ping() == "0 documents so far, still reading"
+    library.may_read.set()
+    await asyncio.sleep(0.05)
+    assert len((await search(adapter)).results) == 1
+    assert library.looks == 2
+    await adapter.aclose()
+
+
+async def test_the_event_loop_goes_on(folder: Path) -> None:
+    """While a folder is read, others are served."""
+    library = BlockedLibrary(folder)
+    adapter = DocumentWebSearchAdapter(folder, library=library)
+    waiting = asyncio.create_task(search(adapter))
+    turns = 0
+    while turns < 20:
+        await asyncio.sleep(0.001)
+        turns += 1
+    assert not waiting.done()
+    library.may_read.set()
+    assert (await waiting).results == ()
+    await adapter.aclose()
+
+
+async def test_health(folder: Path, tmp_path: Path, make: Make) -> None:
+    """The number of documents, or what is wrong with the setting."""
+    (folder / "a.md").write_text("gateway")
+    assert await make().ping() == "1 documents"
+    missing = DocumentWebSearchAdapter(tmp_path / "nowhere")
+    with pytest.raises(WebSearchConfigError, match="DOCUMENTS_DIR"):
+        await missing.ping()
+    await missing.aclose()

@@ -1,0 +1,363 @@
+"""How SearXNG is asked: the form, pages, second tries, and what is made of odd answers."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import date
+from typing import Any
+
+import pytest
+from tests.loopback_upstream import Handler, Loopback, in_turn, json_reply, reply, serving, silence
+
+from modules.llm_platform.domain.dtos.web_search_dtos import VerbatimWebSearchRequest, WebSearchRequest
+from modules.llm_platform.domain.exceptions import (
+    WebSearchBlockedError,
+    WebSearchConfigError,
+    WebSearchError,
+    WebSearchRequestError,
+)
+from modules.llm_platform.infrastructure.adapters.searxng_web_search import MAX_PAGES, SearXNGWebSearchAdapter
+from modules.llm_platform.infrastructure.http import make_client
+from shared.exceptions import AppException
+
+CAPTCHA = [["google", "Suspended: CAPTCHA"], ["bing", "CAPTCHA"]]
+MIXED = [["google", "Suspended: CAPTCHA"], ["bing", "timeout"]]
+
+
+def row(number: int, **fields: Any) -> dict[str, Any]:
+    return {
+        "url": f"https://example.org/{number}",
+        "title": f"Page {number}",
+        "content": f"Text {number}",
+        "engine": "google",
+        "engines": ["google"],
+        "score": 1.0 / number,
+        **fields,
+    }
+
+
+def page(first: int, count: int, **fields: Any) -> Handler:
+    return json_reply({"results": [row(number) for number in range(first, first + count)], **fields})
+
+
+def blocked(engines: list[list[str]], *headers: str) -> Handler:
+    return json_reply({"results": [], "unresponsive_engines": engines}, *headers)
+
+
+@asynccontextmanager
+async def instance(handler: Handler, **options: Any) -> AsyncIterator[tuple[SearXNGWebSearchAdapter, Loopback]]:
+    async with serving(handler) as upstream, make_client(upstream.url) as client:
+        yield SearXNGWebSearchAdapter(upstream.url, client=client, **options), upstream
+
+
+def ask(**wishes: Any) -> WebSearchRequest:
+    return WebSearchRequest(**{"query": "cats", **wishes})
+
+
+async def test_one_post_that_its_bot_detection_accepts() -> None:
+    """POST with a form, and headers like a reader of web pages: GETs for JSON are rationed, bare clients refused."""
+    async with instance(page(1, 3)) as (adapter, upstream):
+        await adapter.search(ask(query="cats & <dogs>", language="pt-BR"))
+    (request,) = upstream.requests
+    assert (request.method, request.path) == ("POST", "/search")
+    assert request.form == {
+        "q": "cats & <dogs>",
+        "format": "json",
+        "language": "pt-BR",
+        "safesearch": "0",
+        "engines": "google,bing,duckduckgo",
+        "pageno": "1",
+    }
+    assert "text/html" in request.headers["accept"]
+    assert "application/json" in request.headers["accept"]
+    assert request.headers["accept-language"].startswith("en")
+    assert "gzip" in request.headers["accept-encoding"]
+    assert request.headers["user-agent"].startswith("llm-platform")
+    assert "authorization" not in request.headers
+
+
+async def test_an_address_below_a_path() -> None:
+    """An instance may live under a prefix, with or without a slash at the end."""
+    async with serving(page(1, 1)) as upstream, make_client(upstream.url) as client:
+        await SearXNGWebSearchAdapter(f"{upstream.url}/searx/", client=client).search(ask())
+    assert upstream.requests[0].path == "/searx/search"
+
+
+async def test_credentials_of_settings_or_of_the_address() -> None:
+    """Basic auth from either; those of the address show in no result."""
+    expected = "Basic " + b64encode("me:pä ss".encode()).decode()
+    async with instance(page(1, 1), username="me", password="pä ss") as (adapter, upstream):
+        await adapter.search(ask())
+        assert upstream.requests[-1].headers["authorization"] == expected
+        inner = upstream.url.replace("http://", "http://me:p%C3%A4%20ss@")
+        upstream.handler = json_reply({"results": [], "answers": ["42"]})
+        async with make_client(inner) as client:
+            answer = await SearXNGWebSearchAdapter(inner, client=client).search(ask())
+        assert upstream.requests[-1].headers["authorization"] == expected
+    assert answer.results[0].url == f"{upstream.url}/search?q=cats"
+
+
+async def test_more_pages_until_there_are_enough() -> None:
+    """There is no limit parameter: full pages are followed by the next one, results are cut to the number asked for."""
+    async with instance(in_turn(page(1, 10), page(11, 10), page(21, 10))) as (adapter, upstream):
+        answer = await adapter.search(ask(count=25))
+    assert [item.title for item in answer.results] == [f"Page {number}" for number in range(1, 26)]
+    assert [request.form["pageno"] for request in upstream.requests] == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize(("count", "size", "asked"), [(10, 10, 1), (10, 3, 1), (50, 9, 1), (30, 30, 1), (50, 10, MAX_PAGES)])
+async def test_no_more_pages_than_needed(count: int, size: int, asked: int) -> None:
+    """Enough results, or a page that is not full, end it."""
+    async with instance(page(1, size)) as (adapter, upstream):
+        await adapter.search(ask(count=count))
+    assert len(upstream.requests) == asked
+
+
+async def test_our_pages_do_not_overlap() -> None:
+    """Page 3 of twenty results begins where page 2 ended."""
+    async with instance(page(1, 10)) as (adapter, upstream):
+        await adapter.search(ask(page=3))
+        await adapter.search(ask(page=3, count=20))
+    assert [request.form["pageno"] for request in upstream.requests] == ["3", "5", "6"]
+
+
+async def test_a_second_page_that_fails_costs_only_itself() -> None:
+    """What the first page found is an answer; the failure is told."""
+    async with instance(in_turn(page(1, 10), reply(502))) as (adapter, _):
+        answer = await adapter.search(ask(count=20))
+    assert len(answer.results) == 10
+    assert [entry.component for entry in answer.degraded] == ["searxng/page 2"]
+
+
+async def test_results_that_pages_repeat_are_given_once() -> None:
+    """The same address counts once."""
+    async with instance(page(1, 10)) as (adapter, _):
+        assert len((await adapter.search(ask(count=20))).results) == 10
+
+
+async def test_all_blocked_is_tried_once_without_our_list() -> None:
+    """The instance's own choice of the same kind of source is asked once, and both are told."""
+    async with instance(in_turn(blocked(CAPTCHA), page(1, 3))) as (adapter, upstream):
+        answer = await adapter.search(ask(sources=("news",)))
+    first, second = (request.form for request in upstream.requests)
+    assert first["engines"] == "google news,bing news"
+    assert "engines" not in second
+    assert second["categories"] == "news"
+    assert len(answer.results) == 3
+    assert [entry.component for entry in answer.degraded] == ["searxng/google", "searxng/bing"]
+
+
+@pytest.mark.parametrize(("engines", "wait"), [(CAPTCHA, 3600), (MIXED, 180)])
+async def test_all_blocked_is_an_error_that_names_a_time(engines: list[list[str]], wait: float) -> None:
+    """Nobody could look: an error with Retry-After, an hour when every engine wants a CAPTCHA."""
+    async with instance(blocked(engines)) as (adapter, upstream):
+        with pytest.raises(WebSearchBlockedError, match="google: captcha") as caught:
+            await adapter.search(ask())
+    assert caught.value.retry_after_s == wait
+    assert len(upstream.requests) == 2
+
+
+async def test_a_second_try_that_fails_leaves_the_first_error() -> None:
+    """What went wrong is that all are blocked."""
+    async with instance(in_turn(blocked(CAPTCHA), reply(500))) as (adapter, _):
+        with pytest.raises(WebSearchBlockedError):
+            await adapter.search(ask())
+
+
+async def test_without_the_header_silence_with_failures_counts_as_blocked() -> None:
+    """Behind a proxy that takes Server-Timing away, nothing found and engines failing is not called an answer."""
+    header = "Server-Timing: total;dur=4.2, render;dur=0, load_0_google;dur=3"
+    async with instance(blocked(MIXED, header)) as (adapter, _):
+        with pytest.raises(WebSearchBlockedError):
+            await adapter.search(ask())
+    async with instance(blocked(MIXED, f"{header}, total_0_duckduckgo;dur=3")) as (adapter, _):
+        assert (await adapter.search(ask())).results == ()
+
+
+async def test_one_deadline_for_the_whole_search() -> None:
+    """A second try does not get a second time."""
+    async with instance(in_turn(blocked(CAPTCHA), silence), timeout=0.2) as (adapter, _):
+        with pytest.raises(WebSearchBlockedError):
+            await adapter.search(ask())
+
+
+async def test_a_verbatim_request() -> None:
+    """Its query goes out as written, without engines of ours, for one page; the answer is there as it was sent."""
+    sent = {"query": "!gon cats", "results": [row(1)] * 30, "number_of_results": 7, "extra": [None, {"a": 1.5}]}
+    async with instance(json_reply(sent)) as (adapter, upstream):
+        answer = await adapter.search(VerbatimWebSearchRequest(query="!gon cats", count=50, page=2))
+    assert upstream.requests[0].form == {
+        "q": "!gon cats",
+        "format": "json",
+        "language": "all",
+        "safesearch": "0",
+        "pageno": "2",
+    }
+    assert answer.raw == sent
+    assert answer.total_matches == 7
+    assert len(upstream.requests) == 1
+
+
+async def test_a_verbatim_answer_can_always_be_sent_on() -> None:
+    """Numbers that no strict JSON holds are null in it."""
+    async with instance(reply(200, b'{"results": [], "a": 1e999, "b": NaN, "c": "\\ud800"}')) as (adapter, _):
+        answer = await adapter.search(VerbatimWebSearchRequest(query="cats"))
+    assert json.dumps(answer.raw, allow_nan=False)
+    assert answer.raw == {"results": [], "a": None, "b": None, "c": "\ufffd"}
+
+
+async def test_redirect_syntax_never_reaches_the_instance() -> None:
+    """A verbatim `!!` is refused before anything is sent."""
+    async with instance(page(1, 1)) as (adapter, upstream):
+        with pytest.raises(WebSearchRequestError):
+            await adapter.search(VerbatimWebSearchRequest(query="cats !!g"))
+    assert upstream.requests == []
+
+
+async def test_dates_filter_and_choose_the_range() -> None:
+    """A window of dates asks for the smallest range that covers it, then keeps what lies inside or has no date."""
+    dates = ["2026-11-10T00:00:00", "2026-11-12T08:00:00+08:00", "2026-11-16 10:00:00", None, "soon"]
+    rows = [row(number, publishedDate=each) for number, each in enumerate(dates, 1)]
+    async with instance(json_reply({"results": rows}), today=lambda: date(2026, 11, 20)) as (adapter, upstream):
+        answer = await adapter.search(ask(freshness="2026-11-12..2026-11-15"))
+    assert upstream.requests[0].form["time_range"] == "month"
+    assert [item.title for item in answer.results] == ["Page 2", "Page 4", "Page 5"]
+    assert [item.published_date for item in answer.results] == ["2026-11-12T08:00:00+08:00", None, None]
+
+
+async def test_domains_filter_what_engines_take_as_a_hint() -> None:
+    """Results of other hosts are dropped."""
+    rows = [row(1), row(2, url="https://docs.python.org/3/"), row(3, url="https://evil.example/?python.org")]
+    async with instance(json_reply({"results": rows})) as (adapter, _):
+        answer = await adapter.search(ask(domains=("python.org",)))
+    assert [item.title for item in answer.results] == ["Page 2"]
+
+
+async def test_odd_results() -> None:
+    """Images without text, bad addresses, wrong types and things that are no results: nothing fails, nothing bad is kept."""
+    rows = [
+        {"url": "https://example.org/image", "title": " A\n picture ", "template": "images.html", "img_src": "//x"},
+        row(2, url="javascript:alert(1)"),
+        row(3, url="https://example.org/a b"),
+        row(4, url=None),
+        row(5, url=["https://example.org/"]),
+        row(6, title=None, content={"a": 1}, engine=7, score="high", publishedDate=20260101),
+        row(7, score=True, engines=None),
+        None,
+        "text",
+        [],
+    ]
+    odd = {"results": rows, "answers": [None, {"answer": 5}, {"translations": []}, ""], "infoboxes": [None, {}, []]}
+    odd |= {"suggestions": ["", None, "more cats"], "corrections": [{"title": "bats", "url": "?q"}]}
+    odd |= {"unresponsive_engines": [None, [], ["<script>", "<b>odd</b>"], ["google"]], "number_of_results": "many"}
+    async with instance(json_reply(odd)) as (adapter, _):
+        answer = await adapter.search(ask())
+    assert [item.title for item in answer.results] == ["A picture", "example.org", "Page 7"]
+    nameless = answer.results[1]
+    assert (nameless.snippet, nameless.source, nameless.score, nameless.published_date) == ("", None, None, None)
+    assert answer.results[2].score is None
+    assert (answer.suggestions, answer.correction, answer.total_matches) == (("more cats",), "bats", None)
+    assert {(entry.component, entry.reason) for entry in answer.degraded} == {
+        ("searxng/an engine", "failed"),
+        ("searxng/google", "failed"),
+    }
+
+
+async def test_fields_of_the_wrong_shape() -> None:
+    """An answer in which nothing has the right type is an empty answer."""
+    shape = dict.fromkeys(("answers", "infoboxes", "suggestions", "corrections", "unresponsive_engines"), 5)
+    async with instance(json_reply({"results": {"a": 1}, **shape})) as (adapter, _):
+        assert (await adapter.search(ask())).results == ()
+
+
+async def test_answers_and_infoboxes_of_every_age() -> None:
+    """Strings of old instances, objects with an address, infoboxes with attributes alone or with links."""
+    sent = {
+        "answers": ["42", {"answer": "43", "url": "https://example.org/43", "engine": "wolfram"}],
+        "infoboxes": [
+            {"infobox": "Cat", "id": "Q146", "urls": [{"url": "https://example.org/cat"}], "attributes": [
+                {"label": "Legs", "value": "4"}, {"label": "Image"}, None]},
+            {"infobox": "Lynx", "content": "A cat.", "id": None},
+        ],
+        "results": [row(1, url="https://example.org/cat"), row(2)],
+    }
+    async with instance(json_reply(sent)) as (adapter, upstream):
+        results = (await adapter.search(ask())).results
+    assert [item.snippet for item in results] == ["42", "43", "Legs: 4", "Text 2"]
+    assert [item.url for item in results][:3] == [
+        f"{upstream.url}/search?q=cats",
+        "https://example.org/43",
+        "https://example.org/cat",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "headers", "told"),
+    [
+        (("google", "yep"), (), []),
+        (("yep", "brave"), (), ["searxng/yep", "searxng/brave"]),
+        (("google", "yep"), ("Server-Timing: total;dur=4, total_0_google;dur=3",), ["searxng/yep"]),
+        (("google", "yep"), ("Server-Timing: total;dur=4, total_0_google;dur=3, total_1_yep;dur=3",), []),
+    ],
+)
+async def test_who_took_no_part_as_far_as_can_be_known(
+    asked: tuple[str, ...], headers: tuple[str, ...], told: list[str]
+) -> None:
+    """Without Server-Timing an engine that found nothing cannot be told from one that does not exist: then we are silent."""
+    async with instance(json_reply({"results": [row(1)]}, *headers)) as (adapter, _):
+        answer = await adapter.search(ask(engines=asked))
+    assert [entry.component for entry in answer.degraded] == told
+
+
+async def test_documents_are_not_its_business() -> None:
+    """A kind that it lacks is left out and named."""
+    async with instance(page(1, 1)) as (adapter, _):
+        answer = await adapter.search(ask(sources=("web", "documents")))
+    assert [(entry.component, entry.reason) for entry in answer.degraded] == [("searxng", "does not search documents")]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected", "remedy"),
+    [
+        ("Invalid value en_US for parameter language", WebSearchRequestError, "language"),
+        ("Invalid value x for parameter time_range", WebSearchRequestError, "time_range"),
+        ("Invalid value 9 for parameter safesearch", WebSearchConfigError, "SEARXNG_SAFESEARCH"),
+        ("Something else entirely", WebSearchError, "400"),
+    ],
+)
+async def test_a_form_that_it_does_not_take(words: str, expected: type[AppException], remedy: str) -> None:
+    """Whose mistake a 400 is: the caller's, the operator's, or nobody's that we know."""
+    async with instance(json_reply({"error": words}, status=400)) as (adapter, _):
+        with pytest.raises(expected, match=remedy):
+            await adapter.search(ask())
+
+
+async def test_health_costs_no_search() -> None:
+    """/healthz is asked; an old instance that has none is asked for /config."""
+    async with instance(reply(200, b"OK", "Content-Type: text/plain")) as (adapter, upstream):
+        assert await adapter.ping() == "reachable"
+        assert [(request.method, request.path) for request in upstream.requests] == [("GET", "/healthz")]
+    for missing in (reply(404), reply(200, b"<html>", "Content-Type: text/html")):
+        async with instance(in_turn(missing, json_reply({"engines": []}))) as (adapter, upstream):
+            assert await adapter.ping() == "reachable"
+            assert upstream.requests[-1].path == "/config"
+
+
+@pytest.mark.parametrize(
+    ("handler", "expected"),
+    [
+        (reply(401), WebSearchConfigError),
+        (reply(404), WebSearchConfigError),
+        (reply(502), WebSearchError),
+        (reply(200, b"<html>", "Content-Type: text/html"), WebSearchError),
+        (reply(302, b"", "Location: /login"), WebSearchConfigError),
+    ],
+)
+async def test_bad_health_is_told_with_its_cause(handler: Handler, expected: type[AppException]) -> None:
+    """A ping fails with the same errors and remedies as a search."""
+    async with instance(handler) as (adapter, _):
+        with pytest.raises(expected):
+            await adapter.ping()

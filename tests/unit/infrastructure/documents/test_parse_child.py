@@ -1,0 +1,148 @@
+"""infrastructure/documents/parse_child.py, in this process."""
+
+from __future__ import annotations
+
+import builtins
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.infrastructure.documents.pdf_samples import pdf
+
+from modules.llm_platform.infrastructure.documents import parse_child
+from modules.llm_platform.infrastructure.documents.parse_child import html_text, pdf_text, serve
+
+HIDDEN = [
+    "<p hidden>SECRET</p>",
+    "<div style='display: none'><p>SECRET</p></div>",
+    "<p style='visibility:hidden'>SECRET</p>",
+    "<p style='font-size:0'>SECRET</p>",
+    "<p style='font-size: 0.0px'>SECRET</p>",
+    "<p style='opacity:0'>SECRET</p>",
+    "<p style='position:absolute; left:-9999px'>SECRET</p>",
+    "<p style='text-indent:-5000px'>SECRET</p>",
+    "<p style='clip: rect(0 0 0 0)'>SECRET</p>",
+    "<span aria-hidden='true'>SECRET</span>",
+    "<template>SECRET</template>",
+    "<noscript>SECRET</noscript>",
+    "<script>SECRET</script>",
+    "<style>SECRET</style>",
+    "<div hidden><p style='display:none'>SECRET</p></div>",
+    "<!-- SECRET -->",
+]
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+@pytest.mark.parametrize("page", ["<main><p>Shown text.</p>{}</main>", "<p>Shown text.</p>{}"])
+def test_what_nobody_sees_is_not_read(hidden: str, page: str) -> None:
+    """Instructions to a model are hidden this way: none of it reaches the text."""
+    answer = html_text(f"<html><body>{page.format(hidden)}</body></html>")
+    assert "Shown text." in str(answer["text"])
+    assert "SECRET" not in str(answer["text"])
+
+
+@pytest.mark.parametrize("style", ["font-size:0.9em", "opacity:0.5", "opacity: .75", "left:-5px", "display:block"])
+def test_what_is_seen_is_read(style: str) -> None:
+    """Small, pale or shifted text is text."""
+    assert "Shown" in str(html_text(f"<p style='{style}'>Shown</p>")["text"])
+
+
+def test_structure_is_kept_as_markdown() -> None:
+    """Headings become `#`, code is fenced and keeps its lines, lists and tables keep theirs; navigation is gone."""
+    page = (
+        "<html><head><title> The\n title </title></head><body><nav>Home</nav><main><h1 class='x'>Top</h1>"
+        "<p>Intro <b>bold</b>.</p>"
+        "<h2>Part<a class='headerlink'>¶</a></h2><ul><li>one</li><li>two</li></ul>"
+        "<pre class='py'><code>def f():\n    return 1</code></pre></main><footer>Imprint</footer></body></html>"
+    )
+    answer = html_text(page)
+    assert answer["title"] == "The title"
+    assert answer["text"] == "# Top\n\nIntro bold.\n\n## Part\n\n  • one\n  • two\n```\ndef f():\n    return 1\n```"
+
+
+def test_a_page_without_main_part_is_read_as_a_whole() -> None:
+    """Where the guess at the main content leaves most of it out, everything counts."""
+    items = "".join(f"<li>entry number {i}</li>" for i in range(20))
+    assert "entry number 19" in str(html_text(f"<ul>{items}</ul>")["text"])
+
+
+@pytest.mark.parametrize("html", ["", "<", "<frameset></frameset>", "<body>", "&#0;", "<a <b", "</pre></h1>"])
+def test_any_html_is_read(html: str) -> None:
+    """Broken markup is no error."""
+    assert "error" not in html_text(html)
+
+
+def test_a_pdf_is_read_page_by_page(tmp_path: Path) -> None:
+    """Pages are paragraphs, words broken at a line's end are one, its title is known."""
+    path = tmp_path / "a.pdf"
+    path.write_bytes(pdf("First page with hyphen-\nation.", "Second page.", title="The manual"))
+    answer = pdf_text(str(path))
+    assert answer == {"title": "The manual", "text": "First page with hyphenation.\n\nSecond page.", "note": None}
+
+
+def test_a_title_that_a_program_made_up_is_none(tmp_path: Path) -> None:
+    """`Microsoft Word - x.doc` is nobody's title."""
+    path = tmp_path / "a.pdf"
+    path.write_bytes(pdf("Text.", title="Microsoft Word - x.doc"))
+    assert pdf_text(str(path))["title"] is None
+
+
+def test_a_locked_pdf_is_named(tmp_path: Path) -> None:
+    """With a password nothing can be read; one that opens without is read."""
+    path = tmp_path / "a.pdf"
+    path.write_bytes(pdf("Text.", password="secret"))
+    assert "encrypted" in str(pdf_text(str(path))["error"])
+
+
+@pytest.mark.parametrize(
+    ("data", "word"),
+    [
+        (b"", "not a PDF"),
+        (b"%PDF-1.4\ngarbage", "not a PDF"),
+        (b"\0" * 100, "not a PDF"),
+        (pdf(""), "no text"),
+        (pdf("x")[:300], "not a PDF"),
+    ],
+)
+def test_a_broken_pdf_is_named(tmp_path: Path, data: bytes, word: str) -> None:
+    """Each way to be unreadable has its words, none has the file's content."""
+    path = tmp_path / "a.pdf"
+    path.write_bytes(data)
+    assert word in str(pdf_text(str(path))["error"])
+    assert "cannot be opened" in str(pdf_text(str(tmp_path / "gone.pdf"))["error"])
+
+
+def test_a_long_pdf_is_read_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages beyond the limit are left out with a word."""
+    monkeypatch.setattr(parse_child, "MAX_PAGES", 2)
+    path = tmp_path / "a.pdf"
+    path.write_bytes(pdf("One.", "Two.", "Three."))
+    answer = pdf_text(str(path))
+    assert answer["text"] == "One.\n\nTwo."
+    assert answer["note"] == "only its first 2 pages were read"
+
+
+def test_without_the_extra_the_line_to_type_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing parser is a word about the file, with the remedy."""
+    real = builtins.__import__
+
+    def without(name: str, *args: Any, **options: Any) -> Any:
+        if name.split(".")[0] in {"resiliparse", "pypdf"}:
+            raise ImportError(name)
+        return real(name, *args, **options)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    for answer in (html_text("<p>x"), pdf_text("x.pdf")):
+        assert 'pip install "llm-platform[documents]"' in str(answer["error"])
+
+
+def test_lines_are_answered_in_order(tmp_path: Path) -> None:
+    """One JSON line in, one out."""
+    path = tmp_path / "a.pdf"
+    path.write_bytes(pdf("Text."))
+    requests = io.StringIO("".join(json.dumps(r) + "\n" for r in ({"html": "<p>ü"}, {"pdf": str(path)})))
+    answers = io.StringIO()
+    serve(requests, answers)
+    assert [json.loads(line)["text"] for line in answers.getvalue().splitlines()] == ["ü", "Text."]

@@ -1,0 +1,87 @@
+"""infrastructure/documents/parser_process.py, with real child processes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from tests.unit.infrastructure.documents.pdf_samples import pdf
+
+from modules.llm_platform.infrastructure.documents.errors import UnreadableDocument
+from modules.llm_platform.infrastructure.documents.parser_process import ParserProcess
+
+# A parser that does what its request says.
+ODD = """
+import json, os, sys, time
+for line in sys.stdin:
+    wish = json.loads(line)["html"]
+    if wish == "hang":
+        time.sleep(60)
+    if wish == "die":
+        os._exit(3)
+    sys.stdout.write({"nonsense": "{", "list": "[]"}.get(wish, json.dumps({"text": str(os.getpid())})) + chr(10))
+    sys.stdout.flush()
+"""
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Path:
+    script = tmp_path / "odd.py"
+    script.write_text(ODD)
+    return script
+
+
+def test_one_child_reads_many_documents(tmp_path: Path) -> None:
+    """HTML and PDF come back as text, an unreadable one as a word, and the next one is read all the same."""
+    (tmp_path / "a.pdf").write_bytes(pdf("Page.", title="Manual"))
+    (tmp_path / "b.pdf").write_bytes(b"broken")
+    with ParserProcess() as parser:
+        assert parser.html("<title>T</title><p>Grüße</p>").text == "Grüße"
+        with pytest.raises(UnreadableDocument, match="not a PDF"):
+            parser.pdf(tmp_path / "b.pdf")
+        parsed = parser.pdf(tmp_path / "a.pdf")
+    assert (parsed.text, parsed.title, parsed.note) == ("Page.", "Manual", None)
+
+
+def test_a_page_that_takes_for_ever_is_given_up() -> None:
+    """Deep nesting keeps the HTML parser busy for minutes: the child is killed, a new one reads the next page."""
+    with ParserProcess(seconds=0.5) as parser:
+        assert parser.html("<p>warm").text == "warm"
+        began = time.monotonic()
+        with pytest.raises(UnreadableDocument, match=r"more than 0\.5 s"):
+            parser.html("<div>" * 100_000)
+        assert time.monotonic() - began < 3
+        assert parser.html("<p>next").text == "next"
+
+
+@pytest.mark.parametrize("wish", ["die", "nonsense", "list"])
+def test_a_child_that_dies_or_talks_nonsense_is_replaced(odd: Path, wish: str) -> None:
+    """A parser that crashes costs one document."""
+    with ParserProcess(script=odd) as parser:
+        first = parser.html("who are you").text
+        with pytest.raises(UnreadableDocument, match="broke its parser"):
+            parser.html(wish)
+        assert parser.html("who are you").text != first
+
+
+def test_stopping_does_not_wait(odd: Path) -> None:
+    """From another thread: what is being read fails at once, and nothing is read any more."""
+    with ParserProcess(script=odd) as parser:
+        parser.html("who are you")
+        threading.Timer(0.1, parser.stop).start()
+        began = time.monotonic()
+        with pytest.raises(UnreadableDocument):
+            parser.html("hang")
+        assert time.monotonic() - began < 3
+        with pytest.raises(UnreadableDocument, match="stopped"):
+            parser.html("who are you")
+
+
+def test_nothing_is_started_that_is_not_needed(tmp_path: Path) -> None:
+    """A folder of plain text costs no process; a parser that cannot start is a word."""
+    with ParserProcess(script=tmp_path / "missing.py") as parser:
+        parser.stop()
+    with ParserProcess(script=tmp_path / "missing.py") as parser, pytest.raises(UnreadableDocument, match="broke its parser"):
+        parser.html("x")

@@ -1,0 +1,76 @@
+"""One more try, and when there is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
+from modules.llm_platform.domain.exceptions import (
+    WebSearchBlockedError,
+    WebSearchConfigError,
+    WebSearchConnectionError,
+    WebSearchError,
+    WebSearchRequestError,
+    WebSearchTimeoutError,
+)
+from modules.llm_platform.infrastructure.policies.retried_web_search import RetriedWebSearch
+from modules.llm_platform.testing.web_search import FakeWebSearch, result_item
+from shared.exceptions import AppException
+
+REQUEST = WebSearchRequest(query="q")
+
+
+class Recovering(FakeWebSearch):
+    """Fails `failures` times, then finds something."""
+
+    def __init__(self, error: AppException, failures: int) -> None:
+        super().__init__([result_item(1)])
+        self.error, self.failures = error, failures
+
+    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        if len(self.requests) < self.failures:
+            self.requests.append(request)
+            raise self.error
+        return await super().search(request)
+
+
+def retried(provider: FakeWebSearch) -> tuple[RetriedWebSearch, list[float]]:
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    return RetriedWebSearch(provider, sleep=sleep), pauses
+
+
+async def test_a_lost_connection_is_tried_once_more() -> None:
+    """After a pause that nobody feels."""
+    provider = Recovering(WebSearchConnectionError(), failures=1)
+    policy, pauses = retried(provider)
+    assert (await policy.search(REQUEST)).results
+    assert len(provider.requests) == 2
+    assert len(pauses) == 1
+    assert 0 < pauses[0] <= 0.2
+
+
+async def test_a_second_loss_is_final() -> None:
+    """Two tries, no more."""
+    provider = Recovering(WebSearchConnectionError(), failures=9)
+    policy, pauses = retried(provider)
+    with pytest.raises(WebSearchConnectionError):
+        await policy.search(REQUEST)
+    assert (len(provider.requests), len(pauses)) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [WebSearchTimeoutError(), WebSearchBlockedError(), WebSearchConfigError(), WebSearchError(), WebSearchRequestError()],
+    ids=lambda error: error.code,
+)
+async def test_other_failures_are_final_at_once(error: AppException) -> None:
+    """A timeout has used up its time, a block wants to be left alone, the rest would be the same again."""
+    provider = Recovering(error, failures=1)
+    policy, pauses = retried(provider)
+    with pytest.raises(type(error)):
+        await policy.search(REQUEST)
+    assert (len(provider.requests), pauses) == (1, [])

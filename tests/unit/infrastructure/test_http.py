@@ -1,0 +1,94 @@
+"""The client of an upstream, and the words that we introduce ourselves with."""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+import httpx2
+import pytest
+from tests.loopback_upstream import json_reply, serving
+
+from modules.llm_platform.infrastructure.http import Upstream, make_client, user_agent
+from modules.llm_platform.infrastructure.upstream_errors import (
+    STATUS_RULES,
+    TRANSPORT_ERRORS,
+    WEB_SEARCH_ERRORS,
+    retry_after_s,
+    rule_of,
+)
+
+
+async def test_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy of the environment would go round what the operator configured."""
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
+    async with serving(json_reply({"a": 1})) as server, make_client(server.url) as client:
+        upstream = Upstream("Test", server.url, setting="TEST_URL", timeout=5, client=client)
+        assert upstream.object_in(await upstream.get("/x?y=1")) == {"a": 1}
+    assert server.requests[0].path == "/x?y=1"
+
+
+async def test_a_configured_proxy_is_used() -> None:
+    """UPSTREAM_PROXY stands between: the whole address goes to it."""
+    async with serving(json_reply({"a": 1})) as proxy, make_client("http://search.invalid", proxy=proxy.url) as client:
+        upstream = Upstream("Test", "http://search.invalid", setting="TEST_URL", timeout=5, client=client)
+        assert upstream.object_in(await upstream.get("/x")) == {"a": 1}
+    assert proxy.requests[0].path == "http://search.invalid/x"
+    assert proxy.requests[0].headers["host"] == "search.invalid"
+
+
+async def test_a_client_of_its_own() -> None:
+    """Without a client an upstream makes a pooled one, for users who build an adapter by hand."""
+    async with serving(json_reply({"a": 1})) as server:
+        upstream = Upstream("Test", server.url, setting="TEST_URL", timeout=5)
+        assert (await upstream.post_json("/x", {"q": "é"})).status == 200
+        assert (await upstream.post_form("/x", {"q": "é &="})).status == 200
+        await upstream._client.aclose()
+    assert (server.requests[0].json, server.requests[1].form) == ({"q": "é"}, {"q": "é &="})
+
+
+async def test_cookies_are_not_kept() -> None:
+    """An upstream cannot mark us."""
+    async with serving(json_reply({}, "Set-Cookie: who=me")) as server, make_client(server.url) as client:
+        upstream = Upstream("Test", server.url, setting="TEST_URL", timeout=5, client=client)
+        for _ in range(2):
+            await upstream.get("/")
+    assert "cookie" not in server.requests[1].headers
+
+
+def test_our_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The version where it is known; never the words that bot detection refuses."""
+    assert user_agent() == f"llm-platform/{metadata.version('llm-platform')}"
+
+    def unknown(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", unknown)
+    assert user_agent.__wrapped__() == "llm-platform"
+
+
+def _all_below(kind: type[BaseException]) -> set[type[BaseException]]:
+    return {kind}.union(*(_all_below(below) for below in kind.__subclasses__()))
+
+
+@pytest.mark.parametrize("kind", sorted(_all_below(httpx2.HTTPError), key=lambda kind: kind.__name__))
+def test_every_error_of_the_library_has_its_rule(kind: type[Exception]) -> None:
+    """Nothing that httpx2 raises for an exchange escapes as itself."""
+    if not issubclass(kind, httpx2.HTTPStatusError):  # we never ask for that one
+        assert issubclass(kind, TRANSPORT_ERRORS)
+        assert rule_of(kind("words")).kind in WEB_SEARCH_ERRORS.__slots__
+
+
+def test_every_rule_has_an_error() -> None:
+    """Each kind in the table is a class of the family, and every class of the family bears its own status."""
+    for rule in STATUS_RULES.values():
+        assert WEB_SEARCH_ERRORS.of(rule.kind).status_code in (502, 503)
+
+
+@pytest.mark.parametrize(
+    ("value", "wait"),
+    [("0", 0.0), ("1.5", 1.5), (" 7 ", 7.0), ("٣", None), ("", None), ("Wed, 99 Foo 2026", None), ("1" * 400, None)],
+)
+def test_retry_after(value: str, wait: float | None) -> None:
+    """Plain numbers of seconds; anything else that is no date is unknown."""
+    assert retry_after_s({"retry-after": value}) == wait
