@@ -1,0 +1,535 @@
+"""What OpenAIProvider makes of answers, odd ones too: clean text with its usage, or an error of ours that says what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack, aclosing
+
+import pytest
+from tests.chat_server import (
+    DONE,
+    EVENTS,
+    HTML,
+    WORDS,
+    ChatServer,
+    Reply,
+    answer,
+    chunk,
+    completion,
+    error,
+    spoken,
+    stream,
+    usage_chunk,
+)
+
+from modules.llm_platform.domain.dtos.llm_dtos import LLMReset, LLMResponse, LLMToken
+from modules.llm_platform.domain.exceptions import (
+    LLMBlockedError,
+    LLMConfigError,
+    LLMConnectionError,
+    LLMException,
+    LLMProviderException,
+    LLMRequestError,
+    LLMTimeoutError,
+)
+from modules.llm_platform.infrastructure.adapters.openai import OpenAIProvider
+from modules.llm_platform.infrastructure.llm_kinds import LLMConnection
+from modules.llm_platform.testing.llm import collect, question
+
+KEY = "sk-key-of-mine-0123456789"
+AT_ONCE_S = 0.1
+USAGE = {"prompt_tokens": 12, "completion_tokens": 34}
+
+
+@pytest.fixture
+async def serve():
+    """A provider whose service sends the given replies, and that service."""
+    async with AsyncExitStack() as stack:
+
+        async def _serve(*replies: Reply, **config) -> tuple[OpenAIProvider, ChatServer]:
+            server = await stack.enter_async_context(ChatServer(*replies).running())
+            common = {"name": "n", "kind": "kimi", "model": "m", "base_url": server.url, "api_key": KEY}
+            provider = OpenAIProvider(LLMConnection(**{**common, **config}))
+            stack.push_async_callback(provider.aclose)
+            return provider, server
+
+        yield _serve
+
+
+async def _failure(provider: OpenAIProvider, streamed: bool = False) -> LLMException:
+    with pytest.raises(LLMException) as caught:
+        await (collect(provider, question()) if streamed else provider.generate(question()))
+    return caught.value
+
+
+def _text(parts: list) -> str:
+    return "".join(part.text for part in parts if isinstance(part, LLMToken))
+
+
+# --- good answers ----------------------------------------------------------------------------------------------------
+
+
+async def test_usage_and_cost_are_the_services_own_count(serve: Callable) -> None:
+    """Tokens come from the answer and are priced per million; `spent` counts this one call."""
+    for reply, streamed in (
+        (answer(completion(usage=USAGE)), False),
+        (stream(chunk("a", "stop"), usage_chunk(12, 34), DONE), True),
+    ):
+        provider, _ = await serve(reply, price_in=2.0, price_out=10.0)
+        found = (await collect(provider, question()))[-1] if streamed else await provider.generate(question())
+        assert isinstance(found, LLMResponse)
+        assert found.usage.model_dump() == USAGE
+        assert found.spent.model_dump() == {"calls": 1, **USAGE, "cost_usd": pytest.approx(12 * 2e-6 + 34 * 10e-6)}
+
+
+@pytest.mark.parametrize(
+    "usage", [None, {}, [], "many", {"prompt_tokens": -1, "completion_tokens": True}, {"prompt_tokens": 1e400}]
+)
+async def test_without_usage_we_count(serve: Callable, usage: object) -> None:
+    """Where the service says nothing or nonsense, our own count stands in."""
+    provider, _ = await serve(answer(completion(usage=usage)))
+    found = await provider.generate(question())
+    assert 0 < found.usage.prompt_tokens < 50
+    assert 0 < found.usage.completion_tokens < 50
+
+
+async def test_a_price_that_is_not_known_is_not_zero(serve: Callable) -> None:
+    """`cost_usd` is None for a kind whose prices nobody told us, 0 for kimi."""
+    unknown, _ = await serve(kind="openai")
+    assert (await unknown.generate(question())).spent.cost_usd is None
+    kimi, _ = await serve()
+    assert (await kimi.generate(question())).spent.cost_usd == 0.0
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (completion("<think>Hm.\nWell.</think>\n\nThe answer."), "The answer."),
+        (completion("It was in the prompt.</think>The answer."), "The answer."),
+        (
+            completion([{"type": "thinking", "text": "no"}, {"type": "text", "text": "The "}, {"text": "answer."}]),
+            "The answer.",
+        ),
+        (completion("The\x00 ans\x1b[31mwer."), "The ans[31mwer."),
+        (completion("Half \ud83d."), "Half \ufffd."),
+        (b"\xef\xbb\xbf  " + completion("The answer."), "The answer."),
+        (b'{"choices":[{"message":{"content":"caf\xe9"}}]}', "caf\ufffd"),
+        (b'{"choices":[{"text":"The answer."}]}', "The answer."),
+        (completion("The answer.", finish="eos_token"), "The answer."),
+        (completion("The answer.", reasoning_content="Hm."), "The answer."),
+    ],
+)
+async def test_odd_answers_become_clean_text(serve: Callable, body: bytes, text: str) -> None:
+    """Reasoning blocks, parts, control characters and wrong bytes leave only the answer's words."""
+    provider, _ = await serve(answer(body))
+    found = await provider.generate(question())
+    assert found.content == text
+    assert found.finish_reason == "stop"
+
+
+async def test_an_answer_cut_by_its_length_says_so(serve: Callable) -> None:
+    """What was written is given, and `finish_reason` tells that it goes on."""
+    provider, _ = await serve(answer(completion("So far", finish="length")))
+    assert (await provider.generate(question())).finish_reason == "length"
+
+
+async def test_our_key_in_an_answer_is_taken_out(serve: Callable) -> None:
+    """A service that sends our key back gets it no further, whole or in pieces."""
+    provider, _ = await serve(
+        answer(completion(f"Your key is {KEY}.")),
+        stream(chunk(f"Your key is {KEY[:9]}"), 0.01, chunk(KEY[9:] + "."), chunk(finish="stop"), DONE),
+    )
+    assert (await provider.generate(question())).content == "Your key is [redacted]."
+    assert _text(await collect(provider, question())) == "Your key is [redacted]."
+
+
+# --- answers that are none -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("reply", "says"),
+    [
+        (answer(b'{"choices": null}'), "without choices"),
+        (answer(b'{"choices": []}'), "without choices"),
+        (answer(b'{"choices": ["text"]}'), "without choices"),
+        (answer(b'"a string"'), "no chat completion"),
+        (answer(b"[]"), "no chat completion"),
+        (answer(b"null"), "no chat completion"),
+        (answer(b"[" * 100_000), "broken JSON"),
+        (answer(b""), "broken JSON"),
+        (answer(completion()[:-20]), "broken JSON"),
+        (answer(b"<html>Welcome!</html>", content_type=HTML), "web page"),
+        (answer(completion(None)), "empty answer"),
+        (answer(completion("")), "empty answer"),
+        (answer(completion(" \n ")), "no answer"),
+        (answer(completion({"text": "no"})), "empty answer"),
+        (answer(completion("", "length", reasoning_content="Hm")), "LLM_MAX_TOKENS"),
+        (answer(completion("", "stop", reasoning_content="Hm")), "no answer"),
+        (answer(completion("<think>Hm", "length")), "LLM_MAX_TOKENS"),
+        (answer(completion("", "length")), "LLM_MAX_TOKENS"),
+        (answer(completion("Well", "content_filter")), "content_filter"),
+        (answer(completion("Well", "error")), "error of its own"),
+        (answer(completion(None, refusal="I would rather not")), "refused"),
+        (answer(completion("long " * 250_000)), "more text than"),
+        (answer(b'{"error": {"message": "boom", "type": "server_error"}}'), r"reported an error.*\(server_error\)"),
+    ],
+)
+async def test_no_answer_is_an_error(serve: Callable, reply: Reply, says: str) -> None:
+    """What holds no answer is an LLMProviderException that names the matter; the try is counted."""
+    provider, _ = await serve(reply)
+    failure = await _failure(provider)
+    assert type(failure) is LLMProviderException
+    assert failure.spent.calls == 1
+    with pytest.raises(LLMProviderException, match=says):
+        raise failure
+
+
+async def test_an_empty_answer_costs_what_it_took(serve: Callable) -> None:
+    """All reasoning and no answer is a failure that was paid for."""
+    provider, _ = await serve(
+        answer(completion("", "length", USAGE, reasoning_content="Hm")), price_in=1.0, price_out=1.0
+    )
+    spent = (await _failure(provider)).spent
+    assert (spent.prompt_tokens, spent.completion_tokens) == (12, 34)
+    assert spent.cost_usd == pytest.approx(46e-6)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ({"error": {"code": 429, "message": "slow down"}}, LLMBlockedError),
+        ({"error": {"code": "429", "message": "slow down"}}, LLMBlockedError),
+        ({"error": {"type": "rate_limit_exceeded", "message": "slow down"}}, LLMBlockedError),
+        ({"error": {"type": "insufficient_quota"}}, LLMBlockedError),
+        ({"error": "The engine is overloaded"}, LLMBlockedError),
+        ({"error": {"code": 401}}, LLMConfigError),
+        ({"error": {"code": "context_length_exceeded"}}, LLMRequestError),
+        ({"error": ["what"]}, LLMProviderException),
+        ({"error": True}, LLMProviderException),
+    ],
+)
+async def test_errors_inside_success_are_errors(serve: Callable, body: dict, kind: type[LLMException]) -> None:
+    """An error with status 200 is judged by what it says; whole and streamed answers agree."""
+    data = json.dumps(body).encode()
+    provider, _ = await serve(answer(data), stream(b"data: " + data + b"\n\n"))
+    for streamed in (False, True):
+        failure = await _failure(provider, streamed)
+        assert type(failure) is kind
+        assert "slow down" not in failure.message
+
+
+# --- streams ---------------------------------------------------------------------------------------------------------
+
+
+async def test_words_come_as_they_are_written(serve: Callable) -> None:
+    """The first word is there long before the last."""
+    provider, server = await serve(stream(chunk("First"), 30.0, chunk(" last", "stop"), DONE))
+    async with aclosing(provider.stream(question())) as parts:
+        assert await asyncio.wait_for(anext(parts), 2) == LLMToken(text="First")
+    await asyncio.wait_for(server.gone.wait(), AT_ONCE_S)
+
+
+async def test_a_stream_answered_with_a_plain_body_is_an_answer(serve: Callable) -> None:
+    """A service that cannot stream answers all the same, whatever type it declares."""
+    for content_type in ("application/json", EVENTS):
+        provider, _ = await serve(answer(b"\n" + completion(usage=USAGE), content_type=content_type))
+        parts = await collect(provider, question())
+        assert _text(parts) == WORDS == parts[-1].content
+        assert parts[-1].usage.completion_tokens == 34
+
+
+@pytest.mark.parametrize(
+    ("events", "says"),
+    [
+        ([b"<html>Welcome!</html>"], "web page"),
+        ([b""], "empty stream"),
+        ([b": nothing\n\n"], "empty stream"),
+        ([b"data: {]\n\n"], "broken JSON"),
+        ([DONE], "empty answer"),
+        ([chunk(finish="stop"), DONE], "empty answer"),
+        ([chunk(reasoning_content="Hm"), chunk(finish="length"), DONE], "LLM_MAX_TOKENS"),
+        ([chunk("Some words"), chunk(finish="content_filter"), DONE], "content_filter"),
+        ([b'{"choices": null}'], "without choices"),
+    ],
+)
+async def test_a_stream_without_an_answer_is_an_error(serve: Callable, events: list, says: str) -> None:
+    """What streams no answer fails like what gives none."""
+    provider, _ = await serve(stream(*events))
+    with pytest.raises(LLMProviderException, match=says):
+        await collect(provider, question())
+
+
+@pytest.mark.parametrize("ending", ["end", "drop"])
+async def test_a_stream_that_breaks_off_died(serve: Callable, ending: str) -> None:
+    """Neither [DONE] nor a finish reason: half an answer is none, and its words were paid for."""
+    provider, _ = await serve(stream(chunk("Half of"), 0.02, chunk(" the"), 0.02, ending=ending))
+    told = ""
+    with pytest.raises(LLMConnectionError) as caught:
+        async for part in provider.stream(question()):
+            told += _text([part])
+    assert told == "Half of the"
+    assert caught.value.spent.completion_tokens == 3
+    assert caught.value.retryable
+
+
+async def test_an_error_amid_the_stream_ends_it(serve: Callable) -> None:
+    """Words, then an error: the error is raised with what the words cost."""
+    provider, _ = await serve(
+        stream(chunk("Some"), b'data: {"error": {"message": "x", "type": "engine_overloaded_error"}}\n\n')
+    )
+    failure = await _failure(provider, streamed=True)
+    assert type(failure) is LLMBlockedError
+    assert failure.spent.completion_tokens == 1
+
+
+@pytest.mark.parametrize("end", [[DONE], [], [usage_chunk(1, 1)]])
+async def test_a_finish_reason_or_done_is_enough(serve: Callable, end: list) -> None:
+    """An answer is complete with a finish reason even when [DONE] never comes."""
+    provider, _ = await serve(stream(chunk("All"), chunk(finish="stop"), *end))
+    assert (await collect(provider, question()))[-1].content == "All"
+    provider, _ = await serve(stream(chunk("All"), DONE))
+    assert (await collect(provider, question()))[-1].content == "All"
+
+
+async def test_a_complete_answer_is_not_lost_when_the_service_dawdles(
+    serve: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the finish reason we wait for the usage a moment only."""
+    monkeypatch.setattr("modules.llm_platform.infrastructure.adapters.openai.TAIL_S", 0.05)
+    for ending in ("hang", "drop"):
+        provider, _ = await serve(stream(chunk("All"), chunk(finish="stop"), 0.01, ending=ending))
+        assert (await collect(provider, question()))[-1].content == "All"
+
+
+async def test_reasoning_in_a_stream_stays_hidden(serve: Callable) -> None:
+    """A block split over chunks in any way is not shown, not even in part."""
+    text = "<think>secret <think>deep</think> secret</think>\n\nThe answer."
+    provider, _ = await serve(stream(*(chunk(letter) for letter in text), chunk(finish="stop"), DONE))
+    parts = await collect(provider, question())
+    assert _text(parts) == "The answer." == parts[-1].content
+    assert not [part for part in parts if isinstance(part, LLMReset)]
+
+
+async def test_reasoning_that_was_never_opened_is_taken_back(serve: Callable) -> None:
+    """Words that turn out to be reasoning are voided by a reset; the answer is what follows."""
+    provider, _ = await serve(
+        stream(chunk("Hm, well."), 0.02, chunk("</think>The answer."), chunk(finish="stop"), DONE)
+    )
+    parts = await collect(provider, question())
+    kinds = [type(part) for part in parts]
+    assert kinds == [LLMToken, LLMReset, LLMToken, LLMResponse]
+    assert parts[2].text == parts[3].content == "The answer."
+
+
+# --- deadlines and limits --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(ending="hang"),
+        Reply([b" ", 0.02] * 500),
+        stream(*[b": still here\n\n", 0.02] * 500),
+        stream(*[chunk("a"), 0.02] * 500),
+        Reply([b" ", 0.02] * 500, status=500),
+    ],
+    ids=["silence", "drip", "comments", "words", "error"],
+)
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_the_deadline_is_for_the_whole_answer(serve: Callable, reply: Reply, streamed: bool) -> None:
+    """Silence and drops of a byte end at the deadline, which the message names how to raise."""
+    provider, server = await serve(reply, timeout=0.25)
+    began = time.perf_counter()
+    failure = await _failure(provider, streamed)
+    assert time.perf_counter() - began < 1.5
+    assert type(failure) is LLMTimeoutError
+    assert "LLM_TIMEOUT_S" in failure.message
+    assert failure.spent.calls == 1
+    await asyncio.wait_for(server.gone.wait(), 1)
+
+
+async def test_a_slow_reader_does_not_use_up_the_services_time(serve: Callable) -> None:
+    """The deadline counts the time that we wait for the service."""
+    provider, _ = await serve(spoken(), timeout=0.3)
+    words = 0
+    async for part in provider.stream(question()):
+        if words == 0:
+            await asyncio.sleep(0.5)
+        words += isinstance(part, LLMToken)
+    assert words
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("status", [200, 500])
+async def test_an_endless_body_is_cut_off(serve: Callable, streamed: bool, status: int) -> None:
+    """500 MB are not read: the limit ends the try, and the connection."""
+    megabyte = b'{"x": "' + b"a" * 1_000_000
+    provider, server = await serve(Reply([megabyte] * 500, status=status))
+    failure = await _failure(provider, streamed)
+    assert type(failure) is LLMProviderException
+    await asyncio.wait_for(server.gone.wait(), 1)
+    assert server.sent < 30_000_000
+
+
+async def test_an_endless_stream_is_cut_off(serve: Callable) -> None:
+    """A model that never stops is stopped by the length of what it wrote."""
+    provider, server = await serve(stream(*[chunk("word " * 10_000)] * 10_000))
+    failure = await _failure(provider, streamed=True)
+    assert type(failure) is LLMProviderException
+    assert failure.spent.completion_tokens > 0
+    await asyncio.wait_for(server.gone.wait(), 1)
+
+
+@pytest.mark.parametrize(
+    "reply", [Reply(ending="hang"), Reply([b"{"], ending="hang"), stream(chunk("a"), ending="hang")]
+)
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_cancelling_closes_the_connection_at_once(serve: Callable, reply: Reply, streamed: bool) -> None:
+    """The service sees us go within 100 ms, before the first byte and amid the body."""
+    provider, server = await serve(reply)
+    call = collect(provider, question()) if streamed else provider.generate(question())
+    task = asyncio.create_task(call)
+    while not server.asked:
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.02)
+    task.cancel()
+    await asyncio.wait_for(server.gone.wait(), AT_ONCE_S)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------
+
+SHUT_OUT = "Kimi For Coding is currently only available for Coding Agents such as Kimi CLI, Claude Code, Roo Code."
+USED_UP = "You've reached your usage limit for this billing cycle. Your quota will be refreshed in the next cycle."
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "says"),
+    [
+        (error(401, {"error": {"message": f"Incorrect API key provided: {KEY}"}}), LLMConfigError, "KIMI_API_KEY"),
+        (error(402, {}), LLMBlockedError, "balance"),
+        (
+            error(403, {"error": {"type": "access_terminated_error", "message": SHUT_OUT}}),
+            LLMConfigError,
+            "KIMI_USER_AGENT",
+        ),
+        (error(403, {"error": {"type": "access_terminated_error", "message": USED_UP}}), LLMBlockedError, "quota"),
+        (error(403, {"error": "no"}), LLMConfigError, "KIMI_API_KEY"),
+        (
+            error(404, {"error": {"message": "no such model", "type": "model_not_found"}}),
+            LLMConfigError,
+            "KIMI_BASE_URL and KIMI_MODEL",
+        ),
+        (error(405, b"no"), LLMConfigError, "KIMI_BASE_URL"),
+        (error(307, b"", location="http://127.0.0.1:9/elsewhere"), LLMConfigError, "KIMI_BASE_URL"),
+        (error(400, {"error": {"code": "context_length_exceeded", "message": "…"}}), LLMRequestError, "too long"),
+        (
+            error(400, {"error": {"message": "This model's maximum context length is 8192 tokens"}}),
+            LLMRequestError,
+            "too long",
+        ),
+        (error(413, b""), LLMRequestError, "too long"),
+        (error(400, {"error": {"message": "The model `m` does not exist"}}), LLMConfigError, "KIMI_MODEL"),
+        (error(400, {"error": {"message": "API key not valid"}}), LLMConfigError, "KIMI_API_KEY"),
+        (error(422, {"detail": [{"msg": "unknown field"}]}), LLMProviderException, "does not accept"),
+        (error(418, b"\xff\xfe"), LLMProviderException, "does not accept"),
+        (error(408, b""), LLMTimeoutError, "408"),
+        (error(409, b""), LLMConnectionError, "409"),
+        (
+            error(429, {"error": {"type": "rate_limit_reached_error"}}),
+            LLMBlockedError,
+            "too many requests .429 rate_limit_reached_error",
+        ),
+        (error(429, {"error": {"type": "insufficient_quota"}}), LLMBlockedError, "quota"),
+        (error(500, {"error": {"message": "boom"}}), LLMProviderException, "failed .500"),
+        (error(501, b"<html>"), LLMProviderException, "501"),
+        *((error(status, b"x"), LLMConnectionError, "not available") for status in (502, 503, 504, 524, 529)),
+    ],
+)
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_each_status_is_an_error_of_ours(
+    serve: Callable, reply: Reply, kind: type, says: str, streamed: bool
+) -> None:
+    """The kind tells what the caller can do, the message which setting to look at; none of the service's words is in it."""
+    provider, _ = await serve(reply)
+    failure = await _failure(provider, streamed)
+    assert type(failure) is kind
+    with pytest.raises(kind, match=says):
+        raise failure
+    assert failure.spent.model_dump() == {"calls": 1, "prompt_tokens": 0, "completion_tokens": 0, "cost_usd": 0.0}
+    for word in ("boom", "Incorrect", "Roo Code", "elsewhere", "unknown field", KEY):
+        assert word not in failure.message
+
+
+async def test_it_is_asked_only_once(serve: Callable) -> None:
+    """Trying again is a policy's decision: neither we nor the package do it here."""
+    provider, server = await serve(error(503, b""), answer())
+    await _failure(provider)
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("status", [429, 503, 402, 403])
+async def test_the_wait_that_was_asked_for_is_kept(serve: Callable, status: int) -> None:
+    """Retry-After reaches the caller, as seconds and as a date."""
+    quota = {"error": {"message": "quota"}}
+    provider, _ = await serve(
+        error(status, quota, retry_after="17"), error(status, quota, retry_after="Fri, 31 Dec 2100 23:59:59 GMT")
+    )
+    assert (await _failure(provider)).retry_after_s == 17
+    assert (await _failure(provider)).retry_after_s == 86_400
+
+
+async def test_no_error_shows_the_key(serve: Callable, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither message, repr, traceback nor log of a failure holds the key, even where the service repeats it."""
+    caplog.set_level("DEBUG")
+    echo = {"error": {"message": f"Incorrect API key provided: {KEY}", "type": KEY, "code": KEY}}
+    replies = [error(401, echo), error(500, echo), error(429, echo), answer(json.dumps(echo).encode())]
+    provider, _ = await serve(*replies)
+    import traceback
+
+    for _ in replies:
+        failure = await _failure(provider)
+        shown = "".join(traceback.format_exception(failure, chain=True)) + repr(failure) + str(failure.__dict__)
+        assert KEY not in shown
+        assert failure.__context__ is None or KEY not in repr(failure.__context__)
+    assert KEY not in repr(provider) + repr(provider._connection) + caplog.text
+    assert KEY not in repr(vars(provider._sdk))
+
+
+async def test_a_service_that_is_not_there_is_not_reachable(serve: Callable) -> None:
+    """Refused connections name the setting; no token was spent."""
+    provider, _ = await serve(base_url="http://127.0.0.1:9/v1")
+    failure = await _failure(provider)
+    assert type(failure) is LLMConnectionError
+    assert "KIMI_BASE_URL" in failure.message
+
+
+# --- ping ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reply", [answer(b'{"data": []}'), error(404, b"")])
+async def test_a_ping_costs_nothing(serve: Callable, reply: Reply) -> None:
+    """It asks for the list of models; a service without such a list is reachable too."""
+    provider, server = await serve(reply)
+    assert "reachable" in await provider.ping()
+    assert (server.asked[0].method, server.asked[0].target) == ("GET", "/v1/models")
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "says"),
+    [
+        (error(401, b""), LLMConfigError, "KIMI_API_KEY"),
+        (error(503, b""), LLMConnectionError, "not available"),
+        (answer(b"<html>", content_type=HTML), LLMConfigError, "KIMI_BASE_URL"),
+        (Reply(ending="hang"), LLMTimeoutError, "did not answer"),
+    ],
+)
+async def test_a_ping_names_what_is_wrong(serve: Callable, reply: Reply, kind: type, says: str) -> None:
+    """Cause and remedy, as a call would tell them."""
+    provider, _ = await serve(reply, timeout=0.3)
+    with pytest.raises(kind, match=says):
+        await provider.ping()

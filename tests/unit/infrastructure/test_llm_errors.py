@@ -1,0 +1,97 @@
+"""Every failure below us and every status above 299 becomes one error of ours."""
+
+from __future__ import annotations
+
+import ssl
+
+import anyio
+import httpx2
+import openai
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modules.llm_platform.domain.exceptions import (
+    LLMConfigError,
+    LLMConnectionError,
+    LLMException,
+    LLMProviderException,
+    LLMTimeoutError,
+)
+from modules.llm_platform.infrastructure.llm_errors import SPEAKABLE, foreign_errors, refusal, reported, translated
+from modules.llm_platform.infrastructure.llm_kinds import LLMConnection
+
+HERE = LLMConnection(name="n", kind="openai", model="m")
+REQUEST = httpx2.Request("POST", "http://127.0.0.1/v1")
+
+
+def _caused(cause: Exception) -> openai.APIConnectionError:
+    error = openai.APIConnectionError(request=REQUEST)
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (httpx2.ConnectError("x"), LLMConnectionError),
+        (httpx2.ReadError("x"), LLMConnectionError),
+        (httpx2.RemoteProtocolError("x"), LLMConnectionError),
+        (httpx2.ConnectTimeout("x"), LLMTimeoutError),
+        (httpx2.ReadTimeout("x"), LLMTimeoutError),
+        (httpx2.PoolTimeout("x"), LLMTimeoutError),
+        (httpx2.UnsupportedProtocol("x"), LLMConfigError),
+        (httpx2.InvalidURL("x"), LLMConfigError),
+        (httpx2.LocalProtocolError("x"), LLMConfigError),
+        (httpx2.DecodingError("x"), LLMProviderException),
+        (ssl.SSLError("x"), LLMConnectionError),
+        (ConnectionResetError("x"), LLMConnectionError),
+        (anyio.EndOfStream(), LLMConnectionError),
+        (_caused(httpx2.ConnectError("x")), LLMConnectionError),
+        (_caused(ssl.SSLError("x")), LLMConnectionError),
+        (openai.APITimeoutError(request=REQUEST), LLMConnectionError),
+        (_caused(httpx2.ReadTimeout("x")), LLMTimeoutError),
+        (openai.OpenAIError("x"), LLMConnectionError),
+    ],
+    ids=lambda value: getattr(value, "__name__", type(value).__name__),
+)
+def test_each_failure_below_is_one_of_ours(error: Exception, kind: type[LLMException]) -> None:
+    """Who catches `foreign_errors` catches it, and its kind tells what can be done."""
+    assert isinstance(error, foreign_errors())
+    assert type(translated(error, HERE)) is kind
+
+
+def test_every_error_of_the_package_is_translated() -> None:
+    """No class of the openai package is forgotten, whatever is added to it."""
+    kinds = [
+        each
+        for each in (getattr(openai, name) for name in openai.__all__)
+        if isinstance(each, type) and issubclass(each, openai.OpenAIError)
+    ]
+    assert len(kinds) > 10
+    assert all(issubclass(kind, foreign_errors()) for kind in kinds)
+
+
+@given(
+    st.integers(300, 599),
+    st.recursive(
+        st.none() | st.text() | st.integers() | st.booleans(),
+        lambda inner: (
+            st.lists(inner)
+            | st.dictionaries(st.sampled_from(["error", "message", "type", "code", "status", "detail"]), inner)
+        ),
+    ),
+)
+def test_any_status_with_any_body_is_an_error_of_ours(status: int, body: object) -> None:
+    """Nothing that a service can say breaks the table."""
+    for failure in (refusal(HERE, status, body, {}), reported(HERE, body)):
+        assert isinstance(failure, LLMException)
+        assert failure.message.isascii()
+        assert len(failure.message) < 200
+
+
+@pytest.mark.parametrize("word", sorted(SPEAKABLE))
+def test_known_types_are_told(word: str) -> None:
+    """A type that we know helps the operator to look it up; one that we do not know is the sender's own words."""
+    assert word in refusal(HERE, 500, {"error": {"type": word}}, {}).message
+    assert "shouting" not in refusal(HERE, 500, {"error": {"type": "shouting", "code": "shouting"}}, {}).message
