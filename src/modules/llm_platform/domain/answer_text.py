@@ -1,0 +1,93 @@
+"""What a writer made of the sources, turned into what may be shown, while it is being written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from modules.llm_platform.domain.answer_units import Unit, UnitSplitter
+from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.inline_text import InlineCleaner
+from modules.llm_platform.domain.markdown_blocks import BlockTracker, expand_tabs
+
+_UNREADABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # terminals obey some of them
+_REPLACED = {"\x0b": " ", "\x0c": " ", "\x1f": "", "\x85": " "}
+_HALF = re.compile(r"[\x00\ud800-\udfff]")  # cannot be sent, CommonMark shows the first as U+FFFD too
+
+_TILDES = re.compile(r"([ \t>*+\-0-9.)]*)~~~")
+_DEFINITION = re.compile(
+    r"""[ \t>*+\-0-9.)]*\[(?:[^\[\]\\]|\\.)+\]:[ \t]*(?:<[^<>]*>|[^\s<>]*[/:.#][^\s<>]*)(?:[ \t]+["'(].*)?[ \t]*\Z"""
+)
+
+
+def sanitize(text: str, sources: Sequence[Source]) -> str:
+    """The whole text at once; pieces in any cut give the same."""
+    sanitizer = AnswerSanitizer(sources)
+    return sanitizer.feed(text) + sanitizer.finish()
+
+
+class AnswerSanitizer:
+    """Takes Markdown that nobody vouches for in pieces, gives what may be shown, sentence by sentence.
+
+    Shown are: text, code as it was written, `[n]` where n is a source's `index`, links whose target is a source's
+    address. Gone or made harmless are other markers, links, images, addresses, definitions and HTML, for any CommonMark
+    or GFM renderer. What it has given never changes.
+    """
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._cleaner = InlineCleaner(sources)
+        self._blocks = BlockTracker()
+        self._units = UnitSplitter()
+        self._return = ""  # a carriage return that may be half of a line end
+
+    def feed(self, text: str) -> str:
+        """Take the next piece; what is now finished and safe, maybe nothing."""
+        if self._return or _UNREADABLE.search(text):
+            text = self._readable(self._return + text)
+        self._units.add(text)
+        return self._release()
+
+    def finish(self) -> str:
+        """The rest. Code that was left open is closed, so that what follows the answer is not drawn into it."""
+        if self._return:
+            self._return = ""
+            self._units.add("\n")
+        text = self._release()
+        line_open = self._units.waits
+        if line_open:
+            self._units.add("\n")
+            text += self._release().removesuffix("\n")
+        fence = self._blocks.fence
+        if fence is not None:
+            text += ("\n" if line_open else "") + fence.prefix + fence.run
+        return text
+
+    def _release(self) -> str:
+        parts = []
+        while (unit := self._units.next(in_fence=self._blocks.fence is not None)) is not None:
+            parts.append(self._show(unit))
+        return "".join(parts)
+
+    def _show(self, unit: Unit) -> str:
+        if not unit.begins_line:
+            return self._cleaner.clean(unit.text, begins_line=False)
+        line = unit.text.removesuffix("\n")
+        line_end = unit.text[len(line) :]
+        line = expand_tabs(line) if "\t" in line else line
+        blocks = self._blocks
+        if blocks.is_code(line) or blocks.opens_fence(line):
+            nested = blocks.take(line).offset > 0
+            return line + line_end if nested else unit.text
+        if "]:" in line and _DEFINITION.match(line):
+            return ""
+        cleaned = expand_tabs(self._cleaner.clean(line, begins_line=True))
+        if "~~~" in cleaned and (tildes := _TILDES.match(cleaned)):
+            cleaned = f"{tildes[1]}\\{cleaned[tildes.end(1) :]}"
+        blocks.take(cleaned)
+        return cleaned + line_end
+
+    def _readable(self, text: str) -> str:
+        """Without control characters and with one kind of line end."""
+        self._return = "\r" if text.endswith("\r") else ""
+        text = text.removesuffix("\r").replace("\r\n", "\n").replace("\r", "\n")
+        return _UNREADABLE.sub(lambda found: "\ufffd" if _HALF.match(found[0]) else _REPLACED.get(found[0], ""), text)

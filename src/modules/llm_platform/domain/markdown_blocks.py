@@ -1,0 +1,206 @@
+"""Which lines of a Markdown text are code, and which begin a block: CommonMark's block structure, line by line.
+
+Only what decides that is followed: containers (quotes, list items), fences, paragraphs and what ends them. Nothing here
+reads inside a line. HTML blocks are not known: whoever writes the lines escapes `<` first.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+LineKind = Literal["fence", "code", "indented", "blank", "heading", "rule", "text"]
+
+MAX_DEPTH = 24  # containers inside each other; further markers are read as text
+CODE_INDENT = 4  # columns from which on a line is indented code, or goes on with a paragraph
+TAB = 4  # columns
+
+_QUOTE = 0  # the width of a quote in the list of open containers; a list item has the column of its content
+_FENCE = re.compile(r"(`{3,})[^`|]*\Z|(~{3,})[^|]*\Z")  # with a bar it would be a table's head for some renderers
+_ITEM = re.compile(r"([-+*]|([0-9]{1,9})[.)])( +|\Z)")
+_HEADING = re.compile(r"#{1,6}(?:[ \t]|\Z)")
+_RULE = re.compile(r"(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})\Z")
+_UNDERLINE = re.compile(r"(?:=+|-+)[ \t]*\Z")
+_MARKERS = re.compile(r"[ \t>*+\-0-9.)]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """An open fence: its characters, how many containers are around it, and how to write its end."""
+
+    run: str
+    depth: int
+    prefix: str
+
+    def is_closed_by(self, text: str) -> bool:
+        """Whether the rest of a line inside the containers ends the code."""
+        rest = text.lstrip(" ")
+        run = rest.rstrip(" \t")
+        return len(text) - len(rest) < CODE_INDENT and len(run) >= len(self.run) and run == self.run[0] * len(run)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What a line is, where its own text begins, and whether a list item or quote begins on it."""
+
+    kind: LineKind
+    offset: int = 0
+    starts_container: bool = False
+
+
+_BLANK = Line("blank")
+
+
+def expand_tabs(text: str) -> str:
+    """The line with the tabs among its quote and list markers as blanks, up to the same columns."""
+    if "\t" not in text:
+        return text
+    end = _MARKERS.match(text).end()  # type: ignore[union-attr]  # matches the empty text too
+    return text[:end].expandtabs(TAB) + text[end:]
+
+
+class BlockTracker:
+    """Takes the lines of a text in order, without their ends, and tells what each of them is."""
+
+    def __init__(self) -> None:
+        self._containers: list[int] = []
+        self._empty_item = False  # the innermost item began with nothing: a blank line ends it
+        self._paragraph = False
+        self.fence: Fence | None = None
+
+    def opens_fence(self, text: str) -> bool:
+        """Whether this line would open a fence, if it were the next one. Changes nothing."""
+        if "```" not in text and "~~~" not in text:
+            return False
+        return _Reading(self._containers, self._paragraph, self._empty_item, text).opens_fence
+
+    def is_code(self, text: str) -> bool:
+        """Whether this line would still belong to the open fence, its end included. Changes nothing."""
+        fence = self.fence
+        if fence is None:
+            return False
+        return not fence.depth or _match(self._containers, self._empty_item, text)[1] >= fence.depth
+
+    def take(self, text: str) -> Line:
+        """Read the next line; tabs among its markers are expanded (`expand_tabs`)."""
+        if self.fence is not None and self.is_code(text):
+            return self._take_code(self.fence, text)
+        self.fence = None
+        if not text and not self._containers:
+            self._paragraph = False
+            return _BLANK
+        reading = _Reading(self._containers, self._paragraph, self._empty_item, text)
+        self._containers = reading.containers
+        self._paragraph = reading.paragraph
+        self._empty_item = reading.empty_item
+        if reading.opens_fence:
+            self.fence = reading.fence()
+        return Line(reading.kind, reading.at, reading.started)
+
+    def _take_code(self, fence: Fence, text: str) -> Line:
+        at, _ = _match(self._containers[: fence.depth], self._empty_item, text)
+        if fence.is_closed_by(text[at:]):
+            self.fence = None
+            return Line("fence", at)
+        return Line("code", at)
+
+
+class _Reading:
+    """One line read against the open containers; the attributes hold what is true after it."""
+
+    def __init__(self, containers: list[int], paragraph: bool, empty_item: bool, text: str) -> None:
+        self._text = text
+        self.at, matched = _match(containers, empty_item, text)
+        self._tip_is_paragraph = paragraph
+        self._all_matched = matched == len(containers)
+        self.containers = containers[:matched]
+        self.started = False
+        self.empty_item = False
+        self._run = ""
+        while len(self.containers) < MAX_DEPTH and self._start_container():
+            self.started, self._tip_is_paragraph, self._all_matched = True, False, True
+        self.kind = self._leaf()
+        self.paragraph = self.kind == "text"
+        if self.paragraph and self._tip_is_paragraph and not self._all_matched:
+            self.containers = containers  # a lazy line goes on with the paragraph inside them
+
+    @property
+    def opens_fence(self) -> bool:
+        return bool(self._run)
+
+    def fence(self) -> Fence:
+        prefix = "".join("> " if width == _QUOTE else " " * width for width in self.containers)
+        return Fence(self._run, len(self.containers), prefix)
+
+    def _start_container(self) -> bool:
+        text, start = self._text, _skip_blanks(self._text, self.at)
+        if start - self.at >= CODE_INDENT or start == len(text):
+            return False
+        if text[start] == ">":
+            self.at = start + 1 + text.startswith(" ", start + 1)
+            self.containers = [*self.containers, _QUOTE]
+            return True
+        item = _ITEM.match(text, start)
+        if item is None or _RULE.match(text, start):
+            return False
+        return self._start_item(item, start - self.at)
+
+    def _start_item(self, item: re.Match[str], indent: int) -> bool:
+        is_empty = item.end() == len(self._text)
+        if self._tip_is_paragraph and self._all_matched and (is_empty or int(item[2] or 1) != 1):
+            return False  # what may not interrupt a paragraph
+        blanks = len(item[3])
+        if is_empty or blanks > CODE_INDENT:
+            blanks = 1
+        marker = len(item[1])
+        self.at = min(self.at + indent + marker + blanks, len(self._text))
+        self.containers = [*self.containers, indent + marker + blanks]
+        self.empty_item = is_empty
+        return True
+
+    def _leaf(self) -> LineKind:
+        text, start = self._text, _skip_blanks(self._text, self.at)
+        if start == len(text):
+            return "blank"
+        self.empty_item = False
+        if start - self.at >= CODE_INDENT:
+            return "text" if self._tip_is_paragraph else "indented"
+        fence = _FENCE.match(text, start)
+        if fence is not None and len(self.containers) < MAX_DEPTH:
+            self._run = fence[1] or fence[2]
+            return "fence"
+        if _HEADING.match(text, start):
+            return "heading"
+        if _RULE.match(text, start):
+            return "rule"
+        if self._tip_is_paragraph and self._all_matched and _UNDERLINE.match(text, start):
+            return "rule"
+        return "text"
+
+
+def _match(containers: list[int], empty_item: bool, text: str) -> tuple[int, int]:
+    """How far into the line the open containers reach, and how many of them go on in it."""
+    at = 0
+    last = len(containers) - 1
+    for number, width in enumerate(containers):
+        start = _skip_blanks(text, at)
+        if width == _QUOTE:
+            if start - at >= CODE_INDENT or not text.startswith(">", start):
+                return at, number
+            at = start + 1 + text.startswith(" ", start + 1)
+        elif start == len(text):
+            if empty_item and number == last:
+                return at, number
+            at = len(text)
+        elif start - at >= width:
+            at += width
+        else:
+            return at, number
+    return at, len(containers)
+
+
+def _skip_blanks(text: str, at: int) -> int:
+    while text.startswith((" ", "\t"), at):
+        at += 1
+    return at

@@ -1,0 +1,45 @@
+"""Citation markers: every way in which models write them, and the one in which they are shown, `[1][3]`."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+MAX_NUMBER_DIGITS = 9  # longer ones number no source, and are not worth reading
+
+# Invisible characters and emphasis may hide between the brackets and the digits; a renderer shows [1] all the same.
+_PAD = r" \t*_\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff"
+_DASH = r"\-\u2010-\u2015\u2212\uff0d"
+_WORD = rf"(?:(?i:sources?|refs?\.?|references?|quellen?|источники?|来源|來源|出典|資料)[:：#{_PAD}]*)?"
+_NUMBERS = rf"{_WORD}\^?#?\d+(?:[,，、;；&{_DASH}{_PAD}]+{_WORD}\^?#?\d+)*"
+# `\[1\]` is [1] to a reader; 【2†source】 is what some models were trained to write.
+MARKER = re.compile(rf"\\?[\[［【][{_PAD}]*({_NUMBERS})[,，、;；{_DASH}{_PAD}]*(?:†[^\[\]【】［］\n`<>]{{0,80}})?\\?[\]］】]")
+_PIECE = re.compile(rf"(\d+)|[{_DASH}]")
+_SHOWN = re.compile(r"\[(\d{1,9})\]")
+
+
+def cited_numbers(listed: str, known: Sequence[int]) -> list[int] | None:
+    """The numbers of sources that a list like `1, 3-5` names, in its order, each once; `known` is sorted.
+
+    A range gives those sources that lie in it and is never written out. None where the list is no citation but an
+    interval: several numbers, one of them 0.
+    """
+    found: dict[int, None] = {}
+    previous: int | None = None
+    in_range, count, zero = False, 0, False
+    for piece in _PIECE.finditer(listed):
+        if piece[1] is None:
+            in_range = previous is not None
+            continue
+        number = int(piece[1]) if len(piece[1]) <= MAX_NUMBER_DIGITS else 10**MAX_NUMBER_DIGITS
+        low = previous if in_range and previous is not None and previous <= number else number
+        found.update(dict.fromkeys(known[bisect_left(known, low) : bisect_right(known, number)]))
+        previous, in_range = number, False
+        count, zero = count + 1, zero or number == 0
+    return None if zero and count > 1 else list(found)
+
+
+def shown_markers(text: str) -> list[tuple[int, int, int]]:
+    """Start, end and number of each `[n]` in a text without code."""
+    return [(found.start(), found.end(), int(found[1])) for found in _SHOWN.finditer(text)]

@@ -1,0 +1,63 @@
+"""A writer over a model, bare and behind both policies, keeps the promises of the port."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from modules.llm_platform.domain.dtos.research_dtos import Synthesis
+from modules.llm_platform.domain.exceptions import LLMConnectionError
+from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
+from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
+from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynthesizer
+from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
+from modules.llm_platform.infrastructure.policies.cached_synthesizer import CachedSynthesizer
+from modules.llm_platform.infrastructure.policies.fallback_synthesizer import FallbackSynthesizer
+from modules.llm_platform.testing.llm import Death, FakeLLM
+from modules.llm_platform.testing.synthesizer import SynthesizerContract
+
+ANSWER = "A token stays valid for thirty minutes [1]. Only the owner may renew it [2]."
+LONG_S = 30.0
+
+
+def over(llm: FakeLLM) -> LLMSynthesizer:
+    return LLMSynthesizer(llm)
+
+
+def behind_policies(llm: FakeLLM) -> ISynthesizer:
+    kept: MemoryCache[Synthesis] = MemoryCache(10)
+    return FallbackSynthesizer([CachedSynthesizer(over(llm), kept, ttl_s=60, version="1"), ExtractiveSynthesizer()])
+
+
+@pytest.mark.parametrize("wrap", [over, behind_policies])
+class TestLLMSynthesizer(SynthesizerContract):
+    @pytest.fixture
+    def writer(self, wrap: Callable[[FakeLLM], ISynthesizer]) -> ISynthesizer:
+        return wrap(FakeLLM([ANSWER]))
+
+    @pytest.fixture
+    def slow(self, wrap: Callable[[FakeLLM], ISynthesizer]) -> Callable[[], Awaitable[Synthesis]]:
+        writer = wrap(FakeLLM([ANSWER], delay_s=LONG_S))
+        return lambda: writer.synthesize(self.QUESTION, self.SOURCES, self.LANGUAGE)
+
+
+@pytest.mark.parametrize("failure", [LLMConnectionError(), Death("A token stays")])
+class TestFallbackToQuotes(SynthesizerContract):
+    """The model fails, before or within its stream, and quotes take its place."""
+
+    @pytest.fixture
+    def writer(self, failure: LLMConnectionError | Death) -> ISynthesizer:
+        return behind_policies(FakeLLM([failure]))
+
+    @pytest.fixture
+    def slow(self, failure: LLMConnectionError | Death) -> Callable[[], Awaitable[Synthesis]]:
+        writer = behind_policies(FakeLLM([failure], delay_s=LONG_S))
+        return lambda: writer.synthesize(self.QUESTION, self.SOURCES, self.LANGUAGE)
+
+    async def test_the_answer_says_who_failed(self, writer: ISynthesizer) -> None:
+        """Quotes under the name of the writer of quotes, and the failed model in `degraded`."""
+        written = await writer.synthesize(self.QUESTION, self.SOURCES, self.LANGUAGE)
+        assert written.synthesizer == "extractive"
+        assert [entry.component for entry in written.degraded] == ["llm"]
+        assert written.spent.calls == 1

@@ -1,0 +1,119 @@
+"""Which addresses are shown, and which are the same."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modules.llm_platform.domain.canonical_url import MAX_URL_CHARS, canonical_url, host_of, is_web_url
+
+SAME = [
+    ("http://example.org", "https://www.example.org/"),
+    ("https://Example.ORG:443/a", "https://example.org/a/"),
+    ("http://example.org:80/a", "http://example.org/a"),
+    ("https://example.org/a#part", "https://example.org/a"),
+    ("https://example.org/a?utm_source=x&UTM_Medium=y&gclid=1&fbclid=2", "https://example.org/a"),
+    ("https://example.org/a?b=2&a=1", "https://example.org/a?a=1&b=2"),
+    ("https://example.org/a?", "https://example.org/a"),
+    ("https://user@example.org./a", "https://example.org/a"),
+]
+DIFFERENT = [
+    ("https://example.org/a", "https://example.org/A"),
+    ("https://example.org/a?id=1", "https://example.org/a?id=2"),
+    ("https://example.org/", "https://docs.example.org/"),
+    ("https://example.org:8080/", "https://example.org/"),
+    ("http://example.org:443/", "http://example.org/"),
+    ("https://example.org/#/one", "https://example.org/#/two"),
+    ("https://example.org/a?b", "https://example.org/a?c"),
+    ("doc:a.md", "doc:b.md"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_the_same_page(one: str, other: str) -> None:
+    """What leads to the same page has the same key."""
+    assert canonical_url(one) == canonical_url(other)
+
+
+@pytest.mark.parametrize(("one", "other"), DIFFERENT)
+def test_different_pages(one: str, other: str) -> None:
+    """What may lead elsewhere keeps its own key."""
+    assert canonical_url(one) != canonical_url(other)
+
+
+@pytest.mark.parametrize("url", ["doc:notes/a b.md", "", "http://[::1", "not a url", "mailto:a@b.c", "https:///x"])
+def test_what_is_no_web_address_is_its_own_key(url: str) -> None:
+    """Nothing makes it fail."""
+    assert canonical_url(url) == url
+
+
+@given(st.text(max_size=60) | st.from_regex(r"https?://[a-z.:@/?#&=_%\[\]]{0,40}", fullmatch=True))
+def test_no_text_makes_it_fail(url: str) -> None:
+    """Keys exist for any text, and blanks around it do not matter."""
+    assert canonical_url(f" {url}\n") == canonical_url(url)
+    assert bool(host_of(url)) == is_web_url(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://example.org",
+        "HTTPS://example.org/a?b=c#d",
+        "https://example.org:8443/",
+        "https://[2001:db8::1]:80/a",
+        "https://münchen.example/straße",
+        "https://example.org/a(b)'c,d;e%20f",
+        "http://user:password@example.org/",
+        "https://docs.example.org/3/library/asyncio.html#asyncio.Runner",
+    ],
+)
+def test_web_addresses(url: str) -> None:
+    """http and https with a host may be shown."""
+    assert is_web_url(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "example.org",
+        "//example.org",
+        "ftp://example.org",
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "magnet:?xt=urn",
+        "http://",
+        "http:///path",
+        "http://:80/",
+        "http://user@/",
+        "http://?q",
+        "http:/example.org",
+        "https://exa mple.org",
+        "https://example.org/a b",
+        "https://example.org/a\nb",
+        "https://example.org/\u00a0",
+        "https://example.org/\u202egpj.exe",
+        "https://example.org/\u200b",
+        "https://example.org/\x00",
+        "https://example.org/\ud800",
+        'https://example.org/"onmouseover="x',
+        "https://example.org/<script>",
+        "http://127.0.0.1\\@example.org",
+        " https://example.org",
+        "https://example.org\n",
+        "https://a@b@example.org/",
+        "https://[::1",
+        "https://example.org/" + "a" * MAX_URL_CHARS,
+    ],
+)
+def test_what_is_not_shown(url: str) -> None:
+    """Other schemes, no host, white space, invisible characters and what two parsers would read differently are refused."""
+    assert not is_web_url(url)
+    assert host_of(url) == ""
+
+
+def test_the_host_alone() -> None:
+    """Without user, port and case."""
+    assert host_of("https://Me:secret@WWW.Example.org.:8443/a@b") == "www.example.org"
+    assert host_of("http://[2001:DB8::1]/") == "[2001:db8::1]"

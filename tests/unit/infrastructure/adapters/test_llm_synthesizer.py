@@ -1,0 +1,164 @@
+"""A model's answer becomes a synthesis, whole or in pieces."""
+
+from __future__ import annotations
+
+import pytest
+
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.llm_dtos import (
+    LLMRequest,
+    LLMReset,
+    LLMResponse,
+    LLMStreamPart,
+    LLMToken,
+    Spending,
+)
+from modules.llm_platform.domain.dtos.research_dtos import (
+    Source,
+    Synthesis,
+    SynthesisPart,
+    SynthesisReset,
+    SynthesisToken,
+)
+from modules.llm_platform.domain.exceptions import (
+    LLMBlockedError,
+    LLMConnectionError,
+    LLMException,
+    LLMProviderException,
+)
+from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynthesizer
+from modules.llm_platform.testing.llm import Death, FakeLLM
+
+SOURCES = (Source(index=1, title="Pumps", url="https://example.org/p", text="A pump moves water."),)
+QUESTION = "What does a pump do?"
+
+
+class Replay(FakeLLM):
+    """Streams exactly these parts."""
+
+    def __init__(self, *parts: LLMStreamPart) -> None:
+        super().__init__()
+        self._parts = parts
+
+    async def stream(self, request: LLMRequest):  # type: ignore[no-untyped-def]
+        for part in self._parts:
+            yield part
+
+
+async def collect(writer: LLMSynthesizer, language: str = "en") -> list[SynthesisPart]:
+    return [part async for part in writer.stream(QUESTION, SOURCES, language)]
+
+
+def response(content: str) -> LLMResponse:
+    return LLMResponse(content=content, provider="p", model="m")
+
+
+async def test_the_synthesis_tells_all_that_the_response_tells() -> None:
+    """Who wrote, why it ended, what it cost and what failed before are passed on."""
+    answer = LLMResponse(
+        content="Water [1].",
+        provider="kimi",
+        model="k2",
+        finish_reason="length",
+        spent=Spending(calls=2, prompt_tokens=5, completion_tokens=3, cost_usd=None),
+        degraded=(Degraded(component="other", reason="down"),),
+    )
+    written = await LLMSynthesizer(FakeLLM([answer])).synthesize(QUESTION, SOURCES, "en")
+    assert written == Synthesis(
+        text="Water [1].", synthesizer="kimi/k2", finish_reason="length", spent=answer.spent, degraded=answer.degraded
+    )
+
+
+async def test_the_model_is_asked_once_with_the_limit_of_the_caller() -> None:
+    """One call, `max_tokens` as given, and the default model of the provider."""
+    llm = FakeLLM(["Water [1]."])
+    await LLMSynthesizer(llm).synthesize(QUESTION, SOURCES, "en", max_tokens=77, instructions="Be brief.")
+    (request,) = llm.requests
+    assert request.max_tokens == 77
+    assert request.provider is None
+    assert "Be brief." in request.messages[1].content
+
+
+async def test_a_text_without_markers_is_returned_as_it_is() -> None:
+    """The caller checks citations and reports what is not cited."""
+    written = await LLMSynthesizer(FakeLLM(["Pumps move water."])).synthesize(QUESTION, SOURCES, "en")
+    assert written.text == "Pumps move water."
+    assert written.answered
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("NO_ANSWER\nThe sources only name pumps.", "The sources only name pumps."),
+        ("NO_ANSWER", "Die gefundenen Quellen beantworten das nicht."),
+    ],
+)
+async def test_no_answer_is_said_in_words(content: str, text: str) -> None:
+    """The model's own words without the mark, ours where it has none, streamed or not."""
+    written = await LLMSynthesizer(FakeLLM([content])).synthesize(QUESTION, SOURCES, "de")
+    assert (written.text, written.answered) == (text, False)
+    *tokens, last = await collect(LLMSynthesizer(FakeLLM([content])), "de")
+    assert "".join(token.text for token in tokens if isinstance(token, SynthesisToken)) == text
+    assert isinstance(last, Synthesis)
+    assert (last.text, last.answered) == (text, False)
+
+
+async def test_a_reset_of_the_model_is_passed_on_and_voids_the_text() -> None:
+    """The final text is what came since, also where the dead model had begun with the word for no answer."""
+    parts = await collect(
+        LLMSynthesizer(
+            Replay(
+                LLMToken(text="NO_ANSWER no"),
+                LLMReset(error=LLMConnectionError("The model is gone")),
+                LLMToken(text="Water"),
+                LLMToken(text=" [1]."),
+                response("Water [1]."),
+            )
+        )
+    )
+    assert [type(part) for part in parts] == [SynthesisToken, SynthesisReset, SynthesisToken, SynthesisToken, Synthesis]
+    assert parts[1] == SynthesisReset(reason="llm_connection: The model is gone")
+    assert isinstance(parts[-1], Synthesis)
+    assert (parts[-1].text, parts[-1].answered) == ("Water [1].", True)
+
+
+async def test_a_foreign_error_behind_a_reset_shows_its_type_only() -> None:
+    """Words of somebody else's exception may hold anything."""
+    parts = await collect(
+        LLMSynthesizer(Replay(LLMReset(error=ValueError("sk-secret")), LLMToken(text="x"), response("x")))
+    )
+    assert parts[0] == SynthesisReset(reason="ValueError")
+
+
+async def test_a_stream_without_an_end_is_an_error() -> None:
+    """Tokens alone are no answer."""
+    with pytest.raises(LLMProviderException):
+        await collect(LLMSynthesizer(Replay(LLMToken(text="Water"))))
+
+
+@pytest.mark.parametrize("error", [LLMBlockedError(retry_after_s=3), LLMProviderException(), Death("Wat")])
+async def test_errors_of_the_model_pass(error: LLMException | Death) -> None:
+    """They are the caller's to decide upon, with what they cost."""
+    for streamed in (False, True):
+        writer = LLMSynthesizer(FakeLLM([error]))
+        with pytest.raises(LLMException) as raised:
+            await (collect(writer) if streamed else writer.synthesize(QUESTION, SOURCES, "en"))
+        assert raised.value.spent.calls == 1
+
+
+async def test_closing_the_stream_closes_the_model() -> None:
+    """A reader who leaves ends the call."""
+    llm = FakeLLM(["Water and so on for a long while [1]."])
+    parts = LLMSynthesizer(llm).stream(QUESTION, SOURCES, "en")
+    await anext(parts)
+    assert llm.running == 1
+    await parts.aclose()  # type: ignore[attr-defined]
+    assert llm.running == 0
+
+
+async def test_without_sources_no_model_is_asked() -> None:
+    """There is nothing to write from, so nothing is spent."""
+    llm = FakeLLM()
+    parts = [part async for part in LLMSynthesizer(llm, name="writer").stream(QUESTION, (), "de")]
+    assert [part.text for part in parts if not isinstance(part, SynthesisReset)] == ["Es wurde nichts gefunden."] * 2
+    assert llm.requests == []

@@ -1,0 +1,140 @@
+"""The same question over the same sources is written once."""
+
+from __future__ import annotations
+
+import pytest
+
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.llm_dtos import Spending
+from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisPart, SynthesisToken
+from modules.llm_platform.domain.exceptions import LLMConnectionError
+from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
+from modules.llm_platform.infrastructure.policies.cached_synthesizer import CachedSynthesizer
+from modules.llm_platform.testing.synthesizer import FakeSynthesizer
+
+SOURCE = Source(index=1, title="Pumps", url="https://example.org/p", text="A pump moves water.", published="2024")
+CALL = Spending(calls=1, prompt_tokens=10, completion_tokens=2, cost_usd=0.5)
+ORDER = {"question": "What?", "sources": (SOURCE,), "language": "en", "max_tokens": 9, "instructions": None}
+
+
+def writer(**script: object) -> FakeSynthesizer:
+    return FakeSynthesizer("Water [1].", spent=CALL, **script)  # type: ignore[arg-type]
+
+
+def cached(
+    inner: FakeSynthesizer, ttl_s: float = 60, version: str = "1", cache: MemoryCache[Synthesis] | None = None
+) -> CachedSynthesizer:
+    return CachedSynthesizer(inner, cache or MemoryCache(10), ttl_s, version)
+
+
+async def write(synthesizer: CachedSynthesizer, **changed: object) -> Synthesis:
+    return await synthesizer.synthesize(**(ORDER | changed))  # type: ignore[arg-type]
+
+
+async def collect(synthesizer: CachedSynthesizer, **changed: object) -> list[SynthesisPart]:
+    return [part async for part in synthesizer.stream(**(ORDER | changed))]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("first_streamed", [False, True])
+@pytest.mark.parametrize("then_streamed", [False, True])
+async def test_a_hit_costs_nothing_and_says_so(first_streamed: bool, then_streamed: bool) -> None:
+    """Streamed or not, the second answer is the first one, cached, with nothing spent."""
+    inner = writer()
+    synthesizer = cached(inner)
+    first = (await collect(synthesizer))[-1] if first_streamed else await write(synthesizer)
+    parts = (
+        await collect(synthesizer) if then_streamed else [SynthesisToken(text="Water [1]."), await write(synthesizer)]
+    )
+    assert isinstance(first, Synthesis)
+    assert not first.cached
+    assert parts == [SynthesisToken(text="Water [1]."), first.model_copy(update={"cached": True, "spent": Spending()})]
+    assert len(inner.calls) == 1
+
+
+CHANGES = [
+    {"question": "Which?"},
+    {"language": "de"},
+    {"max_tokens": 10},
+    {"instructions": "Short."},
+    {"sources": ()},
+    *(
+        {"sources": (SOURCE.model_copy(update=change),)}
+        for change in (
+            {"index": 2},
+            {"url": "https://example.org/q"},
+            {"text": "Else."},
+            {"title": "Else"},
+            {"published": None},
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=str)
+async def test_whatever_shapes_the_text_is_part_of_the_key(change: dict[str, object]) -> None:
+    """One field other, and it is another question."""
+    inner = writer()
+    synthesizer = cached(inner)
+    await write(synthesizer)
+    assert not (await write(synthesizer, **change)).cached
+    assert len(inner.calls) == 2
+
+
+async def test_another_version_or_writer_is_another_text() -> None:
+    """A new prompt or model does not get the old one's answers."""
+    cache: MemoryCache[Synthesis] = MemoryCache(10)
+    await write(cached(writer(), cache=cache))
+    assert not (await write(cached(writer(), version="2", cache=cache))).cached
+    assert not (await write(cached(writer(name="other"), cache=cache))).cached
+    assert (await write(cached(writer(), cache=cache))).cached
+
+
+@pytest.mark.parametrize("script", [{"finish_reason": "length"}, {"degraded": (Degraded(component="x", reason="y"),)}])
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_what_is_less_than_asked_is_not_kept(script: dict[str, object], streamed: bool) -> None:
+    """A cut text or one written by a stand-in is tried again next time."""
+    synthesizer = cached(writer(**script))
+    for _ in range(2):
+        written = (await collect(synthesizer))[-1] if streamed else await write(synthesizer)
+        assert isinstance(written, Synthesis)
+        assert not written.cached
+
+
+async def test_a_failure_is_not_kept() -> None:
+    """The error passes, and the next time the writer is asked again."""
+    inner = writer(error=LLMConnectionError())
+    synthesizer = cached(inner)
+    for _ in range(2):
+        with pytest.raises(LLMConnectionError):
+            await write(synthesizer)
+        with pytest.raises(LLMConnectionError):
+            await collect(synthesizer)
+    assert len(inner.calls) == 4
+
+
+async def test_zero_seconds_keep_nothing() -> None:
+    """Then the cache is not even asked."""
+    cache: MemoryCache[Synthesis] = MemoryCache(10)
+    await write(cached(writer(), cache=cache))
+    inner = writer()
+    synthesizer = cached(inner, ttl_s=0, cache=cache)
+    assert not (await write(synthesizer)).cached
+    assert len(await collect(synthesizer)) == 3
+    assert len(inner.calls) == 2
+
+
+async def test_an_entry_ends_after_its_time() -> None:
+    """`ttl_s` seconds later the writer is asked again."""
+    now = [0.0]
+    cache: MemoryCache[Synthesis] = MemoryCache(10, clock=lambda: now[0])
+    synthesizer = cached(writer(), ttl_s=60, cache=cache)
+    await write(synthesizer)
+    now[0] = 59.0
+    assert (await write(synthesizer)).cached
+    now[0] = 60.0
+    assert not (await write(synthesizer)).cached
+
+
+async def test_the_name_is_the_writers() -> None:
+    """In metadata and degraded stands who writes, not who remembers."""
+    assert cached(writer(name="kimi")).name == "kimi"
