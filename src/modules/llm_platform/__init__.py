@@ -1,0 +1,206 @@
+"""Search and research: a question in, an answer out in which every sentence can be traced to its source.
+
+    from modules.llm_platform import ResearchRequest
+    from modules.llm_platform.container import build_platform
+
+    async with build_platform() as platform:
+        answer = await platform.research.research(ResearchRequest(query="What is asyncio?"))
+
+A name is loaded when it is first asked for (PEP 562): importing this package costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from modules.llm_platform.application.platform import LLMPlatform
+    from modules.llm_platform.application.research.events import ResearchEvent
+    from modules.llm_platform.application.services.health_service import HealthService
+    from modules.llm_platform.application.services.llm_registry import LLMRegistry
+    from modules.llm_platform.application.services.llm_service import LLMService
+    from modules.llm_platform.application.services.research_service import ResearchService
+    from modules.llm_platform.application.services.web_search_service import WebSearchService
+    from modules.llm_platform.domain.dtos.degraded import Degraded
+    from modules.llm_platform.domain.dtos.held_source import HeldSource
+    from modules.llm_platform.domain.dtos.llm_dtos import (
+        ChatMessage,
+        LLMRequest,
+        LLMReset,
+        LLMResponse,
+        LLMToken,
+        Spending,
+        Usage,
+    )
+    from modules.llm_platform.domain.dtos.research_dtos import (
+        Citation,
+        RawResult,
+        ResearchMetadata,
+        ResearchRequest,
+        ResearchResponse,
+        Source,
+        SourceRef,
+        Synthesis,
+        SynthesisReset,
+        SynthesisToken,
+    )
+    from modules.llm_platform.domain.dtos.web_search_dtos import (
+        VerbatimWebSearchRequest,
+        WebSearchRequest,
+        WebSearchResponse,
+        WebSearchResultItem,
+    )
+    from modules.llm_platform.domain.exceptions import (
+        LLMBlockedError,
+        LLMConfigError,
+        LLMConnectionError,
+        LLMException,
+        LLMProviderException,
+        LLMRequestError,
+        LLMTimeoutError,
+        ResearchTimeoutError,
+        SourceNotHeldError,
+        WebSearchBlockedError,
+        WebSearchConfigError,
+        WebSearchConnectionError,
+        WebSearchError,
+        WebSearchRequestError,
+        WebSearchTimeoutError,
+    )
+    from modules.llm_platform.domain.ports.cache import ICache
+    from modules.llm_platform.domain.ports.health import IHealthProbe
+    from modules.llm_platform.domain.ports.llm import ILLMProvider, IWarmUp
+    from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
+    from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+    from shared.exceptions import AppException
+
+__all__ = [
+    "AppException",
+    "ChatMessage",
+    "Citation",
+    "Degraded",
+    "HealthService",
+    "HeldSource",
+    "ICache",
+    "IHealthProbe",
+    "ILLMProvider",
+    "ISynthesizer",
+    "IWarmUp",
+    "IWebSearchProvider",
+    "LLMBlockedError",
+    "LLMConfigError",
+    "LLMConnectionError",
+    "LLMException",
+    "LLMPlatform",
+    "LLMProviderException",
+    "LLMRegistry",
+    "LLMRequest",
+    "LLMRequestError",
+    "LLMReset",
+    "LLMResponse",
+    "LLMService",
+    "LLMTimeoutError",
+    "LLMToken",
+    "RawResult",
+    "ResearchEvent",
+    "ResearchMetadata",
+    "ResearchRequest",
+    "ResearchResponse",
+    "ResearchService",
+    "ResearchTimeoutError",
+    "Source",
+    "SourceNotHeldError",
+    "SourceRef",
+    "Spending",
+    "Synthesis",
+    "SynthesisReset",
+    "SynthesisToken",
+    "Usage",
+    "VerbatimWebSearchRequest",
+    "WebSearchBlockedError",
+    "WebSearchConfigError",
+    "WebSearchConnectionError",
+    "WebSearchError",
+    "WebSearchRequest",
+    "WebSearchRequestError",
+    "WebSearchResponse",
+    "WebSearchResultItem",
+    "WebSearchService",
+    "WebSearchTimeoutError",
+]
+
+_HOMES = {
+    "modules.llm_platform.application.platform": ("LLMPlatform",),
+    "modules.llm_platform.application.research.events": ("ResearchEvent",),
+    "modules.llm_platform.application.services.health_service": ("HealthService",),
+    "modules.llm_platform.application.services.llm_registry": ("LLMRegistry",),
+    "modules.llm_platform.application.services.llm_service": ("LLMService",),
+    "modules.llm_platform.application.services.research_service": ("ResearchService",),
+    "modules.llm_platform.application.services.web_search_service": ("WebSearchService",),
+    "modules.llm_platform.domain.dtos.degraded": ("Degraded",),
+    "modules.llm_platform.domain.dtos.held_source": ("HeldSource",),
+    "modules.llm_platform.domain.dtos.llm_dtos": (
+        "ChatMessage",
+        "LLMRequest",
+        "LLMReset",
+        "LLMResponse",
+        "LLMToken",
+        "Spending",
+        "Usage",
+    ),
+    "modules.llm_platform.domain.dtos.research_dtos": (
+        "Citation",
+        "RawResult",
+        "ResearchMetadata",
+        "ResearchRequest",
+        "ResearchResponse",
+        "Source",
+        "SourceRef",
+        "Synthesis",
+        "SynthesisReset",
+        "SynthesisToken",
+    ),
+    "modules.llm_platform.domain.dtos.web_search_dtos": (
+        "VerbatimWebSearchRequest",
+        "WebSearchRequest",
+        "WebSearchResponse",
+        "WebSearchResultItem",
+    ),
+    "modules.llm_platform.domain.exceptions": (
+        "LLMBlockedError",
+        "LLMConfigError",
+        "LLMConnectionError",
+        "LLMException",
+        "LLMProviderException",
+        "LLMRequestError",
+        "LLMTimeoutError",
+        "ResearchTimeoutError",
+        "SourceNotHeldError",
+        "WebSearchBlockedError",
+        "WebSearchConfigError",
+        "WebSearchConnectionError",
+        "WebSearchError",
+        "WebSearchRequestError",
+        "WebSearchTimeoutError",
+    ),
+    "modules.llm_platform.domain.ports.cache": ("ICache",),
+    "modules.llm_platform.domain.ports.health": ("IHealthProbe",),
+    "modules.llm_platform.domain.ports.llm": (
+        "ILLMProvider",
+        "IWarmUp",
+    ),
+    "modules.llm_platform.domain.ports.synthesizer": ("ISynthesizer",),
+    "modules.llm_platform.domain.ports.web_search": ("IWebSearchProvider",),
+    "shared.exceptions": ("AppException",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

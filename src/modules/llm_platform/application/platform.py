@@ -1,0 +1,38 @@
+"""Everything that this context offers, in one hand."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from modules.llm_platform.application.services.doctor_service import DoctorService
+from modules.llm_platform.application.services.health_service import HealthService
+from modules.llm_platform.application.services.llm_service import LLMService
+from modules.llm_platform.application.services.research_service import ResearchService
+from modules.llm_platform.application.services.web_search_service import WebSearchService
+
+
+@dataclass(frozen=True, slots=True)
+class LLMPlatform:
+    """The services, wired. Use as `async with build_platform() as platform`, or call `aclose` when done."""
+
+    web_search: WebSearchService
+    llm: LLMService
+    research: ResearchService
+    health: HealthService
+    doctor: DoctorService
+    _close: Callable[[], Awaitable[None]] = field(repr=False)
+
+    async def aclose(self) -> None:
+        """Close every connection that the platform opened; a second call does nothing."""
+        await self._close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()

@@ -1,0 +1,83 @@
+"""Fold what the stages brought into the answer that every door gives (interface.md, POST /research)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from modules.llm_platform.application.research.gather import Gathered
+from modules.llm_platform.application.research.plan import Plan
+from modules.llm_platform.application.research.write import Written
+from modules.llm_platform.domain.dtos.research_dtos import (
+    Depth,
+    RawResult,
+    ResearchMetadata,
+    ResearchRequest,
+    ResearchResponse,
+    Source,
+    SourceRef,
+    Synthesis,
+)
+from modules.llm_platform.domain.own_words import own_words
+
+
+@dataclass(frozen=True, slots=True)
+class Researched:
+    """What a research has in hand at its end; `written` is None when nothing was found."""
+
+    request: ResearchRequest
+    request_id: str
+    language: str
+    planned: Plan
+    gathered: Gathered
+    sources: tuple[Source, ...]
+    raw: tuple[RawResult, ...]
+    written: Written | None
+
+
+def respond(done: Researched, *, last_resort: str, latency_s: float) -> ResearchResponse:
+    """The answer; of the sources it keeps those that the text cites, under their numbers."""
+    written = done.written
+    synthesis = written.synthesis if written else Synthesis(text="", synthesizer=last_resort, answered=False)
+    cited = written.checked.cited if written else frozenset()
+    failed = written.degraded if written else ()
+    return ResearchResponse(
+        query=done.request.query,
+        depth=done.request.depth,
+        synthesis=written.text if written else nothing_found(done.request.depth, done.language),
+        sources=tuple(reference(source) for source in done.sources if source.index in cited),
+        raw_results=None if done.request.omit_raw else done.raw,
+        citations=written.checked.citations if written else (),
+        degraded=(*done.planned.degraded, *done.gathered.degraded, *synthesis.degraded, *failed),
+        metadata=_metadata(done, synthesis, latency_s),
+    )
+
+
+def _metadata(done: Researched, synthesis: Synthesis, latency_s: float) -> ResearchMetadata:
+    spent = done.planned.spent + synthesis.spent
+    answers = done.gathered.answers
+    return ResearchMetadata(
+        latency_ms=round(latency_s * 1000),
+        cache_hit=synthesis.cached,
+        tokens_used=spent.tokens,
+        cost_usd=spent.cost_usd,
+        searches=done.gathered.searches,
+        llm_calls=spent.calls,
+        synthesizer=synthesis.synthesizer,
+        providers=tuple(dict.fromkeys(answer.provider for answer in answers if answer.provider)),
+        language=done.language,
+        truncated_tokens=synthesis.truncated_tokens,
+        uncited_sentences=done.written.checked.uncited_sentences if done.written else 0,
+        correction=next((answer.correction for answer in answers if answer.correction), None),
+        request_id=done.request_id,
+    )
+
+
+def nothing_found(depth: Depth, language: str) -> str:
+    """Our words where no search found anything; a shallow research names the deep one."""
+    own = own_words(language)
+    return own.nothing_found if depth != "shallow" else f"{own.nothing_found} {own.go_deeper}"
+
+
+def reference(source: Source) -> SourceRef:
+    """The source as an answer lists it."""
+    return SourceRef(index=source.index, title=source.title, url=source.url)

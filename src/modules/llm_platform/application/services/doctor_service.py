@@ -1,0 +1,127 @@
+"""Asks every configured upstream for a real answer and says what is wrong and what to do about it.
+
+Health answers "can it serve?" every few seconds; a doctor is called once, by a person, and may take the time of a
+search. The causes and remedies are the adapters' own: their errors carry them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest
+from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest
+from modules.llm_platform.domain.ports.health import IHealthProbe
+from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from shared.exceptions import AppException
+
+CHECK_DEADLINE_S = 30.0
+COMMON_WORD = "python"  # every search engine finds something for it
+FEW_RESULTS = 3
+SHORT_ANSWER = "Answer with the word ready."
+SHORT_ANSWER_TOKENS = 1024  # a model that thinks first spends most of them unseen
+NOT_TRIED = "not tried for real, since that may cost money: run with --yes"
+
+Verdict = Literal["ok", "warning", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of a diagnosis: what was looked at, how it is, and in words what to do."""
+
+    subject: str
+    verdict: Verdict
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPatient:
+    """A search provider to examine.
+
+    `paid`: a search costs money. `finds`: it finds something for an everyday word (a folder of documents need not).
+    `configured`: the operator chose it; what only stands in may fail without being a failure. `sources`: the kinds that it
+    is asked for, so that engines of all of them are tried.
+    """
+
+    provider: IWebSearchProvider
+    paid: bool = False
+    finds: bool = True
+    configured: bool = True
+    sources: tuple[SourceKind, ...] = ("web",)
+
+
+class DoctorService:
+    """Examines search providers and language models, all at the same time."""
+
+    def __init__(
+        self,
+        searches: Sequence[SearchPatient],
+        models: Sequence[ILLMProvider],
+        *,
+        deadline_s: float = CHECK_DEADLINE_S,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._searches = tuple(searches)
+        self._models = tuple(models)
+        self._deadline_s = deadline_s
+        self._clock = clock
+
+    async def examine(self, *, spend: bool = False) -> tuple[Finding, ...]:
+        """Findings in the order of the patients; with `spend` also what costs a little money is tried. Never raises
+        an AppException: that is what it is here to tell.
+        """
+        searches = [self._bounded(each.provider.name, self._search(each, spend=spend)) for each in self._searches]
+        models = [self._bounded(each.name, self._model(each, spend=spend)) for each in self._models]
+        return tuple(finding for findings in await asyncio.gather(*searches, *models) for finding in findings)
+
+    async def _bounded(self, name: str, check: Awaitable[list[Finding]]) -> list[Finding]:
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                return await check
+        except TimeoutError:
+            return [Finding(name, "failed", f"did not answer within {self._deadline_s:g} s")]
+
+    async def _search(self, patient: SearchPatient, *, spend: bool) -> list[Finding]:
+        provider = patient.provider
+        try:
+            word = await _ping(provider)
+            if patient.paid and not spend:
+                return [Finding(provider.name, "ok", _joined(word, NOT_TRIED))]
+            return await self._search_for_real(patient, word)
+        except AppException as error:
+            return [Finding(provider.name, "failed" if patient.configured else "warning", error.message)]
+
+    async def _search_for_real(self, patient: SearchPatient, word: str) -> list[Finding]:
+        name = patient.provider.name
+        began = self._clock()
+        request = WebSearchRequest(query=COMMON_WORD, count=FEW_RESULTS, sources=patient.sources)
+        answer = await patient.provider.search(request)
+        took = f"a search took {(self._clock() - began) * 1000:.0f} ms"
+        troubles = [Finding(each.component, "warning", each.reason) for each in answer.degraded]
+        if patient.finds and not answer.results:
+            return [Finding(name, "warning", _joined(word, f"found nothing for {COMMON_WORD!r}")), *troubles]
+        return [Finding(name, "ok", _joined(word, took)), *troubles]
+
+    async def _model(self, model: ILLMProvider, *, spend: bool) -> list[Finding]:
+        try:
+            word = await _ping(model)
+            if not spend:
+                return [Finding(model.name, "ok", _joined(word, NOT_TRIED))]
+            began = self._clock()
+            question = ChatMessage(role="user", content=SHORT_ANSWER)
+            answer = await model.generate(LLMRequest(messages=(question,), max_tokens=SHORT_ANSWER_TOKENS))
+            return [Finding(model.name, "ok", f"{answer.model} answered in {self._clock() - began:.1f} s")]
+        except AppException as error:
+            return [Finding(model.name, "failed", error.message)]
+
+
+async def _ping(provider: object) -> str:
+    return await provider.ping() if isinstance(provider, IHealthProbe) else ""
+
+
+def _joined(*words: str) -> str:
+    return "; ".join(word for word in words if word)

@@ -1,0 +1,141 @@
+"""Searching several questions at once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from modules.llm_platform.application.research.gather import gather, wants_latest
+from modules.llm_platform.application.services.web_search_service import WebSearchService
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
+from modules.llm_platform.domain.exceptions import ResearchTimeoutError, WebSearchBlockedError, WebSearchError
+from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+
+
+class Scripted(IWebSearchProvider):
+    """Answers by query: a number of results, an error to raise, or seconds to wait before one result."""
+
+    name = "scripted"
+
+    def __init__(self, script: dict[str, object]) -> None:
+        self.script = script
+        self.asked: list[WebSearchRequest] = []
+        self.running = self.most_at_once = 0
+
+    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        self.asked.append(request)
+        self.running += 1
+        self.most_at_once = max(self.most_at_once, self.running)
+        try:
+            return await self._answer(request)
+        finally:
+            self.running -= 1
+
+    async def _answer(self, request: WebSearchRequest) -> WebSearchResponse:
+        turn = self.script.get(request.query, 1)
+        if isinstance(turn, Exception):
+            raise turn
+        if callable(turn):
+            turn = turn(request)
+        if isinstance(turn, float):
+            await asyncio.sleep(turn)
+            turn = 1
+        await asyncio.sleep(0)
+        items = tuple(WebSearchResultItem(title=f"t{i}", url=f"https://x.test/{i}") for i in range(int(str(turn))))
+        return WebSearchResponse(query=request.query, results=items, provider=self.name)
+
+
+async def run(provider: Scripted, *queries: str, within: float = 5.0):
+    told: list[str] = []
+    requests = [WebSearchRequest(query=query) for query in queries]
+    deadline = asyncio.get_running_loop().time() + within
+    found = await gather(requests, WebSearchService(provider), deadline, lambda request, _: told.append(request.query))
+    return found, told
+
+
+async def test_all_questions_are_searched_at_the_same_time() -> None:
+    """Three questions are three searches in flight, answered in the order of the questions."""
+    provider = Scripted({"a1": 1, "b2": 2, "c3": 3})
+    found, told = await run(provider, "a1", "b2", "c3")
+    assert provider.most_at_once == 3
+    assert [len(answer.results) for answer in found.answers] == [1, 2, 3]
+    assert found.searches == 3
+    assert sorted(told) == ["a1", "b2", "c3"]
+
+
+async def test_one_of_three_failing_is_degraded_not_an_error() -> None:
+    """Two answers serve; the third stands in `degraded`, is counted, and says until when."""
+    found, _ = await run(Scripted({"bad": WebSearchBlockedError("all blocked", retry_after_s=9)}), "one", "bad", "two")
+    assert len(found.answers) == 2
+    assert found.degraded[0].component == "search/2"
+    assert found.degraded[0].until is not None
+    assert found.searches == 3
+
+
+async def test_all_failing_raises_the_last_error() -> None:
+    """Providers that failed are not "nothing found"."""
+    with pytest.raises(WebSearchError):
+        await run(Scripted({"one": WebSearchBlockedError("x"), "two": WebSearchError("y")}), "one", "two")
+
+
+async def test_the_deadline_takes_what_is_there() -> None:
+    """A search that is late is given up and named; what came in time serves."""
+    provider = Scripted({"slow": 30.0})
+    found, _ = await run(provider, "fast", "slow", within=0.1)
+    assert len(found.answers) == 1
+    assert "deadline" in found.degraded[0].reason
+    assert provider.running == 0
+
+
+async def test_nothing_in_time_is_a_timeout() -> None:
+    """No answer at all before the deadline is the error `timeout`."""
+    with pytest.raises(ResearchTimeoutError):
+        await run(Scripted({"slow": 30.0}), "slow", within=0.05)
+
+
+async def test_cancelling_leaves_nothing_running() -> None:
+    """The searches of a cancelled gather end with it."""
+    provider = Scripted({"slow": 30.0, "slower": 40.0})
+    task = asyncio.create_task(run(provider, "slow", "slower"))
+    await asyncio.sleep(0.02)
+    assert provider.running == 2
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert provider.running == 0
+
+
+@pytest.mark.parametrize(
+    ("question", "wanted"),
+    [
+        ("latest developments in fusion energy", True),
+        ("Was ist neu: aktuelle Entwicklungen bei Batterien", True),
+        ("последние новости термояда", True),
+        ("核聚变最新进展", True),
+        ("latest developments of 2024", False),
+        ("latest news of this week", False),
+        ("What is asyncio?", False),
+        ("translated works", False),
+    ],
+)
+def test_who_asks_for_the_latest(question: str, wanted: bool) -> None:
+    """A question that asks for the newest and names no time of its own."""
+    assert wants_latest(question) is wanted
+
+
+async def test_the_latest_is_searched_in_the_last_month_first() -> None:
+    """One search with time_range month; the open one only when that finds nothing."""
+    provider = Scripted({})
+    found, _ = await run(provider, "latest fusion results")
+    assert [request.time_range for request in provider.asked] == ["month"]
+    assert found.searches == 1
+
+
+async def test_no_news_of_the_month_means_searching_all() -> None:
+    """An empty month is not an answer to "latest"; both searches are counted."""
+    provider = Scripted({"latest fusion results": lambda request: 0 if request.time_range else 2})
+    found, _ = await run(provider, "latest fusion results")
+    assert [request.time_range for request in provider.asked] == ["month", None]
+    assert len(found.answers[0].results) == 2
+    assert found.searches == 2

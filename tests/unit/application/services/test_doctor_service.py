@@ -1,0 +1,165 @@
+"""The doctor: every configured upstream is asked, and each trouble comes with its words."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from modules.llm_platform.application.services.doctor_service import (
+    NOT_TRIED,
+    DoctorService,
+    Finding,
+    SearchPatient,
+)
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
+from modules.llm_platform.domain.exceptions import LLMConfigError, WebSearchConfigError, WebSearchError
+from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from shared.exceptions import AppException
+
+HIT = WebSearchResultItem(title="t", url="https://example.org")
+FINE = WebSearchResponse(query="q", results=(HIT,))
+
+
+class Engine(IWebSearchProvider):
+    """A search provider with a ping; an exception among its answers is raised."""
+
+    def __init__(
+        self,
+        name: str = "engine",
+        ping: str | AppException = "",
+        answer: WebSearchResponse | AppException = FINE,
+        wait_s: float = 0,
+    ) -> None:
+        self.name, self._ping, self._answer, self._wait_s = name, ping, answer, wait_s
+        self.searched = 0
+        self.sources: tuple[str, ...] = ()
+
+    async def ping(self) -> str:
+        await asyncio.sleep(self._wait_s)
+        if isinstance(self._ping, AppException):
+            raise self._ping
+        return self._ping
+
+    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        self.searched += 1
+        self.sources = request.sources
+        if isinstance(self._answer, AppException):
+            raise self._answer
+        return self._answer
+
+
+class Model(ILLMProvider):
+    """A language model without a ping."""
+
+    def __init__(self, answer: LLMResponse | AppException) -> None:
+        self.name, self._answer = "model", answer
+        self.asked = 0
+
+    async def generate(self, request: LLMRequest) -> LLMResponse:
+        self.asked += 1
+        if isinstance(self._answer, AppException):
+            raise self._answer
+        return self._answer
+
+    async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
+        yield await self.generate(request)
+
+
+class Clock:
+    """Half a second passes between two looks."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 0.5
+        return self.now
+
+
+def doctor(*searches: SearchPatient, models: tuple[ILLMProvider, ...] = (), deadline_s: float = 5.0) -> DoctorService:
+    return DoctorService(searches, models, deadline_s=deadline_s, clock=Clock())
+
+
+async def test_a_well_engine_is_tried_for_real() -> None:
+    """A ping that is well is not enough: one small search says whether results come."""
+    engine = Engine(ping="/healthz answers")
+    found = await doctor(SearchPatient(engine)).examine()
+    assert found == (Finding("engine", "ok", "/healthz answers; a search took 500 ms"),)
+    assert engine.searched == 1
+
+
+async def test_all_kinds_of_sources_are_tried() -> None:
+    """An engine for news that is blocked shows only when news are asked for."""
+    engine = Engine()
+    await doctor(SearchPatient(engine, sources=("web", "news", "academic"))).examine()
+    assert engine.sources == ("web", "news", "academic")
+
+
+async def test_a_ping_that_fails_is_the_cause() -> None:
+    """The adapter's own words are the diagnosis; nothing more is asked."""
+    engine = Engine(ping=WebSearchConfigError("JSON is not enabled: add json to search.formats"))
+    (finding,) = await doctor(SearchPatient(engine)).examine()
+    assert finding == Finding("engine", "failed", "JSON is not enabled: add json to search.formats")
+    assert engine.searched == 0
+
+
+async def test_a_search_that_fails_is_a_failure() -> None:
+    """What a ping cannot see a search does."""
+    (finding,) = await doctor(SearchPatient(Engine(answer=WebSearchError("all engines are blocked")))).examine()
+    assert finding == Finding("engine", "failed", "all engines are blocked")
+
+
+async def test_a_stand_in_may_fail() -> None:
+    """What nobody configured is a warning when it is not there."""
+    patient = SearchPatient(Engine(answer=WebSearchError("no network")), configured=False)
+    (finding,) = await doctor(patient).examine()
+    assert finding.verdict == "warning"
+
+
+async def test_engines_that_did_not_answer_are_warnings() -> None:
+    """Each part that failed gets a line of its own."""
+    answer = FINE.with_degraded([Degraded(component="engine/google", reason="captcha")])
+    found = await doctor(SearchPatient(Engine(answer=answer))).examine()
+    assert [finding.verdict for finding in found] == ["ok", "warning"]
+    assert found[1] == Finding("engine/google", "warning", "captcha")
+
+
+@pytest.mark.parametrize(("finds", "verdict"), [(True, "warning"), (False, "ok")])
+async def test_finding_nothing_is_odd_for_an_engine_and_not_for_a_folder(finds: bool, verdict: str) -> None:
+    """Every engine finds an everyday word; a folder need not hold it."""
+    patient = SearchPatient(Engine(answer=WebSearchResponse(query="q")), finds=finds)
+    (finding,) = await doctor(patient).examine()
+    assert finding.verdict == verdict
+
+
+async def test_money_is_spent_only_when_allowed() -> None:
+    """A paid search and a model's answer wait for `spend`."""
+    engine, model = Engine(ping="key is set"), Model(LLMResponse(content="ready", provider="p", model="m"))
+    service = doctor(SearchPatient(engine, paid=True), models=(model,))
+    assert await service.examine() == (
+        Finding("engine", "ok", f"key is set; {NOT_TRIED}"),
+        Finding("model", "ok", NOT_TRIED),
+    )
+    assert (engine.searched, model.asked) == (0, 0)
+    found = await service.examine(spend=True)
+    assert (engine.searched, model.asked) == (1, 1)
+    assert found[1].text.startswith("m answered in")
+
+
+async def test_a_model_that_fails_says_why() -> None:
+    """The cause is the adapter's."""
+    (finding,) = await doctor(models=(Model(LLMConfigError("the key is wrong: set KIMI_API_KEY")),)).examine(spend=True)
+    assert finding == Finding("model", "failed", "the key is wrong: set KIMI_API_KEY")
+
+
+async def test_one_that_hangs_holds_up_nobody() -> None:
+    """Everything is examined at the same time, each with its own deadline."""
+    hanging = SearchPatient(Engine("hangs", wait_s=60))
+    found = await doctor(hanging, SearchPatient(Engine("well")), deadline_s=0.05).examine()
+    assert [(finding.subject, finding.verdict) for finding in found] == [("hangs", "failed"), ("well", "ok")]
+    assert "within 0.05 s" in found[0].text

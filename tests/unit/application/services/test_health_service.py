@@ -1,0 +1,150 @@
+"""One report for all who ask, soon, and never a hanging one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from modules.llm_platform.application.services.health_service import (
+    CRASHED,
+    DEADLINE_S,
+    FRESH_S,
+    NOT_ASKED,
+    HealthService,
+)
+from modules.llm_platform.domain.exceptions import WebSearchConfigError
+
+
+class Probe:
+    """Says `word`, raises `error`, or hangs; counts how often it was asked."""
+
+    def __init__(self, word: str = "fine", error: Exception | None = None, hangs: bool = False, deaf: bool = False) -> None:
+        self.name = "probe"
+        self.word, self.error, self.hangs, self.deaf = word, error, hangs, deaf
+        self.asked = 0
+        self.let_go = asyncio.Event()
+
+    async def ping(self) -> str:
+        self.asked += 1
+        while self.hangs and not self.let_go.is_set():
+            try:
+                await self.let_go.wait()
+            except asyncio.CancelledError:
+                if not self.deaf:
+                    raise
+        if self.error is not None:
+            raise self.error
+        return self.word
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+DOWN = WebSearchConfigError("SearXNG refuses JSON: enable it in search.formats")
+
+
+@pytest.mark.parametrize(
+    ("search", "llms", "status", "searxng", "kimi"),
+    [
+        ({"searxng": Probe()}, {"kimi": Probe()}, "healthy", True, True),
+        ({"searxng": Probe()}, {}, "healthy", True, False),
+        ({"searxng": Probe(error=DOWN)}, {"kimi": Probe()}, "unhealthy", False, True),
+        ({"searxng": Probe(error=DOWN), "ddgs": object()}, {}, "degraded", False, False),
+        ({"searxng": Probe(), "bocha": Probe(error=DOWN)}, {}, "degraded", True, False),
+        ({"searxng": Probe()}, {"kimi": Probe(error=DOWN)}, "degraded", True, False),
+        ({"ddgs": object()}, {"kimi": object()}, "healthy", False, True),
+        ({"documents": object()}, {"openai": object()}, "healthy", False, False),
+        ({}, {"kimi": Probe()}, "unhealthy", False, True),
+    ],
+)
+async def test_the_verdict(search: dict[str, Any], llms: dict[str, Any], status: str, searxng: bool, kimi: bool) -> None:
+    """unhealthy: nobody can search; degraded: somebody configured cannot; what is not configured counts for nothing."""
+    report = await HealthService(search, llms).check()
+    assert (report.status, report.searxng_connected, report.kimi_coding_available) == (status, searxng, kimi)
+    assert set(report.components) == {*search, *llms}
+
+
+async def test_the_names_that_the_flags_speak_of() -> None:
+    """An operator's own names count when the wiring says what they are."""
+    search = {"one": Probe(error=DOWN), "two": Probe()}
+    service = HealthService(search, {"mine": Probe()}, searxng=["one", "two"], kimi=["mine"])
+    report = await service.check()
+    assert report.searxng_connected
+    assert report.kimi_coding_available
+
+
+async def test_what_is_said_of_each() -> None:
+    """Well: its own word; not well: cause and remedy; not asked: that; a mistake of ours: nothing but that."""
+    search = {"well": Probe("12 engines"), "down": Probe(error=DOWN), "paid": object(), "odd": Probe(error=ValueError("inner"))}
+    components = (await HealthService(search, {}).check()).components
+    assert {name: (each.status, each.detail) for name, each in components.items()} == {
+        "well": ("healthy", "12 engines"),
+        "down": ("unhealthy", DOWN.message),
+        "paid": ("unknown", NOT_ASKED),
+        "odd": ("unhealthy", CRASHED),
+    }
+    assert all(each.checked_at.utcoffset() is not None for each in components.values())
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+async def test_hanging_upstreams_do_not_hold_it_up(deaf: bool) -> None:
+    """Both upstreams hang, one may not even listen to being cancelled: the report comes in time and says who."""
+    probes = Probe(hangs=True, deaf=deaf), Probe(hangs=True, deaf=deaf)
+    service = HealthService({"searxng": probes[0]}, {"kimi": probes[1]}, deadline_s=0.05)
+    began = asyncio.get_running_loop().time()
+    report = await service.check()
+    assert asyncio.get_running_loop().time() - began < 0.5
+    assert report.status == "unhealthy"
+    assert report.components["searxng"].detail == "did not answer within 0.05 s"
+    for probe in probes:
+        probe.let_go.set()
+    await asyncio.sleep(0)
+    assert DEADLINE_S < 1
+
+
+async def test_one_that_still_hangs_is_not_asked_twice() -> None:
+    """A ping that cannot be stopped does not pile up."""
+    clock, probe = Clock(), Probe(hangs=True, deaf=True)
+    service = HealthService({"searxng": probe}, {}, clock=clock, deadline_s=0.02)
+    for _ in range(3):
+        assert (await service.check()).status == "unhealthy"
+        clock.now += FRESH_S
+    assert probe.asked == 1
+    probe.let_go.set()
+    await asyncio.sleep(0.01)
+    clock.now += FRESH_S
+    assert (await service.check()).status == "healthy"
+    assert probe.asked == 2
+
+
+async def test_upstreams_are_asked_seldom() -> None:
+    """All who ask within ten seconds get the same report, also those who ask at once."""
+    clock, probe = Clock(), Probe()
+    service = HealthService({"searxng": probe}, {}, clock=clock)
+    await asyncio.gather(*(service.check() for _ in range(20)))
+    clock.now += FRESH_S - 0.1
+    await service.check()
+    assert probe.asked == 1
+    probe.error = DOWN
+    clock.now += 0.2
+    assert (await service.check()).status == "unhealthy"
+    assert probe.asked == 2
+
+
+async def test_one_who_gives_up_stops_nobody_else() -> None:
+    """A caller that is cancelled leaves the check running for the others."""
+    probe = Probe(hangs=True)
+    service = HealthService({"searxng": probe}, {}, deadline_s=5)
+    impatient, patient = asyncio.create_task(service.check()), asyncio.create_task(service.check())
+    await asyncio.sleep(0.01)
+    impatient.cancel()
+    probe.let_go.set()
+    assert (await patient).status == "healthy"
+    assert probe.asked == 1
