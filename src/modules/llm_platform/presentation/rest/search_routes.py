@@ -1,0 +1,114 @@
+"""Search over HTTP: in our shape (bocha-web-search.md, decision 7) and in SearXNG's (research-bridge.md §3.1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from pydantic import Field
+
+from modules.llm_platform.domain.dtos.web_search_dtos import (
+    MAX_PAGE,
+    MAX_QUERY_CHARS,
+    WebSearchRequest,
+    WebSearchResponse,
+    WebSearchResultItem,
+)
+from modules.llm_platform.presentation.rest.answers import json_answer, raw_answer
+from modules.llm_platform.presentation.rest.body import checked, read_body
+from modules.llm_platform.presentation.rest.dependencies import services
+from modules.llm_platform.presentation.rest.openapi import body_of, query_of
+from modules.llm_platform.presentation.rest.presence import WhileConnected
+from modules.llm_platform.presentation.rest.problems import GUARDED, PROVIDER, WITH_BODY, documented
+from modules.llm_platform.presentation.rest.searxng_shape import (
+    TIME_RANGE,
+    SearchApiRequest,
+    SearxngAnswer,
+    from_query,
+    to_searxng,
+)
+
+router = APIRouter(tags=["search"])
+
+
+class WebSearchApiRequest(WebSearchRequest):
+    """A web search; the fields of WebSearchRequest."""
+
+
+class WebSearchApiResult(WebSearchResultItem):
+    """One hit."""
+
+    source: str | None = Field(default=None, exclude=True)
+    score: float | None = Field(default=None, exclude=True)
+
+
+class WebSearchApiResponse(WebSearchResponse):
+    """What was found, best first, by whom, and who could not look."""
+
+    results: tuple[WebSearchApiResult, ...] = ()
+    correction: str | None = Field(default=None, exclude=True)
+    suggestions: tuple[str, ...] = Field(default=(), exclude=True)
+    cached: bool = Field(default=False, exclude=True)
+    raw: dict[str, Any] | None = Field(default=None, exclude=True)
+
+
+# What the API model leaves out, told to the serializer of the DTO: nothing is copied or validated again.
+LEFT_OUT: dict[str, Any] = {
+    **{name: True for name, field in WebSearchApiResponse.model_fields.items() if field.exclude},
+    "results": {"__all__": {name for name, field in WebSearchApiResult.model_fields.items() if field.exclude}},
+}
+
+PASS_THROUGH = query_of(
+    q=(
+        {"type": "string", "minLength": 1, "maxLength": MAX_QUERY_CHARS},
+        True,
+        "The query, passed on with its bangs; `!!` is refused.",
+    ),
+    engines=({"type": "string"}, False, "Comma list of engine names."),
+    categories=({"type": "string"}, False, "Comma list; general, news and science are understood."),
+    page=({"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": 1}, False, "Page; `pageno` is read too."),
+    language=({"type": "string"}, False, "Language tag such as en or pt-BR; all: none in particular."),
+    time_range=(TIME_RANGE, False, "How far back."),
+)
+
+
+@router.post(
+    "/llm-platform/web-search",
+    summary="Search the web",
+    response_model=WebSearchApiResponse,
+    responses=documented(*GUARDED, *WITH_BODY, *PROVIDER),
+    openapi_extra=body_of(WebSearchApiRequest),
+)
+async def web_search(request: Request) -> Response:
+    asked = await read_body(request, WebSearchApiRequest)
+    async with WhileConnected(request.receive):
+        found = await services(request).web_search.search(asked)
+    return json_answer(found, exclude=LEFT_OUT)
+
+
+@router.get(
+    "/search",
+    summary="Search as SearXNG does",
+    response_model=SearxngAnswer,
+    responses=documented(*GUARDED, 422, *PROVIDER),
+    openapi_extra=PASS_THROUGH,
+)
+async def search_by_query(request: Request) -> Response:
+    return await _pass_through(request, checked(SearchApiRequest, from_query(request.query_params), "query"))
+
+
+@router.post(
+    "/search",
+    summary="Search as SearXNG does",
+    response_model=SearxngAnswer,
+    responses=documented(*GUARDED, *WITH_BODY, *PROVIDER),
+    openapi_extra=body_of(SearchApiRequest),
+)
+async def search_by_body(request: Request) -> Response:
+    return await _pass_through(request, await read_body(request, SearchApiRequest))
+
+
+async def _pass_through(request: Request, asked: SearchApiRequest) -> Response:
+    async with WhileConnected(request.receive):
+        found = await services(request).web_search.search(asked)
+    return raw_answer(to_searxng(found))

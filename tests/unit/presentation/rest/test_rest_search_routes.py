@@ -1,0 +1,181 @@
+"""Search over HTTP, in our shape and in SearXNG's."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx2
+import pytest
+from tests.unit.presentation.rest.fake_platform import HIT, Scripted, door
+
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.web_search_dtos import (
+    VerbatimWebSearchRequest,
+    WebSearchRequest,
+    WebSearchResponse,
+)
+
+BLOCKED = Degraded(component="searxng/google", reason="captcha")
+ITS_OWN: dict[str, Any] = {
+    "query": "q",
+    "results": [{"url": "https://example.org", "title": "Grüße", "engines": ["bing"], "score": 1.5, "img_src": None}],
+    "answers": [{"answer": "42"}],
+    "corrections": [],
+    "infoboxes": [],
+    "suggestions": ["more"],
+    "unresponsive_engines": [["qwant", "timeout"]],
+    "something_new": {"a": [1, 2]},
+}
+
+
+@pytest.fixture
+def scripted() -> Scripted:
+    return Scripted()
+
+
+@pytest.fixture
+async def client(scripted: Scripted) -> AsyncIterator[httpx2.AsyncClient]:
+    async with door(scripted) as client:
+        yield client
+
+
+async def test_our_shape(client: httpx2.AsyncClient, scripted: Scripted) -> None:
+    """Exactly the documented fields, and the request with its defaults."""
+    scripted.found = scripted.found.with_degraded([BLOCKED])
+    answer = await client.post("/llm-platform/web-search", json={"query": " solar "})
+    assert answer.json() == {
+        "query": "q",
+        "total_matches": 7,
+        "results": [
+            {
+                "title": HIT.title,
+                "url": HIT.url,
+                "snippet": HIT.snippet,
+                "summary": None,
+                "site_name": None,
+                "published_date": None,
+            }
+        ],
+        "provider": "fake",
+        "degraded": [{"component": "searxng/google", "reason": "captcha", "until": None}],
+    }
+    assert answer.headers["content-type"] == "application/json"
+    [asked] = scripted.asked
+    assert isinstance(asked, WebSearchRequest)
+    assert not isinstance(asked, VerbatimWebSearchRequest)
+    assert asked.model_dump() == WebSearchRequest(query="solar").model_dump()
+
+
+async def test_all_fields_reach_the_service(client: httpx2.AsyncClient, scripted: Scripted) -> None:
+    """Nothing that can be asked for is lost on the way."""
+    values = {
+        "query": "solar", "freshness": "oneWeek", "summary": False, "count": 50, "page": 2, "engines": ["google news"],
+        "sources": ["news", "academic"], "language": "en_us", "time_range": "month", "domains": ["python.org"],
+    }  # fmt: skip
+    assert (await client.post("/llm-platform/web-search", json=values)).status_code == 200
+    assert scripted.asked[0].model_dump() == WebSearchRequest(**values).model_dump()
+
+
+async def test_its_own_answer_is_passed_on(client: httpx2.AsyncClient, scripted: Scripted) -> None:
+    """SearXNG's values come out as it sent them; the number that older clients read is added where it is missing."""
+    scripted.found = WebSearchResponse(query="q", provider="searxng", results=(HIT,), raw=ITS_OWN)
+    answer = await client.post("/search", json={"q": "python asyncio", "engines": ["google"]})
+    assert answer.json() == {**ITS_OWN, "number_of_results": 1}
+    scripted.found = WebSearchResponse(query="q", provider="searxng", raw={**ITS_OWN, "number_of_results": 990})
+    assert (await client.get("/search?q=x")).json()["number_of_results"] == 990
+
+
+async def test_what_utf8_cannot_hold_is_passed_on(client: httpx2.AsyncClient, scripted: Scripted) -> None:
+    """Half a surrogate pair from upstream is still JSON, not an error of ours."""
+    scripted.found = WebSearchResponse(query="q", raw={"results": [{"title": "a\ud800b"}]})
+    answer = await client.get("/search?q=x")
+    assert answer.status_code == 200
+    assert b'"a\\ud800b"' in answer.content
+
+
+async def test_another_provider_in_its_shape(client: httpx2.AsyncClient, scripted: Scripted) -> None:
+    """Who reads SearXNG's JSON can read this too: the same keys, engines and category in each result."""
+    other = HIT.model_copy(update={"source": None, "score": None, "url": "http://[bad", "published_date": "2026-01-01"})
+    scripted.found = WebSearchResponse(
+        query="q", provider="bocha", results=(HIT, other), degraded=(BLOCKED,), correction="asyncio", suggestions=("more",),
+        raw={"code": 200, "data": {}},
+    )  # fmt: skip
+    answer = (await client.get("/search?q=x")).json()
+    first, second = answer.pop("results")
+    assert answer == {
+        "query": "q",
+        "number_of_results": 2,
+        "answers": [],
+        "corrections": ["asyncio"],
+        "infoboxes": [],
+        "suggestions": ["more"],
+        "unresponsive_engines": [["searxng/google", "captcha"]],
+    }
+    assert first["engines"] == [first["engine"]] == ["wiki"]
+    assert (first["category"], first["score"], first["positions"], first["content"]) == ("general", 0.5, [1], HIT.snippet)
+    assert first["parsed_url"] == ["https", "docs.example.org", "/asyncio", "", "", ""]
+    assert (second["engines"], second["score"], second["publishedDate"]) == (["bocha"], 0.5, "2026-01-01")
+    assert len(second["parsed_url"]) == 6
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("q=!gon+asyncio", {"query": "!gon asyncio"}),
+        ("q=:en+what%20now!!", {"query": ":en what now!!"}),
+        ("q=x&engines=google,bing%20news", {"engines": ("google", "bing news")}),
+        ("q=x&engines=google&engines=bing", {"engines": ("google", "bing")}),
+        ("q=x&engines=", {"engines": ()}),
+        ("q=x&page=3", {"page": 3}),
+        ("q=x&pageno=4", {"page": 4}),
+        ("q=x&page=3&pageno=4", {"page": 3}),
+        ("q=x&language=de_de&time_range=week", {"language": "de-DE", "time_range": "week"}),
+        ("q=x&language=all&time_range=", {"language": None, "time_range": None}),
+        ("q=x&language=auto", {"language": None}),
+        ("q=x&categories=news,science", {"sources": ("news", "academic")}),
+        ("q=x&categories=general&categories=it", {"sources": ("web",)}),
+        ("q=x&categories=images", {"sources": ("web",)}),
+        ("q=x&format=json&safesearch=2&theme=simple", {"query": "x"}),
+        ("q=%c0%af%c0%af", {"query": "\ufffd\ufffd\ufffd\ufffd"}),
+    ],
+)
+async def test_its_parameters(client: httpx2.AsyncClient, scripted: Scripted, query: str, expected: dict[str, Any]) -> None:
+    """The query goes out as written; parameters mean what they mean to SearXNG."""
+    answer = await client.get(f"/search?{query}")
+    assert answer.status_code == 200, answer.text
+    [asked] = scripted.asked
+    assert isinstance(asked, VerbatimWebSearchRequest)
+    assert {name: getattr(asked, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"q": "x", "engines": "google, bing", "pageno": 2}, {"engines": ("google", "bing"), "page": 2}),
+        ({"q": "x", "engines": ["google news"], "page": 1}, {"engines": ("google news",), "page": 1}),
+        ({"q": "x", "categories": ["news"], "language": "all"}, {"sources": ("news",), "language": None}),
+        ({"q": "x", "time_range": ""}, {"time_range": None}),
+    ],
+    ids=str,
+)
+async def test_its_body(
+    client: httpx2.AsyncClient, scripted: Scripted, body: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    """The same by POST, lists as lists or comma lists."""
+    assert (await client.post("/search", json=body)).status_code == 200
+    assert {name: getattr(scripted.asked[0], name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"query": "x"}, {"q": "!!g x"}, {"q": "x", "engines": 5}, {"q": "x", "engines": ["google", 5]}, {"q": "x", "page": "2"},
+     {"q": "x", "categories": {"a": 1}}, {"q": "x", "page": 0}],
+    ids=str,
+)  # fmt: skip
+async def test_a_wrong_body(client: httpx2.AsyncClient, scripted: Scripted, body: dict[str, Any]) -> None:
+    """422 under the names that the sender used."""
+    answer = await client.post("/search", json=body)
+    assert answer.status_code == 422
+    assert {error["loc"][1] for error in answer.json()["errors"]} <= {"q", "engines", "page", "categories"}
+    assert scripted.asked == []
