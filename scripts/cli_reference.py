@@ -1,0 +1,62 @@
+"""Writes docs/reference/cli.md from the command line's own help; --check fails when it is stale."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import typer
+from typer.testing import CliRunner
+
+from modules.llm_platform.presentation.cli.main import PROGRAM, app
+
+ROOT = Path(__file__).resolve().parent.parent
+REFERENCE = ROOT / "docs" / "reference" / "cli.md"
+COMMAND = "python scripts/cli_reference.py"
+COLUMNS = 100
+
+HEAD = f"""\
+# Command line
+
+The answer goes to standard output, progress and warnings to standard error, progress only to a terminal. `--json` prints
+what the HTTP interface answers and nothing else. On a terminal the answer is written while you read; in a pipe it is
+plain text. Exit codes: 0 done, 1 failed (one line says why), 2 wrong use, 130 interrupted.
+
+With nothing configured, `search` and `research` ask public search engines through ddgs, after a line that says so.
+Without a language model the answer is made of quotes from the sources.
+
+<!-- Made by `{COMMAND}`; do not edit. -->
+"""
+
+
+def help_of(*command: str) -> str:
+    """The help of a command, always of the same width."""
+    arguments = [*command, "--help"]
+    result = CliRunner().invoke(app, arguments, prog_name=PROGRAM, terminal_width=COLUMNS, max_content_width=COLUMNS)
+    return "\n".join(line.rstrip() for line in result.output.strip().splitlines())
+
+
+def reference() -> str:
+    """The text of docs/reference/cli.md."""
+    root = typer.main.get_command(app)
+    names = list(getattr(root, "commands", {}))
+    parts = [HEAD, f"```text\n{help_of()}\n```\n"]
+    parts += [f"## {name}\n\n```text\n{help_of(name)}\n```\n" for name in names]
+    return "\n".join(parts)
+
+
+def main(arguments: list[str]) -> int:
+    """Write the file, or with --check say whether it is stale."""
+    wanted = reference()
+    if REFERENCE.exists() and REFERENCE.read_text(encoding="utf-8") == wanted:
+        return 0
+    if "--check" in arguments:
+        print(f"{REFERENCE.relative_to(ROOT)} is stale: run {COMMAND}", file=sys.stderr)
+        return 1
+    REFERENCE.parent.mkdir(parents=True, exist_ok=True)
+    REFERENCE.write_text(wanted, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,70 @@
+"""The command line's entry: hands the wiring to the commands, and leaves."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from functools import partial
+from typing import TYPE_CHECKING
+
+from modules.llm_platform.presentation.cli.main import run
+from modules.llm_platform.presentation.cli.wiring import Wiring, not_there
+
+if TYPE_CHECKING:
+    from modules.llm_platform.application.platform import LLMPlatform
+    from shared.config import Settings
+
+# dependency-injector looks for these when it is imported, to know their request classes: a quarter of a second where
+# they are installed, and a command that answers one question meets no web framework.
+WEB_FRAMEWORKS = (
+    "fastapi", "fastapi.params", "starlette", "starlette.requests", "werkzeug", "werkzeug.local", "fast_depends",
+)  # fmt: skip
+
+
+def _import_container() -> None:
+    with not_there(*WEB_FRAMEWORKS):
+        import dependency_injector.containers  # noqa: F401
+
+
+def _build_platform(settings: Settings) -> LLMPlatform:
+    _import_container()
+    from modules.llm_platform.container import build_platform
+
+    return build_platform(settings)
+
+
+def _search_order(settings: Settings) -> tuple[str, ...]:
+    _import_container()
+    from modules.llm_platform.container import search_order
+
+    return search_order(settings)
+
+
+def _has_model(settings: Settings) -> bool:
+    _import_container()
+    from modules.llm_platform.container import llm_connections
+
+    return bool(llm_connections(settings))
+
+
+def _serve(settings: Settings) -> None:
+    from modules.llm_platform.presentation.rest.server import serve
+    from shared.logging import configure_logging
+
+    configure_logging(settings.LOG_LEVEL, settings.LOG_FORMAT, settings.secrets())
+    serve(partial(_build_platform, settings), settings)
+
+
+def main() -> None:
+    """Carry out the command line of this process."""
+    code = run(None, Wiring(_build_platform, _search_order, _has_model, _serve))
+    if threading.active_count() > 1:  # a thread that cannot be cancelled must not keep a person waiting
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""The command `doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from typing import Any
+
+from modules.llm_platform.application.services.doctor_service import Finding, Verdict
+from modules.llm_platform.presentation.cli.console import Console, Line, Style
+from modules.llm_platform.presentation.cli.exit_codes import CommandError, run
+from modules.llm_platform.presentation.cli.preparing import prepare
+from modules.llm_platform.presentation.cli.settings_view import warnings
+from modules.llm_platform.presentation.cli.wiring import Wiring
+from shared.config import LOOPBACK_HOSTS, Settings
+
+SUBJECT_WIDTH = 20
+EXTRAS: Mapping[str, tuple[str, ...]] = {  # what `pip install "llm-platform[NAME]"` brings
+    "llm": ("openai",),
+    "server": ("fastapi", "uvicorn"),
+    "web": ("ddgs",),
+    "documents": ("pypdf", "resiliparse"),
+    "vectors": ("wordllama",),
+}
+MARKS: Mapping[Verdict, tuple[str, Style]] = {"ok": ("✔", "green"), "warning": ("!", "yellow"), "failed": ("✘", "red")}
+ENGINE_LISTS = ("SEARXNG_ENGINES_WEB", "SEARXNG_ENGINES_NEWS", "SEARXNG_ENGINES_ACADEMIC")
+# A key or an address alone makes no model: (what is set, what it needs beside it).
+BELONG_TOGETHER = (
+    ("LLM_API_KEY", "LLM_MODEL"),
+    ("AITUNNEL_API_KEY", "AITUNNEL_MODEL"),
+    ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT"),
+    ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_DEPLOYMENT"),
+    ("SEARXNG_USERNAME", "SEARXNG_PASSWORD"),
+    ("SEARXNG_PASSWORD", "SEARXNG_USERNAME"),
+)
+
+
+def carry_out(console: Console, wiring: Wiring, arguments: Mapping[str, Any], *, spend: bool, as_json: bool) -> None:
+    """Print one line for each thing that was looked at; CommandError when one that is configured fails."""
+    settings = prepare(console, arguments)
+    console.step("asking what is configured …")
+    findings = [*of_settings(settings), *run(_examine(wiring, settings, spend=spend))]
+    if not wiring.has_model(settings):
+        findings.append(Finding("language model", "ok", "none is configured: answers are quotes from the sources"))
+    findings += of_extras()
+    if as_json:
+        from modules.llm_platform.presentation.cli.as_json import dumped
+
+        checks = [{"subject": each.subject, "verdict": each.verdict, "text": each.text} for each in findings]
+        console.verbatim(dumped({"checks": checks}))
+    else:
+        console.lines(_lines(findings))
+    failed = [each.subject for each in findings if each.verdict == "failed"]
+    if failed:
+        raise CommandError(f"not well: {', '.join(dict.fromkeys(failed))}")
+
+
+async def _examine(wiring: Wiring, settings: Settings, *, spend: bool) -> tuple[Finding, ...]:
+    async with wiring.build_platform(settings) as platform:
+        return await platform.doctor.examine(spend=spend)
+
+
+def of_settings(settings: Settings) -> Iterator[Finding]:
+    """What can be seen without asking anybody."""
+    for warning in warnings(settings):
+        yield Finding("settings", "warning", warning)
+    for name in ENGINE_LISTS:
+        for engine in getattr(settings, name):
+            if "_" in engine:
+                remedy = f"write {engine.replace('_', ' ')!r}, since an unknown engine is ignored without a word"
+                yield Finding("settings", "warning", f"{name} names {engine!r}: {remedy}")
+    if "bocha" in settings.SEARCH_PROVIDERS and not settings.BOCHA_API_KEY.get_secret_value():
+        yield Finding("bocha", "failed", "SEARCH_PROVIDERS names it and it has no key: set BOCHA_API_KEY")
+    for name, needed in () if settings.LLM_PROVIDERS else BELONG_TOGETHER:
+        if getattr(settings, name) and not getattr(settings, needed):
+            yield Finding("settings", "failed", f"{name} is set and {needed} is not, so neither is used: set {needed}")
+    if settings.LLM_PLATFORM_HOST not in LOOPBACK_HOSTS and not settings.LLM_PLATFORM_API_KEYS:
+        remedy = f"LLM_PLATFORM_HOST={settings.LLM_PLATFORM_HOST} can be reached by others: set LLM_PLATFORM_API_KEYS"
+        yield Finding("settings", "failed", remedy)
+
+
+def of_extras() -> Iterator[Finding]:
+    """Which optional parts are missing, and the line that installs them."""
+    for extra, modules in EXTRAS.items():
+        missing = [name for name in modules if find_spec(name) is None]
+        if missing:
+            remedy = f'pip install "llm-platform[{extra}]"'
+            yield Finding(f"extra {extra}", "warning", f"{', '.join(missing)} not installed: {remedy}")
+
+
+def _lines(findings: list[Finding]) -> Iterator[Line]:
+    for each in findings:
+        mark, style = MARKS[each.verdict]
+        yield Line(f"{mark} {each.verdict:<7}  {each.subject:<{SUBJECT_WIDTH}} {' '.join(each.text.split())}", style)

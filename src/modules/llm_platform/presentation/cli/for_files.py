@@ -1,0 +1,169 @@
+"""Answers as Markdown and as one self-contained HTML page, for --output; titles, addresses and quotes are foreign."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Sequence
+from urllib.parse import quote
+
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
+from modules.llm_platform.presentation.cli.for_people import MARKS, notes, shortened, took
+from shared.logging import printable
+
+STYLE = """
+body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem; font: 1rem/1.6 system-ui, sans-serif }
+body { color: #1a1a1a; background: #fff }
+pre, code { font-family: ui-monospace, monospace; background: #f4f4f4; overflow-x: auto }
+pre { padding: .75rem }
+table { border-collapse: collapse } td, th { border: 1px solid #ccc; padding: .25rem .5rem }
+blockquote { margin: 0; padding-left: 1rem; border-left: 3px solid #ccc; color: #444 }
+li { margin: .4rem 0 } .supported { color: #14703a } .partial { color: #8a5a00 } .unsupported { color: #b3261e }
+.unchecked, .small { color: #666 } a { color: #0b57d0; overflow-wrap: anywhere }
+@media (prefers-color-scheme: dark) {
+  body { color: #e6e6e6; background: #161616 } pre, code { background: #242424 } a { color: #8ab4f8 }
+  .supported { color: #7fd49b } .partial { color: #e5b567 } .unsupported { color: #f2a19c }
+  .unchecked, .small { color: #aaa }
+}
+"""
+# No script and no request to anywhere, whatever an answer may hold.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+_MARKDOWN_SYNTAX = re.compile(r"([\\`*_\[\]<>#|~&])")
+_BLOCK_START = re.compile(r"^(\d*)([-+=.)])")  # a list, a heading of the underlined kind
+_MARKER = re.compile(r"\[(\d{1,4})\]")
+
+
+def research_markdown(response: ResearchResponse) -> str:
+    """A research as Markdown: question, answer, sources, citations, notes."""
+    blocks = [f"# {_escaped(response.query)}", response.synthesis]
+    if response.sources:
+        blocks.append("## Sources")
+        blocks.append("\n".join(f"- [{each.index}] {_link(each.title, each.url)}" for each in response.sources))
+    if response.citations:
+        blocks.append("## Citations")
+        blocks.append("\n".join(_markdown_citation(each, response.synthesis) for each in response.citations))
+    blocks += _markdown_notes(response.metadata.correction, response.degraded)
+    return printable("\n\n".join([*blocks, f"*{_escaped(took(response))}*"]) + "\n")
+
+
+def search_markdown(response: WebSearchResponse) -> str:
+    """A search as Markdown: one list item for each result."""
+    items = [
+        f"{number}. {_link(item.title, item.url)}" + (f"\n   {_escaped(shortened(item.text))}" if item.text else "")
+        for number, item in enumerate(response.results, 1)
+    ]
+    blocks = [f"# {_escaped(response.query)}", "\n".join(items) or "Nothing was found."]
+    return printable("\n\n".join([*blocks, *_markdown_notes(response.correction, response.degraded)]) + "\n")
+
+
+def research_html(response: ResearchResponse) -> str:
+    """A research as one page without script, whose [n] lead to its sources."""
+    numbers = {source.index for source in response.sources}
+    sources = [
+        f'<li id="source-{each.index}" value="{each.index}">{_anchor(each.title, each.url)}</li>'
+        for each in response.sources
+    ]
+    citations = [_html_citation(each, response.synthesis) for each in response.citations]
+    parts = [
+        _rendered(response.synthesis, numbers, {source.url for source in response.sources}),
+        _section("Sources", "ol", sources),
+        _section("Citations", "ul", citations),
+        _html_notes(response.metadata.correction, response.degraded),
+        f'<p class="small">{html.escape(took(response))}</p>',
+    ]
+    return _page(response.query, parts, response.metadata.language)
+
+
+def search_html(response: WebSearchResponse) -> str:
+    """A search as one page without script."""
+    items = [
+        f"<li>{_anchor(item.title, item.url)}<br>{html.escape(shortened(item.text))}</li>" for item in response.results
+    ]
+    found = _section("Results", "ol", items) or "<p>Nothing was found.</p>"
+    return _page(response.query, [found, _html_notes(response.correction, response.degraded)])
+
+
+def _rendered(markdown: str, numbers: set[int], addresses: set[str]) -> str:
+    from markdown_it import MarkdownIt
+    from markdown_it.renderer import RendererHTML
+    from markdown_it.token import Token
+    from markdown_it.utils import EnvType, OptionsDict
+
+    def text(self: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType) -> str:
+        return _MARKER.sub(lambda match: _to_source(match, numbers), html.escape(tokens[index].content))
+
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["image", "reference", "html_inline"])
+    parser.validateLink = lambda url: url in addresses  # type: ignore[method-assign]
+    parser.add_render_rule("text", text)
+    return str(parser.render(markdown))
+
+
+def _to_source(match: re.Match[str], numbers: set[int]) -> str:
+    number = int(match[1])
+    return f'<a href="#source-{number}">[{number}]</a>' if number in numbers else match[0]
+
+
+def _page(title: str, parts: Iterable[str], language: str = "en") -> str:
+    body = "\n".join(part for part in parts if part)
+    return printable(
+        f'<!doctype html>\n<html lang="{html.escape(language)}">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<meta name="referrer" content="no-referrer">\n'
+        f"<title>{html.escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"<h1>{html.escape(title)}</h1>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def _section(title: str, kind: str, items: Sequence[str]) -> str:
+    return f"<h2>{title}</h2>\n<{kind}>\n" + "\n".join(items) + f"\n</{kind}>" if items else ""
+
+
+def _anchor(title: str, url: str) -> str:
+    shown = html.escape(shortened(title) or url)
+    if not url.startswith(("http://", "https://")):
+        return f"{shown} <code>{html.escape(url)}</code>"
+    return f'<a href="{html.escape(url)}" rel="noopener noreferrer nofollow">{shown}</a>'
+
+
+def _html_citation(citation: Citation, synthesis: str) -> str:
+    mark, _ = MARKS[citation.verdict]
+    sentence = html.escape(shortened(synthesis[citation.start : citation.end]))
+    said = f"<blockquote>{html.escape(citation.quote)}</blockquote>" if citation.quote else ""
+    verdict = f'<span class="{citation.verdict}">{mark} {citation.verdict} {citation.score:.2f}</span>'
+    number = citation.source_index
+    return f'<li>{verdict} {sentence} <a href="#source-{number}">[{number}]</a>{said}</li>'
+
+
+def _html_notes(correction: str | None, degraded: Iterable[Degraded]) -> str:
+    return _section("Notes", "ul", [f"<li>{html.escape(note)}</li>" for note in notes(correction, degraded)])
+
+
+def _markdown_citation(citation: Citation, synthesis: str) -> str:
+    mark, _ = MARKS[citation.verdict]
+    sentence = _escaped(shortened(synthesis[citation.start : citation.end]))
+    line = f"- {mark} {citation.verdict} {citation.score:.2f} [{citation.source_index}] {sentence}"
+    return f"{line}\n  > {_escaped(shortened(citation.quote))}" if citation.quote else line
+
+
+def _markdown_notes(correction: str | None, degraded: Iterable[Degraded]) -> list[str]:
+    said = notes(correction, degraded)
+    return ["## Notes", "\n".join(f"- {_escaped(note)}" for note in said)] if said else []
+
+
+def _link(title: str, url: str) -> str:
+    shown = _escaped(shortened(title) or url)
+    if not url.startswith(("http://", "https://")):
+        return f"{shown} `{url.replace('`', '')}`"
+    return f"[{shown}](<{quote(url, safe=_IN_ADDRESSES)}>)"
+
+
+_IN_ADDRESSES = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in "<>\\")
+
+
+def _escaped(text: str) -> str:
+    line = _MARKDOWN_SYNTAX.sub(r"\\\1", " ".join(text.split()))
+    return _BLOCK_START.sub(r"\1\\\2", line)

@@ -1,0 +1,121 @@
+"""A running research for a person who watches: steps on standard error, the answer on the terminal as it is written."""
+
+from __future__ import annotations
+
+import re
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from modules.llm_platform.application.research.events import (
+    Planned,
+    ResearchEvent,
+    Reset,
+    Searched,
+    SourcesNumbered,
+    Started,
+    Token,
+)
+from modules.llm_platform.presentation.cli.console import Console, Line
+from shared.logging import printable
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+_FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
+_BLANK = re.compile(r"\n[ \t]*\n")
+
+
+def split_finished(text: str) -> tuple[str, str]:
+    """The Markdown blocks that will not change any more, and the one still being written; a code fence is one block."""
+    for blank in reversed(list(_BLANK.finditer(text))):
+        if len(_FENCE.findall(text, 0, blank.start())) % 2 == 0:
+            return text[: blank.start()], text[blank.end() :]
+    return "", text
+
+
+class LiveAnswer:
+    """Prints tokens block by block: a finished block stays, the one being written is drawn anew below it."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._unfinished = ""
+        self._live: Live | None = None
+        self._blocks = 0  # printed for good
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    def feed(self, text: str) -> None:
+        """The next piece of the answer."""
+        finished, self._unfinished = split_finished(self._unfinished + printable(text))
+        self._print(finished)
+        if self._unfinished.strip():
+            self._draw()
+
+    def finish(self) -> None:
+        """The answer is complete: what was drawn becomes text that stays."""
+        self._print(self._unfinished)
+        self._unfinished = ""
+
+    def _print(self, block: str) -> None:
+        if not block.strip():
+            return
+        self._stop()
+        if self._blocks:
+            self._console.lines([Line()])
+        self._console.markdown(block)
+        self._blocks += 1
+
+    def _draw(self) -> None:
+        from rich.live import Live
+        from rich.markdown import Markdown
+
+        if self._live is None:
+            self._live = Live(console=self._console.rich, auto_refresh=False, transient=True)
+            self._live.start()
+        self._live.update(Markdown(self._unfinished, hyperlinks=False), refresh=True)
+
+    def _stop(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+
+class Progress:
+    """Tells each event once. `answer` is where tokens go, None when nobody watches them."""
+
+    def __init__(self, console: Console, answer: LiveAnswer | None) -> None:
+        self._console = console
+        self._answer = answer
+
+    def show(self, event: ResearchEvent) -> None:
+        """What happened, for who watches; events that say nothing to a person are passed over."""
+        if isinstance(event, Token):
+            if self._answer:
+                self._answer.feed(event.text)
+            return
+        if isinstance(event, Reset) and self._answer:
+            self._answer.finish()
+        if text := _step(event):
+            self._console.step(text)
+
+
+def _step(event: ResearchEvent) -> str | None:
+    match event:
+        case Started():
+            return "searching …"
+        case Planned():
+            return "asking: " + " · ".join(event.questions)
+        case Searched():
+            return f"{event.count} results from {event.provider}" + (" (cached)" if event.cached else "")
+        case SourcesNumbered():
+            return f"writing from {len(event.sources)} sources …" if event.sources else None
+        case Reset():
+            return f"the writer gave up ({event.reason}); what it wrote is void, the next one begins"
+        case _:
+            return None

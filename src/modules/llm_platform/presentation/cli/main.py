@@ -1,0 +1,174 @@
+"""`llm-platform`: search, research, serve, config, doctor (interface.md, "Command line")."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from modules.llm_platform.presentation.cli import options
+from modules.llm_platform.presentation.cli.console import Console
+from modules.llm_platform.presentation.cli.exit_codes import exit_codes
+from modules.llm_platform.presentation.cli.output_file import Delivery
+from modules.llm_platform.presentation.cli.wiring import Wiring
+
+PROGRAM = "llm-platform"
+MAX_PORT = 65_535
+
+app = typer.Typer(
+    name=PROGRAM,
+    help="A question in, an answer out in which every sentence can be traced to its source.",
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted. Settings are environment variables.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,  # plain help: the same on a terminal, in a pipe and in the documentation
+    pretty_exceptions_enable=False,
+)
+
+
+def run(arguments: Sequence[str] | None, wiring: Wiring) -> int:
+    """Carry out one command line (None: that of the process); the exit code."""
+    code: object = 0
+    try:
+        app(args=arguments, prog_name=PROGRAM, obj=wiring)
+    except SystemExit as leaving:
+        code = leaving.code
+    return code if isinstance(code, int) else 0
+
+
+@app.command()
+def search(
+    ctx: typer.Context,
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="What to look for.")],
+    count: Annotated[int, typer.Option("--count", metavar="N", help="Results, 1 to 50.")] = 10,
+    page: Annotated[int, typer.Option("--page", metavar="N", help="Which page of results, 1 to 50.")] = 1,
+    freshness: Annotated[
+        str | None,
+        typer.Option("--freshness", metavar="WHEN", help="oneDay, oneWeek, oneMonth, oneYear, a date, or DATE..DATE."),
+    ] = None,
+    time_range: options.TimeRange = None,
+    sources: options.Sources = None,
+    engines: Annotated[
+        str | None, typer.Option("--engines", metavar="LIST", help="Comma list, where the provider has several.")
+    ] = None,
+    domains: options.Domains = None,
+    language: options.Language = None,
+    provider: options.Provider = None,
+    documents: options.Documents = None,
+    offline: options.Offline = False,
+    as_json: options.AsJson = False,
+    output: options.Output = None,
+    yes: options.Yes = False,
+) -> None:
+    """Search, and list what was found."""
+    console = Console()
+    with exit_codes(console):
+        from modules.llm_platform.presentation.cli.searching import SearchOrder, carry_out
+
+        carry_out(
+            console,
+            ctx.obj,
+            options.setting_arguments(provider=provider, documents=documents, offline=offline),
+            SearchOrder(
+                query=query, count=count, page=page, freshness=freshness, time_range=time_range, language=language,
+                sources=options.source_kinds(sources, documents), engines=options.listed(engines),
+                domains=options.listed(domains),
+            ),
+            Delivery(as_json, output, ask=not yes),
+        )  # fmt: skip
+
+
+@app.command()
+def research(
+    ctx: typer.Context,
+    question: Annotated[
+        str | None,
+        typer.Argument(metavar="QUESTION", help="What to find out; left out, it is asked for, or read from standard input."),
+    ] = None,
+    depth: options.Depth = None,
+    sources: options.Sources = None,
+    time_range: options.TimeRange = None,
+    domains: options.Domains = None,
+    language: options.Language = None,
+    omit_raw: options.OmitRaw = False,
+    provider: options.Provider = None,
+    documents: options.Documents = None,
+    offline: options.Offline = False,
+    as_json: options.AsJson = False,
+    output: options.Output = None,
+    yes: options.Yes = False,
+) -> None:
+    """Answer a question, with citations that were checked."""
+    console = Console()
+    with exit_codes(console):
+        from modules.llm_platform.presentation.cli.researching import ResearchOrder, carry_out
+
+        carry_out(
+            console,
+            ctx.obj,
+            options.setting_arguments(provider=provider, documents=documents, offline=offline),
+            ResearchOrder(
+                question=question, depth=depth, time_range=time_range, language=language, omit_raw=omit_raw,
+                sources=options.source_kinds(sources, documents), domains=options.listed(domains),
+            ),
+            Delivery(as_json, output, ask=not yes),
+        )  # fmt: skip
+
+
+@app.command()
+def serve(
+    ctx: typer.Context,
+    host: Annotated[
+        str | None, typer.Option("--host", metavar="ADDRESS", help="To listen on; beyond loopback set LLM_PLATFORM_API_KEYS.")
+    ] = None,
+    port: Annotated[int | None, typer.Option("--port", metavar="N", min=0, max=MAX_PORT, help="Port to listen on.")] = None,
+    provider: options.Provider = None,
+    documents: options.Documents = None,
+    offline: options.Offline = False,
+) -> None:
+    """Serve the HTTP interface until stopped."""
+    console = Console()
+    with exit_codes(console):
+        from modules.llm_platform.presentation.cli.serving import carry_out
+
+        arguments = options.setting_arguments(
+            provider=provider, documents=documents, offline=offline, LLM_PLATFORM_HOST=host, LLM_PLATFORM_PORT=port
+        )
+        carry_out(console, ctx.obj, arguments)
+
+
+@app.command()
+def config(
+    provider: options.Provider = None,
+    documents: options.Documents = None,
+    offline: options.Offline = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show every setting and where it comes from."""
+    console = Console()
+    with exit_codes(console):
+        from modules.llm_platform.presentation.cli.settings_view import show
+
+        arguments = options.setting_arguments(provider=provider, documents=documents, offline=offline)
+        show(console, arguments, as_json=as_json)
+
+
+@app.command()
+def doctor(
+    ctx: typer.Context,
+    provider: options.Provider = None,
+    documents: options.Documents = None,
+    offline: options.Offline = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Also try what costs a little money: one search, one short answer.")
+    ] = False,
+) -> None:
+    """Say what is wrong, and what to do about it."""
+    console = Console()
+    with exit_codes(console):
+        from modules.llm_platform.presentation.cli.examining import carry_out
+
+        arguments = options.setting_arguments(provider=provider, documents=documents, offline=offline)
+        carry_out(console, ctx.obj, arguments, spend=yes, as_json=as_json)

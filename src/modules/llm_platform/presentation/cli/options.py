@@ -1,0 +1,99 @@
+"""What may stand on the command line, once for all commands, and what it means for the settings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, NoReturn, TypeVar
+
+import typer
+from pydantic import BaseModel, ValidationError
+
+# typer reads the annotations of a command at run time and shows a Literal as a choice.
+ProviderName = Literal["searxng", "bocha", "documents", "ddgs"]
+DepthName = Literal["shallow", "deep"]
+TimeRangeName = Literal["day", "week", "month", "year"]
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the answer of the HTTP interface, and nothing else.")]
+Output = Annotated[
+    Path | None, typer.Option("--output", metavar="FILE", help="Write the answer to FILE.md, FILE.html or FILE.json.")
+]
+Provider = Annotated[ProviderName | None, typer.Option("--provider", help="Search with this provider alone.")]
+Documents = Annotated[
+    Path | None,
+    typer.Option(
+        "--documents", metavar="DIR", exists=True, file_okay=False, readable=True,
+        help="Search this folder and nothing else.",
+    ),
+]  # fmt: skip
+Language = Annotated[
+    str | None, typer.Option("--language", metavar="TAG", help="Such as en or pt-BR; default: the question's language.")
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Ask no questions.")]
+Offline = Annotated[bool, typer.Option("--offline", help="Do nothing that leaves this machine.")]
+Sources = Annotated[
+    str | None, typer.Option("--sources", metavar="LIST", help="Comma list of web, news, academic, documents.")
+]
+TimeRange = Annotated[TimeRangeName | None, typer.Option("--time-range", help="Only what is this recent.")]
+Domains = Annotated[
+    str | None, typer.Option("--domains", metavar="LIST", help="Comma list: python.org keeps it, -python.org drops it.")
+]
+Depth = Annotated[DepthName | None, typer.Option("--depth", help="shallow (default): one search; deep: three.")]
+OmitRaw = Annotated[bool, typer.Option("--omit-raw", help="Leave the results out of --json and FILE.json.")]
+
+Request = TypeVar("Request", bound=BaseModel)
+
+_SHOULD = re.compile(r"^(?:Input|String|Tuple) should\b")
+
+
+def setting_arguments(
+    *, provider: str | None = None, documents: Path | None = None, offline: bool = False, **others: Any
+) -> dict[str, Any]:
+    """The command line as arguments of Settings; wrong use when its parts contradict each other."""
+    if documents is not None and provider not in (None, "documents"):
+        wrong("--provider", f"--documents searches that folder and nothing else, so {provider} has no part in it")
+    if offline and provider not in (None, "documents"):
+        wrong("--provider", f"{provider} needs a network, and --offline allows none")
+    chosen = "documents" if documents is not None else provider
+    given = {
+        "SEARCH_PROVIDERS": (chosen,) if chosen else None,
+        "DOCUMENTS_DIR": documents,
+        "LLM_PLATFORM_OFFLINE": offline or None,
+        **others,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def listed(value: str | None) -> tuple[str, ...]:
+    """The parts of a comma list."""
+    return tuple(part.strip() for part in (value or "").split(",") if part.strip())
+
+
+def source_kinds(value: str | None, documents: Path | None) -> tuple[str, ...]:
+    """The kinds of sources that are wanted; a folder is asked for documents unless something else is said."""
+    return listed(value) or (("documents",) if documents else ())
+
+
+def to_request(kind: type[Request], values: Mapping[str, Any]) -> Request:
+    """The request that the options describe; a value that it refuses is wrong use, under the option's name."""
+    try:
+        return kind.model_validate({name: value for name, value in values.items() if value not in (None, ())})
+    except ValidationError as error:
+        detail = error.errors(include_input=False)[0]
+        wrong(_option(str(detail["loc"][0])), _in_our_words(detail["type"], detail["msg"]))
+
+
+def wrong(option: str, text: str) -> NoReturn:
+    """Wrong use: exit code 2, with the option's name and what to do."""
+    raise typer.BadParameter(text, param_hint=option)
+
+
+def _option(field: str) -> str:
+    return "QUERY" if field == "query" else f"--{field.replace('_', '-')}"
+
+
+def _in_our_words(kind: str, text: str) -> str:
+    if kind == "string_pattern_mismatch":
+        return "is written in a way that is not understood"
+    return _SHOULD.sub("must", text.removeprefix("Value error, "))

@@ -1,0 +1,72 @@
+"""The command `search`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
+from modules.llm_platform.presentation.cli.console import Console
+from modules.llm_platform.presentation.cli.exit_codes import run
+from modules.llm_platform.presentation.cli.options import to_request
+from modules.llm_platform.presentation.cli.output_file import Delivery, FileKind
+from modules.llm_platform.presentation.cli.preparing import mind_the_network, prepare, remedy_named
+from modules.llm_platform.presentation.cli.wiring import Wiring
+from shared.config import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOrder:
+    """What the options ask for; named as the fields of a WebSearchRequest."""
+
+    query: str
+    count: int = 10
+    page: int = 1
+    freshness: str | None = None
+    time_range: str | None = None
+    language: str | None = None
+    sources: tuple[str, ...] = ()
+    engines: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
+
+
+def carry_out(
+    console: Console, wiring: Wiring, arguments: Mapping[str, Any], order: SearchOrder, delivery: Delivery
+) -> None:
+    """Search and deliver what was found."""
+    request = to_request(WebSearchRequest, asdict(order))
+    delivery.check(console)
+    settings = prepare(console, arguments)
+    keyless = mind_the_network(console, wiring, settings)
+    console.step("searching …")
+    with remedy_named(keyless=keyless):
+        response = run(_search(wiring, settings, request))
+    _deliver(console, response, delivery)
+
+
+async def _search(wiring: Wiring, settings: Settings, request: WebSearchRequest) -> WebSearchResponse:
+    async with wiring.build_platform(settings) as platform:
+        return await platform.web_search.search(request)
+
+
+def _deliver(console: Console, response: WebSearchResponse, delivery: Delivery) -> None:
+    delivery.write(console, lambda kind: _file(response, kind))
+    if delivery.as_json:
+        from modules.llm_platform.presentation.cli.as_json import search_json
+
+        console.verbatim(search_json(response))
+    if delivery.on_screen:
+        from modules.llm_platform.presentation.cli.for_people import found
+
+        console.lines(found(response))
+
+
+def _file(response: WebSearchResponse, kind: FileKind) -> str:
+    if kind == "json":
+        from modules.llm_platform.presentation.cli.as_json import search_json
+
+        return search_json(response) + "\n"
+    from modules.llm_platform.presentation.cli.for_files import search_html, search_markdown
+
+    return search_html(response) if kind == "html" else search_markdown(response)

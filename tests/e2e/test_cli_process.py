@@ -1,0 +1,227 @@
+"""The command line as a process: what a shell sees of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+PROGRAM = (sys.executable, "-m", "modules.llm_platform")
+PATIENCE_S = 60.0  # how long a test waits for a process before it is called hanging
+PROMPT_S = 3.0  # Ctrl-C to exit, on a busy machine
+KEY = "sk-very-secret-0123456789"
+HEAT = "The greenhouse is heated by a heat pump of nine kilowatts from October to April."
+NOBODY = "http://127.0.0.1:9"
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "heating.md").write_text(f"# Heating\n\n{HEAT}\n")
+    (folder / "water.md").write_text("# Water\n\nRain water is kept in two tanks of a thousand litres each.\n")
+    return folder
+
+
+def call(*arguments: str, stdin: str = "", env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PROGRAM, *arguments],
+        input=stdin, capture_output=True, text=True, timeout=PATIENCE_S, check=False, env={**os.environ, **(env or {})},
+    )  # fmt: skip
+
+
+class TestDocuments:
+    def test_a_question_over_a_folder_without_key_or_network(self, notes: Path) -> None:
+        """The answer, its sources, each quote with its verdict; nothing on standard error; exit code 0."""
+        ended = call("research", "What heats the greenhouse?", "--documents", str(notes), "--offline")
+        assert (ended.returncode, ended.stderr) == (0, "")
+        assert "heat pump of nine kilowatts" in ended.stdout.partition("Sources")[0]
+        assert "doc:heating.md" in ended.stdout
+        assert re.search(r"✔ supported \d\.\d\d  “.*heat pump.*” — \[\d+\]", ended.stdout)
+        assert "No language model is configured" in ended.stdout
+
+    def test_json_is_parseable_and_alone(self, notes: Path) -> None:
+        """Standard output is one JSON document with the fields of the HTTP answer."""
+        ended = call("research", "--documents", str(notes), "--offline", "--json", stdin="What heats the greenhouse?\n")
+        answer = json.loads(ended.stdout)
+        assert answer["metadata"]["providers"] == ["documents"]
+        assert answer["sources"][0]["url"] == "doc:heating.md"
+        quote = answer["citations"][0]
+        stored = {result["url"]: result["content"] for result in answer["raw_results"]}["doc:heating.md"]
+        assert stored[quote["quote_start"] : quote["quote_end"]] == quote["quote"]
+
+    def test_a_search_over_a_folder(self, notes: Path) -> None:
+        """The same folder as a list of hits."""
+        ended = call("search", "rain water tanks", "--documents", str(notes), "--offline")
+        assert ended.returncode == 0
+        assert "doc:water.md" in ended.stdout
+
+    @pytest.mark.parametrize("suffix", ["md", "html", "json"])
+    def test_a_file(self, suffix: str, notes: Path, tmp_path: Path) -> None:
+        """--output writes what its ending says."""
+        target = tmp_path / f"answer.{suffix}"
+        ended = call("research", "What heats the greenhouse?", "--documents", str(notes), "--output", str(target))
+        assert (ended.returncode, ended.stdout) == (0, "")
+        assert "heat pump" in target.read_text(encoding="utf-8")
+
+    def test_a_terminal_gets_steps_and_a_rendered_answer(self, notes: Path) -> None:
+        """On a terminal progress is shown, the answer is rendered, and it stands there once."""
+        code, shown = on_a_terminal("research", "What heats the greenhouse?", "--documents", str(notes), "--offline")
+        assert code == 0
+        assert "searching …" in shown
+        permanent = re.sub(r"\x1b\[\?25l.*?\x1b\[\?25h", "", shown, flags=re.DOTALL)  # what rich draws and takes back
+        plain = " ".join(re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", permanent).split())
+        answer = plain.partition("Sources")[0]
+        assert answer.count("heat pump of nine kilowatts") == 1
+        assert "✔ supported" in plain
+
+
+class TestLeaving:
+    @pytest.mark.parametrize("command", ["search", "research"])
+    def test_ctrl_c_is_prompt_and_closes_what_was_open(self, command: str) -> None:
+        """While the upstream is silent: exit code 130 at once, the connection closed, no traceback."""
+        with silent_upstream() as (address, upstream):
+            process = subprocess.Popen(
+                [*PROGRAM, command, "What is it?"],
+                env={**os.environ, "SEARXNG_URL": address, "SEARXNG_TIMEOUT_S": "50"},
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            )  # fmt: skip
+            assert upstream.asked.wait(PATIENCE_S)
+            began = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=PATIENCE_S)
+            assert time.monotonic() - began < PROMPT_S
+            assert (process.returncode, out, err) == (130, "", "")
+            assert upstream.closed.wait(PROMPT_S)
+
+    def test_a_reader_that_has_enough(self, notes: Path) -> None:
+        """`| head -0`: no complaint, no failure."""
+        process = subprocess.Popen(
+            [*PROGRAM, "research", "What heats the greenhouse?", "--documents", str(notes), "--offline", "--json"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        err = process.stderr.read()
+        process.stderr.close()
+        assert (process.wait(PATIENCE_S), err) == (0, "")
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "says"),
+        [
+            (["search", "x", "--count", "0"], 2, "--count"),
+            (["research"], 2, "QUESTION"),
+            (["research", "What is it?", "--offline"], 1, "--documents DIR"),
+            (["search", "x", "--provider", "bocha"], 1, "BOCHA_API_KEY"),
+            (["search", "x", "--provider", "searxng"], 1, "SEARXNG_URL"),
+            (["serve", "--host", "0.0.0.0"], 1, "LLM_PLATFORM_API_KEYS"),
+            (["topics", "list"], 2, "topics"),
+        ],
+    )
+    def test_a_failure_is_a_line_and_a_code(self, arguments: list[str], code: int, says: str) -> None:
+        """What to change is named, nothing stands on standard output, and nothing looks like a traceback."""
+        ended = call(*arguments)
+        assert (ended.returncode, ended.stdout) == (code, "")
+        assert says in ended.stderr
+        assert "Traceback" not in ended.stderr
+        assert code == 2 or ended.stderr.count("\n") == 1
+
+    def test_without_a_network_the_last_line_says_what_to_set(self) -> None:
+        """Nothing configured, nobody to ask: exit code 1 and the remedy."""
+        ended = call("search", "asyncio")
+        first, last = ended.stderr.splitlines()
+        assert (ended.returncode, ended.stdout) == (1, "")
+        assert "leaves this machine" in first
+        assert "SEARXNG_URL" in last
+        assert "--documents DIR" in last
+
+
+class TestSecrets:
+    def test_no_key_is_in_any_output(self) -> None:
+        """With every upstream failing and all that can be logged logged, no key stands anywhere."""
+        env = {
+            "LOG_LEVEL": "DEBUG",
+            "SEARXNG_URL": NOBODY,
+            "SEARXNG_USERNAME": "me",
+            "SEARXNG_PASSWORD": f"{KEY}-1",
+            "BOCHA_API_KEY": f"{KEY}-2",
+            "BOCHA_BASE_URL": NOBODY,
+            "LLM_API_KEY": f"{KEY}-3",
+            "LLM_BASE_URL": NOBODY,
+            "LLM_MODEL": "m",
+        }
+        commands = (["search", "x"], ["research", "What?"], ["config"], ["doctor", "--yes"])
+        ends = [call(*arguments, env=env) for arguments in commands]
+        assert [ended.returncode for ended in ends] == [1, 1, 0, 1]
+        assert KEY not in "".join(ended.stdout + ended.stderr for ended in ends)
+
+
+class TestWeight:
+    def test_a_search_loads_what_it_needs(self, notes: Path) -> None:
+        """No web framework, no model library, nothing that draws or logs: a person waits for every import."""
+        heavy = ["fastapi", "starlette", "uvicorn", "openai", "rich", "structlog", "numpy", "ddgs", "werkzeug"]
+        code = (
+            "import sys; from modules.llm_platform.__main__ import main\n"
+            "try: main()\n"
+            f"except SystemExit: print([name for name in {heavy} if name in sys.modules])"
+        )
+        arguments = ["search", "rain water", "--documents", str(notes), "--offline"]
+        ended = subprocess.run(
+            [sys.executable, "-c", f"import threading; threading.active_count = lambda: 1\n{code}", *arguments],
+            capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+        )  # fmt: skip
+        assert ended.stderr == ""
+        assert ended.stdout.splitlines()[-1] == "[]"
+
+
+class SilentUpstream:
+    """Takes requests and never answers; tells when it was asked and when the other side hung up."""
+
+    def __init__(self) -> None:
+        self.asked, self.closed = threading.Event(), threading.Event()
+
+    def serve(self, listening: socket.socket) -> None:
+        with suppress(OSError):
+            connection, _ = listening.accept()
+            with connection:
+                while data := connection.recv(65_536):
+                    assert data
+                    self.asked.set()
+        self.closed.set()
+
+
+@contextmanager
+def silent_upstream() -> Iterator[tuple[str, SilentUpstream]]:
+    upstream = SilentUpstream()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=upstream.serve, args=(listening,), daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}", upstream
+    thread.join(PATIENCE_S)
+
+
+def on_a_terminal(*arguments: str) -> tuple[int, str]:
+    """Exit code and all that a terminal of 100 columns was sent."""
+    ours, theirs = pty.openpty()
+    env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"}
+    process = subprocess.Popen([*PROGRAM, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=env)
+    os.close(theirs)
+    shown = b""
+    with suppress(OSError):  # the last reader of a terminal gets an error, not an end
+        while piece := os.read(ours, 65_536):
+            shown += piece
+    os.close(ours)
+    return process.wait(PATIENCE_S), shown.decode()

@@ -1,0 +1,145 @@
+"""A platform from a script, and terminals without a terminal."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncIterator, Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+from modules.llm_platform.application.research.events import Done, ResearchEvent
+from modules.llm_platform.application.services.doctor_service import Finding
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.research_dtos import (
+    Citation,
+    ResearchMetadata,
+    ResearchRequest,
+    ResearchResponse,
+    SourceRef,
+)
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
+from modules.llm_platform.presentation.cli.console import Console
+from modules.llm_platform.presentation.cli.wiring import Wiring
+from shared.config import Settings
+
+SENTENCE = "Coroutines run on an event loop."
+ANSWER = ResearchResponse(
+    query="What is asyncio?",
+    depth="shallow",
+    synthesis=f"{SENTENCE} [1] Nobody knows why. [2]",
+    sources=(
+        SourceRef(index=1, title="asyncio — docs", url="https://docs.example.org/asyncio"),
+        SourceRef(index=2, title="Notes", url="doc:notes/a.md"),
+    ),
+    citations=(
+        Citation(start=0, end=32, source_index=1, quote=SENTENCE, quote_end=32, verdict="supported", score=0.93),
+        Citation(start=37, end=53, source_index=2, verdict="unsupported", score=0.1),
+    ),
+    degraded=(Degraded(component="searxng/google", reason="captcha"),),
+    metadata=ResearchMetadata(
+        latency_ms=1234, searches=1, providers=("searxng",), synthesizer="extractive", correction="asyncio"
+    ),
+)
+FOUND = WebSearchResponse(
+    query="asyncio",
+    total_matches=7,
+    provider="searxng",
+    results=(
+        WebSearchResultItem(title="One", url="https://example.org/1", snippet="First.", site_name="example", score=1.0),
+        WebSearchResultItem(title="Two", url="https://example.org/2", snippet="Second.", published_date="2026-01-02"),
+    ),
+    raw={"kept": "from people"},
+)
+
+
+class Terminal(io.StringIO):
+    """A stream that a person looks at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def terminal_console(source: str = "") -> tuple[Console, Terminal, Terminal]:
+    """A console whose three streams are terminals, and the two that it writes to."""
+    out, err = Terminal(), Terminal()
+    return Console(out, err, Terminal(source)), out, err
+
+
+def piped_console(source: str = "") -> tuple[Console, io.StringIO, io.StringIO]:
+    """A console in the middle of a pipe, and the two streams that it writes to."""
+    out, err = io.StringIO(), io.StringIO()
+    return Console(out, err, io.StringIO(source)), out, err
+
+
+class FakePlatform:
+    """Answers from what it was given; an exception among it is raised. Keeps what it was asked, and that it was closed."""
+
+    def __init__(
+        self,
+        found: WebSearchResponse | Exception = FOUND,
+        answer: ResearchResponse | Exception = ANSWER,
+        events: Sequence[ResearchEvent] = (),
+        findings: Sequence[Finding] = (),
+    ) -> None:
+        self._found, self._findings = found, tuple(findings)
+        self.searches: list[WebSearchRequest] = []
+        self.research = FakeResearch(answer, events)
+        self.web_search = self.doctor = self
+        self.spend: bool | None = None
+        self.closed = False
+        self.settings: Settings | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.closed = True
+
+    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        self.searches.append(request)
+        if isinstance(self._found, Exception):
+            raise self._found
+        return self._found
+
+    async def examine(self, *, spend: bool = False) -> tuple[Finding, ...]:
+        self.spend = spend
+        return self._findings
+
+
+class FakeResearch:
+    """`research` gives the answer or raises it; `stream` tells the events, then the answer."""
+
+    def __init__(self, answer: ResearchResponse | Exception, events: Sequence[ResearchEvent]) -> None:
+        self._answer, self._events = answer, events
+        self.requests: list[ResearchRequest] = []
+        self.streamed = False
+
+    async def research(self, request: ResearchRequest) -> ResearchResponse:
+        self.requests.append(request)
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+    async def stream(self, request: ResearchRequest) -> AsyncIterator[ResearchEvent]:
+        self.streamed = True
+        for event in self._events:
+            yield event
+        yield Done(request_id="r", response=await self.research(request))
+
+
+def wiring(
+    platform: FakePlatform,
+    *,
+    order: tuple[str, ...] = ("searxng",),
+    model: bool = False,
+    serve: Callable[[Settings], None] = lambda settings: None,
+) -> Wiring:
+    """The wiring whose platform is this one."""
+
+    def build(settings: Settings) -> FakePlatform:
+        platform.settings = settings
+        return platform
+
+    return Wiring(build, lambda settings: order, lambda settings: model, serve)  # type: ignore[arg-type]

@@ -1,0 +1,229 @@
+"""Answers as files: readable, self-contained, and harmless whatever strangers wrote into them."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from tests.unit.presentation.cli.fakes import ANSWER, FOUND, SENTENCE, piped_console, terminal_console
+
+from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse, SourceRef
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, WebSearchResultItem
+from modules.llm_platform.presentation.cli.as_json import dumped, search_json
+from modules.llm_platform.presentation.cli.exit_codes import CommandError
+from modules.llm_platform.presentation.cli.for_files import (
+    research_html,
+    research_markdown,
+    search_html,
+    search_markdown,
+)
+from modules.llm_platform.presentation.cli.output_file import Delivery, kind_of, write
+
+OF_THE_PAGE = frozenset({"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "ol", "ul", "li", "a", "span"})
+OF_MARKDOWN = frozenset({"blockquote", "code", "pre", "em", "strong", "br", "hr", "table", "thead", "tbody", "tr", "th", "td"})
+HARMLESS_TAGS = OF_THE_PAGE | OF_MARKDOWN | {"h3", "h4", "h5", "h6"}
+
+
+class Page(HTMLParser):
+    """The tags and addresses of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.links: list[str] = []
+        self.attributes: set[str] = set()
+        self.words = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self.links += [value or "" for name, value in attrs if name in ("href", "src")]
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+def with_synthesis(text: str, *sources: SourceRef) -> ResearchResponse:
+    return ANSWER.model_copy(update={"synthesis": text, "sources": sources or ANSWER.sources, "citations": ()})
+
+
+class TestHtml:
+    def test_a_page_holds_all_of_the_answer(self) -> None:
+        """Question, answer, sources with their numbers, quotes with their verdicts, notes."""
+        page = Page(research_html(ANSWER))
+        for part in ("What is asyncio?", "Nobody knows why.", "asyncio — docs", "✔ supported 0.93", "captcha", "1.2 s"):
+            assert part in page.words
+        assert page.links.count("https://docs.example.org/asyncio") == 1
+        assert "doc:notes/a.md" in page.words
+
+    def test_markers_lead_to_their_sources(self) -> None:
+        """[1] is a link inside the page; a number that is no source's is text; code is left alone."""
+        text = research_html(with_synthesis("Words. [1][2] And [9], and `a[1]`."))
+        assert 'Words. <a href="#source-1">[1]</a><a href="#source-2">[2]</a> And [9]' in text
+        assert "<code>a[1]</code>" in text
+        assert 'id="source-1"' in text
+
+    def test_a_page_asks_nobody_for_anything(self) -> None:
+        """No script, no image, no style sheet from elsewhere, and a policy that says so."""
+        page = research_html(ANSWER)
+        assert "default-src &#x27;none&#x27;" in page or "default-src 'none'" in page
+        assert not Page(page).tags & {"script", "img", "link", "iframe"}
+
+    @pytest.mark.parametrize(
+        "hostile",
+        [
+            "<script>alert(1)</script>",
+            "<img src=x onerror=alert(1)>",
+            "[click](javascript:alert(1))",
+            "[click](https://evil.example/)",
+            "![pixel](https://evil.example/p.gif)",
+            "[1]: javascript:alert(1)\n\n[1]",
+            "<https://evil.example/auto>",
+            '"><svg onload=alert(1)>',
+            "```\n</code></pre><script>alert(1)</script>\n```",
+        ],
+    )
+    def test_hostile_answers_are_text(self, hostile: str) -> None:
+        """Nothing but a source's own address becomes a link, and no tag comes from outside."""
+        for text in (research_html(with_synthesis(hostile)), research_html(_titled(hostile)), search_html(_found(hostile))):
+            page = Page(text)
+            assert page.tags <= HARMLESS_TAGS
+            assert not [name for name in page.attributes if name.startswith("on")]
+            assert not [link for link in page.links if "evil" in link or "script" in link]
+
+    @given(st.text(max_size=200))
+    def test_any_answer_makes_a_harmless_page(self, text: str) -> None:
+        """Whatever the text is, tags and links stay ours."""
+        page = Page(research_html(with_synthesis(text)))
+        assert page.tags <= HARMLESS_TAGS
+        assert set(page.links) <= {"https://docs.example.org/asyncio", "#source-1", "#source-2"}
+
+    def test_a_link_to_a_source_stays_a_link(self) -> None:
+        """The answer may link what it cites."""
+        address = "https://docs.example.org/asyncio"
+        assert f'<a href="{address}">here</a>' in research_html(with_synthesis(f"Read [here]({address})."))
+
+    def test_nothing_found_is_said(self) -> None:
+        """A search without results is a page that says so."""
+        assert "Nothing was found." in search_html(WebSearchResponse(query="x"))
+
+
+class TestMarkdown:
+    def test_all_of_the_answer_is_there(self) -> None:
+        """Headings, the answer as written, sources as links, quotes below their sentences."""
+        text = research_markdown(ANSWER)
+        assert text.startswith("# What is asyncio?\n\n" + ANSWER.synthesis)
+        assert "- [1] [asyncio — docs](<https://docs.example.org/asyncio>)" in text
+        assert "- [2] Notes `doc:notes/a.md`" in text
+        assert f"supported 0.93 [1] {SENTENCE}\n  > {SENTENCE}" in text
+        assert "- searxng/google: captcha" in text
+
+    def test_a_search_is_a_list(self) -> None:
+        """One item for each result."""
+        assert search_markdown(FOUND).startswith("# asyncio\n\n1. [One](<https://example.org/1>)\n   First.\n2. [Two]")
+        assert "Nothing was found." in search_markdown(WebSearchResponse(query="x"))
+
+    @given(st.text(alphabet="ab1.[]()<>*_`#|&~\\!+=\n -", min_size=1, max_size=40))
+    def test_a_title_stays_a_title(self, title: str) -> None:
+        """Whatever a stranger calls a page, the only link is the page's own and the words come back."""
+        rendered = MarkdownIt("commonmark").render(search_markdown(_found(title)))
+        page = Page(rendered)
+        assert set(page.links) <= {"https://example.org/a%20b%3Cc%3E"}
+        assert page.tags <= {"h1", "ol", "li", "a", "p"}
+        assert html.unescape(rendered).count("script") == 0
+
+
+class TestJson:
+    def test_what_could_steer_is_escaped_and_comes_back(self) -> None:
+        """JSON for a terminal is safe, and says the same."""
+        text = dumped({"a": "x\x9b\u202e\x7f\ud800é中"})
+        assert not set(text) & set("\x9b\u202e\x7f\ud800")
+        assert "é中" in text
+        assert json.loads(text) == {"a": "x\x9b\u202e\x7f\ud800é中"}
+
+    def test_the_search_answer_is_that_of_the_http_interface(self) -> None:
+        """Command line and server leave out the same fields."""
+        from modules.llm_platform.presentation.rest.search_routes import LEFT_OUT
+
+        assert json.loads(search_json(FOUND)) == json.loads(FOUND.model_dump_json(exclude=LEFT_OUT))
+
+
+class TestOutputFile:
+    @pytest.mark.parametrize(("name", "kind"), [("a.md", "md"), ("a.HTML", "html"), ("a.htm", "html"), ("b.json", "json")])
+    def test_the_ending_is_the_format(self, name: str, kind: str, tmp_path: Path) -> None:
+        """No option says what the name says already."""
+        assert kind_of(tmp_path / name) == kind
+
+    def test_a_folder_is_no_file(self, tmp_path: Path) -> None:
+        """A name that is taken by a folder is refused before any work."""
+        (tmp_path / "a.md").mkdir()
+        with pytest.raises(typer.BadParameter, match="is a folder"):
+            kind_of(tmp_path / "a.md")
+
+    def test_a_folder_that_cannot_be_written_to(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Better known before the answer is paid for."""
+        monkeypatch.setattr(os, "access", lambda *_: False)
+        with pytest.raises(typer.BadParameter, match="not writable"):
+            kind_of(tmp_path / "a.md")
+
+    def test_written_whole_or_not_at_all(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """When writing fails the old file stays and no draft is left behind."""
+        target = tmp_path / "a.md"
+        write(target, "old")
+
+        def full(_: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(CommandError, match="No space left on device"):
+            Delivery(output=target).write(piped_console()[0], lambda kind: "new")
+        assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
+
+    def test_a_link_keeps_pointing(self, tmp_path: Path) -> None:
+        """Writing through a symbolic link replaces the file behind it."""
+        real, link = tmp_path / "real.md", tmp_path / "link.md"
+        real.write_text("old")
+        link.symlink_to(real)
+        write(link, "new \ud800")
+        assert link.is_symlink()
+        assert real.read_text() == "new ?"
+
+    def test_permissions_are_those_of_any_new_file(self, tmp_path: Path) -> None:
+        """Not the narrow ones of a temporary file."""
+        (tmp_path / "plain").write_text("")
+        write(tmp_path / "a.md", "x")
+        assert (tmp_path / "a.md").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+    @pytest.mark.parametrize(("answer", "replaced"), [("y\n", True), ("n\n", False), ("\n", False)])
+    def test_a_person_is_asked_before_a_file_is_replaced(self, answer: str, replaced: bool, tmp_path: Path) -> None:
+        """Only on a terminal, only without --yes, and no is the default."""
+        target = tmp_path / "a.md"
+        target.write_text("old")
+        console, _, err = terminal_console(answer)
+        try:
+            Delivery(output=target).check(console)
+            agreed = True
+        except CommandError:
+            agreed = False
+        assert agreed == replaced
+        assert "replace it? [y/N]" in err.getvalue()
+        Delivery(output=target, ask=False).check(console)
+        Delivery(output=target).check(piped_console()[0])
+
+
+def _titled(title: str) -> ResearchResponse:
+    return with_synthesis("Words. [1]", SourceRef(index=1, title=title, url="javascript:alert(1)"))
+
+
+def _found(title: str) -> WebSearchResponse:
+    item = WebSearchResultItem(title=title, url="https://example.org/a b<c>", snippet=title)
+    return WebSearchResponse(query=title, results=(item,))

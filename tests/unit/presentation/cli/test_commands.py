@@ -1,0 +1,431 @@
+"""The commands as they are called: what reaches the services, what reaches the person, how they end."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import pytest
+from tests.unit.presentation.cli.fakes import ANSWER, FOUND, SENTENCE, FakePlatform, Terminal, wiring
+
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
+from modules.llm_platform.domain.exceptions import (
+    WebSearchConfigError,
+    WebSearchConnectionError,
+    WebSearchRequestError,
+)
+from modules.llm_platform.presentation.cli.main import app, run
+from modules.llm_platform.presentation.cli.wiring import Wiring
+from shared.config import Settings, SettingsError
+
+NO_NETWORK = WebSearchConnectionError("ddgs cannot be reached")
+
+
+class Ended(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Ended]
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    def call(*arguments: str, platform: FakePlatform | None = None, doors: Wiring | None = None) -> Ended:
+        code = run(arguments, doors or wiring(platform or FakePlatform()))
+        return Ended(code, *capsys.readouterr())
+
+    return call
+
+
+class TestSearch:
+    def test_options_reach_the_service(self, command: Command) -> None:
+        """Every option of a search is a field of its request."""
+        platform = FakePlatform()
+        options = (
+            "--count 3 --page 2 --freshness oneDay --time-range month --sources web,news --engines google,bing"
+            " --domains python.org,-pinterest.com --language pt_br"
+        )
+        assert command("search", "asyncio", *options.split(), platform=platform).code == 0
+        (request,) = platform.searches
+        assert request.model_dump(exclude={"summary"}) == {
+            "query": "asyncio",
+            "count": 3,
+            "page": 2,
+            "freshness": "oneDay",
+            "time_range": "month",
+            "sources": ("web", "news"),
+            "engines": ("google", "bing"),
+            "domains": ("python.org", "-pinterest.com"),
+            "language": "pt-BR",
+        }
+        assert platform.closed
+
+    def test_people_get_a_list(self, command: Command) -> None:
+        """Title, address and words of each result, and who found them; nothing on standard error in a pipe."""
+        ended = command("search", "asyncio")
+        assert ended.err == ""
+        assert "1. One\n   https://example.org/1\n   example\n   First.\n2. Two" in ended.out
+        assert ended.out.endswith("2 results from searxng\n")
+
+    def test_json_is_the_http_answer_and_nothing_else(self, command: Command) -> None:
+        """The fields of POST /llm-platform/web-search: no score, no raw answer."""
+        ended = command("search", "asyncio", "--json")
+        answer = json.loads(ended.out)
+        assert set(answer) == {"query", "total_matches", "results", "provider", "degraded"}
+        assert set(answer["results"][0]) == {"title", "url", "snippet", "summary", "site_name", "published_date"}
+        assert ended.err == ""
+
+    @pytest.mark.parametrize(
+        ("options", "option", "says"),
+        [
+            ("--count 0", "--count", "must be greater than or equal to 1"),
+            ("--count 51", "--count", "must be less than or equal to 50"),
+            ("--count ten", "--count", "integer"),
+            ("--sources web,books", "--sources", "must be 'web', 'news'"),
+            ("--language x", "--language", "must be a language tag"),
+            ("--engines a;b", "--engines", "not understood"),
+            ("--domains python", "--domains", "not understood"),
+            ("--provider google", "--provider", "searxng"),
+            ("--documents nowhere", "--documents", "does not exist"),
+            ("--output answer.pdf", "--output", ".md, .html or .json"),
+            ("--output nowhere/answer.md", "--output", "does not exist"),
+            ("--offline --provider bocha", "--provider", "needs a network"),
+            ("--documents . --provider bocha", "--provider", "nothing else"),
+            ("--no-such-option", "--no-such-option", "No such option"),
+        ],
+    )
+    def test_wrong_use_names_the_option_and_asks_nobody(
+        self, options: str, option: str, says: str, command: Command
+    ) -> None:
+        """Exit code 2, the option and what it takes on standard error, before anything is asked or spent."""
+        platform = FakePlatform()
+        ended = command("search", "asyncio", *options.split(), platform=platform)
+        assert (ended.code, ended.out, platform.searches) == (2, "", [])
+        assert option in ended.err
+        assert says in ended.err
+
+    @pytest.mark.parametrize("query", ["", "  ", "\u200b", "x" * 501])
+    def test_a_query_that_asks_nothing_is_wrong_use(self, query: str, command: Command) -> None:
+        """What the request refuses is refused here, under the argument's name."""
+        ended = command("search", query)
+        assert ended.code == 2
+        assert "QUERY" in ended.err
+
+    @pytest.mark.parametrize(
+        ("error", "code"),
+        [
+            (WebSearchRequestError("freshness must be oneDay or a date"), 2),
+            (WebSearchConfigError("Bocha needs a key: set BOCHA_API_KEY"), 1),
+            (ValueError("a bug"), 1),
+        ],
+    )
+    def test_a_failure_is_one_line(self, error: Exception, code: int, command: Command) -> None:
+        """The caller's mistake is 2, all else 1; standard error holds one line and no traceback."""
+        platform = FakePlatform(found=error)
+        ended = command("search", "asyncio", platform=platform)
+        assert (ended.code, ended.out) == (code, "")
+        assert ended.err.startswith("llm-platform: ")
+        assert ended.err.count("\n") == 1
+        assert platform.closed
+
+
+    @pytest.mark.parametrize(("suffix", "begins"), [("md", "# asyncio"), ("html", "<!doctype html>"), ("json", "{")])
+    def test_a_file_is_written_instead_of_the_screen(
+        self, suffix: str, begins: str, tmp_path: Path, command: Command
+    ) -> None:
+        """The name's ending decides the format; the screen stays empty."""
+        target = tmp_path / f"found.{suffix}"
+        assert command("search", "asyncio", "--output", str(target)) == Ended(0, "", "")
+        assert target.read_text(encoding="utf-8").startswith(begins)
+
+    def test_nothing_found_is_said(self, command: Command) -> None:
+        """An empty answer is an answer: exit code 0 and a sentence."""
+        nothing = WebSearchResponse(query="x", provider="searxng")
+        ended = command("search", "x", platform=FakePlatform(found=nothing))
+        assert (ended.code, ended.out) == (0, "Nothing was found.\n\n0 results from searxng\n")
+
+
+class TestNothingConfigured:
+    def test_the_query_leaves_after_a_word(self, command: Command) -> None:
+        """One line on standard error says that the query leaves the machine, and what would keep it here."""
+        ended = command("search", "asyncio", doors=wiring(FakePlatform(), order=("ddgs",)))
+        assert ended.code == 0
+        assert ended.err.count("\n") == 1
+        assert "leaves this machine" in ended.err
+        assert "--documents DIR" in ended.err
+
+    def test_who_chose_ddgs_is_not_told(self, command: Command) -> None:
+        """Whoever names the provider knows what it does."""
+        assert command("search", "x", "--provider", "ddgs", doors=wiring(FakePlatform(), order=("ddgs",))).err == ""
+
+    @pytest.mark.parametrize("arguments", [["search", "asyncio"], ["research", "What is it?"]])
+    def test_without_a_network_it_says_what_to_set(self, arguments: list[str], command: Command) -> None:
+        """Exit code 1; the last line names SEARXNG_URL and --documents."""
+        platform = FakePlatform(found=NO_NETWORK, answer=NO_NETWORK)
+        ended = command(*arguments, doors=wiring(platform, order=("ddgs",)))
+        assert ended.code == 1
+        last = ended.err.splitlines()[-1]
+        assert last.startswith("llm-platform: ddgs cannot be reached")
+        assert "SEARXNG_URL" in last
+        assert "--documents DIR" in last
+
+    def test_a_mistake_is_not_blamed_on_the_network(self, command: Command) -> None:
+        """What the caller can change is told as it is."""
+        platform = FakePlatform(found=WebSearchRequestError("freshness is not understood"))
+        ended = command("search", "asyncio", doors=wiring(platform, order=("ddgs",)))
+        assert ended.code == 2
+        assert ended.err.splitlines()[-1] == "llm-platform: freshness is not understood"
+
+    def test_offline_without_documents(self, command: Command) -> None:
+        """Offline there is one thing to name: a folder."""
+        platform = FakePlatform()
+        ended = command("research", "What is it?", "--offline", doors=wiring(platform, order=()))
+        assert ended.code == 1
+        assert "--documents DIR" in ended.err
+        assert platform.settings is None
+
+
+class TestResearch:
+    def test_options_reach_the_service(self, command: Command) -> None:
+        """Every option of a research is a field of its request; in a pipe the model is not asked to stream."""
+        platform = FakePlatform()
+        options = "--depth deep --sources web,news --time-range week --domains a.org --language de --omit-raw"
+        assert command("research", "What is it?", *options.split(), platform=platform).code == 0
+        (request,) = platform.research.requests
+        assert request.model_dump() == {
+            "query": "What is it?",
+            "depth": "deep",
+            "sources": ("web", "news"),
+            "time_range": "week",
+            "domains": ("a.org",),
+            "language": "de",
+            "omit_raw": True,
+        }
+        assert not platform.research.streamed
+        assert platform.closed
+
+    def test_people_get_answer_sources_citations_notes(self, command: Command) -> None:
+        """The answer first, then where it stands, each quote with its verdict, and what went otherwise."""
+        ended = command("research", "What is asyncio?")
+        assert ended.code == 0
+        assert ended.err == ""
+        parts = [
+            ANSWER.synthesis,
+            "Sources",
+            "[1] asyncio — docs",
+            "    https://docs.example.org/asyncio",
+            "[2] Notes",
+            "Citations",
+            f"✔ supported 0.93  “{SENTENCE}” — [1]",
+            "✘ unsupported 0.10  [2] does not say: “Nobody knows why”",
+            "Note: Did you mean “asyncio”?",
+            "Note: searxng/google: captcha",
+            "Note: No language model is configured",
+            "1.2 s · 1 search (searxng) · written by extractive",
+        ]
+        places = [ended.out.find(part) for part in parts]
+        assert -1 not in places, ended.out
+        assert places == sorted(places)
+
+    def test_what_it_cost_is_told(self, command: Command) -> None:
+        """Tokens and dollars of a model's answer; a price that is not known is not called zero."""
+        free = ANSWER.metadata.model_copy(update={"llm_calls": 1, "tokens_used": 500, "cost_usd": 0.0125, "cache_hit": True})
+        unknown = free.model_copy(update={"cost_usd": None})
+        for metadata, says in ((free, "500 tokens, $0.0125"), (unknown, "500 tokens, price not known")):
+            answer = ANSWER.model_copy(update={"metadata": metadata})
+            shown = command("research", "What?", platform=FakePlatform(answer=answer)).out
+            assert says in shown
+            assert "(from the cache)" in shown
+
+    def test_with_a_model_nobody_is_told_to_configure_one(self, command: Command) -> None:
+        """The hint is for those who have none."""
+        assert "No language model" not in command("research", "What?", doors=wiring(FakePlatform(), model=True)).out
+
+    def test_json_is_the_http_answer_and_nothing_else(self, command: Command) -> None:
+        """What POST /research answers, to the letter."""
+        ended = command("research", "What is asyncio?", "--json")
+        assert json.loads(ended.out) == json.loads(ANSWER.model_dump_json())
+        assert ended.err == ""
+
+    def test_documents_are_searched_and_nothing_else(self, tmp_path: Path, command: Command) -> None:
+        """--documents names the only provider, and asks for documents unless other sources are named."""
+        platform = FakePlatform()
+        command("research", "What is it?", "--documents", str(tmp_path), "--offline", platform=platform)
+        assert platform.settings is not None
+        assert platform.settings.SEARCH_PROVIDERS == ("documents",)
+        assert tmp_path == platform.settings.DOCUMENTS_DIR
+        assert platform.settings.LLM_PLATFORM_OFFLINE
+        assert platform.research.requests[0].sources == ("documents",)
+
+    @pytest.mark.parametrize("depth", ["report", "profound"])
+    def test_an_unknown_depth_names_those_there_are(self, depth: str, command: Command) -> None:
+        """What does not exist yet is wrong use, and the message says what exists."""
+        ended = command("research", "What is it?", "--depth", depth)
+        assert ended.code == 2
+        assert "shallow" in ended.err
+        assert "deep" in ended.err
+
+    @pytest.mark.parametrize(("suffix", "begins"), [("md", "# What is"), ("html", "<!doctype html>"), ("json", "{")])
+    def test_a_file_is_written_instead_of_the_screen(
+        self, suffix: str, begins: str, tmp_path: Path, command: Command
+    ) -> None:
+        """The name's ending decides the format; the screen stays empty."""
+        target = tmp_path / f"answer.{suffix}"
+        ended = command("research", "What is it?", "--output", str(target))
+        assert ended == Ended(0, "", "")
+        assert target.read_text(encoding="utf-8").startswith(begins)
+        assert [path.name for path in tmp_path.iterdir()] == [target.name]
+
+    def test_a_file_and_json_on_the_screen(self, tmp_path: Path, command: Command) -> None:
+        """Who wants both gets both."""
+        ended = command("research", "What is it?", "--json", "--output", str(tmp_path / "a.md"))
+        assert json.loads(ended.out)["synthesis"] == ANSWER.synthesis
+        assert (tmp_path / "a.md").exists()
+
+    def test_a_failed_research_writes_no_file(self, tmp_path: Path, command: Command) -> None:
+        """A file that was there keeps its words."""
+        target = tmp_path / "a.md"
+        target.write_text("yesterday")
+        platform = FakePlatform(answer=WebSearchConfigError("no provider"))
+        assert command("research", "What is it?", "--output", str(target), platform=platform).code == 1
+        assert target.read_text() == "yesterday"
+
+    def test_the_question_comes_through_a_pipe(self, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+        """Without an argument standard input is the question, also when it is not quite UTF-8."""
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: False, buffer=io.BytesIO(b"  What is \xff?\n")))
+        platform = FakePlatform()
+        assert command("research", platform=platform).code == 0
+        assert platform.research.requests[0].query == "What is \ufffd?"
+
+    def test_an_empty_pipe_is_wrong_use(self, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+        """No question, no research."""
+        monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+        ended = command("research")
+        assert ended.code == 2
+        assert "QUESTION" in ended.err
+
+    def test_a_terminal_is_asked(self, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+        """On a terminal the question is asked for, on standard error."""
+        monkeypatch.setattr(sys, "stdin", Terminal("What is it?\n"))
+        platform = FakePlatform()
+        ended = command("research", platform=platform)
+        assert ended.err.startswith("Question: ")
+        assert platform.research.requests[0].query == "What is it?"
+
+    def test_yes_asks_nothing(self, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+        """With --yes even a terminal is not asked."""
+        monkeypatch.setattr(sys, "stdin", Terminal("What is it?\n"))
+        assert command("research", "--yes").code == 2
+
+
+class TestServe:
+    def test_options_are_settings(self, tmp_path: Path, command: Command) -> None:
+        """Host, port and providers of the command line win over the environment."""
+        served: list[Settings] = []
+        doors = wiring(FakePlatform(), serve=served.append)
+        arguments = ["--host", "127.0.0.2", "--port", "0", "--documents", str(tmp_path), "--offline"]
+        assert command("serve", *arguments, doors=doors).code == 0
+        (settings,) = served
+        assert (settings.LLM_PLATFORM_HOST, settings.LLM_PLATFORM_PORT) == ("127.0.0.2", 0)
+        assert settings.SEARCH_PROVIDERS == ("documents",)
+
+    def test_a_missing_extra_says_the_line(self, command: Command) -> None:
+        """Without the server's packages the message is the line that installs them."""
+
+        def serve(settings: Settings) -> None:
+            raise ModuleNotFoundError("No module named 'uvicorn'", name="uvicorn")
+
+        ended = command("serve", doors=wiring(FakePlatform(), serve=serve))
+        assert ended.code == 1
+        assert 'pip install "llm-platform[server]"' in ended.err
+
+    def test_another_missing_module_is_another_matter(self, command: Command) -> None:
+        """A hole in our own code is not sold as a missing extra."""
+
+        def serve(settings: Settings) -> None:
+            raise ModuleNotFoundError("No module named 'gone'", name="gone")
+
+        ended = command("serve", doors=wiring(FakePlatform(), serve=serve))
+        assert ended.code == 1
+        assert "pip install" not in ended.err
+
+    def test_settings_that_forbid_it_are_told(self, command: Command) -> None:
+        """What the server refuses ends the command with its words."""
+
+        def serve(settings: Settings) -> None:
+            raise SettingsError("LLM_PLATFORM_HOST is open to others: set LLM_PLATFORM_API_KEYS")
+
+        ended = command("serve", doors=wiring(FakePlatform(), serve=serve))
+        assert ended.code == 1
+        assert "LLM_PLATFORM_API_KEYS" in ended.err
+
+    def test_ctrl_c_is_130(self, command: Command) -> None:
+        """Interrupted is not failed."""
+
+        def serve(settings: Settings) -> None:
+            raise KeyboardInterrupt
+
+        assert command("serve", doors=wiring(FakePlatform(), serve=serve)) == Ended(130, "", "")
+
+
+class TestSurroundings:
+    @pytest.mark.parametrize("name", ["search", "research", "serve", "config", "doctor"])
+    def test_a_setting_that_cannot_be_read_ends_every_command(
+        self, name: str, monkeypatch: pytest.MonkeyPatch, command: Command
+    ) -> None:
+        """The variable, what is wrong and an example; exit code 1."""
+        monkeypatch.setenv("SEARXNG_URL", "localhost")
+        ended = command(name, *(["What is it?"] if name in ("search", "research") else []))
+        assert (ended.code, ended.out) == (1, "")
+        assert "SEARXNG_URL must begin with http:// or https://. Example: SEARXNG_URL=http://localhost:8080" in ended.err
+
+    @pytest.mark.parametrize("name", ["search", "research", "serve", "config", "doctor"])
+    def test_an_unknown_variable_is_named(self, name: str, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+        """A slip in a variable's name is a warning beside the answer."""
+        monkeypatch.setenv("SEARXNG_ULR", "http://localhost:8080")
+        ended = command(name, *(["What is it?"] if name in ("search", "research") else []))
+        assert ended.code == 0
+        assert "SEARXNG_ULR is not a setting; did you mean SEARXNG_URL?\n" in ended.err + ended.out
+
+    def test_logs_come_when_asked_for(self, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+        """With LOG_LEVEL set, a bug leaves its traceback in the log, on standard error."""
+        monkeypatch.setenv("LOG_LEVEL", "DEBUG")
+        ended = command("search", "asyncio", platform=FakePlatform(found=ValueError("a bug")))
+        assert ended.code == 1
+        assert "Traceback" in ended.err
+        assert ended.out == ""
+
+    def test_only_this_issues_commands_exist(self) -> None:
+        """What is not there yet is absent from the help."""
+        assert [each.callback.__name__ for each in app.registered_commands if each.callback] == [
+            "search",
+            "research",
+            "serve",
+            "config",
+            "doctor",
+        ]
+
+    def test_help_is_given_without_a_command(self, command: Command) -> None:
+        """Nothing at all is wrong use that shows the help."""
+        ended = command()
+        assert ended.code == 2
+        assert "Usage: llm-platform" in ended.out + ended.err
+
+    def test_hostile_text_does_not_reach_the_terminal(self, command: Command) -> None:
+        """Titles, addresses and errors of strangers lose what steers a terminal, on both streams and in JSON."""
+        evil = "\x1b[2J\x9b31m\u202eTitle\x07"
+        first = FOUND.results[0].model_copy(update={"title": evil, "snippet": evil})
+        platform = FakePlatform(found=FOUND.model_copy(update={"results": (first,)}))
+        shown = command("search", "x", platform=platform).out + command("search", "x", "--json", platform=platform).out
+        shown += command("search", "x", platform=FakePlatform(found=WebSearchConfigError(evil))).err
+        assert not set(shown) & set("\x1b\x9b\u202e\x07")
+        assert shown.count("Title") == 5

@@ -1,0 +1,115 @@
+"""The console: what is printed where, and how a command leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import typer
+from tests.unit.presentation.cli.fakes import Terminal, piped_console, terminal_console
+
+from modules.llm_platform.presentation.cli.console import Console, Line
+from modules.llm_platform.presentation.cli.exit_codes import exit_codes, run
+from modules.llm_platform.presentation.cli.wiring import not_there
+
+
+def test_lines_are_plain_in_a_pipe_and_styled_on_a_terminal() -> None:
+    """Colours are for eyes."""
+    pipe, plain, _ = piped_console()
+    screen, styled, _ = terminal_console()
+    for console in (pipe, screen):
+        console.lines([Line("a", "bold"), Line(), Line("b [1] :smile:", "red")])
+    assert plain.getvalue() == "a\n\nb [1] :smile:\n"
+    assert "b [1] :smile:" in styled.getvalue()
+
+
+def test_long_lines_are_not_broken() -> None:
+    """An address that wraps cannot be clicked."""
+    console, out, _ = terminal_console()
+    console.lines([Line("https://example.org/" + "x" * 300)])
+    assert "x" * 300 in out.getvalue()
+
+
+def test_markdown_is_rendered_on_a_terminal_alone() -> None:
+    """A pipe gets the text as it was written."""
+    pipe, plain, _ = piped_console()
+    screen, styled, _ = terminal_console()
+    for console in (pipe, screen):
+        console.markdown("**bold** text [1]")
+    assert plain.getvalue() == "**bold** text [1]\n"
+    assert "**" not in styled.getvalue()
+    assert "[1]" in styled.getvalue()
+
+
+def test_warnings_are_one_line() -> None:
+    """However long a story an error tells, a line is a line."""
+    console, _, err = piped_console()
+    console.fail("a\nb\x1b[1m c")
+    assert err.getvalue() == "llm-platform: a b c\n"
+
+
+def test_a_yes_must_be_said() -> None:
+    """Only y and yes mean yes; where nobody can be asked nobody is in the way."""
+    assert terminal_console("YES\n")[0].agrees("sure?")
+    assert not terminal_console("")[0].agrees("sure?")
+    assert piped_console("n\n")[0].agrees("sure?")
+    half = Console(io.StringIO(), io.StringIO(), Terminal("n\n"))
+    assert half.agrees("nobody would see the question")
+
+
+def test_an_encoding_that_lacks_a_character(tmp_path: Path) -> None:
+    """A terminal in another encoding shows a question mark, not a traceback."""
+    with (tmp_path / "out").open("w", encoding="ascii") as out:
+        Console(out, io.StringIO()).lines([Line("✔ done")])
+    assert (tmp_path / "out").read_text() == "? done\n"
+
+
+def test_a_reader_that_has_enough() -> None:
+    """`| head` closes the pipe: the command ends quietly, and so does the interpreter."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    out, err = os.fdopen(writing, "w"), io.StringIO()
+    console = Console(out, err)
+    with exit_codes(console):
+        console.lines([Line("x" * 100_000)] * 10)
+    out.flush()  # what the interpreter does at its end
+    out.close()
+    assert err.getvalue() == ""
+
+
+def test_an_interrupt_reaches_the_work() -> None:
+    """Ctrl-C cancels what runs, which cleans up behind itself, and ends with 130."""
+    cleaned: list[bool] = []
+
+    async def work() -> None:
+        try:
+            asyncio.get_running_loop().call_soon(_interrupt)
+            await asyncio.sleep(60)
+        finally:
+            cleaned.append(True)
+
+    with pytest.raises(typer.Exit) as caught, exit_codes(piped_console()[0]):
+        run(work())
+    assert caught.value.exit_code == 130
+    assert cleaned == [True]
+
+
+def test_a_module_that_is_not_there() -> None:
+    """Inside, an import fails as if nothing were installed; outside, everything is as before."""
+    sys.modules.pop("this", None)
+    with not_there("this", "json"):
+        with pytest.raises(ImportError):
+            import_module("this")
+        assert import_module("json").loads("1") == 1
+    assert "this" not in sys.modules
+
+
+def _interrupt() -> None:
+    import signal
+
+    signal.raise_signal(signal.SIGINT)
