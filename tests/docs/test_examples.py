@@ -1,0 +1,43 @@
+"""What the documents show is run as it stands there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+_FILE_BLOCK = re.compile(r"```python\n# file: (\S+)\n(.*?)```", re.S)
+_LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def test_the_provider_example_passes_its_own_contract(tmp_path: Path) -> None:
+    """The two files of the how-to, written out unchanged, pass under pytest."""
+    page = (ROOT / "docs/howto/write-a-provider.md").read_text(encoding="utf-8")
+    files = dict(_FILE_BLOCK.findall(page))
+    assert set(files) == {"glossary.py", "test_glossary.py"}
+    for name, code in files.items():
+        (tmp_path / name).write_text(code, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto", str(tmp_path)]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert re.search(r"\b9 passed", ran.stdout)
+
+
+@pytest.mark.parametrize(
+    "page", sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]), ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    """A relative link names a file of the repository."""
+    targets = _LINK.findall(page.read_text(encoding="utf-8"))
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_python_in_the_documents_compiles() -> None:
+    """Every block marked as Python is Python."""
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S):
+            compile(block, str(page), "exec", flags=__import__("ast").PyCF_ALLOW_TOP_LEVEL_AWAIT)
