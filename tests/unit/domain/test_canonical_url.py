@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.domain.canonical_url import MAX_URL_CHARS, canonical_url, host_of, is_web_url
+from modules.llm_platform.domain.canonical_url import MAX_URL_CHARS, canonical_url, host_of, is_openable, is_web_url
 
 SAME = [
     ("http://example.org", "https://www.example.org/"),
@@ -117,3 +117,26 @@ def test_the_host_alone() -> None:
     """Without user, port and case."""
     assert host_of("https://Me:secret@WWW.Example.org.:8443/a@b") == "www.example.org"
     assert host_of("http://[2001:DB8::1]/") == "[2001:db8::1]"
+
+
+@pytest.mark.parametrize("url", ["https://example.org/a", "http://[::1]:80/", "doc:notes/a%20b.md", "doc:ä.md"])
+def test_what_a_source_may_be_opened_as(url: str) -> None:
+    """http, https and doc, without white space."""
+    assert is_openable(url)
+
+
+@pytest.mark.parametrize(
+    "url", ["", "doc:", "doc:a b", "doc:a\nb", "javascript:alert(1)", "DOC:a", "file:///a", "//a.org", "doc:" + "a" * 5000]
+)
+def test_what_nobody_may_open(url: str) -> None:
+    """Any other scheme, blanks, and data in the place of an address."""
+    assert not is_openable(url)
+
+
+@given(st.text(alphabet="htps:/.-aZ0 @[]\\\"<>?#%_\u00e9\u200b\n", max_size=30).map(lambda tail: f"https://{tail}"))
+def test_the_fast_way_agrees_with_the_slow_one(url: str) -> None:
+    """A plain address is judged as it would be with a user's name in it, which only the slow way knows."""
+    with_user = url.replace("https://", "https://me@", 1)
+    if "@" not in url:
+        assert is_web_url(url) == is_web_url(with_user)
+        assert host_of(url) == host_of(with_user)

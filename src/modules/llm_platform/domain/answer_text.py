@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from modules.llm_platform.domain.answer_units import Unit, UnitSplitter
 from modules.llm_platform.domain.dtos.research_dtos import Source
-from modules.llm_platform.domain.inline_text import InlineCleaner
-from modules.llm_platform.domain.markdown_blocks import BlockTracker, expand_tabs
+from modules.llm_platform.domain.markdown.blocks import BlockTracker, expand_tabs
+from modules.llm_platform.domain.markdown.inline import InlineCleaner
+from modules.llm_platform.domain.markdown.units import Unit, UnitSplitter
 
 _UNREADABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # terminals obey some of them
 _REPLACED = {"\x0b": " ", "\x0c": " ", "\x1f": "", "\x85": " "}

@@ -7,32 +7,24 @@ meaning is not understood.
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 from functools import cache
-from typing import Protocol
 
-from modules.llm_platform.domain.answer_sentences import AnswerSentence, answer_sentences
-from modules.llm_platform.domain.claims import Claim
+from modules.llm_platform.domain.checking.claims import Claim
+from modules.llm_platform.domain.checking.evidence import SourceText, prepare
+from modules.llm_platform.domain.checking.sentences import AnswerSentence, answer_sentences
+from modules.llm_platform.domain.checking.text_facts import TextFacts
+from modules.llm_platform.domain.checking.verdicts import Judgement, is_verbatim, judge
 from modules.llm_platform.domain.dtos.research_dtos import Citation, Source
-from modules.llm_platform.domain.evidence import Passage, SourceText, prepare
 from modules.llm_platform.domain.language import stop_words
 from modules.llm_platform.domain.own_words import own_words
 from modules.llm_platform.domain.text import Span
-from modules.llm_platform.domain.verdicts import Judgement, TextFacts, is_verbatim, judge
 
 MIN_FACTUAL_WORDS = 4  # shorter sentences assert little
 NOUNS_ARE_CAPITALISED = frozenset({"de", "lb"})
-SIMILAR_FROM = 0.5  # similarity from which on meaning counts, and what the full one adds to the cover
-SIMILAR_LIFT = 0.3
+COPIED_FROM = 0.9  # of the sentence's words that the source has; below it nobody needs to look whether it was copied
 _NO_STATEMENT = ("?", "？", ":", "：", "؟")
-
-
-class Similarity(Protocol):
-    """How alike two texts are in meaning: 1 the same, 0 or less unrelated."""
-
-    def score(self, text: str, others: Sequence[str]) -> Sequence[float]:
-        """One number for each of the others, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +39,11 @@ class CheckedAnswer:
 class CitationChecker:
     """Checks answers against one set of sources; their texts are prepared once, when they are first cited."""
 
-    def __init__(self, sources: Sequence[Source], language: str, similarity: Similarity | None = None) -> None:
+    def __init__(self, sources: Sequence[Source], language: str) -> None:
         self._sources = {source.index: source for source in sources}
         self._language = language
         self._stop_words = stop_words(language)
         self._capitals_name = language.partition("-")[0].lower() not in NOUNS_ARE_CAPITALISED
-        self._similarity = similarity
         self._prepared: dict[int, _Checked] = {}
 
     def check(self, answer: str) -> CheckedAnswer:
@@ -67,7 +58,7 @@ class CitationChecker:
         new = [self._sources[number] for number in sorted(cited) if number not in self._prepared]
         texts = prepare(((source.text, source.title) for source in new), self._language)
         for source, text in zip(new, texts, strict=True):
-            self._prepared[source.index] = _Checked(text, self._stop_words, self._similarity)
+            self._prepared[source.index] = _Checked(text, self._stop_words)
 
     def _citations_of(self, sentence: AnswerSentence) -> Iterable[Citation]:
         numbers = [number for number in sentence.cited if number in self._prepared]
@@ -94,11 +85,10 @@ class CitationChecker:
 class _Checked:
     """One source, and what was found out about its passages so far."""
 
-    def __init__(self, source: SourceText, stop_words: frozenset[str], similarity: Similarity | None) -> None:
+    def __init__(self, source: SourceText, stop_words: frozenset[str]) -> None:
         self.text = source.text
         self._source = source
         self._stop_words = stop_words
-        self._similarity = similarity
         self._facts: dict[Span, TextFacts] = {}
 
     def check(self, claim: Claim) -> tuple[Span, Judgement]:
@@ -108,22 +98,16 @@ class _Checked:
         if passage is None:
             return (0, 0), Judgement("unsupported", 0.0)
         span = (passage.start, passage.end)
-        if is_verbatim(claim, self._source):
+        if passage.known >= COPIED_FROM and is_verbatim(claim, self._source):
             return span, Judgement("supported", 1.0)
-        heart = self._facts_of(self._source.spans[passage.heart])
-        return span, judge(claim, self._source, passage, self._facts_of(span), heart, self._lift(claim, passage))
+        parts = [self._facts_of(self._source.spans[sentence]) for sentence in passage.sentences]
+        return span, judge(claim, self._source, passage, self._facts_of(span), parts)
 
     def _facts_of(self, span: Span) -> TextFacts:
         facts = self._facts.get(span)
         if facts is None:
             facts = self._facts[span] = TextFacts(self.text[span[0] : span[1]], self._stop_words)
         return facts
-
-    def _lift(self, claim: Claim, passage: Passage) -> float:
-        if self._similarity is None:
-            return 0.0
-        (alike,) = self._similarity.score(claim.text, [self.text[passage.start : passage.end]])
-        return SIMILAR_LIFT * max(0.0, alike - SIMILAR_FROM) / (1 - SIMILAR_FROM)
 
 
 @cache

@@ -11,8 +11,10 @@ AppException
 ├── LLMConfigError                   503  a setting is missing or wrong           set the variable that it names
 ├── LLMConnectionError               503  the model is not reachable              try again
 │   ├── LLMTimeoutError              503  it did not answer in time               try again, or raise LLM_TIMEOUT_S
-│   └── LLMBlockedError              503  quota or rate limit                     try again after `retry_after_s`
+│   └── LLMBlockedError              503  rate limit                              try again after `retry_after_s`
+│       └── LLMQuotaError            503  quota or balance is used up             top it up, or wait for its next cycle
 ├── LLMProviderException             502  it answered with an error or nonsense   ask another model
+│   └── LLMUnavailableError          502  it is overloaded or broken for now      try again
 ├── ResearchTimeoutError             503  the deadline came before any source     try again, or raise RESEARCH_TIMEOUT_S
 └── SourceNotHeldError               404  that source's text is not held (any more)  research again
 """
@@ -108,11 +110,24 @@ class LLMBlockedError(LLMConnectionError):
     code = "llm_blocked"
 
 
+class LLMQuotaError(LLMBlockedError):
+    """The quota or balance of the language model is used up: top it up, or wait for its next cycle."""
+
+    code = "llm_quota"
+
+
 class LLMProviderException(LLMException):
     """The language model answered with an error or with nothing usable: ask another one."""
 
     code = "llm_provider"
     status_code = 502
+
+
+class LLMUnavailableError(LLMProviderException):
+    """The language model's service is overloaded or broken for now: try again."""
+
+    code = "llm_unavailable"
+    retryable = True
 
 
 class ResearchTimeoutError(AppException):

@@ -24,7 +24,9 @@ Verdict = Literal["supported", "partial", "unsupported", "unchecked"]
 
 MIN_QUESTION_CHARS = 3
 Question = Annotated[
-    str, AfterValidator(clean_query), StringConstraints(min_length=MIN_QUESTION_CHARS, max_length=MAX_QUERY_CHARS)
+    str,
+    StringConstraints(strip_whitespace=True, min_length=MIN_QUESTION_CHARS, max_length=MAX_QUERY_CHARS),
+    AfterValidator(clean_query),
 ]
 
 

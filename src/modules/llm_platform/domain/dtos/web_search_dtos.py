@@ -19,10 +19,11 @@ MAX_PAGE = 50
 MAX_ENGINES = 50
 MAX_DOMAINS = 20  # Bocha's limit for include and exclude
 
-# Characters that print nothing: a query of these alone asks nothing (emoji sequences use some of them inside).
-INVISIBLE = (
-    "\u00ad\u034f\u061c\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e"
-    "\u2060\u2061\u2062\u2063\u2064\ufe0f\ufeff"
+# Anything but white space, control characters and characters that print nothing: a query without one of these asks
+# nothing. (Emoji sequences hold joiners and variation selectors between others that are seen.)
+_VISIBLE = re.compile(
+    r"[^\s\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    r"\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z]{4})?(?:-(?:[A-Za-z]{2}|\d{3}))?")
 
@@ -31,10 +32,9 @@ def clean_query(query: str) -> str:
     """The query without blanks around it; ValueError when it holds NUL or nothing that can be seen."""
     if "\x00" in query:
         raise ValueError("must not contain a NUL character")
-    stripped = query.strip()
-    if not stripped.strip(INVISIBLE + " \t\r\n"):
+    if not _VISIBLE.search(query):
         raise ValueError("must contain something to search for")
-    return stripped
+    return query.strip()
 
 
 def clean_language(language: str) -> str:
@@ -46,7 +46,9 @@ def clean_language(language: str) -> str:
     return "-".join([first.lower(), *(part.title() if len(part) == 4 else part.upper() for part in rest)])
 
 
-Query = Annotated[str, AfterValidator(clean_query), StringConstraints(min_length=1, max_length=MAX_QUERY_CHARS)]
+Query = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_QUERY_CHARS), AfterValidator(clean_query)
+]
 Language = Annotated[str, AfterValidator(clean_language)]
 Engine = Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[A-Za-z0-9 ._-]{1,60}$")]
 Domain = Annotated[

@@ -12,7 +12,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, L
 class ILLMProvider(ABC):
     """A language model, or several behind one name, as this context sees it."""
 
-    name: str  # in `provider`, `degraded`, logs and metrics
+    name: str = "custom"  # in `provider`, `degraded`, logs and metrics
     model: str | None = None  # what a request may ask for by name; None where several stand behind one name
 
     @abstractmethod

@@ -13,7 +13,7 @@ DEFAULT_MAX_TOKENS = 2048  # research-bridge.md §3.3
 class ISynthesizer(ABC):
     """Somebody who writes an answer from numbered sources."""
 
-    name: str  # in `metadata.synthesizer` and `degraded`
+    name: str = "custom"  # in `metadata.synthesizer` and `degraded`
 
     @abstractmethod
     async def synthesize(

@@ -10,7 +10,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, W
 class IWebSearchProvider(ABC):
     """A search engine as this context sees it."""
 
-    name: str  # in `provider`, `degraded`, logs and metrics
+    name: str = "custom"  # in `provider`, `degraded`, logs and metrics
 
     @abstractmethod
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:

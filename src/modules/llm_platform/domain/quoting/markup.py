@@ -1,0 +1,53 @@
+"""Take the markup off a piece of a source, so that its words can be quoted as they stand."""
+
+from __future__ import annotations
+
+import re
+
+_DATE_BEFORE = re.compile(r"^(?:\d{1,2}\.? )?[A-Z][a-zé]{2,8}\.? (?:\d{1,2}, )?\d{4}\s+[—–·-]+\s+")
+
+IMAGE = re.compile(r"!\[[^\]\[]{0,300}\](?:\((?:[^()]|\([^()]{0,300}\)){0,600}\)|\[[^\]\[]{0,300}\])")
+_LINK = re.compile(r"\[([^\]\[]+)\]\((?:[^()\s]|\([^()]*\))*(?:\s+\"[^\"]*\")?\)")
+_REFERENCE = re.compile(r"\[([^\]\[]+)\]\[[^\]]*\]")
+_MARKER = re.compile(
+    r"\s?(?:\[(?:\d{1,3}(?:\s*[,;–-]\s*\d{1,3})*|\^[\w-]+|edit|citation needed|note \d+)\]|【[^】]{0,12}】)"
+)
+_STRONG = re.compile(r"(\*\*|(?<!\w)__(?![a-z\d_]+__))(?=\S)(.+?)(?<=\S)\1")  # `__init__` is a name
+_EMPHASIS = re.compile(r"(?<![\w*\\])([*_])(?=[^\s*_])([^*_]+?)(?<=\S)\1(?![\w*])")
+_ROLE = re.compile(r":[a-z]+(?::[a-z]+)*:`~?\.?([^`<]+?)(?:\s*<[^`>]*>)?`")
+_RST_LINK = re.compile(r"`([^`<>]+?)\s*<[^`<>]+>`__?|`([^`<>]+)`_(?!\w)")
+_TAG = re.compile(r"</?(?:b|i|em|strong|mark|span|p|br|sup|sub|a|code|u|font|div)(?:\s[^<>]*)?/?>", re.IGNORECASE)
+_BLANKS = re.compile(r"\s+")
+_EDGES = re.compile(r"^(?:[>#|]+\s*|\*\*\s*|¶\s*)+|(?:\s*\*\*|\s*¶|\s*\|)+$")
+
+
+def clean(text: str) -> str:
+    """A piece of a source as it is quoted: words as they stand, without links, images, footnote numbers and emphasis."""
+    shown = _BLANKS.sub(" ", text).strip()
+    shown = _DATE_BEFORE.sub("", shown)
+    if "[" in shown or "【" in shown:
+        shown = _LINK.sub(_text_of_link, IMAGE.sub("", shown))
+        shown = _REFERENCE.sub(r"\1", _MARKER.sub("", shown))
+    if "`_" in shown:
+        shown = _RST_LINK.sub(lambda link: link[1] or link[2], shown)
+    if "<" in shown:
+        shown = _TAG.sub("", shown)
+    if "`" in shown:
+        shown = _ROLE.sub(r"`\1`", shown).replace("``", "`")
+        if shown.count("`") % 2:
+            shown = shown.replace("`", "")
+    if shown[:1] in "*_" and shown[-1:] == shown[:1]:
+        shown = shown.strip("*_")
+    if "*" in shown or "_" in shown:
+        shown = "`".join(
+            part if inside % 2 else _EMPHASIS.sub(r"\2", _STRONG.sub(r"\2", part))
+            for inside, part in enumerate(shown.split("`"))
+        )
+    shown = _EDGES.sub("", shown).strip()
+    if shown[:1] == "*" and shown.count("*") == 1:
+        shown = shown[1:]
+    return shown[:-1] if shown.endswith("::") else shown
+
+
+def _text_of_link(link: re.Match[str]) -> str:
+    return "" if link[1].strip("^ ").isdigit() else link[1]  # a linked footnote

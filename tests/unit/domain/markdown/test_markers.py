@@ -1,0 +1,48 @@
+"""Lists and ranges of citation markers name sources, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modules.llm_platform.domain.markdown.markers import MARKER, cited_numbers, shown_markers
+
+KNOWN = (1, 2, 3, 5, 8)
+
+
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [
+        ("1", [1]),
+        ("3, 1, 3", [3, 1]),
+        ("1-3", [1, 2, 3]),
+        ("2–8", [2, 3, 5, 8]),
+        ("8-2", [8, 2]),
+        ("4", []),
+        ("1-999999999999", [1, 2, 3, 5, 8]),
+        ("0", []),
+        ("0, 1", None),
+        ("５", [5]),
+    ],
+)
+def test_lists_and_ranges(listed: str, expected: list[int] | None) -> None:
+    """Each number once, in its order; ranges give the sources in them; an interval from 0 is no citation."""
+    assert cited_numbers(listed, KNOWN) == expected
+
+
+@given(st.lists(st.integers(0, 10**12), min_size=1, max_size=5), st.sampled_from([", ", "-", "–", ";"]))
+def test_only_known_numbers_come_out(numbers: list[int], sign: str) -> None:
+    """Whatever is listed, what comes out are sources."""
+    assert set(cited_numbers(sign.join(map(str, numbers)), KNOWN) or []) <= set(KNOWN)
+
+
+@pytest.mark.parametrize("text", ["[a]", "[1.5]", "[-1]", "[1/2]", "[ ]", "[]", "(1)", "[1a]"])
+def test_other_brackets_are_no_markers(text: str) -> None:
+    """Words, fractions, boxes and round brackets cite nothing."""
+    assert MARKER.fullmatch(text) is None
+
+
+def test_shown_markers_have_places() -> None:
+    """Start, end and number of each marker."""
+    assert shown_markers("a [1][12] b") == [(2, 5, 1), (5, 9, 12)]

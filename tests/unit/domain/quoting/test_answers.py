@@ -1,0 +1,27 @@
+"""What an answer made of quotes looks like, on questions of every kind that it must cope with."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from tests.unit.domain.quoting.answer_cases import CASES, Case
+
+from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
+
+_MARKER = re.compile(r"\[(\d+)\]")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+async def test_an_answer_holds_what_answers_and_nothing_else(case: Case) -> None:
+    """The right passages are quoted with the right marker; questions, pointers, boilerplate and loose ends stay out."""
+    written = await ExtractiveSynthesizer().synthesize(case.question, case.numbered(), case.language)
+    assert written.answered is case.answered, written.text
+    assert written.text.startswith(case.opens)
+    for piece in case.must:
+        assert piece in written.text
+    for piece in case.must_not:
+        assert piece not in written.text
+    markers = {int(number) for number in _MARKER.findall(written.text)}
+    assert markers <= set(range(1, len(case.sources) + 1))
+    assert bool(markers) is case.answered

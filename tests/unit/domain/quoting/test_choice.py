@@ -1,0 +1,295 @@
+"""The rules by which sentences are chosen, one at a time; whole answers are looked at in test_answers.py."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.own_words import own_words
+from modules.llm_platform.domain.quoting.choice import MAX_QUOTES, Extraction, extract
+from modules.llm_platform.domain.quoting.conflicts import find_conflict
+from modules.llm_platform.domain.quoting.question import read_question
+from modules.llm_platform.domain.quoting.readings import find_readings
+from modules.llm_platform.domain.quoting.setting import set_answer
+
+TEXTS = st.lists(st.text(alphabet="abn .!?:\n-`#[]()1中。", max_size=150), max_size=4)
+
+
+def sources(*texts: str, titles: tuple[str, ...] = ()) -> list[Source]:
+    return [
+        Source(index=number, title=titles[number - 1] if titles else "", url=f"https://example.org/{number}", text=text)
+        for number, text in enumerate(texts, 1)
+    ]
+
+
+def chosen(question: str, *texts: str) -> list[str]:
+    return [quote.sentence.text for quote in extract(read_question(question, "en"), sources(*texts)).quotes]
+
+
+def extracted(question: str, *texts: str, titles: tuple[str, ...] = ()) -> Extraction:
+    return extract(read_question(question, "en"), sources(*texts, titles=titles))
+
+
+def test_sentences_stand_in_the_order_of_their_source() -> None:
+    """Not the better one first: a text is read from its beginning."""
+    assert chosen(
+        "Which filters do pumps need?",
+        "Old pumps need coarse filters. Rain fell. New pumps also need fine filters and a valve for the pressure.",
+    ) == ["Old pumps need coarse filters.", "New pumps also need fine filters and a valve for the pressure."]
+
+
+def test_three_good_sentences_are_enough() -> None:
+    """However many fit, the answer stays short."""
+    text = " ".join(
+        f"Pumps of the {name} kind need filters against sand." for name in ("big", "old", "red", "wet", "new")
+    )
+    assert 0 < len(chosen("Which filters do pumps need?", text, text.replace("sand", "rust"))) <= MAX_QUOTES
+
+
+def test_a_weaker_sentence_of_another_source_stays_out() -> None:
+    """Below three quarters of the top score it only pads."""
+    assert chosen(
+        "How often must filters of garden pumps be cleaned?",
+        "Filters of garden pumps must be cleaned every week.",
+        "Pumps are sold in many shops.",
+    ) == ["Filters of garden pumps must be cleaned every week."]
+
+
+def test_what_hangs_on_an_unfit_sentence_stays_out() -> None:
+    """`This` after a question has nothing to lean on."""
+    assert chosen("Why do pumps rust?", "Do pumps rust? This happens because pumps rust in salt water.") == []
+
+
+def test_a_colon_without_its_list_stays_out() -> None:
+    """An announcement of something that is not quoted announces nothing."""
+    assert chosen("Which parts has a pump?", "A pump has these parts:\n\n## Next chapter\n\nOther text.") == []
+
+
+def test_long_code_is_not_quoted() -> None:
+    """Neither is the sentence that announces it."""
+    code = "\n".join(f"step_{number}()" for number in range(40))
+    assert chosen("How do I start a pump?", f"Start the pump like this:\n\n```\n{code}\n```") == []
+
+
+def test_a_repeated_statement_is_told_once() -> None:
+    """The second source that says nearly the same adds nothing."""
+    told = chosen(
+        "How long do pumps run?",
+        "Garden pumps run for ten years without a pause.",
+        "Most garden pumps run for ten years without a pause.",
+    )
+    assert told == ["Garden pumps run for ten years without a pause."]
+
+
+def test_the_rare_word_of_the_question_must_be_there() -> None:
+    """What is said of another subject does not answer."""
+    assert (
+        chosen("What does a zeppelin weigh?", "A pump weighs nine kilograms.", "A horse weighs more than a pump.") == []
+    )
+
+
+def test_a_source_that_lacks_the_name_is_off_the_subject() -> None:
+    """Another product's instructions do not answer for this one."""
+    told = extracted(
+        "How do I clean the filter of Aquaflux?",
+        "Aquaflux has a steel filter that you clean with a brush.",
+        "Clean the filter of this pump with warm water every week.",
+    )
+    assert [quote.source.index for quote in told.quotes] == [1]
+
+
+@given(TEXTS, st.text(alphabet="abn ?", min_size=1, max_size=40))
+def test_quotes_are_words_of_their_source(texts: list[str], question: str) -> None:
+    """Whatever the sources: each quote names its own source, and no sentence is chosen twice."""
+    quotes = extracted(question, *texts).quotes
+    for quote in quotes:
+        assert quote.source.text == texts[quote.source.index - 1]
+        assert set(quote.sentence.text.split()[:1]) <= set(quote.source.text.replace("#", " ").split()) | {
+            quote.sentence.text.split()[0]
+        }
+    assert len({id(quote.sentence) for quote in quotes}) == len(quotes)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("The bridge is 120 metres long.", "The bridge is 135 metres long.", True),
+        ("The bridge was opened in 1932.", "The bridge was opened in 1934.", True),
+        ("The bridge is open for heavy trucks.", "The bridge is not open for heavy trucks.", True),
+        ("The bridge carried 100 cars in 1950.", "The bridge carried 900 cars in 1990.", False),
+        ("Bridge 2.1 supports heavy trucks now.", "Bridge 2.2 supports heavy trucks now.", False),
+        ("The bridge is 120 metres long.", "The bridge is 120 metres long.", False),
+        ("The bridge is 120 metres long.", "A boat passed below the bridge 3 times.", False),
+        ("The bridge has 4 lanes.", "The bridge has lanes.", False),
+    ],
+)
+def test_sources_conflict_where_the_same_statement_has_other_numbers_or_a_not(
+    one: str, other: str, expected: bool
+) -> None:
+    """Two times, two versions and two statements are no conflict."""
+    found = find_conflict(extracted("How is the bridge?", one, other).candidates)
+    assert bool(found) is expected
+
+
+def test_one_source_does_not_conflict_with_itself() -> None:
+    """Two figures in one text are about two things."""
+    text = "The bridge is 120 metres long. The bridge is 135 metres long."
+    assert find_conflict(extracted("How long is the bridge?", text).candidates) is None
+    assert find_conflict([]) is None
+
+
+@pytest.mark.parametrize(
+    ("question", "titles", "expected"),
+    [
+        ("What is a jaguar?", ("Jaguar (animal)", "Jaguar (car)"), ["Jaguar (animal)", "Jaguar (car)"]),
+        ("What is a jaguar?", ("Jaguar, the animal", "Jaguar, a car"), ["Jaguar, the animal", "Jaguar, a car"]),
+        ("What is a jaguar?", ("Jaguar (animal)", "Jaguar (animal) - Wiki"), None),
+        ("What is a jaguar?", ("Jaguar (animal)", "Jaguar"), None),
+        ("Where does the jaguar sleep at night in winter?", ("Jaguar (animal)", "Jaguar (car)"), None),
+        ("How do I?", ("Jaguar (animal)", "Jaguar (car)"), None),
+    ],
+)
+def test_readings_are_seen_in_titles(question: str, titles: tuple[str, ...], expected: list[str] | None) -> None:
+    """A short question with two kinds of thing behind its only word has two readings."""
+    told = extracted(question, "A jaguar is a big cat of the woods.", "A jaguar is a fast British car.", titles=titles)
+    found = find_readings(read_question(question, "en"), told.candidates)
+    assert (found and [reading.title for reading in found.readings]) == expected
+
+
+def test_the_limit_of_tokens_is_kept() -> None:
+    """Later passages are left out; the first one is never cut in two."""
+    question = read_question("How do pumps and filters work?", "en")
+    told = extract(
+        question,
+        sources("Pumps work by pressing water through a pipe.", "Filters work by keeping sand out of the water."),
+    )
+    whole = set_answer(question, told, own_words("en"), 2048)
+    short = set_answer(question, told, own_words("en"), 5)
+    assert whole.count("[") == 2
+    assert short.count("[") == 1
+    assert whole.startswith(short)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Pumps press water!", "Pumps press water [1]!"),
+        ('Bob said "pumps press water."', 'Bob said "pumps press water." [1]'),
+        ("Pumps press water into a ...", "Pumps press water into a ... [1]"),
+        ("- Pumps press water\n- Pumps press much air", "- Pumps press water [1]\n- Pumps press much air [1]"),
+        ("Pumps press this:\n\n```\nwater\n```", "Pumps press this [1]:\n\n```\nwater\n```"),
+        ("Pumps press this:\n\n~~~\n```\nwater\n~~~", "Pumps press this [1]:\n\n````\n```\nwater\n````"),
+    ],
+)
+def test_markers_stand_before_the_full_stop(text: str, shown: str) -> None:
+    """The sentence keeps its end, behind the marker; code keeps a fence that holds it."""
+    question = read_question("What do pumps press?", "en")
+    assert set_answer(question, extract(question, sources(text)), own_words("en"), 2048) == shown
+
+
+TABLE = "# Exit codes\n\nThe saw ends with one.\n\n| Code | When |\n|---|---|\n| 0 | all is cut |\n| 3 | the motor is hot |\n"
+SAW = """# Saw
+
+This is a tool that cuts wood.
+
+## Installation
+
+```shell
+pip install saw
+```
+
+This installs the blade, too.
+
+## Colours
+
+- light red
+- dark blue
+
+A saw needs:
+
+- a blade of steel
+- a strong motor
+
+Sharpen the blade with a file.
+
+```shell
+saw sharpen
+```
+"""
+
+
+def told(question: str, text: str, title: str = "Saw") -> str:
+    asked = read_question(question, "en")
+    return set_answer(asked, extract(asked, sources(text, titles=(title,))), own_words("en"), 2048)
+
+
+def test_one_row_of_a_table_answers_what_is_asked_of_one_thing() -> None:
+    """With the names of its columns, and without the other rows."""
+    assert "| Code | When |\n| --- | --- |\n| 3 | the motor is hot [1] |" in told("When is the motor hot?", TABLE)
+
+
+def test_a_small_table_answers_whole_what_is_asked_of_all() -> None:
+    """Below its heading, each row with a marker, and no row twice."""
+    assert told("Which exit codes are there?", TABLE) == (
+        "Exit codes [1]:\n\n| Code | When |\n| --- | --- |\n| 0 | all is cut [1] |\n| 3 | the motor is hot [1] |"
+    )
+
+
+def test_code_below_a_heading_answers_how_something_is_done() -> None:
+    """Nobody announces it in a sentence; what says `This` of it stands behind it."""
+    assert told("How do I install the saw?", SAW).startswith("Installation [1]:\n\n```shell\npip install saw\n```")
+
+
+def test_a_sentence_about_the_code_above_it_brings_that_code() -> None:
+    """`This installs …` means the command."""
+    assert told("What installs the blade?", SAW) == "```shell\npip install saw\n```\n\nThis installs the blade, too [1]."
+
+
+def test_code_right_below_a_sentence_belongs_to_a_way_of_doing() -> None:
+    """Where the question asks how; the sentence needs no colon."""
+    assert "Sharpen the blade with a file [1].\n\n```shell\nsaw sharpen\n```" in told("How do I sharpen a blade?", SAW)
+    assert "```" not in told("What sharpens a blade?", SAW)
+
+
+def test_this_below_a_heading_means_what_the_heading_names() -> None:
+    """It is said before the sentence; a heading that names something else does not help."""
+    assert told("What is a saw?", SAW).startswith("Saw: This is a tool that cuts wood [1].")
+    assert told("How does a saw work?", "# How a saw works\n\nIt goes forth and back.", title="How a saw works") == ""
+    assert told("What cuts wood?", "# Overview\n\nThis is a tool that cuts wood.", title="Tools") == ""
+
+
+def test_an_item_is_told_with_what_introduces_it() -> None:
+    """One item behind it, several below it; a fragment of a list without introduction gets its heading."""
+    assert "A saw needs: a strong motor [1]" in told("Which strong motor?", SAW)
+    assert "Colours [1]:\n\n- light red [1]\n- dark blue [1]" in told("Is it light red or dark blue?", SAW)
+
+
+def test_a_repeated_command_is_shown_once() -> None:
+    """Two sources that show the same code under a heading."""
+    asked = read_question("How do I install the saw?", "en")
+    code = "## Installation\n\n```\npip install saw\n```\n"
+    assert len(extract(asked, sources(code, code.replace("Installation", "Install"))).quotes) == 1
+
+
+def test_each_part_of_a_question_finds_its_own_kind_of_answer() -> None:
+    """Code for the `how`, a row for the `when`, each from the source that has it."""
+    asked = read_question("How do I install the saw, and when is the motor hot?", "en")
+    written = set_answer(asked, extract(asked, sources(TABLE, SAW, titles=("Codes", "Saw"))), own_words("en"), 2048)
+    assert "Installation [2]:\n\n```shell\npip install saw\n```" in written
+    assert "| 3 | the motor is hot [1] |" in written
+
+
+def test_what_only_speaks_of_a_picture_stays_out() -> None:
+    """Unless what it speaks of is shown."""
+    assert told("Which blades are there?", "The following table lists all blades of the saw.", title="Blades") == ""
+    assert told("Which blades are there?", "The following list shows all blades:\n\n- steel\n- iron", title="Blades")
+
+
+def test_a_source_about_the_name_goes_before_one_that_mentions_it() -> None:
+    """Another tool's page that names ours once does not answer for ours."""
+    other = "The default speed of a drill is 900 turns. A drill can be used with saw9."
+    ours = "The default speed is 40 turns."
+    quotes = extracted("What is the default speed of saw9?", other, ours, titles=("Drill", "saw9")).quotes
+    assert quotes[0].source.index == 2

@@ -1,0 +1,31 @@
+"""What is quoted from real documentation: manuals, package pages, reference texts, our own docs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modules.llm_platform.domain.citations import CitationChecker
+from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
+
+QUALITY = Path(__file__).resolve().parents[3] / "quality"
+CASES = [json.loads(line) for line in (QUALITY / "real_answers.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["question"])
+async def test_the_passage_that_answers_is_quoted(case: dict[str, Any]) -> None:
+    """With what must be read along with it, without what belongs to something else, and every quote bears its sentence."""
+    sources = [Source(index=number, **source) for number, source in enumerate(case["sources"], 1)]
+    written = await ExtractiveSynthesizer().synthesize(case["question"], sources, case["language"])
+    assert written.answered is case["answered"], written.text
+    for piece in case["must"]:
+        assert piece in written.text
+    for piece in case["must_not"]:
+        assert piece not in written.text
+    if case["answered"]:
+        checked = CitationChecker(sources, case["language"]).check(written.text)
+        assert {citation.verdict for citation in checked.citations} == {"supported"}

@@ -1,0 +1,312 @@
+"""Markdown and plain text are read into what can be quoted."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modules.llm_platform.domain.quoting.blocks import read_blocks
+from modules.llm_platform.domain.quoting.markup import clean
+from modules.llm_platform.domain.quoting.sentences import MAX_SENTENCES, Sentence, read_sentences
+
+PAGE = """---
+title: hidden
+---
+# Title
+
+Intro line one
+goes on here. Second sentence!
+
+[Home](/) | [Docs](/docs) | [Blog](/blog)
+
+Home
+Products
+About us
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+Setext title
+============
+
+- first item
+  goes on
+- second item: with more. And more.
+1. numbered
+
+> A quoted line.
+
+To run it, type::
+
+    make run
+    make test
+
+```python
+x = 1
+```
+
+[ref]: https://example.org
+![image](pic.png)
+.. directive::
+$ make run
+https://example.org/alone
+
+Lonely heading
+
+The end of it
+"""
+
+
+def everything(text: str, language: str = "en") -> list[Sentence]:
+    return list(read_sentences(text, language, lambda paragraph: 1))
+
+
+def test_blocks_are_told_apart() -> None:
+    """Headings, paragraphs, items, code and tables are kept; navigation, directives, console lines and links are not."""
+    assert [(block.kind, block.text) for block in read_blocks(PAGE)] == [
+        ("heading", "Title"),
+        ("paragraph", "Intro line one\ngoes on here. Second sentence!"),
+        ("table", "| a | b |\n|---|---|\n| 1 | 2 |"),
+        ("heading", "Setext title"),
+        ("item", "first item\ngoes on"),
+        ("item", "second item: with more. And more."),
+        ("item", "numbered"),
+        ("paragraph", "A quoted line."),
+        ("paragraph", "To run it, type::"),
+        ("code", "make run\nmake test"),
+        ("code", "x = 1"),
+        ("heading", "Lonely heading"),
+        ("heading", "The end of it"),
+    ]
+
+
+def test_blocks_know_the_heading_above_and_the_language_of_code() -> None:
+    """Context for a sentence, and colours for code."""
+    blocks = list(read_blocks(PAGE))
+    assert blocks[1].heading == "Title"
+    assert blocks[4].heading == "Setext title"
+    assert blocks[-3].syntax == "python"
+
+
+def test_sentences_know_their_neighbours() -> None:
+    """The one before it in the same paragraph, and the code that its colon announces."""
+    found = {sentence.text: sentence for sentence in everything(PAGE)}
+    assert found["Second sentence!"].before is found["Intro line one goes on here."]
+    assert found["Intro line one goes on here."].before is None
+    announced = found["To run it, type:"].after
+    assert announced[0].text == "make run\nmake test"
+    assert [sentence.position for sentence in found.values()] == list(range(1, len(found) + 1))
+
+
+MANUAL = """SAW(1)
+
+NAME
+       saw - cuts wood into pieces
+
+DESCRIPTION
+       Use saw when a piece of wood is too long. It never
+       cuts metal, even if you ask it to do so.
+
+       saw --length 3 plank.wood
+
+       The pieces are stacked.
+
+   What goes wrong now and then
+       Wet wood sticks to the blade.
+
+OPTIONS
+       -l, --length=CM
+              length of a piece, 10 by default
+
+       -q
+              Say nothing.
+
+       <plank>
+           What to cut.
+"""
+
+
+def test_the_indented_prose_of_a_manual_is_no_code() -> None:
+    """Its capital headings are headings, options are items, and a line above a deeper one is what that one explains."""
+    found = [(block.kind, block.term, block.text) for block in read_blocks(MANUAL)]
+    assert found == [
+        ("heading", "", "SAW(1)"),
+        ("heading", "", "NAME"),
+        ("paragraph", "", "saw - cuts wood into pieces"),
+        ("heading", "", "DESCRIPTION"),
+        ("paragraph", "", "Use saw when a piece of wood is too long. It never\ncuts metal, even if you ask it to do so."),
+        ("code", "", "saw --length 3 plank.wood"),
+        ("paragraph", "", "The pieces are stacked."),
+        ("paragraph", "What goes wrong now and then", "Wet wood sticks to the blade."),
+        ("heading", "", "OPTIONS"),
+        ("item", "-l, --length=CM", "length of a piece, 10 by default"),
+        ("item", "-q", "Say nothing."),
+        ("paragraph", "<plank>", "What to cut."),
+    ]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "    x = saw(3)\n    y = x + 1",
+        "    def cut(wood):\n        return wood  # in pieces.",
+        "    saw --length 3 plank.wood.",
+        "    {\n      \"a\": \"one of the words.\"\n    }",
+    ],
+)
+def test_indented_code_stays_code(code: str) -> None:
+    """Even where a line of it ends like a sentence."""
+    assert [block.kind for block in read_blocks(f"Prose stands here.\n\n{code}\n\nMore prose stands here.")] == [
+        "paragraph",
+        "code",
+        "paragraph",
+    ]
+
+
+def test_the_rows_of_a_table_are_read_with_the_names_of_their_columns() -> None:
+    """And the whole table below its heading; cells keep their code, an escaped bar divides nothing."""
+    found = everything("# Codes\n\n| Code | When |\n|:--|--:|\n| `0` | all is **well** |\n| 2 | a \\| b |\n| 3 |\n")
+    assert [(one.text, one.row, one.columns) for one in found] == [
+        ("Codes:", (), ("Code", "When")),
+        ("`0` | all is well", ("`0`", "all is well"), ("Code", "When")),
+        ("2 | a \\| b", ("2", "a \\| b"), ("Code", "When")),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Home | Docs | Blog\nNews | Help | More",
+        "| a | b |\n| 1 | 2 |",
+        "| a |\n|---|\n| 1 |",
+        "| 1 | 2 | 3 | 4 | 5 | 6 | 7 |\n|-|-|-|-|-|-|-|\n| a | b | c | d | e | f | g |",
+    ],
+)
+def test_bars_alone_make_no_table(text: str) -> None:
+    """Menus, tables without a rule, of one column or too wide to be read are left out."""
+    assert everything(text) == []
+
+
+def test_a_heading_right_above_code_announces_it() -> None:
+    """It says what the code is for; a heading above prose is no sentence."""
+    found = everything("# Saw\n\nSaws cut wood.\n\n## Installation\n\n```shell\npip install saw\n```\n")
+    assert [(one.text, one.announces) for one in found] == [("Saws cut wood.", False), ("Installation:", True)]
+    assert found[1].after[0].text == "pip install saw"
+
+
+def test_an_item_knows_what_introduces_its_list() -> None:
+    """Every item of it, and none of the next list."""
+    found = everything("A saw needs:\n\n- a blade\n- a motor\n\n# Colours\n\n- red\n")
+    assert [one.intro for one in found] == ["", "A saw needs:", "A saw needs:", ""]
+
+
+def test_a_row_of_links_is_no_sentence() -> None:
+    """A menu written as prose; a sentence with links in it is one."""
+    menu = "[Use it](a.md), [change it](b.md), [more about saws](c.md)."
+    told = "A [saw](a.md) needs a [blade](b.md) and a motor that turns it, or somebody with strong arms ([more](c.md))."
+    assert [one.text for one in everything(f"{menu}\n\n{told}")] == [
+        "A saw needs a blade and a motor that turns it, or somebody with strong arms (more)."
+    ]
+
+
+def test_snippets_are_cut_where_the_engine_cut_them() -> None:
+    """A piece beside an ellipsis is not a whole sentence, and the date in front is not part of it."""
+    found = everything("Jan 5, 2024 — The tower is tall. It was built ... in the city of Paris. More is said here …")
+    assert [(sentence.text, sentence.whole) for sentence in found] == [
+        ("The tower is tall.", True),
+        ("It was built", False),
+        ("in the city of Paris.", False),
+        ("More is said here …", False),
+    ]
+
+
+def test_a_snippet_may_begin_in_the_middle() -> None:
+    """The dots in front are not words of the source; behind them a small letter is half a sentence, a capital a whole one."""
+    found = everything("…of the pump. It is made of steel.") + everything("... Pumps move water.")
+    assert [(sentence.text, sentence.whole) for sentence in found] == [
+        ("of the pump.", False),
+        ("It is made of steel.", True),
+        ("Pumps move water.", True),
+    ]
+
+
+def test_a_bare_answer_is_a_sentence() -> None:
+    """A source of one word is no heading."""
+    assert [sentence.text for sentence in everything("Paris")] == ["Paris"]
+
+
+def test_of_a_long_text_the_relevant_paragraphs_are_read() -> None:
+    """The most relevant ones, in the order of the text."""
+    text = "\n\n".join(f"Paragraph {number} tells nothing." for number in range(50))
+    found = list(read_sentences(text, "en", lambda paragraph: "7" in paragraph, most=3))
+    assert [sentence.text.split()[1] for sentence in found] == ["7", "17", "27"]
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("A **bold** and *soft* and __Very strong__ word.", "A bold and soft and Very strong word."),
+        ("Call `f(**kwargs)` with *args.", "Call `f(**kwargs)` with *args."),
+        ('The "__getitem__()" of __init__ stays.', 'The "__getitem__()" of __init__ stays.'),
+        ("snake_case_name stays.", "snake_case_name stays."),
+        ("See [the docs](https://x.example/a_(b)) now.", "See the docs now."),
+        ("See [the docs][ref] now.", "See the docs now."),
+        ("As shown.[12][^3] [edit]", "As shown."),
+        ("As shown [1, 2] by【3】 others.", "As shown by others."),
+        ("A [1](#cite-1) footnote.", "A footnote."),
+        ("An ![image](a.png) here.", "An here."),
+        ("Some <b>HTML</b> and <br/> text with List<int>.", "Some HTML and text with List<int>."),
+        ("Use :func:`~asyncio.run` to start.", "Use `asyncio.run` to start."),
+        ("A lone ` tick.", "A lone tick."),
+        ("> # Not a quote ¶", "Not a quote"),
+        ("Two   blanks\nand lines.", "Two blanks and lines."),
+        ("*(an aside)*", "(an aside)"),
+        ("`saw <https://example.org/saw>`_ is a `tool`_ here.", "saw is a tool here."),
+    ],
+)
+def test_markup_goes_and_words_stay(written: str, shown: str) -> None:
+    """A quote reads like a sentence, and its words are those of the source."""
+    assert clean(written).replace("  ", " ") == shown
+
+
+@given(st.text(max_size=400))
+def test_any_text_can_be_read(text: str) -> None:
+    """No input raises; no sentence is empty or keeps a line break."""
+    for sentence in everything(text):
+        assert sentence.text.strip()
+        assert "\n" not in sentence.text
+
+
+HOSTILE = [
+    "![",
+    "![a](",
+    "[",
+    "[a](",
+    "-",
+    "| ",
+    "# ",
+    "**a",
+    "_a",
+    ":a:",
+    "`",
+    "```\n",
+    "> ",
+    "1. ",
+    "[1,",
+    "<a ",
+    "==\n",
+    "* * *",
+]
+
+
+@pytest.mark.parametrize("unit", HOSTILE)
+def test_hostile_text_takes_no_time(unit: str) -> None:
+    """A page made to be slow to read is read in a moment, and no further than we need."""
+    begun = time.monotonic()
+    found = everything("A token. " + unit * (200_000 // len(unit)))
+    assert len(found) <= MAX_SENTENCES
+    assert time.monotonic() - begun < 3
