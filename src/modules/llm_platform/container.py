@@ -22,7 +22,7 @@ from pydantic import SecretStr
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.application.services.doctor_service import DoctorService, SearchPatient
 from modules.llm_platform.application.services.health_service import HealthService
-from modules.llm_platform.application.services.llm_registry import LLMRegistry
+from modules.llm_platform.application.services.llm_registry import NOT_CONFIGURED, LLMRegistry
 from modules.llm_platform.application.services.llm_service import LLMService
 from modules.llm_platform.application.services.research_service import ResearchOptions, ResearchService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
@@ -40,6 +40,7 @@ from modules.llm_platform.infrastructure.policies.cached_web_search import Cache
 from modules.llm_platform.infrastructure.policies.failover_web_search import FailoverWebSearch
 from modules.llm_platform.infrastructure.policies.fallback_synthesizer import FallbackSynthesizer
 from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
+from modules.llm_platform.infrastructure.policies.retried_llm import RetriedLLM
 from modules.llm_platform.infrastructure.policies.retried_web_search import RetriedWebSearch
 from modules.llm_platform.infrastructure.policies.unconfigured_web_search import UnconfiguredWebSearch
 from shared.config import LOOPBACK_HOSTS, LLMProviderSettings, Settings
@@ -49,6 +50,10 @@ if TYPE_CHECKING:
 
 HELD_RESEARCHES = 200  # whose source texts can be asked for; about 10 kB each
 DOCUMENTS = "documents"
+ONLY_LOOPBACK = (
+    "Offline, only language models on loopback are asked: set LLM_KIND=ollama or vllm with LLM_BASE_URL; "
+    "research works without one and quotes its sources (extractive)"
+)
 STAND_IN = "ddgs"  # the keyless web serves where nothing is configured
 
 SearchAdapters = Mapping[str, IWebSearchProvider]
@@ -187,7 +192,8 @@ def _web_search_provider(settings: Settings, adapters: SearchAdapters) -> IWebSe
     wired = {name: policies(adapter) for name, adapter in adapters.items()}
     web = [provider for name, provider in wired.items() if name != DOCUMENTS or DOCUMENTS in named]
     failover = web[0] if len(web) == 1 else FailoverWebSearch(web)
-    return BySourceWebSearch(failover, wired.get(DOCUMENTS))
+    documents = wired.get(DOCUMENTS)
+    return BySourceWebSearch(None if failover is documents else failover, documents)
 
 
 # --- language models ------------------------------------------------------------------------------------------------------
@@ -280,7 +286,16 @@ def _llm_adapters(settings: Settings, resources: Resources) -> LLMAdapters:
 
 
 def _llm_provider(adapters: LLMAdapters) -> ILLMProvider | None:
-    return LLMRouter(LLMRegistry(tuple(adapters.values()))) if adapters else None
+    if not adapters:
+        return None
+    models: Sequence[ILLMProvider] = tuple(adapters.values())
+    # Where there are several, the next one answers sooner than a second try of the first.
+    return LLMRouter(LLMRegistry(models if len(models) > 1 else [RetriedLLM(each) for each in models]))
+
+
+def _missing_llm(settings: Settings) -> str:
+    """What a chat says where no model is wired: offline, those that are configured elsewhere are left out."""
+    return ONLY_LOOPBACK if settings.LLM_PLATFORM_OFFLINE else NOT_CONFIGURED
 
 
 def _synthesizer(
@@ -343,8 +358,10 @@ class Container(containers.DeclarativeContainer):
     extractive = providers.Singleton(ExtractiveSynthesizer)
     synthesizer = providers.Singleton(_synthesizer, settings, llm_provider, llm_adapters, extractive)
 
-    web_search = providers.Singleton(WebSearchService, web_search_provider)
-    llm = providers.Singleton(LLMService, llm_provider)
+    web_search = providers.Singleton(
+        WebSearchService, web_search_provider, log_queries=settings.provided.LOG_QUERIES
+    )
+    llm = providers.Singleton(LLMService, llm_provider, providers.Singleton(_missing_llm, settings))
     research = providers.Singleton(
         ResearchService,
         search=web_search,

@@ -8,6 +8,7 @@ import httpx2
 import pytest
 from tests.loopback_upstream import json_reply, serving
 
+from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchConnectionError
 from modules.llm_platform.infrastructure.http import Upstream, make_client, user_agent
 from modules.llm_platform.infrastructure.upstream_errors import (
     STATUS_RULES,
@@ -92,3 +93,37 @@ def test_every_rule_has_an_error() -> None:
 def test_retry_after(value: str, wait: float | None) -> None:
     """Plain numbers of seconds; anything else that is no date is unknown."""
     assert retry_after_s({"retry-after": value}) == wait
+
+
+async def test_a_given_client_follows_no_redirect_either() -> None:
+    """A question goes to the address that was configured, whatever the client would do on its own."""
+
+    def elsewhere(request: httpx2.Request) -> httpx2.Response:
+        moved = request.url.host == "search.test"
+        return httpx2.Response(302, headers={"Location": "https://evil.test/"}) if moved else httpx2.Response(200, json={})
+
+    async with httpx2.AsyncClient(transport=httpx2.MockTransport(elsewhere), follow_redirects=True) as client:
+        upstream = Upstream("Test", "https://search.test", setting="TEST_URL", timeout=5, client=client)
+        with pytest.raises(WebSearchConfigError, match=r"redirects.*TEST_URL"):
+            upstream.object_in(await upstream.get("/x"))
+
+
+async def test_a_client_of_its_own_leaves_nothing_open() -> None:
+    """Nobody closes it, so it keeps no connection when an exchange is over."""
+    async with serving(json_reply({"a": 1})) as server:
+        upstream = Upstream("Test", server.url, setting="TEST_URL", timeout=5)
+        for _ in range(2):
+            assert upstream.object_in(await upstream.get("/x")) == {"a": 1}
+        assert server.connections == 2
+
+
+async def test_a_failure_below_http_is_a_lost_connection() -> None:
+    """A transport may let an error of the operating system through: it is one of ours all the same."""
+
+    def broken(_: httpx2.Request) -> httpx2.Response:
+        raise OSError("no such luck")
+
+    async with httpx2.AsyncClient(transport=httpx2.MockTransport(broken)) as client:
+        upstream = Upstream("Test", "https://search.test", setting="TEST_URL", timeout=5, client=client)
+        with pytest.raises(WebSearchConnectionError, match="broke off"):
+            await upstream.get("/x")

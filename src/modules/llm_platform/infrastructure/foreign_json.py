@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from pydantic_core import from_json
 
+MAX_TEXT_CHARS: Final = 20_000  # of one text in an answer: ten times the longest summary that a search gives
 MAX_DEPTH_WORDS: Final = "recursion limit"  # how the fast parser says that more than 200 levels are nested
 
 _SURROGATES = re.compile(
@@ -68,9 +69,11 @@ def _finite(number: str) -> float | None:
 _TOLERANT = json.JSONDecoder(parse_float=_finite, parse_constant=lambda _: None, strict=False)
 
 
-def text_of(value: Any) -> str:
-    """The value if it is text, else an empty string."""
-    return value if isinstance(value, str) else ""
+def text_of(value: Any, limit: int = MAX_TEXT_CHARS) -> str:
+    """The value if it is text, no longer than `limit` characters; else an empty string."""
+    if not isinstance(value, str):
+        return ""
+    return value if len(value) <= limit else value[:limit]
 
 
 def number_of(value: Any) -> float | None:

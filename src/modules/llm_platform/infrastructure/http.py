@@ -142,7 +142,8 @@ class Upstream:
         self._redactor = redactor or Redactor()
         self._max_bytes = max_bytes
         self.base_url, inner_auth = _without_credentials(base_url)
-        self._client = client or make_client(self.base_url)
+        # A client of our own is nobody's to close: it keeps no connection when an exchange is over.
+        self._client = client or make_client(self.base_url, limits=httpx2.Limits(max_keepalive_connections=0))
         url = _parsed(self.base_url)
         self._usable = url is not None
         every = _headers(url, headers or {}, auth or inner_auth)
@@ -214,7 +215,7 @@ class Upstream:
         return httpx2.Request(method, url, headers=headers, stream=httpx2.ByteStream(content))
 
     async def _send(self, request: httpx2.Request) -> Reply:
-        response = await self._client.send(request, stream=True)
+        response = await self._client.send(request, stream=True, follow_redirects=False)  # whatever a given client does
         try:
             body = await self._read(response)
         finally:

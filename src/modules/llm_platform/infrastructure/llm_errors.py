@@ -18,8 +18,10 @@ from modules.llm_platform.domain.exceptions import (
     LLMConnectionError,
     LLMException,
     LLMProviderException,
+    LLMQuotaError,
     LLMRequestError,
     LLMTimeoutError,
+    LLMUnavailableError,
 )
 from modules.llm_platform.infrastructure.llm_kinds import LLMConnection
 from modules.llm_platform.infrastructure.upstream_errors import TRANSPORT_ERRORS, Kind, Rule, retry_after_s, rule_of
@@ -35,8 +37,9 @@ LLM_ERRORS: Final[Mapping[Kind, type[LLMException]]] = {
 }
 BROKEN: Final = Rule("connection", "broke off the connection")  # failures below HTTP that nobody has wrapped
 
-# Statuses of gateways and overloaded services: the model itself was not reached.
-UNREACHABLE: Final = frozenset({409, 425, 502, 503, 504, 520, 521, 522, 523, 524, 529})
+# The services ask for another try after these, as after any 5xx but "not implemented".
+BUSY: Final = frozenset({409, 425})
+NEVER: Final = frozenset({501, 505})
 SPEAKABLE: Final = frozenset(
     {
         "access_terminated_error", "context_length_exceeded", "content_filter", "engine_overloaded_error",
@@ -98,13 +101,13 @@ def refusal(connection: LLMConnection, status: int, body: object, headers: Mappi
     if status == 403:
         return _forbidden(connection, said, wait)
     if status == 402 or (status == 429 and _QUOTA.search(said.words)):
-        return LLMBlockedError(f"{name}: quota or balance is used up {what}", retry_after_s=wait)
+        return LLMQuotaError(f"{name}: quota or balance is used up {what}", retry_after_s=wait)
     if status == 429:
-        return LLMBlockedError(f"{name}: too many requests {what}", retry_after_s=wait)
+        return LLMBlockedError(f"{name}: too many requests {what}; wait, or list another model too", retry_after_s=wait)
     if status == 408:
-        return LLMTimeoutError(f"{name} gave up waiting (408): try again", retry_after_s=wait)
-    if status in UNREACHABLE:
-        return LLMConnectionError(f"{name} is not available {what}: try again", retry_after_s=wait)
+        return LLMConnectionError(f"{name} gave up waiting (408): try again", retry_after_s=wait)
+    if status in BUSY or (status >= 500 and status not in NEVER):
+        return LLMUnavailableError(f"{name} failed {what}: try again", retry_after_s=wait)
     if status < 400 or status in (404, 405):
         return LLMConfigError(f"{name}: no such address or model ({status}): check {names.address} and {names.model}")
     if status < 500:
@@ -117,7 +120,9 @@ def reported(connection: LLMConnection, body: object) -> LLMException:
     said = _Said(body)
     if 400 <= said.status <= 599:
         return refusal(connection, said.status, body, {})
-    if _QUOTA.search(said.words) or _OVERLOADED.search(said.words):
+    if _QUOTA.search(said.words):
+        return LLMQuotaError(f"{connection.name}: quota or balance is used up{said.known_alone}")
+    if _OVERLOADED.search(said.words):
         return LLMBlockedError(f"{connection.name} refuses for now{said.known_alone}")
     if _TOO_LONG.search(said.words):
         return _too_long(connection)
@@ -149,7 +154,7 @@ def _forbidden(connection: LLMConnection, said: _Said, wait: float | None) -> LL
     if names.user_agent and _CLIENT.search(said.words) and not _QUOTA.search(said.words):
         return LLMConfigError(f"{name} turns this User-Agent away (403{said.known}): check {names.user_agent}")
     if _QUOTA.search(said.words):
-        return LLMBlockedError(f"{name}: quota or balance is used up (403{said.known})", retry_after_s=wait)
+        return LLMQuotaError(f"{name}: quota or balance is used up (403{said.known})", retry_after_s=wait)
     remedy = ", ".join(filter(None, (names.key, names.model, names.user_agent)))
     return LLMConfigError(f"{name} forbids the request (403{said.known}): check {remedy}")
 

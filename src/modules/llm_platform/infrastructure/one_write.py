@@ -22,10 +22,11 @@ class OneWriteTransport(httpx2.AsyncHTTPTransport):
 
     def __init__(self, verify: Any, limits: httpx2.Limits) -> None:
         super().__init__(verify=verify, limits=limits, trust_env=False)
-        # The pool takes a backend, but httpx2 has no word for it: without that attribute all stays as it was.
-        backend = getattr(self._pool, "_network_backend", None)
+        # The pool takes a backend, but httpx2 has no word for it: without those private names all stays as it was.
+        pool: Any = getattr(self, "_pool", None)
+        backend = getattr(pool, "_network_backend", None)
         if isinstance(backend, httpcore2.AsyncNetworkBackend):
-            self._pool._network_backend = OneWriteBackend(backend)
+            pool._network_backend = OneWriteBackend(backend)
 
 
 class OneWriteBackend(httpcore2.AsyncNetworkBackend):

@@ -83,9 +83,9 @@ TRANSPORT_RULES: Final[tuple[tuple[tuple[type[Exception], ...], Rule], ...]] = (
     ((httpx2.InvalidURL, httpx2.UnsupportedProtocol), NO_ADDRESS),
     ((httpx2.LocalProtocolError,), Rule("config", "has a key or address with characters that HTTP does not allow")),
     ((httpx2.ProxyError,), Rule("connection", "cannot be reached through the proxy: check UPSTREAM_PROXY")),
-    ((httpx2.ConnectError,), Rule("connection", "cannot be reached: nothing answers at {setting}")),
+    ((httpx2.ConnectError,), Rule("connection", "cannot be reached: nothing answers at {setting}; is it running?")),
     ((httpx2.DecodingError,), Rule("error", "sent a body that cannot be decompressed")),
-    ((httpx2.HTTPError, httpx2.StreamError), Rule("connection", "broke off the connection")),
+    ((httpx2.HTTPError, httpx2.StreamError, OSError), Rule("connection", "broke off the connection")),
 )
 # What lies below a ConnectError tells more.
 CONNECT_RULES: Final[tuple[tuple[type[Exception], Rule], ...]] = (

@@ -29,19 +29,24 @@ QUESTION = "How does asyncio schedule tasks and what are the limits of threads?"
         ),
         ("- solar sail basics\n* solar sail history", ["solar sail basics", "solar sail history"]),
         ('```json\n["first search", "second search"]\n```', ["first search", "second search"]),
-        ("first plain line\nsecond plain line", ["first plain line", "second plain line"]),
+        (
+            "Sure, here you are:\nasyncio on one line\nthreads on another",
+            ["asyncio on one line", "threads on another"],
+        ),
+        ("None", []),
+        ("I am sorry, but I cannot help with that.", []),
         ("", []),
     ],
 )
 def test_a_plan_is_read_in_whatever_form_it_comes(answer: str, expected: list[str]) -> None:
     """Prefixed lines win over a JSON list, that over bullets, those over plain lines."""
-    assert parse(answer) == expected
+    assert parse(answer, QUESTION, "en") == expected
 
 
 @given(st.text(max_size=2000))
 def test_no_answer_breaks_the_parser(answer: str) -> None:
     """Whatever the model says, the parser returns strings."""
-    assert all(isinstance(item, str) for item in parse(answer))
+    assert all(isinstance(item, str) for item in parse(answer, QUESTION, "en"))
 
 
 async def test_the_models_questions_are_taken() -> None:
@@ -99,10 +104,37 @@ def test_what_was_searched_is_not_searched_again() -> None:
 
 def test_questions_too_long_or_too_short_are_left_out() -> None:
     """What no provider would take is no question."""
-    assert distinct(["ab", "x" * 501, "good one"], "en") == ("good one",)
+    unseen = "\u200b\u200b\u2060"
+    assert distinct(["ab", "x" * 501, unseen, "", "a\x00b c", "half \ud83d one", "good one"], "en") == ("good one",)
 
 
 def test_the_prompt_names_the_form_that_the_parser_reads() -> None:
     """Prompt and parser stand beside each other and must agree."""
     assert '"Question:"' in PROMPT
-    assert parse("Question: as the prompt asks") == ["as the prompt asks"]
+    assert parse("Question: as the prompt asks", QUESTION, "en") == ["as the prompt asks"]
+
+
+@pytest.mark.parametrize(
+    ("question", "words_of_topic"),
+    [
+        ("What does the event loop run?", "event loop run"),
+        ("How do .NET, C# and node.js (v20) compare?", ".NET C# node.js v20 compare"),
+        ("«Wozu» dient eine Ereignisschleife?!", "Wozu dient Ereignisschleife"),
+    ],
+)
+def test_the_sides_of_a_topic_bear_no_marks_of_the_sentence(question: str, words_of_topic: str) -> None:
+    """What ends a question or a quotation is no part of a word; what belongs to a name is."""
+    language = "de" if "eine" in question else "en"
+    assert decompose(question, language)[-1].startswith(f"{words_of_topic} ")
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["🦀🦀🦀", "😀 😀 😀", "???", "x" * 500, "word " * 99 + "end", "the the the", "日本語", "1+1", "a, b and c", "이벤트 루프"],
+)
+async def test_whatever_is_asked_gives_three_searches_and_the_question_first(question: str) -> None:
+    """Signs without words and the longest question that is allowed, too."""
+    made = await plan(question, "en", None)
+    assert made.questions[0] == question
+    assert len(set(made.questions)) == 3
+    assert all(len(each) <= 500 for each in made.questions)

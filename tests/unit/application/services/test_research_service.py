@@ -11,6 +11,7 @@ import pytest
 from modules.llm_platform.application.research.events import ResearchEvent
 from modules.llm_platform.application.services.research_service import ResearchOptions, ResearchService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
+from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import (
@@ -285,3 +286,10 @@ async def test_hostile_results_reach_no_reader() -> None:
     answer = await service(Library(pages=(page,)), llm).research(ResearchRequest(query=QUESTION))
     assert "[42]" not in answer.synthesis
     assert "](https://evil.test" not in answer.synthesis
+
+
+async def test_an_answer_that_was_cut_says_so() -> None:
+    """A model that reached its longest answer stopped in the middle: `degraded` names the setting."""
+    cut = LLMResponse(content="The loop runs asynchronous tasks [1]. And it", provider="f", model="m", finish_reason="length")
+    answer = await service(llm=FakeLLM([cut])).research(ResearchRequest(query=QUESTION))
+    assert any("LLM_MAX_TOKENS" in entry.reason for entry in answer.degraded)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from modules.llm_platform.application.services.llm_registry import LLMRegistry
-from modules.llm_platform.application.services.research_service import ResearchService
+from modules.llm_platform.application.services.research_service import ResearchOptions, ResearchService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.ports.llm import IWarmUp
@@ -53,3 +53,18 @@ async def test_a_configured_model_loads_its_library() -> None:
     provider = OpenAIProvider(LLMConnection(name="openai", kind="openai", model="m", api_key="sk-1234567890"))
     await provider.warm_up()
     await provider.aclose()
+
+
+async def test_a_model_that_does_not_get_ready_is_asked_all_the_same() -> None:
+    """Getting ready has until the deadline; then the answer is written by whoever can."""
+
+    class Stuck(FakeLLM):
+        async def warm_up(self) -> None:
+            await asyncio.sleep(60)
+
+    extractive = ExtractiveSynthesizer()
+    search = WebSearchService(FakeWebSearch([result_item(1, "event loop")]))
+    options = ResearchOptions(timeout_s=0.5)
+    service = ResearchService(search, extractive, extractive, MemoryCache(1), Stuck(), options)
+    answer = await asyncio.wait_for(service.research(ResearchRequest(query="event loop pages")), 2)
+    assert answer.synthesis

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 
 import pytest
 
 from modules.llm_platform.application.services.web_search_service import SEARCHES_AT_ONCE, WebSearchService
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
-from modules.llm_platform.domain.exceptions import WebSearchBlockedError, WebSearchError
+from modules.llm_platform.domain.exceptions import WebSearchBlockedError, WebSearchConnectionError, WebSearchError
 from modules.llm_platform.testing.web_search import FakeWebSearch, result_item
 
 QUERY = "a private question"
@@ -113,3 +114,18 @@ async def test_cancelling_cancels_all_of_many() -> None:
     with pytest.raises(asyncio.CancelledError):
         await search
     assert provider.running == 0
+
+
+@pytest.mark.parametrize(("log_queries", "expected"), [(False, None), (True, QUERY)])
+async def test_queries_are_logged_only_where_the_operator_says_so(
+    caplog: pytest.LogCaptureFixture, log_queries: bool, expected: str | None
+) -> None:
+    """LOG_QUERIES: off, the log knows a query's length alone; on, its text, also of a search that failed."""
+    caplog.set_level(logging.INFO)
+    for outcome in ([result_item(1)], WebSearchConnectionError("refused")):
+        caplog.clear()
+        service = WebSearchService(FakeWebSearch(outcome), log_queries=log_queries)
+        with suppress(WebSearchConnectionError):
+            await service.search(WebSearchRequest(query=QUERY))
+        assert [getattr(record, "query", None) for record in caplog.records] == [expected]
+        assert (QUERY in repr([vars(record) for record in caplog.records])) is log_queries

@@ -32,8 +32,10 @@ from modules.llm_platform.domain.exceptions import (
     LLMConnectionError,
     LLMException,
     LLMProviderException,
+    LLMQuotaError,
     LLMRequestError,
     LLMTimeoutError,
+    LLMUnavailableError,
 )
 from modules.llm_platform.infrastructure.adapters.openai import OpenAIProvider
 from modules.llm_platform.infrastructure.llm_kinds import LLMConnection
@@ -203,7 +205,7 @@ async def test_an_empty_answer_costs_what_it_took(serve: Callable) -> None:
         ({"error": {"code": 429, "message": "slow down"}}, LLMBlockedError),
         ({"error": {"code": "429", "message": "slow down"}}, LLMBlockedError),
         ({"error": {"type": "rate_limit_exceeded", "message": "slow down"}}, LLMBlockedError),
-        ({"error": {"type": "insufficient_quota"}}, LLMBlockedError),
+        ({"error": {"type": "insufficient_quota"}}, LLMQuotaError),
         ({"error": "The engine is overloaded"}, LLMBlockedError),
         ({"error": {"code": 401}}, LLMConfigError),
         ({"error": {"code": "context_length_exceeded"}}, LLMRequestError),
@@ -369,7 +371,7 @@ async def test_an_endless_body_is_cut_off(serve: Callable, streamed: bool, statu
     megabyte = b'{"x": "' + b"a" * 1_000_000
     provider, server = await serve(Reply([megabyte] * 500, status=status))
     failure = await _failure(provider, streamed)
-    assert type(failure) is LLMProviderException
+    assert isinstance(failure, LLMProviderException)
     await asyncio.wait_for(server.gone.wait(), 1)
     assert server.sent < 30_000_000
 
@@ -411,13 +413,13 @@ USED_UP = "You've reached your usage limit for this billing cycle. Your quota wi
     ("reply", "kind", "says"),
     [
         (error(401, {"error": {"message": f"Incorrect API key provided: {KEY}"}}), LLMConfigError, "KIMI_API_KEY"),
-        (error(402, {}), LLMBlockedError, "balance"),
+        (error(402, {}), LLMQuotaError, "balance"),
         (
             error(403, {"error": {"type": "access_terminated_error", "message": SHUT_OUT}}),
             LLMConfigError,
             "KIMI_USER_AGENT",
         ),
-        (error(403, {"error": {"type": "access_terminated_error", "message": USED_UP}}), LLMBlockedError, "quota"),
+        (error(403, {"error": {"type": "access_terminated_error", "message": USED_UP}}), LLMQuotaError, "quota"),
         (error(403, {"error": "no"}), LLMConfigError, "KIMI_API_KEY"),
         (
             error(404, {"error": {"message": "no such model", "type": "model_not_found"}}),
@@ -437,17 +439,17 @@ USED_UP = "You've reached your usage limit for this billing cycle. Your quota wi
         (error(400, {"error": {"message": "API key not valid"}}), LLMConfigError, "KIMI_API_KEY"),
         (error(422, {"detail": [{"msg": "unknown field"}]}), LLMProviderException, "does not accept"),
         (error(418, b"\xff\xfe"), LLMProviderException, "does not accept"),
-        (error(408, b""), LLMTimeoutError, "408"),
-        (error(409, b""), LLMConnectionError, "409"),
+        (error(408, b""), LLMConnectionError, "408"),
+        (error(409, b""), LLMUnavailableError, "409"),
         (
             error(429, {"error": {"type": "rate_limit_reached_error"}}),
             LLMBlockedError,
             "too many requests .429 rate_limit_reached_error",
         ),
-        (error(429, {"error": {"type": "insufficient_quota"}}), LLMBlockedError, "quota"),
-        (error(500, {"error": {"message": "boom"}}), LLMProviderException, "failed .500"),
+        (error(429, {"error": {"type": "insufficient_quota"}}), LLMQuotaError, "quota"),
+        (error(500, {"error": {"message": "boom"}}), LLMUnavailableError, "failed .500"),
         (error(501, b"<html>"), LLMProviderException, "501"),
-        *((error(status, b"x"), LLMConnectionError, "not available") for status in (502, 503, 504, 524, 529)),
+        *((error(status, b"x"), LLMUnavailableError, f"failed .{status}") for status in (502, 503, 504, 524, 529)),
     ],
 )
 @pytest.mark.parametrize("streamed", [False, True])
@@ -523,7 +525,7 @@ async def test_a_ping_costs_nothing(serve: Callable, reply: Reply) -> None:
     ("reply", "kind", "says"),
     [
         (error(401, b""), LLMConfigError, "KIMI_API_KEY"),
-        (error(503, b""), LLMConnectionError, "not available"),
+        (error(503, b""), LLMUnavailableError, "failed .503"),
         (answer(b"<html>", content_type=HTML), LLMConfigError, "KIMI_BASE_URL"),
         (Reply(ending="hang"), LLMTimeoutError, "did not answer"),
     ],

@@ -111,9 +111,41 @@ async def test_more_pages_until_there_are_enough() -> None:
 @pytest.mark.parametrize(("count", "size", "asked"), [(10, 10, 1), (10, 3, 1), (50, 9, 1), (30, 30, 1), (50, 10, MAX_PAGES)])
 async def test_no_more_pages_than_needed(count: int, size: int, asked: int) -> None:
     """Enough results, or a page that is not full, end it."""
-    async with instance(page(1, size)) as (adapter, upstream):
+    async with instance(in_turn(*(page(first, size) for first in range(1, 1000, size)))) as (adapter, upstream):
         await adapter.search(ask(count=count))
     assert len(upstream.requests) == asked
+
+
+async def test_a_page_that_brings_nothing_new_is_the_last() -> None:
+    """An instance whose engines know no pages gives the first one again: it is not asked five times for it."""
+    async with instance(page(1, 10)) as (adapter, upstream):
+        answer = await adapter.search(ask(count=50))
+    assert [request.form["pageno"] for request in upstream.requests] == ["1", "2"]
+    assert len(answer.results) == 10
+
+
+@pytest.mark.parametrize(
+    ("query", "wished", "asked_for"),
+    [
+        ("пароль учётной записи пользователя", None, "ru"),
+        ("Was ist eine Ereignisschleife und wie funktioniert sie?", None, "de"),
+        ("asyncio", None, "all"),
+        ("Was ist eine Ereignisschleife?", "en-US", "en-US"),
+    ],
+)
+async def test_the_language_of_the_query_is_asked_for(query: str, wished: str | None, asked_for: str) -> None:
+    """Without a wish the query's own language counts; unsure, all languages do."""
+    async with instance(page(1, 1)) as (adapter, upstream):
+        await adapter.search(ask(query=query, language=wished))
+    assert upstream.requests[0].form["language"] == asked_for
+
+
+async def test_texts_beyond_measure_are_cut() -> None:
+    """A megabyte in a title or text is no snippet: what an answer quotes from stays small enough to be read in time."""
+    row = {"title": "t" * 1_000_000, "url": "https://example.org/1", "content": "long words " * 100_000}
+    async with instance(json_reply({"results": [row]})) as (adapter, _):
+        (item,) = (await adapter.search(ask())).results
+    assert (len(item.title), len(item.snippet)) == (1000, 20_000)
 
 
 async def test_our_pages_do_not_overlap() -> None:

@@ -168,3 +168,20 @@ async def test_each_refusal_has_its_remedy(name: str, expected: type[AppExceptio
         await found(name)
     assert type(caught.value) is expected
     assert words in caught.value.message
+
+
+async def test_results_of_every_shape_are_read() -> None:
+    """Typed, legacy and foreign templates in one answer: each has a title, an address and its engine; dates have no zone."""
+    answer = await found("06_it_sources", engines=("local docs", "hackernews"), count=20)
+    rows = recording("searxng/06_it_sources")["results"]
+    assert [item.url for item in answer.results] == [row["url"] for row in rows]
+    assert all(item.title and item.source for item in answer.results)
+    assert [item.published_date for item in answer.results] == [row.get("publishedDate") or None for row in rows]
+
+
+async def test_a_range_of_dates_is_a_time_range_and_then_a_filter() -> None:
+    """What lies outside goes, what bears no date stays."""
+    answer = await found("13_news_time_range_year", sources=("news",), freshness="2026-04-01..2026-04-25")
+    assert [item.published_date for item in answer.results] == ["2026-04-21T14:49:31+00:00"]
+    undated = await found("07_engines_list", freshness="2026-04-01..2026-04-25")
+    assert len(undated.results) == 10

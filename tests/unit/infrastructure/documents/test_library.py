@@ -12,6 +12,7 @@ from modules.llm_platform.domain.exceptions import WebSearchConfigError
 from modules.llm_platform.domain.passages import split_passages
 from modules.llm_platform.infrastructure.documents import library as library_module
 from modules.llm_platform.infrastructure.documents.errors import UnreadableDocument
+from modules.llm_platform.infrastructure.documents.folder import Listing
 from modules.llm_platform.infrastructure.documents.index import Hit
 from modules.llm_platform.infrastructure.documents.library import DocumentLibrary
 from modules.llm_platform.infrastructure.documents.parser_process import Parsed
@@ -100,19 +101,27 @@ def test_what_did_not_change_is_not_read_again(library: DocumentLibrary, tmp_pat
     assert parser.read == 2
 
 
-def test_a_large_folder_is_not_looked_at_on_every_search(
-    library: DocumentLibrary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("took_s", "looks_of_five"), [(0.0, 5), (library_module.FREELY_SECONDS / 2, 5), (0.1, 1)])
+def test_only_a_large_folder_is_not_looked_at_on_every_search(
+    library: DocumentLibrary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, took_s: float, looks_of_five: int
 ) -> None:
-    """Looking takes a share of the time, not all of it."""
+    """A small one shows every change at once; in a large one looking takes a share of the time, not all of it."""
     looks = []
+
+    def look(folder: Path) -> Listing:
+        looks.append(folder)
+        assert isinstance(library._clock, Clock)
+        library._clock.now += took_s
+        return real(folder)
+
     real = library_module.list_folder
-    monkeypatch.setattr(library_module, "list_folder", lambda folder: (looks.append(folder), real(folder))[1])
+    monkeypatch.setattr(library_module, "list_folder", look)
     for _ in range(5):
         paths(library)
-    assert len(looks) == 1
+    assert len(looks) == looks_of_five
     later(library)
     paths(library)
-    assert len(looks) == 2
+    assert len(looks) == looks_of_five + 1
 
 
 def test_words_about_bad_files_come_and_go(library: DocumentLibrary, tmp_path: Path) -> None:

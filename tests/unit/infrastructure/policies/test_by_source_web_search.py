@@ -14,6 +14,7 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchRequestError,
 )
 from modules.llm_platform.infrastructure.policies.by_source_web_search import BySourceWebSearch
+from modules.llm_platform.infrastructure.policies.failover_web_search import FailoverWebSearch
 from modules.llm_platform.testing.web_search import FakeWebSearch, Outcome, result_item
 
 WEB = [result_item(number, "web") for number in range(1, 7)]
@@ -133,3 +134,13 @@ async def test_nothing_is_configured() -> None:
     for sources in (("web",), ("documents",)):
         with pytest.raises(WebSearchConfigError, match="DOCUMENTS_DIR"):
             await BySourceWebSearch(None, None).search(ask(*sources))
+
+
+async def test_a_web_that_failed_over_to_documents_is_named_once() -> None:
+    """Where both sides were answered by the same folder, it stands once in `provider`, and each document once."""
+    documents = FakeWebSearch([result_item(1)], name="documents")
+    web = FailoverWebSearch([FakeWebSearch(WebSearchConnectionError(), name="searxng"), documents])
+    request = WebSearchRequest(query="result", sources=("web", "documents"))
+    answer = await BySourceWebSearch(web, documents).search(request)
+    assert (answer.provider, answer.results) == ("documents", (result_item(1),))
+    assert [entry.component for entry in answer.degraded] == ["searxng"]

@@ -136,4 +136,8 @@ def test_there_must_be_a_writer() -> None:
     """An empty list is a mistake of the wiring, found at once."""
     with pytest.raises(ValueError, match="at least one"):
         FallbackSynthesizer([])
-    assert FallbackSynthesizer([FakeSynthesizer(name="a"), FakeSynthesizer(name="b")]).name == "a, b"
+
+
+def test_its_name_is_that_of_the_first_writer() -> None:
+    """`degraded` of an answer that came too late names who was late, not who would have stepped in."""
+    assert FallbackSynthesizer([FakeSynthesizer(name="a"), FakeSynthesizer(name="b")]).name == "a"

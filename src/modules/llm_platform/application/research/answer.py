@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from modules.llm_platform.application.research.gather import Gathered
+from modules.llm_platform.application.research.gather import Gathered, providers_of
 from modules.llm_platform.application.research.plan import Plan
 from modules.llm_platform.application.research.write import Written
+from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.research_dtos import (
     Depth,
     RawResult,
@@ -47,7 +49,7 @@ def respond(done: Researched, *, last_resort: str, latency_s: float) -> Research
         sources=tuple(reference(source) for source in done.sources if source.index in cited),
         raw_results=None if done.request.omit_raw else done.raw,
         citations=written.checked.citations if written else (),
-        degraded=(*done.planned.degraded, *done.gathered.degraded, *synthesis.degraded, *failed),
+        degraded=_once((*done.planned.degraded, *done.gathered.degraded, *synthesis.degraded, *failed)),
         metadata=_metadata(done, synthesis, latency_s),
     )
 
@@ -63,13 +65,18 @@ def _metadata(done: Researched, synthesis: Synthesis, latency_s: float) -> Resea
         searches=done.gathered.searches,
         llm_calls=spent.calls,
         synthesizer=synthesis.synthesizer,
-        providers=tuple(dict.fromkeys(answer.provider for answer in answers if answer.provider)),
+        providers=tuple(dict.fromkeys(name for answer in answers for name in providers_of(answer))),
         language=done.language,
         truncated_tokens=synthesis.truncated_tokens,
         uncited_sentences=done.written.checked.uncited_sentences if done.written else 0,
         correction=next((answer.correction for answer in answers if answer.correction), None),
         request_id=done.request_id,
     )
+
+
+def _once(degraded: Iterable[Degraded]) -> tuple[Degraded, ...]:
+    """Each trouble once: a model that failed at the plan is skipped again at the answer."""
+    return tuple({(entry.component, entry.reason): entry for entry in degraded}.values())
 
 
 def nothing_found(depth: Depth, language: str) -> str:

@@ -14,6 +14,7 @@ from modules.llm_platform.domain.exceptions import ResearchTimeoutError
 from shared.exceptions import AppException
 
 SEARCHES_AT_ONCE = 4
+FUSED = "+"  # between the names of providers that made one answer together
 RECENT = "month"  # research-bridge.md §13: time_range month for recent content
 
 _WANTS_LATEST = re.compile(
@@ -39,6 +40,11 @@ class Gathered:
 
     def __add__(self, other: Gathered) -> Gathered:
         return Gathered(self.answers + other.answers, self.degraded + other.degraded, self.searches + other.searches)
+
+
+def providers_of(answer: WebSearchResponse) -> tuple[str, ...]:
+    """Who answered: two where a folder and the web were asked side by side."""
+    return tuple(name for name in answer.provider.split(FUSED) if name)
 
 
 def wants_latest(question: str) -> bool:
@@ -77,14 +83,20 @@ async def gather(
 
 
 async def _latest_first(request: WebSearchRequest, search: WebSearchService) -> tuple[WebSearchResponse, int]:
-    if request.time_range is None and request.freshness is None and wants_latest(request.query):
+    dated = request.time_range or request.freshness or request.sources == ("documents",)  # which are not searched by date
+    if not dated and wants_latest(request.query):
         recent = await search.search(request.with_(time_range=RECENT))
         if recent.results:
-            return recent, int(not recent.cached)
+            return recent, _asked(recent)
         answer = await search.search(request)
-        return answer, int(not recent.cached) + int(not answer.cached)
+        return answer, _asked(recent) + _asked(answer)
     answer = await search.search(request)
-    return answer, int(not answer.cached)
+    return answer, _asked(answer)
+
+
+def _asked(answer: WebSearchResponse) -> int:
+    """The requests that this answer took."""
+    return 0 if answer.cached else max(1, len(providers_of(answer)))
 
 
 def _collect(

@@ -7,18 +7,27 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from modules.llm_platform.domain.citations import CheckedAnswer, CitationChecker
-
 from modules.llm_platform.domain.answer_text import AnswerSanitizer, sanitize
+from modules.llm_platform.domain.citations import CheckedAnswer, CitationChecker
 from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisReset, SynthesisToken
+from modules.llm_platform.domain.exceptions import LLMException, LLMProviderException
 from modules.llm_platform.domain.own_words import own_words
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
+from shared.exceptions import AppException
+
+LATE = "timeout: not finished before the deadline of the research"
+NOTHING_TO_SHOW = "its text held nothing that may be shown"
+CUT = "length: the answer was cut where it was longest; raise LLM_MAX_TOKENS for a longer one"
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be written, by whom, until when (event loop time), and who steps in at the end."""
+    """What is to be written, by whom, until when (event loop time), and who steps in at the end.
+
+    `by_model`: a language model stands behind the writer, so that one who is late has made a call that is paid for.
+    """
 
     question: str
     sources: tuple[Source, ...]
@@ -28,6 +37,7 @@ class Order:
     last_resort: ISynthesizer
     deadline: float
     offer_deep: bool
+    by_model: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,35 +90,43 @@ class _Page:
 
 
 async def write(order: Order, streamed: bool, show: Callable[[str], None], take_back: Callable[[str], None]) -> Written:
-    """Write, show and check the answer. `streamed` asks the writer for pieces; without it the text is shown at once.
-
-    A writer that is late, or whose text holds nothing that may be shown, is replaced by the last resort.
-    """
+    """Write, show and check the answer. `streamed` asks the writer for pieces; without it the text is shown at once."""
     page = _Page(order.sources, show, take_back)
-    degraded: tuple[Degraded, ...] = ()
+    synthesis, degraded = await _written(order, streamed, page)
+    checked = CitationChecker(order.sources, order.language).check(page.text)
+    own = own_words(order.language)
+    stood_in = order.writer is not order.last_resort and synthesis.synthesizer == order.last_resort.name
+    if stood_in and synthesis.answered:
+        page.add(f"\n\n{own.model_failed}")
+    if order.offer_deep and not (synthesis.answered and checked.cited):
+        page.add(f"\n\n{own.go_deeper}")
+    if synthesis.finish_reason == "length":
+        degraded = (*degraded, Degraded(component=synthesis.synthesizer, reason=CUT))
+    return Written(page.text, synthesis, checked, degraded)
+
+
+async def _written(order: Order, streamed: bool, page: _Page) -> tuple[Synthesis, tuple[Degraded, ...]]:
+    """The writer's text; the last resort's where the writer is late, fails, or wrote nothing that may be shown."""
+    name = order.writer.name
     try:
         async with asyncio.timeout_at(order.deadline):
             synthesis = await (_stream if streamed else _at_once)(order, order.writer, page)
     except TimeoutError:
-        degraded = (
-            Degraded(component=order.writer.name, reason="timeout: not finished before the deadline of the research"),
-        )
-        synthesis = await _stand_in(order, page, "deadline")
-    if not page.text.strip():
-        degraded = (
-            *degraded,
-            Degraded(component=synthesis.synthesizer, reason="its text held nothing that may be shown"),
-        )
-        spent = synthesis.spent
-        synthesis = await _stand_in(order, page, "empty")
-        synthesis = synthesis.model_copy(update={"spent": spent + synthesis.spent})
-    checked = CitationChecker(order.sources, order.language).check(page.text)
-    if order.offer_deep and not (synthesis.answered and checked.cited):
-        page.add(f"\n\n{own_words(order.language).go_deeper}")
-    return Written(page.text, synthesis, checked, degraded)
+        late = Degraded(component=name, reason=LATE)
+        return await _stand_in(order, page, "deadline", Spending(calls=int(order.by_model))), (late,)
+    except AppException as error:
+        if order.writer is order.last_resort:
+            raise
+        spent = error.spent if isinstance(error, LLMException) else NOTHING_SPENT
+        return await _stand_in(order, page, error.code, spent), (Degraded.of(name, error),)
+    if page.text.strip():
+        return synthesis, ()
+    empty = Degraded(component=synthesis.synthesizer, reason=NOTHING_TO_SHOW)
+    return await _stand_in(order, page, "empty", synthesis.spent), (*synthesis.degraded, empty)
 
 
 async def _stream(order: Order, writer: ISynthesizer, page: _Page) -> Synthesis:
+    synthesis: Synthesis | None = None
     parts = writer.stream(order.question, order.sources, order.language, max_tokens=order.max_tokens)
     async with aclosing(parts) as stream:  # type: ignore[type-var]  # every implementation is an async generator
         async for part in stream:
@@ -118,6 +136,8 @@ async def _stream(order: Order, writer: ISynthesizer, page: _Page) -> Synthesis:
                 page.reset(part.reason)
             else:
                 synthesis = part
+    if synthesis is None:
+        raise LLMProviderException("The writer's stream ended without an answer: ask another one")
     page.finish()
     return synthesis
 
@@ -128,6 +148,8 @@ async def _at_once(order: Order, writer: ISynthesizer, page: _Page) -> Synthesis
     return synthesis
 
 
-async def _stand_in(order: Order, page: _Page, reason: str) -> Synthesis:
+async def _stand_in(order: Order, page: _Page, reason: str, spent: Spending) -> Synthesis:
+    """What the last resort wrote; `spent` is what the writer before it cost."""
     page.reset(reason)
-    return await _at_once(order, order.last_resort, page)
+    synthesis = await _at_once(order, order.last_resort, page)
+    return synthesis.model_copy(update={"spent": spent + synthesis.spent})

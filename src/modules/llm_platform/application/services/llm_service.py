@@ -18,9 +18,10 @@ logger = logging.getLogger(__name__)
 class LLMService:
     """Asks the configured models and writes down how long it took and what it cost; never what was said."""
 
-    def __init__(self, provider: ILLMProvider | None) -> None:
-        """Without a provider every call raises LLMConfigError, which names what to set."""
+    def __init__(self, provider: ILLMProvider | None, missing: str = NOT_CONFIGURED) -> None:
+        """Without a provider every call raises LLMConfigError with the words of `missing`, which name what to set."""
         self._provider = provider
+        self._missing = missing
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
         """The whole answer; an LLMException when no model could give one."""
@@ -56,7 +57,7 @@ class LLMService:
 
     def _configured(self) -> ILLMProvider:
         if self._provider is None:
-            raise LLMConfigError(NOT_CONFIGURED)
+            raise LLMConfigError(self._missing)
         return self._provider
 
 

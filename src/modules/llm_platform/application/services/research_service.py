@@ -29,7 +29,9 @@ from modules.llm_platform.application.research.plan import QUESTIONS, Plan, dist
 from modules.llm_platform.application.research.rank import fuse, number
 from modules.llm_platform.application.research.write import Order, Written, write
 from modules.llm_platform.application.services.web_search_service import WebSearchService
+from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.held_source import HeldSource, HeldSources
+from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse, Source
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import SourceNotHeldError
@@ -47,6 +49,7 @@ OWN_LANGUAGE = "en"  # for our own words where the question's language is not kn
 RESERVE_SHARE = 0.1  # of the time allowed, kept for the extractive answer when the deadline comes near
 RESERVE_MAX_S = 3.0
 PLAN_SHARE = 0.3
+LATE_PLAN = "timeout: the model did not plan in time, the question was taken apart without it"
 
 Tell = Callable[[ResearchEvent], None]
 
@@ -154,7 +157,7 @@ class ResearchService:
     async def _run(self, run: _Run) -> None:
         run.tell(Started(request_id=run.request_id))
         planned = await self._plan(run)
-        async with self._warmed_up():
+        async with self._warmed_up(run):
             gathered = await self._gather(run, planned)
         sources, raw = number(fuse(gathered.answers, self._source_limit(run)))
         self._tell_sources(run, sources)
@@ -178,20 +181,24 @@ class ResearchService:
             async with asyncio.timeout(self._options.timeout_s * PLAN_SHARE):
                 planned = await plan(run.request.query, run.own_language, self._planner)
         except TimeoutError:
-            planned = await plan(run.request.query, run.own_language, None)
+            planned = replace(
+                await plan(run.request.query, run.own_language, None),
+                spent=Spending(calls=1),  # it may have written, but nobody will ever tell how much
+                degraded=(Degraded(component="plan", reason=LATE_PLAN),),
+            )
         run.tell(Planned(request_id=run.request_id, questions=planned.questions))
         return planned
 
     @asynccontextmanager
-    async def _warmed_up(self) -> AsyncGenerator[None, None]:
-        """The model gets ready while the searches are waited for."""
+    async def _warmed_up(self, run: _Run) -> AsyncGenerator[None, None]:
+        """The model gets ready while the searches are waited for; one that is not ready in time is asked all the same."""
         if not isinstance(self._planner, IWarmUp):
             yield
             return
         warming = asyncio.create_task(self._planner.warm_up())
         try:
             yield
-            await warming
+            await asyncio.wait([warming], timeout=max(0.0, run.deadline - asyncio.get_running_loop().time()))
         finally:
             warming.cancel()
 
@@ -208,8 +215,8 @@ class ResearchService:
         run.tell(Planned(request_id=run.request_id, questions=(*planned.questions, *instead)))
         try:
             return gathered + await self._search_all(run, instead)
-        except AppException:
-            return replace(gathered, searches=gathered.searches + len(instead))
+        except AppException as error:
+            return gathered + Gathered((), (Degraded.of("search/suggested", error),), len(instead))
 
     async def _search_all(self, run: _Run, questions: Sequence[str]) -> Gathered:
         def found(request: WebSearchRequest, answer: WebSearchResponse) -> None:
@@ -258,6 +265,7 @@ class ResearchService:
             last_resort=self._last_resort,
             deadline=run.deadline,
             offer_deep=run.request.depth == "shallow",
+            by_model=self._planner is not None,
         )
         return await write(
             order,

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 SEARCH: Final = "/v1/web-search"
 OK: Final = 200
 FRESHNESS_OF: Final[dict[TimeRange | None, str]] = {None: NO_LIMIT} | {span: word for word, span in KEYWORDS.items()}
+MAX_TITLE_CHARS: Final = 1000
 _THREE_DIGITS = re.compile("[0-9]{3}")
 RULES: Final = {
     401: Rule("config", "does not accept the key (401): check BOCHA_API_KEY"),
@@ -131,7 +132,7 @@ def _item(row: Mapping[str, Any]) -> WebSearchResultItem | None:
     if not is_web_url(url):
         return None
     return WebSearchResultItem(
-        title=" ".join(text_of(row.get("name")).split()) or host_of(url),
+        title=" ".join(text_of(row.get("name"), MAX_TITLE_CHARS).split()) or host_of(url),
         url=url,
         snippet=text_of(row.get("snippet")),
         summary=text_of(row.get("summary")) or None,

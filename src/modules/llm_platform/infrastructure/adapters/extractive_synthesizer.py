@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Sequence
 
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis
-from modules.llm_platform.domain.extraction import extract
 from modules.llm_platform.domain.language import detect
 from modules.llm_platform.domain.own_words import own_words
 from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer
-from modules.llm_platform.domain.question import read_question
-from modules.llm_platform.domain.quoting import set_answer
+from modules.llm_platform.domain.quoting.choice import extract
+from modules.llm_platform.domain.quoting.question import read_question
+from modules.llm_platform.domain.quoting.setting import set_answer
 
 INLINE_CHARS = 30_000  # of all sources together: about 5 ms of work; more goes to a thread
 

@@ -21,6 +21,7 @@ SUSPENDED_S: Final = 180.0  # SearXNG leaves an engine alone for so long after a
 SUSPENDED_BY_CAPTCHA_S: Final = 3600.0  # … and after a CAPTCHA
 MAX_SUGGESTIONS: Final = 20
 MAX_ENGINES_NAMED: Final = 20  # of those that failed
+MAX_LINE_CHARS: Final = 1000  # of a title
 
 CAPTCHA: Final = "captcha"
 # What SearXNG may say of an engine, most specific first: a part of its words, ours, and how long it leaves it alone.
@@ -81,6 +82,10 @@ class SearXNGAnswer:
         """Engines that could not look."""
         pairs = [pair for pair in list_of(self.raw.get("unresponsive_engines")) if isinstance(pair, list) and pair]
         return [_failed(pair) for pair in pairs[:MAX_ENGINES_NAMED]]
+
+    def urls(self) -> set[str]:
+        """The addresses of the plain results."""
+        return {text_of(row.get("url")) for row in self.rows if isinstance(row, dict)}
 
     def engines_in_results(self) -> set[str]:
         """Engines that gave a result."""
@@ -181,7 +186,7 @@ def _texts(values: Any) -> Iterator[str]:
 
 
 def _line(value: Any) -> str:
-    return " ".join(value.split()) if isinstance(value, str) else ""
+    return " ".join(text_of(value, MAX_LINE_CHARS).split())
 
 
 def _date(value: Any) -> str | None:

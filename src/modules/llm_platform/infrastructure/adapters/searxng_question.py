@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
+from functools import lru_cache
 from typing import Final
 
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, VerbatimWebSearchRequest, WebSearchRequest
 from modules.llm_platform.domain.exceptions import WebSearchRequestError
 from modules.llm_platform.domain.freshness import Freshness
+from modules.llm_platform.domain.language import detect
 
 DEFAULT_ENGINES: Final[Mapping[SourceKind, Sequence[str]]] = {
     "web": ("google", "bing", "duckduckgo"),
@@ -36,7 +38,7 @@ def form_of(
     form = {
         "q": query_of(request),
         "format": "json",
-        "language": language_of(request.language),
+        "language": language_of(request.language or _language_in(request)),
         "safesearch": str(safesearch),
     }
     if engines:
@@ -79,6 +81,14 @@ def categories_of(request: WebSearchRequest) -> str:
 
 def _web_kinds(sources: Sequence[SourceKind]) -> list[SourceKind]:
     return [kind for kind in sources if kind in CATEGORIES] or ["web"]
+
+
+def _language_in(request: WebSearchRequest) -> str | None:
+    """The query's own language where nobody wished for one; a verbatim query says it itself (`:de`), if at all."""
+    return None if isinstance(request, VerbatimWebSearchRequest) else _detected(request.query)
+
+
+_detected = lru_cache(maxsize=256)(detect)  # a research asks several times, and a cache is asked before us
 
 
 def language_of(language: str | None) -> str:

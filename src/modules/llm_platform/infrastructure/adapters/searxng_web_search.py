@@ -150,6 +150,8 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
             except AppException as error:  # the earlier pages are an answer too
                 found.degraded.append(Degraded.of(f"{self.name}/page {next_number}", error))
                 break
+            if not page.urls() - found.urls:  # an engine without pages gives its first one again
+                break
             found.pages.append(page)
         return found
 
@@ -234,6 +236,10 @@ class _Found:
     def rows(self) -> int:
         return sum(len(page.rows) for page in self.pages)
 
+    @property
+    def urls(self) -> set[str]:
+        return set().union(*(page.urls() for page in self.pages))
+
 
 def _wanted(items: Iterable[Fields], request: WebSearchRequest, limit: Freshness | None) -> Iterator[Fields]:
     """The items that the filters of the request admit, each address once (pages and infoboxes repeat some)."""
@@ -249,7 +255,8 @@ def _wanted(items: Iterable[Fields], request: WebSearchRequest, limit: Freshness
 
 
 def _blocked(failed: Sequence[Failed]) -> WebSearchBlockedError:
-    who = ", ".join(f"{each.engine}: {each.reason}" for each in failed[:NAMED_IN_ERROR])
+    named = dict.fromkeys(f"{each.engine}: {each.reason}" for each in failed)  # the second try meets the same engines
+    who = ", ".join(list(named)[:NAMED_IN_ERROR])
     wait = SUSPENDED_BY_CAPTCHA_S if all(each.reason == CAPTCHA for each in failed) else SUSPENDED_S
     return WebSearchBlockedError(
         f"SearXNG has no engine that can look now ({who}): try later, or name others in SEARXNG_ENGINES_WEB",

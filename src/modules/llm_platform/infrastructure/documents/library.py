@@ -21,7 +21,8 @@ from modules.llm_platform.infrastructure.documents.reading import read_document
 from modules.llm_platform.infrastructure.documents.results import Quotable, by_document
 
 LOOK_AGAIN_SECONDS: Final = 1.0  # at most this old is the view of a large folder
-LOOKING_SHARE: Final = 20  # looking takes at most a twentieth of the time: a small folder is looked at on every search
+FREELY_SECONDS: Final = 0.02  # a folder that is looked through so fast (a thousand files) is looked at on every search
+LOOKING_SHARE: Final = 20  # beyond that looking takes at most a twentieth of the time
 BATCH: Final = 500  # documents in one transaction
 MAX_TEXT_CHARS: Final = 500_000_000  # of all documents: they are held in memory
 HITS_PER_RESULT: Final = 8  # passages fetched for one document shown
@@ -98,7 +99,8 @@ class DocumentLibrary:
         if changed:
             self._read(sorted(changed, key=lambda file: (_ORDER.get(file.suffix, 0), file.path)))
         self._words = listing.left_out | self._notes  # a new one: another thread may still be reading the old one
-        self._look_after = self._clock() + min(LOOK_AGAIN_SECONDS, (looked - began) * LOOKING_SHARE)
+        took = looked - began
+        self._look_after = self._clock() + (0.0 if took <= FREELY_SECONDS else min(LOOK_AGAIN_SECONDS, took * LOOKING_SHARE))
 
     def _listing(self) -> Listing:
         try:

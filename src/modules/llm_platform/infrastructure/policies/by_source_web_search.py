@@ -81,7 +81,7 @@ def _fused(request: WebSearchRequest, answers: Sequence[WebSearchResponse]) -> W
     return WebSearchResponse(
         query=request.query,
         results=tuple(fuse(answers, request.count)),
-        provider="+".join(answer.provider for answer in answers),
+        provider="+".join(dict.fromkeys(answer.provider for answer in answers)),  # one, where the web failed over to documents
         degraded=tuple(entry for answer in answers for entry in answer.degraded),
         correction=first.correction,
         suggestions=first.suggestions,

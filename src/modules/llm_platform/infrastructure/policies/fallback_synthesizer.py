@@ -61,7 +61,7 @@ class FallbackSynthesizer(ISynthesizer):
         if not writers:
             raise ValueError("a fallback needs at least one writer")
         self._writers = tuple(writers)
-        self.name = ", ".join(writer.name for writer in writers)
+        self.name = writers[0].name  # whose turn it is: the others step in for it
 
     async def synthesize(
         self,

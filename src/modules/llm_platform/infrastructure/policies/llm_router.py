@@ -24,6 +24,7 @@ from modules.llm_platform.domain.exceptions import (
     LLMException,
     LLMProviderException,
     LLMRequestError,
+    LLMUnavailableError,
 )
 from modules.llm_platform.domain.ports.llm import ILLMProvider, IWarmUp
 
@@ -31,6 +32,7 @@ from modules.llm_platform.domain.ports.llm import ILLMProvider, IWarmUp
 REST_S: Final[tuple[tuple[type[LLMException], float], ...]] = (
     (LLMBlockedError, 60.0),
     (LLMConnectionError, 10.0),
+    (LLMUnavailableError, 10.0),
     (LLMConfigError, 60.0),  # an operator has to act first
     (LLMProviderException, 5.0),  # the next question may suit it better
 )
@@ -82,7 +84,7 @@ class LLMRouter(ILLMProvider):
     and `spent` what went wrong before it and what that cost.
     """
 
-    name = "router"
+    name = "llm"
 
     def __init__(self, registry: LLMRegistry, clock: Callable[[], float] = time.monotonic) -> None:
         self._registry = registry

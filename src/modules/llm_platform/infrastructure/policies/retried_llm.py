@@ -1,0 +1,95 @@
+"""One more try of a model whose service was gone, busy or broken for a moment (openai's own retries are off)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Final
+
+from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart
+from modules.llm_platform.domain.exceptions import (
+    LLMConnectionError,
+    LLMException,
+    LLMQuotaError,
+    LLMTimeoutError,
+    LLMUnavailableError,
+)
+from modules.llm_platform.domain.ports.llm import ILLMProvider, IWarmUp
+
+PAUSE_S: Final = 0.5  # long enough for a gateway to find another worker, short enough for a person to wait
+LONGEST_PAUSE_S: Final = 3.0  # who asks for a longer wait is not asked again: the next writer is there at once
+
+
+class RetriedLLM(ILLMProvider):
+    """Tries a second time after a lost connection, a 5xx or a rate limit whose wait is short.
+
+    A timeout has used up its time and an empty quota stays empty: those are final. So is a stream that has begun. For the
+    only model that is configured: where there are several, the next one answers sooner.
+    """
+
+    def __init__(
+        self, provider: ILLMProvider, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ) -> None:
+        self.name = provider.name
+        self.model = provider.model
+        self._provider = provider
+        self._sleep = sleep
+
+    async def generate(self, request: LLMRequest) -> LLMResponse:
+        try:
+            return await self._provider.generate(request)
+        except LLMException as error:
+            first = error
+        await self._pause(first)
+        try:
+            answer = await self._provider.generate(request)
+        except LLMException as error:
+            raise _with_both(error, first) from first
+        return answer.after(first.spent, ())
+
+    async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
+        begun = False
+        try:
+            async with aclosing(self._provider.stream(request)) as parts:  # type: ignore[type-var]
+                async for part in parts:
+                    begun = True
+                    yield part
+            return
+        except LLMException as error:
+            if begun:
+                raise
+            first = error
+        await self._pause(first)
+        try:
+            async with aclosing(self._provider.stream(request)) as parts:  # type: ignore[type-var]
+                async for part in parts:
+                    yield part.after(first.spent, ()) if isinstance(part, LLMResponse) else part
+        except LLMException as error:
+            raise _with_both(error, first) from first
+
+    async def warm_up(self) -> None:
+        if isinstance(self._provider, IWarmUp):
+            await self._provider.warm_up()
+
+    async def _pause(self, error: LLMException) -> None:
+        """Wait before the second try; raises the error where there is none."""
+        wait = _pause_after(error)
+        if wait is None:
+            raise error
+        await self._sleep(wait)
+
+
+def _pause_after(error: LLMException) -> float | None:
+    if isinstance(error, (LLMTimeoutError, LLMQuotaError)):
+        return None
+    if not isinstance(error, (LLMConnectionError, LLMUnavailableError)):
+        return None
+    wait = PAUSE_S if error.retry_after_s is None else error.retry_after_s
+    return wait if wait <= LONGEST_PAUSE_S else None
+
+
+def _with_both(error: LLMException, first: LLMException) -> LLMException:
+    """The second error, which also tells what the first try cost."""
+    error.spent = first.spent + error.spent
+    return error

@@ -1,0 +1,517 @@
+"""Researches through the wired platform: models that fail in every way, what is kept, what it cost, when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.chat_server import ChatServer, Reply, answer, chunk, completion, error, spoken, stream
+from tests.loopback_upstream import Exchange, Handler, Loopback, json_reply, reply, serving, silence
+
+from modules.llm_platform import (
+    AppException,
+    ChatMessage,
+    ILLMProvider,
+    ISynthesizer,
+    IWebSearchProvider,
+    LLMConfigError,
+    LLMConnectionError,
+    LLMPlatform,
+    LLMRequest,
+    ResearchRequest,
+    ResearchResponse,
+    ResearchTimeoutError,
+    Source,
+    SourceNotHeldError,
+    Spending,
+    Synthesis,
+    SynthesisToken,
+    WebSearchError,
+    WebSearchTimeoutError,
+)
+from modules.llm_platform.container import build_platform
+from modules.llm_platform.domain.dtos.research_dtos import SynthesisPart
+from modules.llm_platform.testing import FakeLLM, FakeWebSearch, result_item
+from shared.config import Settings
+
+QUESTION = "What does the event loop run?"
+LOOP = "The event loop runs asynchronous tasks and callbacks, and performs network operations."
+GIL = "The global interpreter lock lets only one thread execute Python bytecode at a time."
+WRITTEN = "The event loop runs asynchronous tasks [1]."
+USAGE = {"prompt_tokens": 1000, "completion_tokens": 100}
+KEY = "sk-kimi-key-of-a-test"
+FAILED = "The language model failed: these are quotes from the sources."
+
+
+def found(*texts: str, **more: Any) -> Handler:
+    rows = [
+        {"title": f"Page {number}", "url": f"https://docs.test/{number}", "content": text, "engine": "google"}
+        for number, text in enumerate(texts or (LOOP, GIL))
+    ]
+    return json_reply({"results": rows, "unresponsive_engines": [], **more})
+
+
+def kimi(content: Any = WRITTEN, finish: str = "stop", **message: Any) -> Reply:
+    return answer(completion(content, finish, USAGE, **message))
+
+
+@asynccontextmanager
+async def platform(
+    *chats: ChatServer, search: Handler | None = None, priced: bool = True, **settings: Any
+) -> AsyncIterator[tuple[LLMPlatform, Loopback]]:
+    """One chat server is Kimi; several are listed as a, b … with prices, in order of failover."""
+    async with AsyncExitStack() as stack:
+        upstream = await stack.enter_async_context(serving(search or found()))
+        for chat in chats:
+            await stack.enter_async_context(chat.running())
+        said: dict[str, Any] = {"SEARXNG_URL": upstream.url}
+        if len(chats) == 1:
+            said |= {"KIMI_API_KEY": KEY, "KIMI_BASE_URL": chats[0].url}
+        elif chats:
+            price = {"price_in": 1.0, "price_out": 2.0} if priced else {}
+            said["LLM_PROVIDERS"] = json.dumps(
+                [
+                    {"name": name, "base_url": chat.url, "api_key": f"key-of-{name}", "model": f"{name}-1", **price}
+                    for name, chat in zip("abc", chats, strict=False)
+                ]
+            )
+        yield await stack.enter_async_context(build_platform(Settings(**(said | settings)))), upstream
+
+
+def ask(**wishes: Any) -> ResearchRequest:
+    return ResearchRequest.model_validate({"query": QUESTION, **wishes})
+
+
+def assert_quotes_hold(response: ResearchResponse) -> None:
+    """Every quote stands in the raw result of its source, where it says."""
+    assert response.raw_results is not None
+    assert response.citations
+    for citation in response.citations:
+        content = response.raw_results[citation.source_index - 1].content
+        assert content[citation.quote_start : citation.quote_end] == citation.quote
+
+
+# --- models that fail ---------------------------------------------------------------------------------------------------
+
+SHUT_OUT = {"error": {"type": "access_terminated_error", "message": "only available for Coding Agents such as Kimi CLI"}}
+USED_UP = {"error": {"type": "access_terminated_error", "message": "You've reached your weekly usage limit"}}
+
+
+@pytest.mark.parametrize(
+    ("odd", "calls", "says"),
+    [
+        (error(401, {}), 1, "KIMI_API_KEY"),
+        (error(403, SHUT_OUT), 1, "KIMI_USER_AGENT"),
+        (error(403, USED_UP), 1, "used up"),
+        (error(429, {}, retry_after="3600"), 1, "too many"),
+        (error(500, {}), 2, "500"),
+        (answer(b'{"choices": null}'), 1, "without choices"),
+        (answer(b'"words"'), 1, "no chat completion"),
+        (answer(b"<html>"), 1, "web page"),
+        (answer(b'{"choices": [{"mess'), 1, "broken JSON"),
+        (kimi("", "length", reasoning_content="Hm. " * 50), 1, "LLM_MAX_TOKENS"),
+        (kimi("<think>Hm.</think>"), 1, "no answer"),
+        (kimi("Half of it [1].", "content_filter"), 1, "content_filter"),
+    ],
+)
+async def test_when_the_model_fails_quotes_answer_and_the_answer_says_so(odd: Reply, calls: int, says: str) -> None:
+    """The text, `synthesizer` and `degraded` tell; each try is counted; nothing of it is kept."""
+    chat = ChatServer(odd)
+    async with platform(chat) as (wired, _):
+        response = await wired.research.research(ask())
+        again = await wired.research.research(ask())
+    assert response.metadata.synthesizer == "extractive"
+    assert response.synthesis.startswith(LOOP[:-1])
+    assert response.synthesis.endswith(FAILED)
+    assert response.metadata.llm_calls == calls
+    assert any(says in entry.reason for entry in response.degraded)
+    assert not again.metadata.cache_hit
+    assert again.metadata.llm_calls == calls
+    assert_quotes_hold(response)
+
+
+async def test_a_model_that_stumbles_is_asked_once_more() -> None:
+    """A 503 and then an answer is an answer: both calls are counted, nothing is degraded."""
+    chat = ChatServer(error(503, {}, retry_after="0"), kimi())
+    async with platform(chat) as (wired, _):
+        response = await wired.research.research(ask())
+    assert response.synthesis == WRITTEN
+    assert response.degraded == ()
+    assert (response.metadata.llm_calls, response.metadata.synthesizer) == (2, "kimi/kimi-for-coding")
+
+
+async def test_without_a_model_nothing_failed() -> None:
+    """The extractive writer is the default: its answer holds the sources' words and none of ours."""
+    async with platform() as (wired, _):
+        response = await wired.research.research(ask())
+    assert response.synthesis == f"{LOOP[:-1]} [1]."
+    assert response.degraded == ()
+    assert (response.metadata.llm_calls, response.metadata.cost_usd) == (0, 0.0)
+
+
+async def test_the_next_model_answers_and_the_first_rests() -> None:
+    """Both calls are paid for; while the first rests, only the second is asked, and the answer says why."""
+    first, second = ChatServer(error(500, {})), ChatServer(kimi())
+    async with platform(first, second) as (wired, _):
+        responses = [await wired.research.research(ask(depth=depth)) for depth in ("shallow", "deep")]
+    assert [response.metadata.synthesizer for response in responses] == ["b/b-1", "b/b-1"]
+    assert [response.metadata.llm_calls for response in responses] == [2, 2]
+    assert [response.metadata.cost_usd for response in responses] == pytest.approx([0.0012, 0.0024])
+    for response in responses:
+        assert [entry.component for entry in response.degraded] == ["a"], "told once, however often it was skipped"
+    assert len(first.asked) == 1
+
+
+async def test_a_price_that_is_not_known_is_no_cost_of_zero() -> None:
+    """cost_usd is null as soon as one price is missing; the tokens are known all the same."""
+    async with platform(ChatServer(error(500, {})), ChatServer(kimi()), priced=False) as (wired, _):
+        metadata = (await wired.research.research(ask())).metadata
+    assert (metadata.cost_usd, metadata.tokens_used) == (None, 1100)
+
+
+async def test_a_model_that_dies_half_way_is_taken_back() -> None:
+    """The reader is told to forget its words; the synthesis is the tokens since then; both calls are counted."""
+    dying = ChatServer(stream(chunk("The event loop "), chunk("runs tasks [1]. And it "), ending="drop"))
+    async with platform(dying, ChatServer(spoken(WRITTEN))) as (wired, _):
+        events = [event async for event in wired.research.stream(ask())]
+    kinds = [event.type for event in events]
+    assert kinds.count("reset") == 1
+    after = events[kinds.index("reset") :]
+    done = events[-1]
+    assert done.type == "done"
+    assert done.response.synthesis == WRITTEN == "".join(event.text for event in after if event.type == "token")
+    assert done.response.metadata.llm_calls == 2
+    assert done.response.metadata.tokens_used > 20
+
+
+# --- what is kept --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first_streamed", [False, True])
+async def test_a_synthesis_is_not_paid_for_twice(first_streamed: bool) -> None:
+    """The second answer is the same, spends nothing and says that it came from the cache; streamed or not is one."""
+    chat = ChatServer(spoken(WRITTEN) if first_streamed else kimi())
+    async with platform(chat) as (wired, upstream):
+        if first_streamed:
+            *_, done = [event async for event in wired.research.stream(ask())]
+            assert done.type == "done"
+            first = done.response
+        else:
+            first = await wired.research.research(ask())
+        second = await wired.research.research(ask())
+        *_, done = [event async for event in wired.research.stream(ask())]
+        assert done.type == "done"
+    for again in (second, done.response):
+        assert (again.synthesis, again.citations) == (first.synthesis, first.citations)
+        assert again.metadata.cache_hit
+        spent = (again.metadata.llm_calls, again.metadata.tokens_used, again.metadata.cost_usd, again.metadata.searches)
+        assert spent == (0, 0, 0.0, 0)
+    assert not first.metadata.cache_hit
+    assert (len(chat.asked), len(upstream.requests)) == (1, 1)
+
+
+async def test_no_time_to_live_keeps_no_synthesis() -> None:
+    """CACHE_TTL_S=0: search and model are asked each time."""
+    chat = ChatServer(kimi())
+    async with platform(chat, CACHE_TTL_S=0) as (wired, upstream):
+        for _ in range(2):
+            assert not (await wired.research.research(ask())).metadata.cache_hit
+    assert (len(chat.asked), len(upstream.requests)) == (2, 2)
+
+
+async def test_the_texts_are_held_under_the_numbers_of_the_answer() -> None:
+    """`source` gives what the quotes point into, also when it was not cited; other numbers and ids are not held."""
+    async with platform() as (wired, _):
+        response = await wired.research.research(ask())
+        assert response.raw_results is not None
+        for index, raw in enumerate(response.raw_results, 1):
+            held = await wired.research.source(response.metadata.request_id, index)
+            assert (held.text, held.url, held.title) == (raw.content, raw.url, raw.title)
+        for request_id, index in ((response.metadata.request_id, 3), (response.metadata.request_id, 0), ("other", 1)):
+            with pytest.raises(SourceNotHeldError):
+                await wired.research.source(request_id, index)
+
+
+async def test_quotes_hold_in_texts_that_were_cleaned() -> None:
+    """A key that a page sends back is taken out before anything is numbered, so offsets count what is shown."""
+    text = f"Keys such as {KEY} are secret. 𝒯he key \U0001f511 stays away. {LOOP} 你好，世界。"
+    async with platform(ChatServer(kimi()), search=found(text)) as (wired, _):
+        response = await wired.research.research(ask())
+    assert_quotes_hold(response)
+    assert KEY not in response.model_dump_json()
+    assert response.citations[0].verdict == "supported"
+
+
+# --- deep ----------------------------------------------------------------------------------------------------------------
+
+
+async def test_three_different_questions_are_searched_at_the_same_time() -> None:
+    """A plan that is too short is filled; none is asked twice, none bears the marks of a sentence."""
+    waiting = asyncio.Barrier(3)
+
+    async def together(exchange: Exchange) -> None:
+        async with asyncio.timeout(2):
+            await waiting.wait()
+        await found()(exchange)
+
+    chat = ChatServer(kimi("Question: event loop callbacks\nQuestion: Event loop: callbacks?\n"), kimi())
+    async with platform(chat, search=together) as (wired, upstream):
+        response = await wired.research.research(ask(depth="deep"))
+    asked = [request.form["q"] for request in upstream.requests]
+    assert len(set(asked)) == 3
+    assert "event loop callbacks" in asked
+    assert not any("? " in query for query in asked)
+    assert (response.metadata.searches, response.metadata.llm_calls) == (3, 2)
+    assert [raw.url for raw in response.raw_results or ()] == ["https://docs.test/0", "https://docs.test/1"]
+
+
+async def test_one_of_three_failing_is_degraded() -> None:
+    """An answer, and a word on the search that failed."""
+    numbers = iter(range(3))
+
+    async def second_fails(exchange: Exchange) -> None:
+        await (reply(500, b"") if next(numbers) == 1 else found())(exchange)
+
+    async with platform(search=second_fails) as (wired, _):
+        response = await wired.research.research(ask(depth="deep"))
+    assert response.synthesis.startswith(LOOP[:-1])
+    assert [entry.component for entry in response.degraded] == ["search/2"]
+
+
+@pytest.mark.parametrize("depth", ["shallow", "deep"])
+async def test_providers_that_failed_are_no_empty_answer(depth: str) -> None:
+    """All failing is the provider's error, as an exception and as the last event."""
+    async with platform(search=reply(500, b"")) as (wired, _):
+        with pytest.raises(WebSearchError):
+            await wired.research.research(ask(depth=depth))
+        *_, last = [event async for event in wired.research.stream(ask(depth=depth))]
+    assert last.type == "failed"
+    assert (last.problem["status"], last.problem["code"], last.problem["request_id"]) == (
+        502,
+        "web_search_error",
+        last.request_id,
+    )
+
+
+async def test_a_failing_suggestion_is_told() -> None:
+    """What was asked instead of a question without results failed: an answer all the same."""
+
+    async def sparse(exchange: Exchange) -> None:
+        query = exchange.form["q"]
+        if query == "event loop policy":
+            await reply(500, b"")(exchange)
+        elif "nothing" in query:
+            await json_reply({"results": [], "suggestions": ["event loop policy"]})(exchange)
+        else:
+            await found()(exchange)
+
+    chat = ChatServer(kimi("Question: event loop\nQuestion: nothing here\nQuestion: callbacks"), kimi())
+    async with platform(chat, search=sparse) as (wired, _):
+        response = await wired.research.research(ask(depth="deep"))
+    assert response.synthesis == WRITTEN
+    assert [entry.component for entry in response.degraded] == ["search/suggested"]
+    assert response.metadata.searches == 4
+
+
+# --- time ----------------------------------------------------------------------------------------------------------------
+
+
+async def test_near_the_deadline_quotes_answer() -> None:
+    """A silent model costs the time allowed and a call, not the answer; `degraded` names who was late."""
+    began = time.perf_counter()
+    async with platform(ChatServer(Reply(ending="hang")), RESEARCH_TIMEOUT_S=1) as (wired, _):
+        response = await wired.research.research(ask())
+    assert time.perf_counter() - began < 1.5
+    assert response.synthesis.endswith(FAILED)
+    assert [entry.component for entry in response.degraded] == ["llm"]
+    assert response.metadata.llm_calls == 1
+
+
+async def test_a_plan_that_does_not_come_is_done_without() -> None:
+    """Planning gets a share of the time; the late call is counted and told."""
+    chat = ChatServer(Reply(ending="hang"), kimi())
+    async with platform(chat, RESEARCH_TIMEOUT_S=2) as (wired, upstream):
+        response = await wired.research.research(ask(depth="deep"))
+    assert len(upstream.requests) == 3
+    assert response.synthesis == WRITTEN
+    assert [entry.component for entry in response.degraded] == ["plan"]
+    assert response.metadata.llm_calls == 2
+
+
+async def test_nothing_before_the_deadline_is_a_timeout() -> None:
+    """Nothing there to answer from: an error that says which setting to raise."""
+    async with platform(search=silence, RESEARCH_TIMEOUT_S=0.3) as (wired, _):
+        with pytest.raises(ResearchTimeoutError, match="RESEARCH_TIMEOUT_S"):
+            await wired.research.research(ask())
+    async with platform(search=silence, SEARXNG_TIMEOUT_S=0.2) as (wired, _):
+        with pytest.raises(WebSearchTimeoutError):
+            await wired.research.research(ask())
+
+
+@pytest.mark.parametrize("depth", ["shallow", "deep"])
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_cancelling_is_over_within_100_ms(depth: str, streamed: bool) -> None:
+    """For the caller, and for every server that was asked."""
+    async with platform(search=silence) as (wired, upstream):
+        stream_ = wired.research.stream(ask(depth=depth))
+        task = asyncio.create_task(_last(stream_) if streamed else wired.research.research(ask(depth=depth)))
+        while upstream.busy < (1 if depth == "shallow" else 3):
+            await asyncio.sleep(0.005)
+        began = time.perf_counter()
+        task.cancel()
+        await asyncio.wait([task])
+        while upstream.busy:
+            await asyncio.sleep(0.002)
+        assert time.perf_counter() - began < 0.1
+    assert task.cancelled()
+
+
+async def _last(events: AsyncIterator[Any]) -> Any:
+    return [event async for event in events][-1]
+
+
+async def test_cancelling_leaves_the_model_too() -> None:
+    """A model that is writing sees that nobody reads any more."""
+    chat = ChatServer(Reply(ending="hang"))
+    async with platform(chat) as (wired, _):
+        task = asyncio.create_task(wired.research.research(ask()))
+        while not chat.asked:
+            await asyncio.sleep(0.005)
+        began = time.perf_counter()
+        task.cancel()
+        await asyncio.wait([task])
+        await asyncio.wait_for(chat.gone.wait(), 1)
+        assert time.perf_counter() - began < 0.1
+
+
+# --- who is asked for what -------------------------------------------------------------------------------------------------
+
+
+async def test_the_latest_is_searched_in_the_last_month_first() -> None:
+    """With nothing there, in all times; a question that names a time of its own is searched as it is."""
+    async with platform(search=json_reply({"results": []})) as (wired, upstream):
+        await wired.research.research(ask(query="latest python release"))
+        assert [request.form.get("time_range") for request in upstream.requests] == ["month", None]
+        await wired.research.research(ask(query="latest python release of 2024"))
+        assert [request.form.get("time_range") for request in upstream.requests[2:]] == [None]
+
+
+async def test_documents_are_not_searched_by_a_date_that_nobody_named(tmp_path: Path) -> None:
+    """The latest among documents is asked once, and nothing is said of a date."""
+    (tmp_path / "a.md").write_text("# Releases\n\nThe latest release of the tool is 4.2.\n")
+    async with platform(DOCUMENTS_DIR=str(tmp_path)) as (wired, _):
+        response = await wired.research.research(ask(query="What is the latest release?", sources=("documents",)))
+    assert response.degraded == ()
+    assert response.metadata.searches == 1
+
+
+async def test_the_web_and_documents_are_two_providers_and_two_requests(tmp_path: Path) -> None:
+    """Each is named in `providers` and counted in `searches`."""
+    (tmp_path / "loop.md").write_text(f"# Loop\n\n{LOOP}\n")
+    async with platform(DOCUMENTS_DIR=str(tmp_path)) as (wired, _):
+        response = await wired.research.research(ask(sources=("web", "documents")))
+    assert set(response.metadata.providers) == {"searxng", "documents"}
+    assert response.metadata.searches == 2
+    assert_quotes_hold(response)
+
+
+@pytest.mark.parametrize(
+    ("query", "wished", "searched", "own"),
+    [
+        ("Что делает цикл событий?", None, "ru", "ru"),
+        ("Was macht eine Ereignisschleife?", None, "de", "de"),
+        ("asyncio", None, "all", "en"),
+        ("asyncio", "en_US", "en-US", "en-US"),
+    ],
+)
+async def test_the_language_of_a_question(query: str, wished: str | None, searched: str, own: str) -> None:
+    """By the wish, else by the question's script and words; unsure, all are searched and our own words are English."""
+    async with platform() as (wired, upstream):
+        response = await wired.research.research(ask(query=query, language=wished))
+    assert upstream.requests[0].form["language"] == searched
+    assert response.metadata.language == own
+
+
+async def test_a_question_cannot_steer_the_search_engine() -> None:
+    """Bangs, redirects and language marks inside a question are words."""
+    async with platform() as (wired, upstream):
+        await wired.research.research(ask(query="What is !!g and :de in <5 !images?"))
+    assert upstream.requests[0].form["q"] == "What is g and de in 5 images?"
+
+
+async def test_offline_asks_no_model_elsewhere() -> None:
+    """One on loopback may serve; without one a chat says that it is offline, and a research quotes."""
+    settings = Settings(LLM_PLATFORM_OFFLINE=True, KIMI_API_KEY=KEY)
+    request = LLMRequest(messages=(ChatMessage(role="user", content="Hello"),))
+    async with build_platform(settings, overrides={IWebSearchProvider: FakeWebSearch([result_item(1)])}) as wired:
+        with pytest.raises(LLMConfigError, match=r"Offline.*loopback"):
+            await wired.llm.generate(request)
+        assert (await wired.research.research(ask())).metadata.synthesizer == "extractive"
+    async with build_platform(Settings()) as wired:
+        with pytest.raises(LLMConfigError, match="LLM_API_KEY"):
+            await wired.llm.generate(request)
+    chat = ChatServer(kimi("Hello."))
+    async with platform(chat, LLM_PLATFORM_OFFLINE=True) as (wired, upstream):
+        assert (await wired.llm.generate(request)).content == "Hello."
+    assert upstream.connections == 0
+
+
+async def test_fakes_take_the_place_of_ports() -> None:
+    """What a user's test replaces is replaced, policies included: each search reaches the fake."""
+    search, llm = FakeWebSearch([result_item(1, "event loop")]), FakeLLM([WRITTEN])
+    async with build_platform(Settings(), overrides={IWebSearchProvider: search, ILLMProvider: llm}) as wired:
+        responses = [await wired.research.research(ask()) for _ in range(2)]
+    assert [response.metadata.synthesizer for response in responses] == ["fake/fake-1"] * 2
+    assert len(search.requests) == 2
+
+
+class Mute(ISynthesizer):
+    """A writer of one's own without a name, whose stream ends in the middle, or that fails."""
+
+    async def synthesize(self, question: str, sources: Sequence[Source], language: str, **_: Any) -> Synthesis:
+        raise LLMConnectionError("the writer is out", spent=Spending(calls=1, prompt_tokens=7))
+
+    async def stream(
+        self, question: str, sources: Sequence[Source], language: str, **_: Any
+    ) -> AsyncIterator[SynthesisPart]:
+        yield SynthesisToken(text="The event loop is half said. ")
+
+
+async def test_a_writer_of_ones_own_that_fails_is_replaced() -> None:
+    """Whoever writes: a failure costs the answer its style, not itself, and what it cost is told."""
+    overrides = {IWebSearchProvider: FakeWebSearch([result_item(1, "event loop")]), ISynthesizer: Mute()}
+    async with build_platform(Settings(), overrides=overrides) as wired:
+        response = await wired.research.research(ask(query="What does page 1 say about event loop?"))
+        events = [event async for event in wired.research.stream(ask(query="What does page 1 say about event loop?"))]
+    assert response.metadata.synthesizer == "extractive"
+    assert (response.metadata.llm_calls, response.metadata.tokens_used) == (1, 7)
+    assert [entry.component for entry in response.degraded] == ["custom"]
+    assert response.synthesis.endswith(FAILED)
+    *_, done = events
+    assert done.type == "done"
+    kinds = [event.type for event in events]
+    after = events[kinds.index("reset") :]
+    assert done.response.synthesis == "".join(event.text for event in after if event.type == "token")
+    assert "half said" not in done.response.synthesis
+
+
+async def test_no_key_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    """Neither where a model quotes it, nor where its service refuses it, nor in what is logged or shown of objects."""
+    caplog.set_level("DEBUG")
+    for said in (kimi(f"The key is {KEY} [1]."), error(401, {"error": {"message": f"wrong key {KEY}", "type": KEY}})):
+        async with platform(ChatServer(said)) as (wired, _):
+            told = (await wired.research.research(ask())).model_dump_json()
+            told += "".join([event.model_dump_json() async for event in wired.research.stream(ask(depth="deep"))])
+            try:
+                await wired.llm.generate(LLMRequest(messages=(ChatMessage(role="user", content="Hello"),)))
+            except AppException as failure:
+                told += f"{failure!r} {failure.message} {failure.__cause__!r} {failure.__context__!r}"
+            told += repr(wired)
+        assert KEY not in told
+        assert KEY not in caplog.text
