@@ -307,7 +307,7 @@ class Settings(BaseSettings):
             return cls(**values)
         except ValidationError as error:
             lines = [f"{detail['loc'][0]} {detail['msg']}" for detail in error.errors()]
-            raise SettingsError("\n".join(lines)) from None
+            raise SettingsError("\n".join(dict.fromkeys(lines))) from None
         except (OSError, UnicodeDecodeError) as error:
             problem = type(error).__name__
             raise SettingsError(f".env cannot be read ({problem}): it must be a text file in UTF-8") from None
@@ -392,7 +392,10 @@ def _line(detail: Mapping[str, Any], arguments: Mapping[str, Any]) -> InitErrorD
     first, *rest = detail["loc"]
     field = next(name for name in Settings.model_fields if first in variable_names(name))
     inside = f"({'.'.join(str(part) for part in rest)}) " if len(rest) > 1 else ""  # the place in JSON, not in a comma list
-    message = f"{inside}{_in_our_words(detail['type'], detail['msg'])}. Example: {example(field)}"
+    shown = example(field)
+    if shown.endswith("="):  # a secret: it has neither a default nor an example of its own
+        shown += "the-key-that-you-were-given"
+    message = f"{inside}{_in_our_words(detail['type'], detail['msg'])}. Example: {shown}"
     kind = PydanticCustomError(detail["type"], "{message}", {"message": message})
     return InitErrorDetails(type=kind, loc=(origin(field, arguments)[0],), input=None)
 

@@ -26,7 +26,8 @@ REDACTED = "[redacted]"
 HANDLER_NAME = "llm_platform"
 # Libraries that tell about each request at INFO or DEBUG, addresses included.
 QUIET_LOGGERS = ("httpx2", "httpcore", "httpcore2", "ddgs", "primp", "openai", "asyncio", "pypdf", "uvicorn.access")
-LEFT_BY_OTHER_HANDLERS = ("message", "asctime")  # a record that another handler wrote before us carries its texts
+# A record that another handler wrote before us carries its texts, one of uvicorn's says the same once more in colours.
+SAID_ALREADY = ("message", "asctime", "color_message")
 MAX_DEPTH = 8  # of nested fields; below it they are shown as one text
 
 # What a terminal may obey and a reader cannot see: control characters but tab and line feed, overrides of the writing
@@ -105,7 +106,7 @@ class _Cleaner:
         return {
             self._text(str(key)): self._clean(value, MAX_DEPTH)
             for key, value in event.items()
-            if key not in LEFT_BY_OTHER_HANDLERS
+            if key not in SAID_ALREADY
         }
 
     def _text(self, text: str) -> str:

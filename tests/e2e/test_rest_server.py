@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -19,8 +20,15 @@ from tests.unit.presentation.rest.fake_platform import Scripted, platform_of
 
 from modules.llm_platform.application.services.health_service import HealthService
 from modules.llm_platform.presentation.rest import body as body_module
+from modules.llm_platform.presentation.rest import wire as wire_module
 from modules.llm_platform.presentation.rest.body import MAX_BODY_BYTES
-from modules.llm_platform.presentation.rest.server import DrainingServer, make_server, refuse_open_house, serve
+from modules.llm_platform.presentation.rest.server import (
+    DrainingServer,
+    check_address,
+    make_server,
+    refuse_open_house,
+    serve,
+)
 from shared.config import Settings, SettingsError
 
 PROMPT_S = 0.1  # how soon a cancelled research must have let go
@@ -182,6 +190,49 @@ async def test_a_body_that_drips(monkeypatch: pytest.MonkeyPatch) -> None:
     assert scripted.asked == []
 
 
+async def test_a_head_that_drips(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who does not finish the head of a request gets a 408 and the connection ends, the first request or a later one."""
+    monkeypatch.setattr(wire_module, "HEAD_TIMEOUT_S", 0.1)
+    async with running(Scripted()) as (_, port), dialled(port) as wire:
+        wire.say("GET", "/ready")
+        assert (await wire.answer())[0] == 200
+        wire.writer.write(b"GET /ready HTTP/1.1\r\nHost: localhost\r\n")
+        status, problem = await wire.answer()
+        assert (status, problem["code"]) == (408, "head_timeout")
+        assert await wire.ended()
+
+
+async def test_a_connection_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that is opened ahead of need and not used is closed, and nothing is said that was not asked for."""
+    monkeypatch.setattr(wire_module, "HEAD_TIMEOUT_S", 0.1)
+    async with running(Scripted()) as (_, port), dialled(port) as wire:
+        assert await wire.ended()
+
+
+async def test_what_is_begun_behind_an_answer_can_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The beginning of a next request does not cut off the answer that is under way."""
+    monkeypatch.setattr(wire_module, "HEAD_TIMEOUT_S", 0.1)
+    scripted = Scripted()
+    scripted.delay_s = 0.5
+    async with running(scripted) as (_, port), dialled(port) as wire:
+        wire.say("POST", "/research", QUESTION)
+        wire.writer.write(b"GET /ready HTTP/1.1\r\n")
+        assert (await wire.answer())[0] == 200
+        wire.hang_up()
+
+
+async def test_nonsense_behind_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where an answer is half-way out, what cannot be read ends the connection: a second head would garble the first."""
+    scripted = Scripted()
+    scripted.delay_s = 60
+    async with running(scripted) as (_, port), dialled(port) as wire:
+        wire.say("POST", "/research", QUESTION, Accept="text/event-stream")
+        assert (await wire.head())[0] == 200
+        wire.writer.write(b"nonsense\r\n\r\n")
+        async with asyncio.timeout(PATIENCE_S):
+            assert b"HTTP/1.1" not in await wire.reader.read()
+
+
 class Hanging:
     name = "hanging"
 
@@ -246,6 +297,18 @@ def test_an_open_house_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"LLM_PLATFORM_HOST.*LLM_PLATFORM_API_KEYS"):
         serve(platform_of(Scripted()), Settings(_env_file=None, LLM_PLATFORM_HOST="0.0.0.0"))
     refuse_open_house(Settings(_env_file=None, LLM_PLATFORM_HOST="0.0.0.0", LLM_PLATFORM_API_KEYS="a-long-random-word"))
+
+
+def test_an_address_that_cannot_be_had() -> None:
+    """A port that is taken, or a name that is none, is told by the variable before anything is started."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(SettingsError, match=rf"LLM_PLATFORM_PORT {port} .*--port.*Example: LLM_PLATFORM_PORT=\d+"):
+            serve(platform_of(Scripted()), Settings(_env_file=None, LLM_PLATFORM_PORT=port))
+    for host in ("nowhere.invalid", "192.0.2.1"):
+        with pytest.raises(SettingsError, match=rf"LLM_PLATFORM_HOST {host} is no address of this machine"):
+            check_address(host, 8000)
+    check_address("127.0.0.1", 0)
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

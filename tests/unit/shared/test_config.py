@@ -156,7 +156,7 @@ class TestReading:
     ) -> None:
         """The message names the variable, says what is wrong in plain words and gives an example."""
         monkeypatch.setenv(name, text)
-        with pytest.raises(SettingsError, match=rf"^{name} .*{says}.*Example: {name}=") as caught:
+        with pytest.raises(SettingsError, match=rf"^{name} .*{says}.*Example: {name}=\S") as caught:
             Settings.load()
         assert "Value error" not in str(caught.value)
         assert "unable to" not in str(caught.value)
@@ -174,6 +174,13 @@ class TestReading:
         with pytest.raises(SettingsError) as caught:
             Settings.load()
         assert [line.split()[0] for line in str(caught.value).splitlines()] == ["LLM_PLATFORM_PORT", "LLM_TIMEOUT_S"]
+
+    def test_what_is_wrong_twice_is_told_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Two unknown names in one list are one mistake of one kind."""
+        monkeypatch.setenv("SEARCH_PROVIDERS", "google,yahoo")
+        with pytest.raises(SettingsError) as caught:
+            Settings.load()
+        assert len(str(caught.value).splitlines()) == 1
 
     def test_settings_do_not_change(self) -> None:
         """Who holds settings can rely on them."""

@@ -78,6 +78,12 @@ class TestJson:
         assert event["m"] == {"1": [2, 3]}
         assert event["none"] is None
 
+    def test_nothing_is_said_twice(self, out: io.StringIO) -> None:
+        """uvicorn hands its words over once more, in colours."""
+        configure_logging("INFO", "json", stream=out)
+        log.info("started", extra={"color_message": "\x1b[36mstarted"})
+        assert set(events(out)[0]) == {"event", "level", "logger", "timestamp"}
+
     def test_an_escape_stays_an_escape(self, out: io.StringIO) -> None:
         """Nobody who views a log file is steered by what a stranger sent."""
         configure_logging("INFO", "json", stream=out)
@@ -146,8 +152,11 @@ class TestSetUp:
         assert other in logging.getLogger().handlers
 
     @pytest.mark.parametrize("name", QUIET_LOGGERS)
-    def test_libraries_do_not_tell_of_each_request(self, name: str, out: io.StringIO) -> None:
+    def test_libraries_do_not_tell_of_each_request(
+        self, name: str, out: io.StringIO, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """At DEBUG we hear ourselves; of a library we hear what is wrong."""
+        monkeypatch.setattr(logging.getLogger(name), "propagate", True)  # a server of another test may have cut it off
         configure_logging("DEBUG", "json", stream=out)
         logging.getLogger(name).info("GET https://example.org/?q=private")
         logging.getLogger(name).warning("wrong")

@@ -6,6 +6,7 @@ import io
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -13,6 +14,8 @@ from typing import NamedTuple
 import pytest
 from tests.unit.presentation.cli.fakes import ANSWER, FOUND, SENTENCE, FakePlatform, Terminal, wiring
 
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.research_dtos import Verdict
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.domain.exceptions import (
     WebSearchConfigError,
@@ -89,12 +92,13 @@ class TestSearch:
         [
             ("--count 0", "--count", "must be greater than or equal to 1"),
             ("--count 51", "--count", "must be less than or equal to 50"),
-            ("--count ten", "--count", "integer"),
+            ("--count ten", "--count", "must be a valid integer\n"),
+            ("--freshness soon", "--freshness", "must be oneDay"),
             ("--sources web,books", "--sources", "must be 'web', 'news'"),
             ("--language x", "--language", "must be a language tag"),
             ("--engines a;b", "--engines", "not understood"),
             ("--domains python", "--domains", "not understood"),
-            ("--provider google", "--provider", "searxng"),
+            ("--provider google", "--provider", ": 'google' is not one of 'searxng'"),
             ("--documents nowhere", "--documents", "does not exist"),
             ("--output answer.pdf", "--output", ".md, .html or .json"),
             ("--output nowhere/answer.md", "--output", "does not exist"),
@@ -112,6 +116,14 @@ class TestSearch:
         assert (ended.code, ended.out, platform.searches) == (2, "", [])
         assert option in ended.err
         assert says in ended.err
+
+    @pytest.mark.parametrize(
+        ("published", "shown"), [("2026-01-02T00:00:00", "2026-01-02\n"), ("2026-01-02T07:05:00Z", "2026-01-02T07:05:00Z\n")]
+    )
+    def test_a_midnight_that_nobody_knew_is_left_out(self, published: str, shown: str, command: Command) -> None:
+        """Engines that know the day write midnight; people see the day."""
+        found = FOUND.model_copy(update={"results": (FOUND.results[1].model_copy(update={"published_date": published}),)})
+        assert f"   {shown}" in command("search", "asyncio", platform=FakePlatform(found=found)).out
 
     @pytest.mark.parametrize("query", ["", "  ", "\u200b", "x" * 501])
     def test_a_query_that_asks_nothing_is_wrong_use(self, query: str, command: Command) -> None:
@@ -152,6 +164,24 @@ class TestSearch:
         nothing = WebSearchResponse(query="x", provider="searxng")
         ended = command("search", "x", platform=FakePlatform(found=nothing))
         assert (ended.code, ended.out) == (0, "Nothing was found.\n\n0 results from searxng\n")
+
+
+    def test_a_full_disk_is_one_line(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """An answer that cannot be written out is a failure, and the line says why."""
+        with (tmp_path / "out").open("w") as file:
+
+            class Full(io.StringIO):
+                def write(self, text: str) -> int:
+                    raise OSError(28, "No space left on device")
+
+                def fileno(self) -> int:
+                    return file.fileno()
+
+            monkeypatch.setattr(sys, "stdout", Full())
+            assert run(["search", "asyncio"], wiring(FakePlatform())) == 1
+        assert capsys.readouterr().err == "llm-platform: the answer could not be written: No space left on device\n"
 
 
 class TestNothingConfigured:
@@ -236,11 +266,19 @@ class TestResearch:
         assert -1 not in places, ended.out
         assert places == sorted(places)
 
+    def test_a_question_that_asks_nothing_is_wrong_use(self, command: Command) -> None:
+        """Under the argument's name, in characters, which is what a person counts."""
+        ended = command("research", "ab")
+        assert (ended.code, ended.out) == (2, "")
+        assert "QUESTION" in ended.err
+        assert "must have at least 3 characters" in ended.err
+
     def test_what_it_cost_is_told(self, command: Command) -> None:
         """Tokens and dollars of a model's answer; a price that is not known is not called zero."""
-        free = ANSWER.metadata.model_copy(update={"llm_calls": 1, "tokens_used": 500, "cost_usd": 0.0125, "cache_hit": True})
-        unknown = free.model_copy(update={"cost_usd": None})
-        for metadata, says in ((free, "500 tokens, $0.0125"), (unknown, "500 tokens, price not known")):
+        paid = ANSWER.metadata.model_copy(update={"llm_calls": 1, "tokens_used": 500, "cost_usd": 0.0125, "cache_hit": True})
+        told = {0.0125: "500 tokens, $0.0125", None: "500 tokens, price not known", 0.0: "500 tokens, no cost"}
+        for cost, says in told.items():
+            metadata = paid.model_copy(update={"cost_usd": cost})
             answer = ANSWER.model_copy(update={"metadata": metadata})
             shown = command("research", "What?", platform=FakePlatform(answer=answer)).out
             assert says in shown
@@ -249,6 +287,40 @@ class TestResearch:
     def test_with_a_model_nobody_is_told_to_configure_one(self, command: Command) -> None:
         """The hint is for those who have none."""
         assert "No language model" not in command("research", "What?", doors=wiring(FakePlatform(), model=True)).out
+
+    def test_offline_nobody_is_told_to_configure_what_is_configured(self, command: Command) -> None:
+        """A model elsewhere is not asked offline: the note says that."""
+        doors = replace(wiring(FakePlatform()), has_model=lambda settings: not settings.LLM_PLATFORM_OFFLINE)
+        shown = command("research", "What?", "--documents", ".", "--offline", doors=doors).out
+        assert "Note: Offline the language models that are configured are not asked" in shown
+        assert "No language model is configured" not in shown
+
+    def test_quotes_in_place_of_a_failed_model_are_named(self, command: Command) -> None:
+        """Who configured a model and reads quotes is told that it failed, and why, in words for people."""
+        degraded = (Degraded(component="llm", reason="llm_provider: kimi failed (500)"),)
+        answer = ANSWER.model_copy(update={"degraded": degraded})
+        shown = command("research", "What?", doors=wiring(FakePlatform(answer=answer), model=True)).out
+        assert "Note: llm: kimi failed (500)" in shown
+        assert "Note: No model wrote this answer: these are quotes from your sources." in shown
+
+    @pytest.mark.parametrize(
+        ("verdict", "quote", "says"),
+        [
+            ("partial", "Some  of\nit.", "~ partial 0.40  “Some of it.” — [2]"),
+            ("unsupported", "", "✘ unsupported 0.40  [2] does not say: “Nobody knows why”"),
+            ("unsupported", "Else.", "✘ unsupported 0.40  [2] does not say: “Nobody knows why”; nearest there: “Else.”"),
+            ("unchecked", "", "? unchecked 0.40  the text of [2] is not held: “Nobody knows why”"),
+        ],
+    )
+    def test_a_quote_is_not_taken_for_what_the_answer_says(
+        self, verdict: Verdict, quote: str, says: str, command: Command
+    ) -> None:
+        """Where the source does not say it, the sentence is shown, and the quote only as the nearest thing."""
+        start = ANSWER.synthesis.index("Nobody")
+        cited = ANSWER.citations[1].model_copy(update={"verdict": verdict, "quote": quote, "score": 0.4})
+        assert cited.start == start
+        answer = ANSWER.model_copy(update={"citations": (cited,)})
+        assert f"\n{says}\n" in command("research", "What?", platform=FakePlatform(answer=answer)).out
 
     def test_json_is_the_http_answer_and_nothing_else(self, command: Command) -> None:
         """What POST /research answers, to the letter."""

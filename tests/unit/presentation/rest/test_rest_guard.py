@@ -9,7 +9,12 @@ import httpx2
 import pytest
 from tests.unit.presentation.rest.fake_platform import Scripted, door, platform_of
 
-from modules.llm_platform.domain.exceptions import WebSearchBlockedError, WebSearchConfigError, WebSearchError
+from modules.llm_platform.domain.exceptions import (
+    WebSearchBlockedError,
+    WebSearchConfigError,
+    WebSearchError,
+    WebSearchRequestError,
+)
 from modules.llm_platform.presentation.rest.app import create_app
 from modules.llm_platform.presentation.rest.door import Door
 from modules.llm_platform.presentation.rest.guard import Guard
@@ -238,6 +243,34 @@ async def test_errors_of_the_services(error: AppException, status: int, code: st
             assert problem["retryable"] is error.retryable
             assert problem["instance"] == path
             assert answer.headers.get("retry-after") == retry_after
+
+
+async def test_every_422_names_what_is_wrong() -> None:
+    """Also the one that only the provider could see: `errors` holds its words, and where they are about."""
+    scripted = Scripted()
+    scripted.error = WebSearchRequestError("freshness must be oneDay")
+    async with door(scripted) as client:
+        posted = (await client.post("/research", json=QUESTION)).json()
+        asked = (await client.get("/search?q=x")).json()
+    wrong = {"msg": "freshness must be oneDay", "type": "web_search_request"}
+    assert posted["errors"] == [{"loc": ["body"], **wrong}]
+    assert asked["errors"] == [{"loc": ["query"], **wrong}]
+
+
+@pytest.mark.parametrize("name", ["Host", "Origin", "Sec-Fetch-Site", "Authorization", "X-API-Key", "Content-Type"])
+async def test_what_has_one_value_is_not_sent_twice(name: str) -> None:
+    """Two checks may believe different ones of two Hosts or Origins: such a request is refused."""
+    async with door(Scripted()) as client:
+        answer = await client.post("/research", headers=[(name, "a"), (name, "b")], content=b"{}")
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad_request")
+
+
+async def test_what_is_a_list_may_come_in_pieces() -> None:
+    """Two Accept headers are one list (RFC 9110, 5.3)."""
+    accepted = [("Accept", "application/json;q=0.5"), ("Accept", "text/event-stream")]
+    async with door(Scripted()) as client:
+        answer = await client.post("/research", headers=accepted, json=QUESTION)
+    assert answer.headers["content-type"].startswith("text/event-stream")
 
 
 async def test_what_nobody_expected(caplog: pytest.LogCaptureFixture) -> None:

@@ -116,8 +116,12 @@ class Console:
             yield
             self.out.flush()
         except BrokenPipeError:
-            with open(os.devnull, "w") as nowhere:  # noqa: PTH123  what is left in the buffer goes here at exit
-                os.dup2(nowhere.fileno(), self.out.fileno())
+            self.drop_output()
+
+    def drop_output(self) -> None:
+        """Standard output takes no more: what is left in its buffer must not be an error of its own at exit."""
+        with open(os.devnull, "w") as nowhere:  # noqa: PTH123
+            os.dup2(nowhere.fileno(), self.out.fileno())
 
 
 def _one_line(text: str) -> str:

@@ -20,28 +20,27 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {  # what `pip install "llm-platform[NAM
     "server": ("fastapi", "uvicorn"),
     "web": ("ddgs",),
     "documents": ("pypdf", "resiliparse"),
-    "vectors": ("wordllama",),
 }
 MARKS: Mapping[Verdict, tuple[str, Style]] = {"ok": ("✔", "green"), "warning": ("!", "yellow"), "failed": ("✘", "red")}
 ENGINE_LISTS = ("SEARXNG_ENGINES_WEB", "SEARXNG_ENGINES_NEWS", "SEARXNG_ENGINES_ACADEMIC")
-# A key or an address alone makes no model: (what is set, what it needs beside it).
-BELONG_TOGETHER = (
-    ("LLM_API_KEY", "LLM_MODEL"),
-    ("AITUNNEL_API_KEY", "AITUNNEL_MODEL"),
-    ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT"),
-    ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_DEPLOYMENT"),
+BELONG_TOGETHER = (  # what is set, what it needs beside it; a half configured model says so itself
     ("SEARXNG_USERNAME", "SEARXNG_PASSWORD"),
     ("SEARXNG_PASSWORD", "SEARXNG_USERNAME"),
 )
+NO_MODEL = "none is configured: answers are quotes from the sources"
+NO_MODEL_OFFLINE = "offline those that are configured are not asked: answers are quotes from the sources"
 
 
 def carry_out(console: Console, wiring: Wiring, arguments: Mapping[str, Any], *, spend: bool, as_json: bool) -> None:
     """Print one line for each thing that was looked at; CommandError when one that is configured fails."""
     settings = prepare(console, arguments)
     console.step("asking what is configured …")
-    findings = [*of_settings(settings), *run(_examine(wiring, settings, spend=spend))]
+    findings = list(of_settings(settings))
+    known = {each.subject for each in findings}  # what fails by its settings is not examined to fail once more
+    findings += [each for each in run(_examine(wiring, settings, spend=spend)) if each.subject not in known]
     if not wiring.has_model(settings):
-        findings.append(Finding("language model", "ok", "none is configured: answers are quotes from the sources"))
+        text = NO_MODEL_OFFLINE if wiring.has_model_online(settings) else NO_MODEL
+        findings.append(Finding("language model", "ok", text))
     findings += of_extras()
     if as_json:
         from modules.llm_platform.presentation.cli.as_json import dumped
@@ -71,7 +70,7 @@ def of_settings(settings: Settings) -> Iterator[Finding]:
                 yield Finding("settings", "warning", f"{name} names {engine!r}: {remedy}")
     if "bocha" in settings.SEARCH_PROVIDERS and not settings.BOCHA_API_KEY.get_secret_value():
         yield Finding("bocha", "failed", "SEARCH_PROVIDERS names it and it has no key: set BOCHA_API_KEY")
-    for name, needed in () if settings.LLM_PROVIDERS else BELONG_TOGETHER:
+    for name, needed in BELONG_TOGETHER:
         if getattr(settings, name) and not getattr(settings, needed):
             yield Finding("settings", "failed", f"{name} is set and {needed} is not, so neither is used: set {needed}")
     if settings.LLM_PLATFORM_HOST not in LOOPBACK_HOSTS and not settings.LLM_PLATFORM_API_KEYS:

@@ -53,6 +53,10 @@ def exit_codes(console: Console) -> Iterator[None]:
         raise typer.Exit(FAILED) from None
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
+    except OSError as error:  # those of upstreams and files have been decided upon where they came from
+        console.drop_output()
+        said = error.strerror or type(error).__name__
+        raise _end(console, CommandError(f"the answer could not be written: {said}")) from None
     except (typer.Exit, typer.BadParameter):
         raise
     except Exception as error:  # the outermost loop: a person gets one line, the log the traceback

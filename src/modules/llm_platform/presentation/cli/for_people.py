@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -15,6 +16,14 @@ NO_MODEL = (
     "For a written answer set LLM_API_KEY and LLM_MODEL, or KIMI_API_KEY, "
     "or LLM_KIND=ollama with LLM_BASE_URL and LLM_MODEL."
 )
+NO_MODEL_OFFLINE = (
+    "Offline the language models that are configured are not asked, so these are quotes from your sources. "
+    "For a written answer set LLM_KIND=ollama with LLM_BASE_URL and LLM_MODEL."
+)
+MODEL_FAILED = "No model wrote this answer: these are quotes from your sources."
+EXTRACTIVE = "extractive"  # the writer that quotes
+
+_CODE = re.compile(r"^[a-z]+(?:_[a-z]+)+: ")  # that of the error, for programs
 
 MARKS: dict[Verdict, tuple[str, Style]] = {
     "supported": ("✔", "green"),
@@ -35,11 +44,14 @@ def found(response: WebSearchResponse) -> Iterator[Line]:
     yield Line(f"{_many(len(response.results), 'result')} from {response.provider or 'nobody'}", "dim")
 
 
-def beneath(response: ResearchResponse, *, model: bool) -> Iterator[Line]:
-    """All that stands below an answer: sources, quotes with their verdicts, notes, what it took."""
+def beneath(response: ResearchResponse, without_model: str | None = None) -> Iterator[Line]:
+    """All that stands below an answer: sources, quotes with their verdicts, notes, what it took.
+
+    `without_model` is what is said where no language model is configured.
+    """
     yield from _sources(response.sources)
     yield from _quotes(response)
-    yield from _notes(response.metadata.correction, response.degraded, () if model else (NO_MODEL,))
+    yield from _notes(response.metadata.correction, response.degraded, _on_the_writer(response, without_model))
     yield Line()
     yield Line(took(response), "dim")
 
@@ -53,9 +65,22 @@ def took(response: ResearchResponse) -> str:
         f"written by {meta.synthesizer}" + (" (from the cache)" if meta.cache_hit else ""),
     ]
     if meta.llm_calls:
-        cost = "price not known" if meta.cost_usd is None else f"${meta.cost_usd:.4f}"
-        parts.append(f"{meta.tokens_used} tokens, {cost}")
+        parts.append(f"{_many(meta.tokens_used, 'token')}, {_price(meta.cost_usd)}")
     return " · ".join(parts)
+
+
+def _price(cost_usd: float | None) -> str:
+    if cost_usd is None:
+        return "price not known"
+    return f"${cost_usd:.4f}" if cost_usd else "no cost"
+
+
+def _on_the_writer(response: ResearchResponse, without_model: str | None) -> Iterator[str]:
+    """Why the answer is made of quotes, where somebody may have expected more."""
+    if without_model is not None:
+        yield without_model
+    elif response.metadata.synthesizer == EXTRACTIVE and response.sources:
+        yield MODEL_FAILED
 
 
 def notes(correction: str | None, degraded: Iterable[Degraded]) -> list[str]:
@@ -71,13 +96,18 @@ def shortened(text: str, limit: int = LONGEST_QUOTE) -> str:
 
 
 def _result(number: int, item: WebSearchResultItem) -> Iterator[Line]:
-    beside = " · ".join(part for part in (item.site_name, item.published_date) if part)
+    beside = " · ".join(part for part in (item.site_name, _day(item.published_date)) if part)
     yield Line(f"{number}. {shortened(item.title)}", "bold")
     yield Line(f"   {item.url}", "dim")
     if beside:
         yield Line(f"   {shortened(beside)}", "dim")
     if item.text:
         yield Line(f"   {shortened(item.text)}")
+
+
+def _day(published: str | None) -> str | None:
+    """Without a midnight, which stands for a time that nobody knew."""
+    return published.partition("T00:00:00")[0] if published else None
 
 
 def _sources(sources: Iterable[SourceRef]) -> Iterator[Line]:
@@ -99,9 +129,14 @@ def _quotes(response: ResearchResponse) -> Iterator[Line]:
 
 
 def _quoted(citation: Citation, synthesis: str) -> str:
-    if citation.quote:
-        return f"“{shortened(citation.quote)}” — [{citation.source_index}]"
-    return f"[{citation.source_index}] does not say: “{shortened(synthesis[citation.start : citation.end])}”"
+    """The quote, or what the answer says where the source does not; beside it the nearest thing that it does say."""
+    quote, source = shortened(citation.quote), f"[{citation.source_index}]"
+    if quote and citation.verdict != "unsupported":
+        return f"“{quote}” — {source}"
+    said = f"“{shortened(synthesis[citation.start : citation.end])}”"
+    if citation.verdict == "unchecked":
+        return f"the text of {source} is not held: {said}"
+    return f"{source} does not say: {said}" + (f"; nearest there: “{quote}”" if quote else "")
 
 
 def _notes(correction: str | None, degraded: Iterable[Degraded], more: Iterable[str] = ()) -> Iterator[Line]:
@@ -113,7 +148,7 @@ def _notes(correction: str | None, degraded: Iterable[Degraded], more: Iterable[
 
 def _trouble(degraded: Degraded) -> str:
     until = f" (until {degraded.until:%H:%M} UTC)" if degraded.until else ""
-    return f"{degraded.component}: {degraded.reason}{until}"
+    return f"{degraded.component}: {_CODE.sub('', degraded.reason)}{until}"
 
 
 def _many(count: int, one: str, more: str | None = None) -> str:

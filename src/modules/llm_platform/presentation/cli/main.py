@@ -37,7 +37,7 @@ def run(arguments: Sequence[str] | None, wiring: Wiring) -> int:
     return code if isinstance(code, int) else 0
 
 
-@app.command()
+@app.command(cls=options.Command)
 def search(
     ctx: typer.Context,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What to look for.")],
@@ -79,7 +79,7 @@ def search(
         )  # fmt: skip
 
 
-@app.command()
+@app.command(cls=options.Command)
 def research(
     ctx: typer.Context,
     question: Annotated[
@@ -116,7 +116,7 @@ def research(
         )  # fmt: skip
 
 
-@app.command()
+@app.command(cls=options.Command)
 def serve(
     ctx: typer.Context,
     host: Annotated[
@@ -138,7 +138,7 @@ def serve(
         carry_out(console, ctx.obj, arguments)
 
 
-@app.command()
+@app.command(cls=options.Command)
 def config(
     provider: options.Provider = None,
     documents: options.Documents = None,
@@ -154,7 +154,7 @@ def config(
         show(console, arguments, as_json=as_json)
 
 
-@app.command()
+@app.command(cls=options.Command)
 def doctor(
     ctx: typer.Context,
     provider: options.Provider = None,

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
 import typer
 from pydantic import BaseModel, ValidationError
+from typer.core import TyperCommand
 
 # typer reads the annotations of a command at run time and shows a Literal as a choice.
 ProviderName = Literal["searxng", "bocha", "documents", "ddgs"]
@@ -75,13 +76,17 @@ def source_kinds(value: str | None, documents: Path | None) -> tuple[str, ...]:
     return listed(value) or (("documents",) if documents else ())
 
 
-def to_request(kind: type[Request], values: Mapping[str, Any]) -> Request:
-    """The request that the options describe; a value that it refuses is wrong use, under the option's name."""
+def to_request(kind: type[Request], values: Mapping[str, Any], *, argument: str) -> Request:
+    """The request that the options describe; a value that it refuses is wrong use, under the option's name. `argument`
+    is what the command calls its query.
+    """
     try:
         return kind.model_validate({name: value for name, value in values.items() if value not in (None, ())})
     except ValidationError as error:
         detail = error.errors(include_input=False)[0]
-        wrong(_option(str(detail["loc"][0])), _in_our_words(detail["type"], detail["msg"]))
+        field = str(detail["loc"][0])
+        option = argument if field == "query" else f"--{field.replace('_', '-')}"
+        wrong(option, _in_our_words(detail["type"], detail["msg"]))
 
 
 def wrong(option: str, text: str) -> NoReturn:
@@ -89,11 +94,18 @@ def wrong(option: str, text: str) -> NoReturn:
     raise typer.BadParameter(text, param_hint=option)
 
 
-def _option(field: str) -> str:
-    return "QUERY" if field == "query" else f"--{field.replace('_', '-')}"
-
-
 def _in_our_words(kind: str, text: str) -> str:
     if kind == "string_pattern_mismatch":
         return "is written in a way that is not understood"
-    return _SHOULD.sub("must", text.removeprefix("Value error, "))
+    return _SHOULD.sub("must", text.removeprefix("Value error, ").partition(", unable to")[0])
+
+
+class Command(TyperCommand):
+    """A command whose refusals read the same, whether typer refuses a value or a request does."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            error.message = _in_our_words("", error.message)
+            raise

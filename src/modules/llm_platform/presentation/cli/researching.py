@@ -39,7 +39,7 @@ class ResearchOrder:
         """The request; wrong use when a value is refused."""
         values = asdict(self)
         del values["question"]
-        return to_request(ResearchRequest, {"query": question, **values})
+        return to_request(ResearchRequest, {"query": question, **values}, argument="QUESTION")
 
 
 def carry_out(
@@ -56,7 +56,7 @@ def carry_out(
     live = console.on_terminal and delivery.on_screen
     with remedy_named(keyless=keyless):
         response = run(_research(console, wiring, settings, request, live=live))
-    _deliver(console, response, delivery, live=live, model=wiring.has_model(settings))
+    _deliver(console, response, delivery, live=live, without_model=_without_model(wiring, settings))
 
 
 async def _research(
@@ -86,8 +86,17 @@ async def _watched(
     raise CommandError("the research ended without an answer")
 
 
+def _without_model(wiring: Wiring, settings: Settings) -> str | None:
+    """What to say about quotes where no language model could be asked at all."""
+    if wiring.has_model(settings):
+        return None
+    from modules.llm_platform.presentation.cli.for_people import NO_MODEL, NO_MODEL_OFFLINE
+
+    return NO_MODEL_OFFLINE if wiring.has_model_online(settings) else NO_MODEL
+
+
 def _deliver(
-    console: Console, response: ResearchResponse, delivery: Delivery, *, live: bool, model: bool
+    console: Console, response: ResearchResponse, delivery: Delivery, *, live: bool, without_model: str | None
 ) -> None:
     delivery.write(console, lambda kind: _file(response, kind))
     if delivery.as_json:
@@ -99,7 +108,7 @@ def _deliver(
 
         if not live:
             console.markdown(response.synthesis)
-        console.lines(beneath(response, model=model))
+        console.lines(beneath(response, without_model))
 
 
 def _file(response: ResearchResponse, kind: FileKind) -> str:

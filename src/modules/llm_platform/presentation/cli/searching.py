@@ -7,9 +7,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
+from modules.llm_platform.domain.exceptions import WebSearchRequestError
+from modules.llm_platform.domain.freshness import window
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.exit_codes import run
-from modules.llm_platform.presentation.cli.options import to_request
+from modules.llm_platform.presentation.cli.options import to_request, wrong
 from modules.llm_platform.presentation.cli.output_file import Delivery, FileKind
 from modules.llm_platform.presentation.cli.preparing import mind_the_network, prepare, remedy_named
 from modules.llm_platform.presentation.cli.wiring import Wiring
@@ -35,7 +37,8 @@ def carry_out(
     console: Console, wiring: Wiring, arguments: Mapping[str, Any], order: SearchOrder, delivery: Delivery
 ) -> None:
     """Search and deliver what was found."""
-    request = to_request(WebSearchRequest, asdict(order))
+    request = to_request(WebSearchRequest, asdict(order), argument="QUERY")
+    _check_freshness(request)
     delivery.check(console)
     settings = prepare(console, arguments)
     keyless = mind_the_network(console, wiring, settings)
@@ -43,6 +46,14 @@ def carry_out(
     with remedy_named(keyless=keyless):
         response = run(_search(wiring, settings, request))
     _deliver(console, response, delivery)
+
+
+def _check_freshness(request: WebSearchRequest) -> None:
+    """Before anything is said or spent: adapters would refuse it in the same words."""
+    try:
+        window(request)
+    except WebSearchRequestError as error:
+        wrong("--freshness", error.message)
 
 
 async def _search(wiring: Wiring, settings: Settings, request: WebSearchRequest) -> WebSearchResponse:

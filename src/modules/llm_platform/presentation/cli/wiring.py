@@ -22,6 +22,10 @@ class Wiring:
     has_model: Callable[[Settings], bool]
     serve: Callable[[Settings], None]  # until it is stopped
 
+    def has_model_online(self, settings: Settings) -> bool:
+        """Whether there would be a language model if the network could be used."""
+        return self.has_model(settings.model_copy(update={"LLM_PLATFORM_OFFLINE": False}))
+
 
 @contextmanager
 def not_there(*names: str) -> Iterator[None]:

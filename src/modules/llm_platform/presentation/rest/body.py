@@ -25,7 +25,7 @@ from modules.llm_platform.presentation.rest.errors import (
 from modules.llm_platform.presentation.rest.guard import HEADERS
 
 MAX_BODY_BYTES = 1 << 20
-BODY_TIMEOUT_S = 10.0
+BODY_TIMEOUT_S = 8.0  # nobody is kept waiting for ten seconds
 DISCARD_MAX_BYTES = 16 << 20
 DISCARD_TIMEOUT_S = 2.0
 MAX_ERRORS = 20  # of a body with thousands of wrong fields, the first ones tell enough

@@ -8,6 +8,7 @@ AppException
     ├── ForeignSiteError      403  another site's page sent it
     ├── NotFoundError         404  there is no such route
     ├── MethodNotAllowedError 405  the route has other methods
+    ├── HeadTimeoutError      408  the head did not come to its end
     ├── BodyTimeoutError      408  the body did not come
     ├── BodyTooLargeError     413  the body is over the limit
     ├── MediaTypeError        415  the body is no JSON
@@ -73,6 +74,13 @@ class MethodNotAllowedError(RestError):
 
     code = "method_not_allowed"
     status_code = 405
+
+
+class HeadTimeoutError(RestError):
+    """The head of the request did not arrive in time: send it again."""
+
+    code = "head_timeout"
+    status_code = 408
 
 
 class BodyTimeoutError(RestError):

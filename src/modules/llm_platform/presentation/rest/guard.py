@@ -7,24 +7,25 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from fastapi import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from modules.llm_platform.presentation.rest.door import Door
-from modules.llm_platform.presentation.rest.errors import ClientGoneError, NotServingError
+from modules.llm_platform.presentation.rest.errors import BadRequestError, ClientGoneError, NotServingError
 from modules.llm_platform.presentation.rest.problems import REQUEST_ID, known, problem_response
 from modules.llm_platform.presentation.rest.sites import OPEN_PATHS, Sites
 from shared.logging import bind_request_id
 
-HEADERS = "llm_platform.headers"  # in the ASGI scope: those of the headers below that came, the last one of each name
+HEADERS = "llm_platform.headers"  # in the ASGI scope: those of the headers below that came
 LAST_WORD = "llm_platform.last_word"  # there too: how an answer that has begun says that it cannot go on
 READ = frozenset(
     b"accept access-control-request-method authorization content-encoding content-length content-type expect host "
     b"origin sec-fetch-site x-api-key x-request-id".split()
 )
+LISTS = frozenset((b"accept", b"x-request-id"))  # the others say one thing: said twice, nobody knows which one counts
 GOOD_REQUEST_ID = re.compile(rb"[\x20-\x7e]{1,128}")
 PREFLIGHT_AGE_S = b"600"
 
@@ -48,13 +49,15 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = {name: value for name, value in scope["headers"] if name in READ}
-        scope[HEADERS] = headers
+        came = [header for header in scope["headers"] if header[0] in READ]
+        scope[HEADERS] = headers = dict(came)
         scope[REQUEST_ID] = request_id = _request_id(headers.get(b"x-request-id"))
         origin = headers.get(b"origin")
         reply = _Reply(send, request_id, origin if self._sites.invited(origin) else None, self._redactor)
         with bind_request_id(request_id):
             try:
+                if len(came) != len(headers):
+                    _refuse_contradictions(came, headers)
                 await self._admit(scope, headers, receive, reply)
             except ClientGoneError:
                 return
@@ -76,6 +79,14 @@ class Guard:
         if not self._door.open and path not in OPEN_PATHS:
             raise NotServingError
         await self._app(scope, receive, reply)
+
+
+def _refuse_contradictions(came: Sequence[tuple[bytes, bytes]], headers: dict[bytes, bytes]) -> None:
+    """One of two Hosts or Origins could pass the checks while the other one is believed elsewhere."""
+    names = [name for name, _ in came]
+    if any(names.count(name) > 1 for name in headers.keys() - LISTS):
+        raise BadRequestError("A header that has one value was sent twice.")
+    headers[b"accept"] = b", ".join(value for name, value in came if name == b"accept")
 
 
 def _request_id(sent: bytes | None) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from fastapi import Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 from pydantic_core import to_json
 from starlette.types import Scope
 
@@ -53,10 +53,10 @@ class FieldError(BaseModel):
 
 
 class ValidationProblem(Problem):
-    """The same, naming each wrong field; an error that only the provider could see has no `errors`."""
+    """The same, naming each wrong field."""
 
     status: Literal[422]
-    errors: list[FieldError] = Field(default_factory=list)
+    errors: list[FieldError]
 
 
 def known(error: Exception) -> AppException:
@@ -76,12 +76,19 @@ def problem_object(error: AppException, scope: Scope) -> dict[str, Any]:
 def problem_response(error: AppException, scope: Scope) -> Response:
     """The error as an HTTP answer."""
     content = problem_object(error, scope)
-    if isinstance(error, InvalidRequestError):
-        content["errors"] = error.errors
+    if error.status_code == HTTPStatus.UNPROCESSABLE_ENTITY:
+        content["errors"] = _field_errors(error, "query" if scope["method"] == "GET" else "body")
     headers = dict(error.headers) if isinstance(error, RestError) else {}
     if error.status_code == 429 or (error.retryable and error.status_code in RETRY_STATUSES):
         headers["Retry-After"] = str(_wait_s(error.retry_after_s))
     return Response(to_json(content), error.status_code, headers, MEDIA_TYPE)
+
+
+def _field_errors(error: AppException, where: str) -> list[dict[str, Any]]:
+    """What is wrong and where; an error that only the provider could see knows no field."""
+    if isinstance(error, InvalidRequestError):
+        return error.errors
+    return [{"loc": [where], "msg": error.message, "type": error.code}]
 
 
 def _wait_s(wait_s: float | None) -> int:

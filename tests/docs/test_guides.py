@@ -1,0 +1,118 @@
+"""The tutorial and the how-tos: their commands run, their programs run, the messages that they quote exist."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.docs.pages import DOCS, PAGES, ROOT, code_in, files_in, output_of, rows_of, sessions_in, shows, text_of
+
+from shared.config import Settings, variable_names
+
+PROGRAMS = ("searching.py", "researching.py", "failing.py", "replacing.py")
+PRINTED = {
+    "searching.py": ["Use a SearXNG instance doc:howto/searxng.md", "found True", "web_search_request 422"],
+    "researching.py": ["The next search provider is asked only when", "doc:explanation/searching.md", "3 searches"],
+    "failing.py": ["web_search_config False Bocha needs a key: set BOCHA_API_KEY"],
+    "replacing.py": ["[1]. ", "['What is known about tides?']"],
+}
+NOT_SETTINGS = {"SEARXNG_SECRET", "SEARXNG_TEST_URL"}  # of SearXNG's own compose file, of the tests
+MESSAGE_TABLES = {"docs/howto/searxng.md": 7, "docs/howto/bocha.md": 4}
+OUR_VARIABLE = re.compile(
+    r"\b(?:LLM|SEARXNG|SEARCH|BOCHA|KIMI|AITUNNEL|AZURE|DOCUMENTS|RESEARCH|CACHE|LOG|CORS|ALLOWED|DRAIN|UPSTREAM)_[A-Z_]+\b"
+)
+OPTION = re.compile(r"(?<=\s)--[a-z][a-z-]+")
+
+
+def shell(command: str, cwd: Path) -> str:
+    here = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    ran = subprocess.run(
+        ["bash", "-ec", command], cwd=cwd, env={**os.environ, "PATH": here}, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.rstrip("\n")
+
+
+def test_the_tutorial_prints_what_it_shows(tmp_path: Path) -> None:
+    """Its folder of notes, its questions and its program, run as they stand there."""
+    page = "docs/tutorial.md"
+    shell(re.findall(r"```bash\n(mkdir .*?)```", text_of(page), re.S)[0], tmp_path)
+    (tmp_path / "ask.py").write_text(files_in(page)["ask.py"], encoding="utf-8")
+    sessions = sessions_in(page)
+    assert len(sessions) == 3
+    for command, shown in sessions:
+        printed = shell(command.replace("python ", f"{sys.executable} "), tmp_path)
+        assert shows(shown, printed), printed
+
+
+def test_the_tutorial_keeps_an_answer(tmp_path: Path) -> None:
+    """Step 2 leaves a page in the folder and prints the JSON of the server."""
+    page = text_of("docs/tutorial.md")
+    shell(re.findall(r"```bash\n(mkdir .*?)```", page, re.S)[0], tmp_path)
+    printed = shell(re.findall(r"```bash\n(llm-platform research [^\n]*--output.*?)```", page, re.S)[0], tmp_path)
+    assert "<html" in (tmp_path / "answer.html").read_text(encoding="utf-8")
+    assert '"citations"' in printed
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_programs_of_the_guide_run(name: str, tmp_path: Path) -> None:
+    """Each program of "Use it from Python" runs as it stands there and prints what the page says it does."""
+    (tmp_path / "docs").symlink_to(DOCS)
+    (tmp_path / name).write_text(files_in("docs/howto/use-from-python.md")[name], encoding="utf-8")
+    printed = shell(f"{sys.executable} {name}", tmp_path)
+    for piece in PRINTED[name]:
+        assert piece in printed
+
+
+def test_every_program_of_the_guide_is_run() -> None:
+    """A program that is added to the page is run too."""
+    assert set(files_in("docs/howto/use-from-python.md")) == set(PROGRAMS)
+
+
+@pytest.mark.parametrize("page", MESSAGE_TABLES)
+def test_quoted_messages_are_those_of_the_code(page: str) -> None:
+    """Who looks a message up finds the words that were printed."""
+    source = " ".join(
+        " ".join(re.findall(r'"([^"\n]*)"', path.read_text(encoding="utf-8")))
+        for path in (ROOT / "src/modules/llm_platform/infrastructure").rglob("*.py")
+    )
+    text = text_of(page)
+    table = [row[0] for row in rows_of(page) if len(row) >= 2 and text.index(f"| {row[0]} |") > text.index("| message |")]
+    messages = [message for message in table if message != "message"]
+    assert len(messages) == MESSAGE_TABLES[page]
+    assert [message for message in messages if message not in source] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_variable_that_is_named_exists(page: Path) -> None:
+    """A setting that the documents name is one that is read; a slip of the pen would be ignored without a word."""
+    known = {name for field in Settings.model_fields for name in variable_names(field)} | NOT_SETTINGS
+    named = {name for code in code_in(page) for name in OUR_VARIABLE.findall(code)}
+    named = {name for name in named if not name.endswith("_")}
+    assert sorted(named - known) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_option_that_is_shown_exists(page: Path) -> None:
+    """What a command line of ours shows can be typed."""
+    known = set(OPTION.findall(" " + text_of("docs/reference/cli.md").replace("[", " ")))
+    lines = [line for code in code_in(page) for line in code.splitlines() if "llm-platform " in line]
+    shown = {option for line in lines for option in OPTION.findall(line.split("llm-platform ", 1)[1])}
+    assert sorted(shown - known) == []
+
+
+def test_the_map_leads_to_every_page() -> None:
+    """Nothing is written that nobody can find."""
+    overview = text_of("docs/README.md")
+    pages = [str(path.relative_to(DOCS)) for path in DOCS.rglob("*") if path.suffix in {".md", ".json"}]
+    assert [page for page in pages if page != "README.md" and f"({page})" not in overview] == []
+
+
+def test_the_question_of_the_readme_is_worth_asking() -> None:
+    """The demo answers from explanations, not from a table of settings or from a command's help."""
+    assert "doc:reference/" not in output_of("README.md", "make demo")

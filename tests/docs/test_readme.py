@@ -1,0 +1,85 @@
+"""README shows what the product prints: its outputs are compared with fresh ones, cut only where it says `…`."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx2
+from tests.docs.pages import ROOT, files_in, output_of, sessions_in, shows, text_of
+
+from modules.llm_platform.container import build_platform
+from modules.llm_platform.presentation.rest.app import create_app
+from shared.config import Settings
+
+DEMO = re.compile(r"^QUESTION := (.*)$", re.M)
+BEFORE_LINE = 25
+
+
+def run(*command: str, cwd: Path) -> str:
+    ran = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.rstrip("\n")
+
+
+def test_the_demo_prints_what_the_readme_shows() -> None:
+    """The answer, its sources and quotes are still what `make demo` prints, offline and without a key."""
+    question = DEMO.findall(text_of("Makefile"))[0]
+    recipe = ["research", question, "--documents", "docs", "--offline"]
+    printed = run(sys.executable, "-m", "modules.llm_platform", *recipe, cwd=ROOT)
+    assert shows(output_of("README.md", "make demo"), printed), printed
+    assert f"*{question}*" in text_of("README.md")
+
+
+def test_the_demo_answers_from_two_documents() -> None:
+    """What a newcomer sees first shows what the product is for: two sources, each sentence supported."""
+    shown = output_of("README.md", "make demo")
+    assert len(re.findall(r"^\s+doc:", shown, re.M)) == 2
+    verdicts = re.findall(r"^✔ supported|^✘", shown, re.M)
+    assert len(verdicts) >= 2
+    assert set(verdicts) == {"✔ supported"}
+
+
+def test_a_sentence_a_command_and_its_output_come_first() -> None:
+    """Before line 25 a reader knows what it is, how to start it and what comes out."""
+    head = text_of("README.md").splitlines()[: BEFORE_LINE - 1]
+    assert head[2].endswith(".")
+    assert "$ make demo" in head
+    assert head.count("```") == 1, "the output ends before that line"
+
+
+async def test_the_server_answers_what_the_readme_shows() -> None:
+    """Both curl commands, sent as curl sends them, get the answers that stand below them."""
+    platform = build_platform(Settings(DOCUMENTS_DIR=ROOT / "docs"))
+    app = create_app(platform, Settings())
+    sessions = [session for session in sessions_in("README.md") if session[0].startswith("curl ")]
+    assert len(sessions) == 2
+    async with app.router.lifespan_context(app):
+        transport = httpx2.ASGITransport(app=app)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost:8000") as client:
+            for command, shown in sessions:
+                answer = await client.send(as_curl_sends(client, command))
+                assert answer.status_code == 200, answer.text
+                assert shows(shown, answer.text), answer.text
+
+
+def as_curl_sends(client: httpx2.AsyncClient, command: str) -> httpx2.Request:
+    """`curl -X METHOD URL [-H HEADER] -d BODY`; without a content type curl sends that of a form."""
+    words = shlex.split(command)
+    options = dict(zip(words[1::2], words[2::2], strict=False)) if words[1].startswith("-") else {}
+    assert options["-X"] == "POST"
+    url = next(word for word in words if "localhost" in word)
+    body = words[words.index("-d") + 1]
+    headers = [words[place + 1].split(": ") for place, word in enumerate(words) if word == "-H"]
+    sent = {"content-type": "application/x-www-form-urlencoded"} | {name.lower(): value for name, value in headers}
+    return client.build_request("POST", url if "://" in url else f"http://{url}", content=body, headers=sent)
+
+
+def test_the_program_prints_what_the_readme_shows(tmp_path: Path) -> None:
+    """The example of three lines and a bit runs as it stands there."""
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    (tmp_path / "ask.py").write_text(files_in("README.md")["ask.py"], encoding="utf-8")
+    assert run(sys.executable, "ask.py", cwd=tmp_path) == output_of("README.md", "python ask.py")

@@ -1,0 +1,99 @@
+"""The reference pages that are written by hand agree with the code that they speak of."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import get_args
+
+import pytest
+from pydantic import BaseModel
+from scripts import quality
+from tests.docs.pages import rows_in, rows_of, text_of
+
+from modules.llm_platform.application.research.events import ResearchEvent
+from modules.llm_platform.domain import exceptions
+from modules.llm_platform.domain.dtos.health_dtos import HealthReport
+from modules.llm_platform.domain.dtos.held_source import HeldSource
+from modules.llm_platform.domain.dtos.research_dtos import ResearchMetadata, ResearchResponse
+from modules.llm_platform.presentation.rest import errors as door
+from modules.llm_platform.presentation.rest.chat_routes import ChatApiRequest, ChatApiResponse
+from modules.llm_platform.presentation.rest.research_routes import ResearchApiRequest
+from modules.llm_platform.presentation.rest.search_routes import WebSearchApiRequest, WebSearchApiResponse
+from shared.exceptions import AppException
+
+CRITERIA = "docs/reference/success-criteria.md"
+FIGURES = {  # a row of the page and the figure that scripts/quality.py measures for it
+    "all three verdicts": "three_class",
+    "wrong sentences not called supported": "flagged",
+    "of these, changed numbers and dates": "numbers",
+    "of these, changed names and identifiers": "names",
+    "sentences copied word for word called supported": "verbatim",
+}
+HTTP, ERRORS = "docs/reference/http.md", "docs/reference/errors.md"
+MODELS = (
+    ResearchApiRequest, ResearchResponse, ResearchMetadata, HeldSource, WebSearchApiRequest, WebSearchApiResponse,
+    ChatApiRequest, ChatApiResponse, HealthReport,
+)  # fmt: skip
+ABSTRACT = {"LLMException", "RestError"}  # never raised themselves
+
+
+def subclasses(module: object) -> list[type[AppException]]:
+    found = [each for each in vars(module).values() if isinstance(each, type) and issubclass(each, AppException)]
+    return [each for each in found if each is not AppException and each.__name__ not in ABSTRACT]
+
+
+def test_every_route_is_described() -> None:
+    """What OpenAPI lists has its line in the table of routes, and nothing else has."""
+    paths = json.loads(text_of("docs/reference/openapi.json"))["paths"]
+    listed = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
+    cells = [row[0] for row in rows_of(HTTP) if re.match(r"`(GET|POST) ", row[0])]
+    assert {route for cell in cells for route in re.findall(r"`([^`]+)`", cell)} == listed
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_every_field_is_described(model: type[BaseModel]) -> None:
+    """Each field that is sent or taken stands on the page."""
+    named = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", text_of(HTTP)))))
+    fields = [name for name, field in model.model_fields.items() if not field.exclude]
+    assert [name for name in fields if name not in named] == []
+
+
+def test_every_event_is_described_with_its_fields() -> None:
+    """The table of events has each type once, in the order of a research, with all that it carries."""
+    events = text_of(HTTP).partition("## Events")[2].partition("\n## ")[0]
+    rows = {row[0].strip("`"): row[1] for row in rows_in(events)}
+    for event in get_args(ResearchEvent):
+        kind = event.model_fields["type"].default
+        own = [name for name in event.model_fields if name not in ("type", "request_id")]
+        assert kind in rows
+        assert [name for name in own if f"`{name}`" not in rows[kind]] == []
+
+
+def test_every_error_has_its_line() -> None:
+    """Code, class and status of each error that can surface stand in one row."""
+    rows = rows_of(ERRORS)
+    for error in subclasses(exceptions):
+        status = f"{error.status_code}, retryable" if error.retryable else str(error.status_code)
+        assert any(row[:3] == [f"`{error.code}`", f"`{error.__name__}`", status] for row in rows), error.__name__
+    for error in subclasses(door):
+        status = f"{error.status_code}, retryable" if error.retryable else str(error.status_code)
+        assert any(row[:2] == [f"`{error.code}`", status] for row in rows), error.__name__
+
+
+def test_no_line_speaks_of_an_error_that_is_gone() -> None:
+    """Each code of the page is one that the code has."""
+    known = {error.code for error in (*subclasses(exceptions), *subclasses(door))}
+    assert {row[0].strip("`") for row in rows_of(ERRORS) if row[0].startswith("`")} == known
+
+
+def test_no_figure_of_the_citation_check_is_better_than_it_is() -> None:
+    """What the page claims of the checker is measured again, on the pairs of today."""
+    sets = quality.load()
+    unseen = sets.pop(quality.UNSEEN)
+    measured = [quality.measure([pair for pairs in sets.values() for pair in pairs]), quality.measure(unseen)]
+    claimed = {row[0]: [float(cell) for cell in row[1:]] for row in rows_of(CRITERIA) if row[0] in FIGURES}
+    assert set(claimed) == set(FIGURES)
+    for row, shares in claimed.items():
+        for share, figures in zip(shares, measured, strict=True):
+            assert round(getattr(figures, FIGURES[row]), 2) >= share, (row, figures)

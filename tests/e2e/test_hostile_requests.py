@@ -1,0 +1,125 @@
+"""A real server process and everything that strangers send: refused in order, in time, and without an echo."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.e2e.hostile_requests import GROUPS, HEAD, MARK, Case
+
+START_S = 60.0
+ANSWER_S = 10.0  # nobody is kept waiting longer
+LONGEST_REFUSAL = 4096  # bytes
+PROBLEM = {"type", "title", "status", "detail", "instance", "code", "retryable", "request_id"}
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """`llm-platform serve` over a folder, without a key, and the port that it chose."""
+    folder = tmp_path_factory.mktemp("served")
+    (folder / "sails.md").write_text("# Solar sails\n\nSolar sails are pushed by light.\n")
+    settings = {"DOCUMENTS_DIR": str(folder), "LLM_PLATFORM_OFFLINE": "true", "LLM_PLATFORM_PORT": "0"}
+    log = (folder.parent / "served.log").open("w+")
+    server = subprocess.Popen(
+        [sys.executable, "-m", "modules.llm_platform", "serve"], env={**os.environ, **settings}, stderr=log
+    )
+    try:
+        yield _port(server, Path(log.name))
+    finally:
+        server.terminate()
+        server.wait(START_S)
+        log.close()
+
+
+def _port(server: subprocess.Popen[bytes], log: Path) -> int:
+    until = time.monotonic() + START_S
+    while time.monotonic() < until and server.poll() is None:
+        if found := re.search(r"http://127\.0\.0\.1:(\d+)", log.read_text()):
+            return int(found[1])
+        time.sleep(0.05)
+    raise AssertionError(f"the server did not start: {log.read_text()}")
+
+
+async def _answer(port: int, request: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(request)
+        return await _read(reader)
+    finally:
+        writer.transport.abort()
+
+
+async def _read(reader: asyncio.StreamReader) -> bytes:
+    """The first final answer on the line."""
+    while (head := await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100"):
+        pass
+    length = re.search(rb"content-length: (\d+)", head)
+    return head + (await reader.readexactly(int(length[1])) if length else b"")
+
+
+def _wrong(case: Case, answer: bytes) -> Iterator[str]:
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status = int(head[9:12])
+    if status not in case.status:
+        yield f"{status} instead of {case.status}"
+    name = re.search(rb"x-request-id: ([^\r]*)", head)
+    if name is None:
+        yield "no request id"
+    elif case.request_id is not None and name[1].decode() != case.request_id:
+        yield "another request id"
+    if status >= 400:
+        yield from _wrong_problem(status, head, body)
+
+
+def _wrong_problem(status: int, head: bytes, body: bytes) -> Iterator[str]:
+    if b"content-type: application/problem+json" not in head or len(body) > LONGEST_REFUSAL:
+        yield f"no problem of a decent size: {body[:80]!r}"
+        return
+    problem: dict[str, Any] = json.loads(body)
+    if not problem.keys() >= PROBLEM or problem["status"] != status:
+        yield f"an incomplete problem: {sorted(problem)}"
+    if status == 422 and not problem["errors"]:
+        yield "no word on what is wrong"
+    del problem["instance"]  # the address, which the sender knows
+    if MARK in json.dumps(problem):
+        yield "an echo"
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.__name__)
+async def test_strangers_are_answered_in_order(group: Callable[[], Iterator[Case]], port: int) -> None:
+    """The right status within ten seconds, a request id, a complete problem for every refusal, nothing of the sender's."""
+    faults = []
+    for case in group():
+        async with asyncio.timeout(ANSWER_S):
+            answer = await _answer(port, case.bytes())
+        faults += [f"{case} ({fault})" for fault in _wrong(case, answer)]
+    assert not faults, "\n".join(faults)
+
+
+def test_there_are_many_cases() -> None:
+    """A generator that lost its cases would pass in silence."""
+    assert sum(1 for group in GROUPS for _ in group()) > 500
+
+
+async def test_a_body_after_an_offer_to_upgrade(port: int) -> None:
+    """Java's client offers HTTP/2 with each POST; its body is read all the same, also when it comes in a second piece."""
+    head = f"{HEAD}Connection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 24\r\n\r\n".encode()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(head)
+    await writer.drain()
+    await asyncio.sleep(0.05)
+    writer.write(b'{"query": "solar sails"}')
+    async with asyncio.timeout(ANSWER_S):
+        answer = await _read(reader)
+    writer.close()
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert b"pushed by light" in answer
