@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote, urlsplit
@@ -31,6 +32,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource, NoDecode, SettingsConfigDict
 
 LLMKind = Literal["openai", "kimi", "azure", "aitunnel", "ollama", "vllm"]
+ReaderName = Literal["jina", "direct"]
 SearchProviderName = Literal["searxng", "bocha", "documents", "ddgs"]
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 Place = Literal["argument", "environment", ".env", "default"]
@@ -40,7 +42,7 @@ SECRET_MIN_CHARS = 8  # a shorter secret is not searched for in what we print: i
 LONGEST_WAIT_S = 86_400  # a deadline beyond a day is a slip of the pen
 OUR_PREFIXES = (
     "LLM_", "SEARXNG_", "SEARCHXNG_", "SEARCH_", "BOCHA_", "KIMI_", "AITUNNEL_", "AZURE_OPENAI_", "DOCUMENTS_",
-    "RESEARCH_", "CACHE_",
+    "RESEARCH_", "CACHE_", "READER_", "READERS", "JINA_",
 )  # fmt: skip
 SECTIONS: Mapping[str, str] = {  # the first field of each group, and the group's heading
     "LLM_PLATFORM_HOST": "Server",
@@ -48,10 +50,12 @@ SECTIONS: Mapping[str, str] = {  # the first field of each group, and the group'
     "LOG_LEVEL": "Logs",
     "SEARCH_PROVIDERS": "Search",
     "LLM_KIND": "Language models",
+    "READERS": "Reading pages",
     "RESEARCH_TIMEOUT_S": "Research and cache",
 }
 
 _ADDRESS = re.compile(r"https?://([^\s/?#\\]+@)?[^\s/?#@\\]+(/[^\s?#\\]*)?", re.IGNORECASE)
+_HOST_ENTRY = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::[1-9]\d{0,4})?|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*:[0-9a-fA-F:.]*")
 _USER = re.compile(r"://[^\s/@]+@")
 _SHOULD = re.compile(r"^(?:Input|String|Value|Tuple|List|Dictionary|URL) should\b")
 
@@ -66,8 +70,12 @@ def _split(value: Any) -> Any:
     return tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
 
 
+def _lower_split(value: Any) -> Any:
+    return _split(value.lower() if isinstance(value, str) else value)
+
+
 def _providers(value: Any) -> Any:
-    return () if value == "auto" else _split(value.lower() if isinstance(value, str) else value)
+    return () if value == "auto" else _lower_split(value)
 
 
 def _decoded(value: Any) -> Any:
@@ -101,6 +109,17 @@ def _address_with_user(value: str) -> str:
     return _address(value, with_user=True)
 
 
+def _host_entry(value: str) -> str:
+    if "/" in value:
+        try:
+            return str(ip_network(value, strict=False))
+        except ValueError:
+            raise ValueError("names a network that is none: write it as 10.1.0.0/16") from None
+    if not _HOST_ENTRY.fullmatch(value) or not _has_usable_port(f"http://{value}"):
+        raise ValueError("must name hosts, each as host, host:port or a network such as 10.1.0.0/16")
+    return value.lower()
+
+
 def _key(value: Any) -> Any:
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
     if not isinstance(text, str):
@@ -122,6 +141,8 @@ CommaList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 HttpUrl = Annotated[str, AfterValidator(_address)]
 UrlWithUser = Annotated[str, AfterValidator(_address_with_user)]
 UrlList = Annotated[tuple[UrlWithUser, ...], NoDecode, BeforeValidator(_split)]
+HostList = Annotated[tuple[Annotated[str, AfterValidator(_host_entry)], ...], NoDecode, BeforeValidator(_split)]
+ReaderList = Annotated[tuple[ReaderName, ...], NoDecode, BeforeValidator(_lower_split), Field(min_length=1)]
 ProviderList = Annotated[tuple[SearchProviderName, ...], NoDecode, BeforeValidator(_providers)]
 Key = Annotated[SecretStr, BeforeValidator(_key)]
 KeyList = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_keys)]
@@ -287,6 +308,27 @@ class Settings(BaseSettings):
     LLM_TIMEOUT_S: Seconds = Field(60.0, description="Deadline of one answer in seconds")
     LLM_MAX_TOKENS: int = Field(2048, ge=16, description="Longest answer of a synthesis in tokens")
     LLM_CONTEXT_TOKENS: int = Field(32_000, ge=1000, description="Context of a model that names none")
+
+    # Reading pages
+    READERS: ReaderList = Field(
+        ("jina", "direct"), description="Ordered comma list of jina, direct; the next one reads when one cannot",
+        examples=["direct"],
+    )  # fmt: skip
+    JINA_API_KEY: Key | None = Field(None, description="Key of the Jina reader; it works without, at fewer pages a minute")
+    JINA_BASE_URL: HttpUrl = Field(
+        "https://r.jina.ai",
+        description="Address of the Jina reader, or of a server like it; it sees every address that it reads",
+    )
+    JINA_RPS: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)] | None = Field(
+        None, validation_alias=_also("JINA_RPS", "LIMIT_JINA_RPS"), examples=["5"],
+        description="Pages a second through Jina; default 5 with a key, 0.33 without",
+    )  # fmt: skip
+    READER_ALLOWED_HOSTS: HostList = Field(
+        (), examples=["wiki.example.internal,10.1.0.0/16"],
+        description="Comma list of host, host:port or network that may be read though they are not public; without a port all",
+    )  # fmt: skip
+    READER_TIMEOUT_S: Seconds = Field(20.0, description="Deadline of one reader for one page in seconds, redirects included")
+    READER_ROBOTS: bool = Field(False, description="Heed robots.txt where pages are read directly")
 
     # Research and cache
     RESEARCH_TIMEOUT_S: Seconds = Field(120.0, description="Deadline of one research in seconds")

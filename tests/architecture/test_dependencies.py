@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 # Imported by name, and an inseparable part of what is declared.
-PARTS = {"httpcore2": "httpx2", "pydantic-core": "pydantic", "starlette": "fastapi", "click": "typer"}
+PARTS = {"httpcore2": "httpx2", "idna": "httpx2", "pydantic-core": "pydantic", "starlette": "fastapi", "click": "typer"}
 # Declared, and used without an import: uvicorn takes both when it finds them.
 TAKEN_BY_OTHERS = {"httptools", "uvloop"}
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from modules.llm_platform.application.services.health_service import HealthService
     from modules.llm_platform.application.services.llm_registry import LLMRegistry
     from modules.llm_platform.application.services.llm_service import LLMService
+    from modules.llm_platform.application.services.page_service import PageService
     from modules.llm_platform.application.services.research_service import ResearchService
     from modules.llm_platform.application.services.web_search_service import WebSearchService
     from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         Spending,
         Usage,
     )
+    from modules.llm_platform.domain.dtos.page_dtos import Page
     from modules.llm_platform.domain.dtos.research_dtos import (
         Citation,
         RawResult,
@@ -59,6 +61,12 @@ if TYPE_CHECKING:
         LLMRequestError,
         LLMTimeoutError,
         LLMUnavailableError,
+        PageBlockedError,
+        PageConfigError,
+        PageConnectionError,
+        PageError,
+        PageRequestError,
+        PageTimeoutError,
         ResearchTimeoutError,
         SourceNotHeldError,
         WebSearchBlockedError,
@@ -71,6 +79,7 @@ if TYPE_CHECKING:
     from modules.llm_platform.domain.ports.cache import ICache
     from modules.llm_platform.domain.ports.health import IHealthProbe
     from modules.llm_platform.domain.ports.llm import ILLMProvider, IWarmUp
+    from modules.llm_platform.domain.ports.page_reader import IPageReader
     from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
     from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
     from shared.exceptions import AppException
@@ -85,6 +94,7 @@ __all__ = [
     "ICache",
     "IHealthProbe",
     "ILLMProvider",
+    "IPageReader",
     "ISynthesizer",
     "IWarmUp",
     "IWebSearchProvider",
@@ -104,6 +114,14 @@ __all__ = [
     "LLMTimeoutError",
     "LLMToken",
     "LLMUnavailableError",
+    "Page",
+    "PageBlockedError",
+    "PageConfigError",
+    "PageConnectionError",
+    "PageError",
+    "PageRequestError",
+    "PageService",
+    "PageTimeoutError",
     "RawResult",
     "ResearchEvent",
     "ResearchMetadata",
@@ -138,6 +156,7 @@ _HOMES = {
     "modules.llm_platform.application.services.health_service": ("HealthService",),
     "modules.llm_platform.application.services.llm_registry": ("LLMRegistry",),
     "modules.llm_platform.application.services.llm_service": ("LLMService",),
+    "modules.llm_platform.application.services.page_service": ("PageService",),
     "modules.llm_platform.application.services.research_service": ("ResearchService",),
     "modules.llm_platform.application.services.web_search_service": ("WebSearchService",),
     "modules.llm_platform.domain.dtos.degraded": ("Degraded",),
@@ -151,6 +170,7 @@ _HOMES = {
         "Spending",
         "Usage",
     ),
+    "modules.llm_platform.domain.dtos.page_dtos": ("Page",),
     "modules.llm_platform.domain.dtos.research_dtos": (
         "Citation",
         "RawResult",
@@ -179,6 +199,12 @@ _HOMES = {
         "LLMRequestError",
         "LLMTimeoutError",
         "LLMUnavailableError",
+        "PageBlockedError",
+        "PageConfigError",
+        "PageConnectionError",
+        "PageError",
+        "PageRequestError",
+        "PageTimeoutError",
         "ResearchTimeoutError",
         "SourceNotHeldError",
         "WebSearchBlockedError",
@@ -194,6 +220,7 @@ _HOMES = {
         "ILLMProvider",
         "IWarmUp",
     ),
+    "modules.llm_platform.domain.ports.page_reader": ("IPageReader",),
     "modules.llm_platform.domain.ports.synthesizer": ("ISynthesizer",),
     "modules.llm_platform.domain.ports.web_search": ("IWebSearchProvider",),
     "shared.exceptions": ("AppException",),

@@ -24,10 +24,12 @@ from modules.llm_platform.application.services.doctor_service import DoctorServi
 from modules.llm_platform.application.services.health_service import HealthService
 from modules.llm_platform.application.services.llm_registry import NOT_CONFIGURED, LLMRegistry
 from modules.llm_platform.application.services.llm_service import LLMService
+from modules.llm_platform.application.services.page_service import PageService
 from modules.llm_platform.application.services.research_service import ResearchOptions, ResearchService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.redaction import Redactor
@@ -37,16 +39,22 @@ from modules.llm_platform.infrastructure.llm_kinds import KINDS, LLMConnection, 
 from modules.llm_platform.infrastructure.policies.by_source_web_search import BySourceWebSearch
 from modules.llm_platform.infrastructure.policies.cached_synthesizer import CachedSynthesizer
 from modules.llm_platform.infrastructure.policies.cached_web_search import CachedWebSearch
+from modules.llm_platform.infrastructure.policies.failover_page_reader import FailoverPageReader
 from modules.llm_platform.infrastructure.policies.failover_web_search import FailoverWebSearch
 from modules.llm_platform.infrastructure.policies.fallback_synthesizer import FallbackSynthesizer
+from modules.llm_platform.infrastructure.policies.late_page_reader import LatePageReader
 from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
 from modules.llm_platform.infrastructure.policies.retried_llm import RetriedLLM
 from modules.llm_platform.infrastructure.policies.retried_web_search import RetriedWebSearch
+from modules.llm_platform.infrastructure.policies.throttled_page_reader import ThrottledPageReader
+from modules.llm_platform.infrastructure.policies.unconfigured_page_reader import UnconfiguredPageReader
 from modules.llm_platform.infrastructure.policies.unconfigured_web_search import UnconfiguredWebSearch
 from shared.config import LOOPBACK_HOSTS, LLMProviderSettings, Settings
 
 if TYPE_CHECKING:
     import httpx2
+
+    from modules.llm_platform.infrastructure.reading.guard import Guard
 
 HELD_RESEARCHES = 200  # whose source texts can be asked for; about 10 kB each
 DOCUMENTS = "documents"
@@ -55,6 +63,9 @@ ONLY_LOOPBACK = (
     "research works without one and quotes its sources (extractive)"
 )
 STAND_IN = "ddgs"  # the keyless web serves where nothing is configured
+
+JINA_RPS_WITH_KEY = 5.0  # mind-search.md; pages a second
+JINA_RPS_WITHOUT = 0.33  # about the twenty a minute that it serves without a key
 
 SearchAdapters = Mapping[str, IWebSearchProvider]
 LLMAdapters = Mapping[str, ILLMProvider]
@@ -314,6 +325,61 @@ def _synthesizer(
     return FallbackSynthesizer([writer, extractive])
 
 
+# --- pages ----------------------------------------------------------------------------------------------------------------
+
+
+def _page_reader(settings: Settings, resources: Resources) -> IPageReader:
+    if settings.LLM_PLATFORM_OFFLINE:
+        return UnconfiguredPageReader("offline", "Offline, no page is read: leave out --offline and LLM_PLATFORM_OFFLINE")
+    return LatePageReader(",".join(settings.READERS), lambda: _readers(settings, resources))
+
+
+def _readers(settings: Settings, resources: Resources) -> IPageReader:
+    from modules.llm_platform.infrastructure.reading.allowed_hosts import AllowedHosts
+    from modules.llm_platform.infrastructure.reading.guard import Guard
+    from modules.llm_platform.infrastructure.reading.resolving import SystemResolver
+
+    resolver = SystemResolver()
+    resources.closing(resolver.aclose)
+    guard = Guard(resolver, AllowedHosts(settings.READER_ALLOWED_HOSTS))
+    builders = {"jina": _jina_reader, "direct": _direct_reader}
+    return FailoverPageReader([builders[name](settings, resources, guard) for name in settings.READERS])
+
+
+def _jina_reader(settings: Settings, resources: Resources, guard: Guard) -> IPageReader:
+    from modules.llm_platform.infrastructure.adapters.jina_page_reader import JinaPageReader
+    from modules.llm_platform.infrastructure.policies.guarded_page_reader import GuardedPageReader
+
+    key, url = settings.JINA_API_KEY, settings.JINA_BASE_URL
+    jina = JinaPageReader(
+        key.get_secret_value() if key else "",
+        url,
+        settings.READER_TIMEOUT_S,
+        client=resources.client(url, settings.READER_TIMEOUT_S),
+        redactor=resources.redactor,
+    )
+    throttled = ThrottledPageReader(jina, settings.JINA_RPS or (JINA_RPS_WITH_KEY if key else JINA_RPS_WITHOUT))
+    return GuardedPageReader(throttled, guard, at_home=_is_loopback(url) or guard.allows(url))
+
+
+def _direct_reader(settings: Settings, resources: Resources, guard: Guard) -> IPageReader:
+    from modules.llm_platform.infrastructure.adapters.direct_page_reader import DirectPageReader
+    from modules.llm_platform.infrastructure.reading.fetching import SafeFetcher
+    from modules.llm_platform.infrastructure.reading.page_parsers import PageParsers
+    from modules.llm_platform.infrastructure.reading.pinned_connection import PinnedConnections
+    from modules.llm_platform.infrastructure.reading.robots import Robots
+
+    fetcher, parsers = SafeFetcher(guard, PinnedConnections()), PageParsers()
+    resources.closing(parsers.aclose)
+    return DirectPageReader(
+        fetcher,
+        parsers,
+        timeout=settings.READER_TIMEOUT_S,
+        robots=Robots(fetcher) if settings.READER_ROBOTS else None,
+        redactor=resources.redactor,
+    )
+
+
 # --- services -------------------------------------------------------------------------------------------------------------
 
 
@@ -358,6 +424,8 @@ class Container(containers.DeclarativeContainer):
     extractive = providers.Singleton(ExtractiveSynthesizer)
     synthesizer = providers.Singleton(_synthesizer, settings, llm_provider, llm_adapters, extractive)
 
+    page_reader = providers.Singleton(_page_reader, settings, resources)
+
     web_search = providers.Singleton(
         WebSearchService, web_search_provider, log_queries=settings.provided.LOG_QUERIES
     )
@@ -371,6 +439,7 @@ class Container(containers.DeclarativeContainer):
         planner=llm_provider,
         options=providers.Singleton(_options, settings),
     )
+    pages = providers.Singleton(PageService, page_reader)
     health = providers.Singleton(_health, search_adapters, llm_adapters)
     doctor = providers.Singleton(_doctor, settings, search_adapters, llm_adapters)
     platform = providers.Factory(
@@ -378,6 +447,7 @@ class Container(containers.DeclarativeContainer):
         web_search=web_search,
         llm=llm,
         research=research,
+        pages=pages,
         health=health,
         doctor=doctor,
         _close=resources.provided.aclose,
@@ -387,8 +457,8 @@ class Container(containers.DeclarativeContainer):
 def build_platform(settings: Settings | None = None, overrides: Mapping[type, object] | None = None) -> LLMPlatform:
     """The platform, wired from `settings` (None: this process's environment). Nothing is connected before the first call.
 
-    `overrides` maps a port to the object that takes its place, policies included: IWebSearchProvider, ILLMProvider or
-    ISynthesizer. Raises SettingsError when a variable cannot be read, ValueError for a port that cannot be overridden.
+    `overrides` maps a port to the object that takes its place, policies included: IWebSearchProvider, ILLMProvider,
+    ISynthesizer or IPageReader. Raises SettingsError when a variable cannot be read, ValueError for another port.
     """
     container = Container(settings=settings or Settings.load())
     for port, replacement in (overrides or {}).items():
@@ -406,9 +476,11 @@ def _override(container: Container, port: type, replacement: Any) -> None:
         container.llm_adapters.override(providers.Object({replacement.name: replacement}))
     elif port is ISynthesizer:
         container.synthesizer.override(providers.Object(replacement))
+    elif port is IPageReader:
+        container.page_reader.override(providers.Object(replacement))
     else:
         raise ValueError(
-            f"{port.__name__} cannot be overridden: choose IWebSearchProvider, ILLMProvider or ISynthesizer"
+            f"{port.__name__} cannot be overridden: choose IWebSearchProvider, ILLMProvider, ISynthesizer or IPageReader"
         )
 
 

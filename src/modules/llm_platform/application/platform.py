@@ -10,6 +10,7 @@ from typing import Self
 from modules.llm_platform.application.services.doctor_service import DoctorService
 from modules.llm_platform.application.services.health_service import HealthService
 from modules.llm_platform.application.services.llm_service import LLMService
+from modules.llm_platform.application.services.page_service import PageService
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 
@@ -21,6 +22,7 @@ class LLMPlatform:
     web_search: WebSearchService
     llm: LLMService
     research: ResearchService
+    pages: PageService
     health: HealthService
     doctor: DoctorService
     _close: Callable[[], Awaitable[None]] = field(repr=False)

@@ -15,6 +15,12 @@ AppException
 │       └── LLMQuotaError            503  quota or balance is used up             top it up, or wait for its next cycle
 ├── LLMProviderException             502  it answered with an error or nonsense   ask another model
 │   └── LLMUnavailableError          502  it is overloaded or broken for now      try again
+├── PageRequestError                 422  this address may not be read            give another one
+├── PageConfigError                  503  a setting or a package is missing       do what it says
+├── PageConnectionError              503  the page's server is not reachable      try again
+│   ├── PageTimeoutError             503  it did not answer in time               try again, or raise READER_TIMEOUT_S
+│   └── PageBlockedError             503  it does not show the text to us         log in yourself, or try again later
+├── PageError                        502  there is no text to be had              use another source
 ├── ResearchTimeoutError             503  the deadline came before any source     try again, or raise RESEARCH_TIMEOUT_S
 └── SourceNotHeldError               404  that source's text is not held (any more)  research again
 """
@@ -128,6 +134,47 @@ class LLMUnavailableError(LLMProviderException):
 
     code = "llm_unavailable"
     retryable = True
+
+
+class PageRequestError(AppException):
+    """This address may not be read: give the address of a public web page."""
+
+    code = "page_request"
+    status_code = 422
+
+
+class PageConfigError(AppException):
+    """Pages cannot be read: a setting or a package is missing."""
+
+    code = "page_config"
+    status_code = 503
+
+
+class PageConnectionError(AppException):
+    """The page's server cannot be reached: try again."""
+
+    code = "page_connection"
+    status_code = 503
+    retryable = True
+
+
+class PageTimeoutError(PageConnectionError):
+    """The page did not come in time: try again, or raise READER_TIMEOUT_S."""
+
+    code = "page_timeout"
+
+
+class PageBlockedError(PageConnectionError):
+    """The page does not show its text to us: a login, a consent or a riddle stands before it."""
+
+    code = "page_blocked"
+
+
+class PageError(AppException):
+    """The page gives no text that could be used: take another source."""
+
+    code = "page_error"
+    status_code = 502
 
 
 class ResearchTimeoutError(AppException):

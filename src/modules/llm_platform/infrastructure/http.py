@@ -41,6 +41,7 @@ MAX_BODY_BYTES: Final = 8 * 1024 * 1024  # after decompression; a search answer 
 MAX_CONNECTIONS: Final = 100
 KEEPALIVE_S: Final = 15.0  # servers drop idle connections after 5 to 75 s; a dead one is noticed and replaced
 MAX_PORT: Final = 65535
+MAX_PATHS: Final = 100  # of one upstream, kept in parsed form
 FORM: Final = "application/x-www-form-urlencoded"
 JSON: Final = "application/json"
 
@@ -208,6 +209,8 @@ class Upstream:
         # headers and cookies, takes a tenth of a local exchange.
         url = self._urls.get(path)
         if url is None:
+            if len(self._urls) >= MAX_PATHS:  # an upstream whose paths never repeat
+                self._urls.clear()
             url = self._urls[path] = httpx2.URL(self.base_url + path)
         headers = self._headers[kind].copy()
         if kind:

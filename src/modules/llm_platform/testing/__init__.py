@@ -2,6 +2,14 @@
 
 from modules.llm_platform.testing.cache import CacheContract
 from modules.llm_platform.testing.llm import Death, FakeLLM, LLMProviderContract
+from modules.llm_platform.testing.page_reader import (
+    FakePageReader,
+    PageReaderContract,
+    Reading,
+    SlowReading,
+    made_up_page,
+)
+from modules.llm_platform.testing.reader_probe import ReaderProbe, probe_reader
 from modules.llm_platform.testing.synthesizer import FakeSynthesizer, SynthesizerContract
 from modules.llm_platform.testing.web_search import FakeWebSearch, Looking, Slow, WebSearchProviderContract, result_item
 
@@ -9,12 +17,19 @@ __all__ = [
     "CacheContract",
     "Death",
     "FakeLLM",
+    "FakePageReader",
     "FakeSynthesizer",
     "FakeWebSearch",
     "LLMProviderContract",
     "Looking",
+    "PageReaderContract",
+    "ReaderProbe",
+    "Reading",
     "Slow",
+    "SlowReading",
     "SynthesizerContract",
     "WebSearchProviderContract",
+    "made_up_page",
+    "probe_reader",
     "result_item",
 ]

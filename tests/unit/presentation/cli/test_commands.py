@@ -481,6 +481,7 @@ class TestSurroundings:
         assert [each.callback.__name__ for each in app.registered_commands if each.callback] == [
             "search",
             "research",
+            "read",
             "serve",
             "config",
             "doctor",

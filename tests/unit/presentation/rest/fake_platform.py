@@ -133,6 +133,7 @@ def platform_of(scripted: Scripted, health: HealthService | None = None) -> LLMP
         "llm": _Service(generate=scripted.generate, stream=scripted.stream_chat),
         "research": _Service(research=scripted.research, stream=scripted.stream_research, source=scripted.source),
         "health": health or HealthService({"fake": object()}, {}),
+        "pages": _Service(),
         "doctor": _Service(),
     }
     return LLMPlatform(**parts, _close=scripted.close)

@@ -13,6 +13,20 @@ SAMPLE = 4096  # bytes that tell UTF-16 without a mark from a binary file
 NULS_OF_UTF16 = 0.5  # of the bytes at even or at odd places, when the text is Western
 GUESSED_FROM = 64_000  # bytes
 
+# Encodings that pages are written in, and what browsers take them for (WHATWG). Python knows others that are none: some
+# take time that grows with the square of the length, and UTF-7 hides markup.
+_SUPERSETS = {
+    "ascii": "cp1252", "usascii": "cp1252", "latin1": "cp1252", "iso88591": "cp1252", "l1": "cp1252",
+    "iso88599": "cp1254", "iso885911": "cp874", "tis620": "cp874", "gb2312": "gb18030", "gbk": "gb18030",
+    "shiftjis": "cp932", "sjis": "cp932", "xsjis": "cp932", "windows31j": "cp932", "euckr": "cp949", "ksc56011987": "cp949",
+    "big5": "big5hkscs", "unicode": "utf-16-le", "utf16": "utf-16-le", "xmaccyrillic": "mac_cyrillic", "macintosh": "mac_roman",
+}  # fmt: skip
+_USABLE = re.compile(
+    r"utf8|utf16(?:le|be)|iso8859(?:[2-8]|1[03456])(?:e|i)?|(?:windows|cp)(?:125[0-8]|866|874|932|949)|ibm866"
+    r"|koi8[ru]|gb18030|big5hkscs|eucjp|iso2022(?:jp|kr)|hz(?:gb2312)?"
+)
+_SEVEN_BIT = re.compile(r"iso2022|hz")  # all ASCII to look at, so that it would pass for UTF-8
+
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
@@ -31,13 +45,36 @@ class Decoded(NamedTuple):
     note: str | None = None
 
 
-def decode(data: bytes, *, html: bool = False) -> Decoded:
-    """The text of a file, control characters as blanks. Raises UnreadableDocument for a binary file."""
-    found = _by_mark(data) or _by_utf16_shape(data)
+def decode(data: bytes, *, html: bool = False, declared: str | None = None) -> Decoded:
+    """The text of a file, control characters as blanks. `declared` is the charset that whoever sent it names; bytes that
+    are UTF-8 are read as such all the same. Raises UnreadableDocument for a binary file.
+    """
+    sent_as = encoding_named(declared) if declared else None
+    found = _by_mark(data) or (_decoded(data, sent_as) if sent_as and sent_as.startswith("utf-16") else _by_utf16_shape(data))
     if found is None and b"\0" in data:
         raise UnreadableDocument("it is a binary file, not text")
-    found = found or _by_declaration(data, html) or _as_utf8(data) or _by_guess(data)
+    found = found or _by_sender(data, sent_as) or _by_declaration(data, html) or _as_utf8(data) or _by_guess(data)
     return found._replace(text=_tidied(found.text))
+
+
+def encoding_named(name: str) -> str | None:
+    """Python's name for a declared encoding; None where it is none that pages are written in."""
+    plain = re.sub(r"[^a-z0-9]", "", name.lower())
+    if plain in _SUPERSETS:
+        return _SUPERSETS[plain]
+    if not _USABLE.fullmatch(plain):
+        return None
+    try:
+        return codecs.lookup(re.sub(r"^windows", "cp", plain) if plain.startswith("windows") else name.lower()).name
+    except LookupError:
+        return None
+
+
+def _by_sender(data: bytes, encoding: str | None) -> Decoded | None:
+    if encoding is None:
+        return None
+    as_utf8 = None if _SEVEN_BIT.match(encoding) else _as_utf8(data)
+    return as_utf8 or _decoded(data, encoding)
 
 
 def _tidied(text: str) -> str:
@@ -69,12 +106,9 @@ def _by_declaration(data: bytes, html: bool) -> Decoded | None:
     match = _DECLARED.search(data, 0, SAMPLE) if html else None
     if match is None:
         return None
-    encoding = match[1].decode("ascii")
-    try:
-        b"a".decode(encoding, "replace")  # a LookupError also for codecs that are not of text, such as hex
-        return _decoded(data, encoding)
-    except (LookupError, UnicodeError):
-        return None
+    encoding = encoding_named(match[1].decode("ascii"))
+    # It says so in ASCII, so it is none of UTF-16, whatever it says.
+    return _decoded(data, encoding) if encoding and not encoding.startswith("utf-16") else None
 
 
 def _as_utf8(data: bytes) -> Decoded | None:

@@ -14,6 +14,7 @@ import json
 import re
 import signal
 import sys
+from collections.abc import Iterator
 from typing import IO, Any
 
 PARSE_SECONDS = 10  # for one document
@@ -29,9 +30,21 @@ _MAIN = ("main", "[role=main]", "article")
 _INVISIBLE_STYLE = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|opacity\s*:\s*0*\.?0+(?![.\d]*[1-9])"
     r"|font-size\s*:\s*0*\.?0+(?![.\d]*[1-9])|(?:left|right|top|bottom|text-indent|margin-\w+)\s*:\s*-\d{3,}"
-    r"|clip\s*:\s*rect|clip-path\s*:\s*inset\(\s*(?:50|100)%",
+    r"|clip\s*:\s*rect|clip-path\s*:\s*inset\(\s*(?:50|100)%|font-size\s*:\s*0*1(?:\.0+)?px|(?<![-\w])color\s*:\s*transparent"
+    r"|transform\s*:[^;]{0,100}scale[XY]?\(\s*0*\.?0*\s*[,)]|content-visibility\s*:\s*hidden|mso-hide",
     re.IGNORECASE,
 )
+_NO_ROOM = re.compile(
+    r"(?<![-\w])(?:max-)?(?:height|width)\s*:\s*[01](?:\.0+)?(?:px|em|rem|%)?\s*(?:!important\s*)?(?:;|$)", re.IGNORECASE
+)
+_CUT_OFF = re.compile(r"overflow(?:-[xy])?\s*:\s*(?:hidden|clip)", re.IGNORECASE)
+_COLOUR = re.compile(r"(?<![-\w])color\s*:\s*([^;!]{1,60})", re.IGNORECASE)
+_GROUND = re.compile(r"(?<![-\w])background(?:-color)?\s*:\s*([^;!]{1,60})", re.IGNORECASE)
+_CSS_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
+_PLAIN_SELECTOR = re.compile(r"[\w\s.#>+~*=\"'\[\]-]{1,200}")
+_WHOLE_PAGE = frozenset(("", "*", "html", "body", "main", "html body"))  # hidden until a script has run
+MAX_CSS_CHARS = 300_000
+MAX_HIDING_RULES = 200
 _GENERATED_TITLE = re.compile(r"^(?:Microsoft Word|untitled|PowerPoint)|\.(?:docx?|odt|tex|dvi|indd|pptx?|rtf)$", re.I)
 _BROKEN_WORD = re.compile(r"(?<=[^\W\d_])[-\u00ad]\n(?=[a-zà-ÿа-яё])")
 _BLANK_LINES = re.compile(r"\n[ \t]*\n(?:[ \t]*\n)+")
@@ -58,10 +71,53 @@ def html_text(html: str) -> Answer:
 
 def _remove_hidden(tree: Any) -> None:
     styled = tree.body.query_selector_all("[style]")
-    hidden = [node for node in styled if _INVISIBLE_STYLE.search(node.getattr("style") or "")]
+    hidden = [node for node in styled if _is_invisible(node.getattr("style") or "")]
+    hidden += [node for selector in _hiding_selectors(tree) for node in _matching(tree, selector)]
     for node in (*hidden, *tree.body.query_selector_all(f"{_HIDDEN},{_FURNITURE}")):
         if node.parent is not None:
             node.parent.remove_child(node)
+
+
+def _is_invisible(style: str) -> bool:
+    if _INVISIBLE_STYLE.search(style) or (_NO_ROOM.search(style) and _CUT_OFF.search(style)):
+        return True
+    colour, ground = _COLOUR.search(style), _GROUND.search(style)
+    return bool(colour and ground and colour[1].strip().lower() == ground[1].strip().lower())
+
+
+def _hiding_selectors(tree: Any) -> list[str]:
+    """What the page's own style sheets hide. Rules for print and for screens of some size hide nothing here."""
+    css = "\n".join(str(style.text) for style in tree.document.query_selector_all("style"))[:MAX_CSS_CHARS]
+    found: list[str] = []
+    for selectors, block in _rules(_CSS_COMMENT.sub(" ", css)):
+        if _is_invisible(block):
+            plain = (" ".join(each.split()) for each in selectors.split(","))
+            found += [each for each in plain if each.lower() not in _WHOLE_PAGE and _PLAIN_SELECTOR.fullmatch(each)]
+    return found[:MAX_HIDING_RULES]
+
+
+def _matching(tree: Any, selector: str) -> list[Any]:
+    from resiliparse.parse.html import CSSParserException
+
+    try:
+        return list(tree.body.query_selector_all(selector))
+    except CSSParserException:  # a style sheet may hold anything, and a browser skips what it does not understand
+        return []
+
+
+def _rules(css: str) -> Iterator[tuple[str, str]]:
+    """Selectors and block of each rule that stands in no other block."""
+    depth, start, selectors = 0, 0, ""
+    for brace in re.finditer(r"[{}]", css):
+        text = css[start : brace.start()]
+        if brace[0] == "{":
+            depth += 1
+            selectors = text.rpartition(";")[2] if depth == 1 else selectors
+        else:
+            if depth == 1 and "@" not in selectors:
+                yield selectors, text
+            depth = max(depth - 1, 0)
+        start = brace.end()
 
 
 def _with_structure(html: str) -> str:

@@ -82,7 +82,7 @@ class ParserProcess:
             raise UnreadableDocument(
                 f"reading it took more than {self._seconds:g} s" if late.is_set() else "it broke its parser"
             )
-        return _parsed(answer)
+        return parsed(answer)
 
     def _running(self) -> subprocess.Popen[str]:
         if self._child is None:
@@ -128,7 +128,7 @@ def _exchange(child: subprocess.Popen[str], line: str) -> dict[str, Any] | None:
     return answer if isinstance(answer, dict) else None
 
 
-def _parsed(answer: dict[str, Any]) -> Parsed:
+def parsed(answer: dict[str, Any]) -> Parsed:
     if error := answer.get("error"):
         raise UnreadableDocument(str(error))
     return Parsed(answer.get("text") or "", answer.get("title") or None, answer.get("note"))

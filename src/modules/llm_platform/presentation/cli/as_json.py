@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 
@@ -34,3 +35,8 @@ def search_json(response: WebSearchResponse) -> str:
 def research_json(response: ResearchResponse) -> str:
     """What POST /research answers."""
     return dumped(response.model_dump(mode="json"))
+
+
+def page_json(page: Page) -> str:
+    """A page with all that is known about it."""
+    return dumped(page.model_dump(mode="json"))

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
-from modules.llm_platform.presentation.cli.for_people import MARKS, notes, shortened, took
+from modules.llm_platform.presentation.cli.for_people import MARKS, about, notes, shortened, took
 from shared.logging import printable
 
 STYLE = """
@@ -84,6 +85,19 @@ def search_html(response: WebSearchResponse) -> str:
     ]
     found = _section("Results", "ol", items) or "<p>Nothing was found.</p>"
     return _page(response.query, [found, _html_notes(response.correction, response.degraded)])
+
+
+def page_markdown(page: Page) -> str:
+    """A page as Markdown: its title, its address, its text as it was read."""
+    blocks = [f"# {_escaped(page.title)}", _link(page.url, page.url), page.text]
+    blocks += [f"*{_escaped(words)}*" for words in (page.warning, about(page)) if words]
+    return printable("\n\n".join(blocks) + "\n")
+
+
+def page_html(page: Page) -> str:
+    """A page as a page of our own without script, its links shown as text."""
+    said = [f'<p class="small">{html.escape(words)}</p>' for words in (page.warning, about(page)) if words]
+    return _page(page.title, [f"<p>{_anchor(page.url, page.url)}</p>", _rendered(page.text, set(), {page.url}), *said])
 
 
 def _rendered(markdown: str, numbers: set[int], addresses: set[str]) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse, SourceRef, Verdict
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.presentation.cli.console import Line, Style
@@ -54,6 +55,27 @@ def beneath(response: ResearchResponse, without_model: str | None = None) -> Ite
     yield from _notes(response.metadata.correction, response.degraded, _on_the_writer(response, without_model))
     yield Line()
     yield Line(took(response), "dim")
+
+
+def above(page: Page) -> Iterator[Line]:
+    """What stands above the text of a page: its title and address."""
+    yield Line(shortened(page.title), "bold")
+    yield Line(page.url, "dim")
+    yield Line()
+
+
+def below(page: Page) -> Iterator[Line]:
+    """What stands below the text of a page: what is missing, who read it."""
+    yield Line()
+    if page.warning:
+        yield Line(f"Note: {shortened(page.warning)}", "yellow")
+    yield Line(about(page), "dim")
+
+
+def about(page: Page) -> str:
+    """Who read a page, and what there is of it, in one line."""
+    dated = f" · published {shortened(page.published)}" if page.published else ""
+    return f"{len(page.text)} characters of {page.media_type}, read by {page.reader}{dated}"
 
 
 def took(response: ResearchResponse) -> str:

@@ -1,4 +1,4 @@
-"""`llm-platform`: search, research, serve, config, doctor (interface.md, "Command line")."""
+"""`llm-platform`: search, research, read, serve, config, doctor (interface.md, "Command line")."""
 
 from __future__ import annotations
 
@@ -114,6 +114,28 @@ def research(
             ),
             Delivery(as_json, output, ask=not yes),
         )  # fmt: skip
+
+
+@app.command(cls=options.Command)
+def read(
+    ctx: typer.Context,
+    url: Annotated[str, typer.Argument(metavar="URL", help="Address of a web page, a PDF or a text.")],
+    reader: Annotated[
+        options.ReaderName | None,
+        typer.Option("--reader", help="Read with this one alone: jina (which sees the address) or direct."),
+    ] = None,
+    offline: options.Offline = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the page as JSON, and nothing else.")] = False,
+    output: options.Output = None,
+    yes: options.Yes = False,
+) -> None:
+    """Read a page safely, and show the text that it gives."""
+    console = Console()
+    with exit_codes(console):
+        from modules.llm_platform.presentation.cli.reading import carry_out
+
+        arguments = options.setting_arguments(offline=offline, READERS=(reader,) if reader else None)
+        carry_out(console, ctx.obj, arguments, url.strip(), Delivery(as_json, output, ask=not yes))
 
 
 @app.command(cls=options.Command)

@@ -13,6 +13,7 @@ from typer.core import TyperCommand
 
 # typer reads the annotations of a command at run time and shows a Literal as a choice.
 ProviderName = Literal["searxng", "bocha", "documents", "ddgs"]
+ReaderName = Literal["jina", "direct"]
 DepthName = Literal["shallow", "deep"]
 TimeRangeName = Literal["day", "week", "month", "year"]
 

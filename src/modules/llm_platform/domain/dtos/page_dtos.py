@@ -1,0 +1,28 @@
+"""A page of the web as it was read."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Page(BaseModel):
+    """The text of a page, and where it comes from.
+
+    `url` is the address after redirects. `text` is Markdown or plain text without what a reader of the page would not see;
+    quotes point into it, and `sha256` is the hash of its UTF-8 bytes. `reader` names who read it, `published` is the
+    date as the page states it, `warning` says what is missing or was guessed.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    url: str
+    title: str
+    text: str
+    read_at: datetime
+    reader: str
+    sha256: str
+    media_type: str
+    published: str | None = None
+    warning: str | None = None
