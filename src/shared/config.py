@@ -55,7 +55,7 @@ SECTIONS: Mapping[str, str] = {  # the first field of each group, and the group'
 }
 
 _ADDRESS = re.compile(r"https?://([^\s/?#\\]+@)?[^\s/?#@\\]+(/[^\s?#\\]*)?", re.IGNORECASE)
-_HOST_ENTRY = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::[1-9]\d{0,4})?|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*:[0-9a-fA-F:.]*")
+_HOST_ENTRY = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::[1-9]\d{0,4})?")
 _USER = re.compile(r"://[^\s/@]+@")
 _SHOULD = re.compile(r"^(?:Input|String|Value|Tuple|List|Dictionary|URL) should\b")
 
@@ -115,7 +115,9 @@ def _host_entry(value: str) -> str:
             return str(ip_network(value, strict=False))
         except ValueError:
             raise ValueError("names a network that is none: write it as 10.1.0.0/16") from None
-    if not _HOST_ENTRY.fullmatch(value) or not _has_usable_port(f"http://{value}"):
+    # IPv6 may stand without brackets, hence without a port.
+    entry = f"[{value}]" if value.count(":") > 1 and not value.startswith("[") else value
+    if not _HOST_ENTRY.fullmatch(entry) or not _has_usable_port(f"http://{entry}"):
         raise ValueError("must name hosts, each as host, host:port or a network such as 10.1.0.0/16")
     return value.lower()
 
