@@ -56,6 +56,8 @@ class _Stream(httpcore2.AsyncNetworkStream):
                 self._left = await anext(self._answer)
             except StopAsyncIteration:
                 return b""
+            except OSError as error:
+                raise httpcore2.ReadError(str(error)) from error
         piece, self._left = self._left[:max_bytes], self._left[max_bytes:]
         return piece
 

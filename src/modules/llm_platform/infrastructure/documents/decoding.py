@@ -108,7 +108,7 @@ def _by_declaration(data: bytes, html: bool) -> Decoded | None:
         return None
     encoding = encoding_named(match[1].decode("ascii"))
     # It says so in ASCII, so it is none of UTF-16, whatever it says.
-    return _decoded(data, encoding) if encoding and not encoding.startswith("utf-16") else None
+    return _by_sender(data, encoding) if encoding and not encoding.startswith("utf-16") else None
 
 
 def _as_utf8(data: bytes) -> Decoded | None:

@@ -94,9 +94,11 @@ def follow(base: PageAddress, location: str) -> PageAddress:
     origin = f"{base.scheme}://{base.netloc}"
     if location.startswith("/"):
         return parse_address(origin + location)
-    path = base.target.partition("?")[0]
-    # A relative path cannot change the host; what the library makes of it goes through the strict parser all the same.
-    return parse_address(origin + urljoin(path, location) if location[:1] not in ("?", "#", "") else origin + path + location)
+    page = origin + base.target.partition("?")[0]
+    if location[:1] in ("", "?", "#"):
+        return parse_address(page + location)
+    # Without a scheme or a leading slash it cannot name a host; what the library makes of it is parsed strictly too.
+    return parse_address(urljoin(page, location))
 
 
 def _authority(authority: str) -> tuple[str, IPAddress | None, int | None]:

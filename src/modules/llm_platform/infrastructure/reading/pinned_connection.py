@@ -21,14 +21,17 @@ NOT_REACHED = "The page's server cannot be reached: nothing answers there, or no
 
 
 class PinnedConnections:
-    """Opens connections through `backend` (None: real sockets; a test gives its own) to checked addresses only.
+    """Opens connections through `backend` (None: real sockets; a test gives its own) to checked addresses only. `tls`
+    knows the authorities that are trusted (None: the usual ones).
 
     No proxy, no cookies, nothing from the environment, and no connection is kept: the next page is most likely elsewhere.
     """
 
-    def __init__(self, backend: httpcore2.AsyncNetworkBackend | None = None) -> None:
+    def __init__(
+        self, backend: httpcore2.AsyncNetworkBackend | None = None, tls: ssl.SSLContext | None = None
+    ) -> None:
         self._backend = backend or httpcore2.AnyIOBackend()
-        self._tls: ssl.SSLContext | None = None
+        self._tls = tls
 
     @asynccontextmanager
     async def get(self, checked: Checked, headers: Mapping[str, str]) -> AsyncIterator[httpx2.Response]:

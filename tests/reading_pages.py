@@ -1,0 +1,75 @@
+"""A reader over servers that a test plays: what the tests of reading share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.infrastructure.adapters.direct_page_reader import DirectPageReader
+from modules.llm_platform.infrastructure.documents import parse_child
+from modules.llm_platform.infrastructure.documents.parser_process import Parsed, parsed
+from modules.llm_platform.infrastructure.reading.allowed_hosts import AllowedHosts
+from modules.llm_platform.infrastructure.reading.fetching import SafeFetcher
+from modules.llm_platform.infrastructure.reading.guard import Guard
+from modules.llm_platform.infrastructure.reading.pinned_connection import PinnedConnections
+from modules.llm_platform.infrastructure.reading.robots import Robots
+from modules.llm_platform.testing.served_connections import Respond, ServedConnections
+
+PUBLIC = "93.184.215.14"
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+
+
+class Names:
+    """DNS of a test: one answer for every name, or an error."""
+
+    def __init__(self, answer: Sequence[str] | Exception = (PUBLIC,)) -> None:
+        self.answer = answer
+        self.asked: list[str] = []
+
+    async def resolve(self, host: str, port: int) -> Sequence[str]:
+        self.asked.append(host)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+class InProcess:
+    """The parser without its process: quick, and trusted to end."""
+
+    async def html(self, html: str) -> Parsed:
+        return parsed(parse_child.html_text(html))
+
+    async def pdf(self, data: bytes) -> Parsed:
+        return Parsed(f"{len(data)} bytes of PDF")
+
+
+def html(body: str, title: str = "A page", head: str = "") -> bytes:
+    return f"<!doctype html><html><head><title>{title}</title>{head}</head><body>{body}</body></html>".encode()
+
+
+def page(body: Any, headers: Any = None, status: int = 200) -> Respond:
+    """A server that always answers the same."""
+    return lambda ip, port, host, target: (status, HTML if headers is None else headers, body)
+
+
+def fetcher(respond: Respond, names: Names | None = None, allowed: Iterable[str] = ()) -> SafeFetcher:
+    return SafeFetcher(Guard(names or Names(), AllowedHosts(allowed)), PinnedConnections(ServedConnections(respond)))
+
+
+def reader(respond: Respond, *, robots: bool = False, secrets: Iterable[str] = (), **options: Any) -> DirectPageReader:
+    fetching = fetcher(respond)
+    return DirectPageReader(
+        fetching,
+        InProcess(),
+        robots=Robots(fetching) if robots else None,
+        redactor=Redactor(secrets),
+        **options,
+    )
+
+
+async def never(ip: str, port: int, host: str, target: str) -> tuple[int, dict[str, str], bytes]:
+    """A server that takes the request and stays silent."""
+    await asyncio.Event().wait()
+    raise AssertionError
