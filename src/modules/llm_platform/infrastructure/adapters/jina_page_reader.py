@@ -25,7 +25,7 @@ from modules.llm_platform.infrastructure.upstream_errors import Rule
 BASE_URL: Final = "https://r.jina.ai"
 TIMEOUT_S: Final = 20.0
 LONGEST_WAIT_S: Final = 180  # what X-Timeout may say
-MAX_BYTES: Final = 5_000_000
+MAX_BYTES: Final = 5 * 1024 * 1024
 MAX_WORDS: Final = 300  # characters of a date or warning that are kept
 
 RULES: Final[Mapping[int, Rule]] = {

@@ -1,0 +1,163 @@
+"""Both readers and the fake keep the promises of the port."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from tests.loopback_upstream import Exchange, head, serving
+from tests.reading_pages import InProcess, Names, html
+
+from modules.llm_platform.domain.exceptions import (
+    PageBlockedError,
+    PageConnectionError,
+    PageError,
+    PageRequestError,
+)
+from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.infrastructure.adapters.direct_page_reader import DirectPageReader
+from modules.llm_platform.infrastructure.adapters.jina_page_reader import JinaPageReader
+from modules.llm_platform.infrastructure.http import make_client
+from modules.llm_platform.infrastructure.policies.failover_page_reader import FailoverPageReader
+from modules.llm_platform.infrastructure.policies.guarded_page_reader import GuardedPageReader
+from modules.llm_platform.infrastructure.policies.late_page_reader import LatePageReader
+from modules.llm_platform.infrastructure.policies.throttled_page_reader import ThrottledPageReader
+from modules.llm_platform.infrastructure.reading.fetching import SafeFetcher
+from modules.llm_platform.infrastructure.reading.guard import Guard
+from modules.llm_platform.infrastructure.reading.pinned_connection import PinnedConnections
+from modules.llm_platform.testing import FakePageReader, PageReaderContract, Reading, SlowReading
+from modules.llm_platform.testing.served_connections import ServedConnections
+
+SITE = "http://a.example.net"
+
+
+async def respond(ip: str, port: int, host: str, target: str) -> Any:
+    """A site with a page of each kind."""
+    if target == "/silent":
+        await asyncio.Event().wait()
+    if target == "/refused":
+        raise ConnectionRefusedError
+    if target == "/missing":
+        return 404, {}, b"nothing here"
+    body = html("<p>Log in to continue.</p><input type=password>", "Log in") if target == "/login" else html("<p>Text.</p>")
+    return 200, {"Content-Type": "text/html"}, body
+
+
+class Kept(PageReaderContract):
+    """Each address of the site stands for one promise."""
+
+    @pytest.fixture
+    def reader(self) -> IPageReader:
+        raise AssertionError("given by each reader")
+
+    @pytest.fixture
+    def readable(self, reader: IPageReader) -> Reading:
+        return Reading(reader, f"{SITE}/page")
+
+    @pytest.fixture
+    def unreachable(self, reader: IPageReader) -> Reading:
+        return Reading(reader, f"{SITE}/refused")
+
+    @pytest.fixture
+    def refused(self, reader: IPageReader) -> Reading:
+        return Reading(reader, "http://10.0.0.1/admin")
+
+    @pytest.fixture
+    def walled(self, reader: IPageReader) -> Reading:
+        return Reading(reader, f"{SITE}/login")
+
+    @pytest.fixture
+    def missing(self, reader: IPageReader) -> Reading:
+        return Reading(reader, f"{SITE}/missing")
+
+
+class TestDirect(Kept):
+    @pytest.fixture
+    def served(self) -> ServedConnections:
+        return ServedConnections(respond)
+
+    @pytest.fixture
+    def reader(self, served: ServedConnections) -> IPageReader:
+        return DirectPageReader(SafeFetcher(Guard(Names()), PinnedConnections(served)), InProcess())
+
+    @pytest.fixture
+    def slow(self, reader: IPageReader, served: ServedConnections) -> SlowReading:
+        return SlowReading(reader, f"{SITE}/silent", lambda: served.open)
+
+
+class TestDirectBehindEveryPolicy(TestDirect):
+    @pytest.fixture
+    def reader(self, served: ServedConnections) -> IPageReader:
+        guard = Guard(Names())
+        direct = DirectPageReader(SafeFetcher(guard, PinnedConnections(served)), InProcess())
+        guarded = GuardedPageReader(ThrottledPageReader(direct, 100), guard)
+        only = FailoverPageReader([LatePageReader(direct.name, lambda: guarded)])
+        assert only.name == "direct"
+        return only
+
+
+def jina_text(title: str, text: str, *more: str) -> bytes:
+    lines = [f"Title: {title}", "", f"URL Source: {SITE}/page", "", *more, "Markdown Content:", text]
+    return "\n".join(lines).encode()
+
+
+async def jina(exchange: Exchange) -> None:
+    """A server that speaks like r.jina.ai."""
+    page = exchange.path.rpartition("/")[2]
+    if page == "silent":
+        await exchange.reader.read()
+    status = 503 if page == "refused" else 200
+    body = {
+        "missing": jina_text("404", "nothing", "Warning: Target URL returned error 404: Not Found", ""),
+        "login": jina_text("Log in", "Log in to continue."),
+    }.get(page, jina_text("A page", "# Text\n\nof the page"))
+    await exchange.send(head(status, "Content-Type: text/plain", length=len(body)) + body)
+
+
+class TestJina(Kept):
+    @pytest.fixture
+    async def upstream(self) -> AsyncIterator[Any]:
+        async with serving(jina) as upstream:
+            yield upstream
+
+    @pytest.fixture
+    async def reader(self, upstream: Any) -> AsyncIterator[IPageReader]:
+        async with make_client(upstream.url) as client:
+            yield GuardedPageReader(JinaPageReader("", upstream.url, client=client), Guard(Names()))
+
+    @pytest.fixture
+    def slow(self, reader: IPageReader, upstream: Any) -> SlowReading:
+        return SlowReading(reader, f"{SITE}/silent", lambda: upstream.busy)
+
+
+class TestFake(Kept):
+    @pytest.fixture
+    def reader(self) -> IPageReader:
+        return FakePageReader(
+            {
+                f"{SITE}/page": "Text.",
+                f"{SITE}/refused": PageConnectionError(),
+                f"{SITE}/login": PageBlockedError(),
+                f"{SITE}/missing": PageError(),
+                "http://10.0.0.1/admin": PageRequestError(),
+            }
+        )
+
+    @pytest.fixture
+    def slow(self) -> SlowReading:
+        silent = FakePageReader({}, delay_s=60)
+        return SlowReading(silent, SITE, lambda: silent.running)
+
+
+async def test_the_fake_keeps_what_it_was_asked() -> None:
+    """Whole pages are given as they are, and addresses are kept in order."""
+    first = FakePageReader({"a": "text"})
+    page = await first.read("a")
+    again = FakePageReader({"b": page})
+    assert await again.read("b") is page
+    with pytest.raises(PageError):
+        await again.read("c")
+    assert again.urls == ["b", "c"]
+

@@ -1,0 +1,97 @@
+"""Pages through the platform as the container wires it, over loopback."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.loopback_upstream import Exchange, Handler, head, reply, serving
+
+from modules.llm_platform.container import build_platform
+from modules.llm_platform.domain.exceptions import PageConfigError, PageRequestError
+from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.testing import FakePageReader
+from shared.config import Settings
+
+PAGE = b"<html><head><title>Wiki page</title></head><body><p>Some text.</p><p hidden>no</p></body></html>"
+FROM_JINA = b"Title: From Jina\n\nMarkdown Content:\nText by Jina."
+
+
+def page(body: bytes = PAGE) -> Handler:
+    return reply(200, body, "Content-Type: text/html")
+
+
+def jina() -> Handler:
+    return reply(200, FROM_JINA, "Content-Type: text/plain")
+
+
+def settings(**values: Any) -> Settings:
+    return Settings(_env_file=None, READER_TIMEOUT_S=20, **values)
+
+
+async def test_an_allowed_page_is_read_directly() -> None:
+    """A host of one's own is read without telling anybody outside."""
+    async with serving(page()) as site:
+        given = settings(READER_ALLOWED_HOSTS=site.url.removeprefix("http://"))
+        async with build_platform(given) as platform:
+            found = await platform.pages.read(f"{site.url}/a")
+    assert (found.title, found.text, found.reader) == ("Wiki page", "Some text.", "direct")
+
+
+async def test_a_jina_of_ones_own_reads_allowed_pages() -> None:
+    """On loopback it is at home, and comes first."""
+    async with serving(jina()) as upstream, serving(page()) as site:
+        given = settings(READER_ALLOWED_HOSTS=site.url.removeprefix("http://"), JINA_BASE_URL=upstream.url, JINA_API_KEY="jina_012345")
+        async with build_platform(given) as platform:
+            found = await platform.pages.read(f"{site.url}/a")
+    assert (found.title, found.reader) == ("From Jina", "jina")
+    assert upstream.requests[0].path == f"/{site.url}/a"
+    assert site.requests == []
+
+
+async def test_the_next_reader_when_jina_fails() -> None:
+    """READERS in order."""
+    async with serving(reply(503)) as upstream, serving(page()) as site:
+        given = settings(READER_ALLOWED_HOSTS=site.url.removeprefix("http://"), JINA_BASE_URL=upstream.url)
+        async with build_platform(given) as platform:
+            found = await platform.pages.read(f"{site.url}/a")
+    assert found.reader == "direct"
+
+
+async def test_what_is_not_public_is_told_to_nobody() -> None:
+    """Jina hears of no address that the guard refuses."""
+    async with serving(jina()) as upstream:
+        async with build_platform(settings(JINA_BASE_URL=upstream.url)) as platform:
+            for url in ("http://10.0.0.1/", "http://localhost:1/", "http://u:p@a.example.net/"):
+                with pytest.raises(PageRequestError):
+                    await platform.pages.read(url)
+    assert upstream.requests == []
+
+
+async def test_robots_are_heeded_where_the_setting_says_so() -> None:
+    """READER_ROBOTS reaches the reader."""
+
+    async def site(exchange: Exchange) -> None:
+        body = b"User-agent: *\nDisallow: /" if exchange.path == "/robots.txt" else PAGE
+        await exchange.send(head(200, "Content-Type: text/plain", length=len(body)) + body)
+
+    async with serving(site) as server:
+        given = settings(READER_ALLOWED_HOSTS=server.url.removeprefix("http://"), READERS="direct", READER_ROBOTS=True)
+        async with build_platform(given) as platform:
+            with pytest.raises(Exception, match=r"robots\.txt"):
+                await platform.pages.read(f"{server.url}/a")
+    assert [each.path for each in server.requests] == ["/robots.txt"]
+
+
+async def test_offline_no_page_is_read() -> None:
+    """Not even an allowed one: a word, and no connection."""
+    given = settings(LLM_PLATFORM_OFFLINE=True, READER_ALLOWED_HOSTS="127.0.0.1")
+    async with build_platform(given) as platform:
+        with pytest.raises(PageConfigError, match="Offline"):
+            await platform.pages.read("http://127.0.0.1:9/")
+
+
+async def test_a_reader_can_be_replaced() -> None:
+    """As every port."""
+    async with build_platform(settings(), overrides={IPageReader: FakePageReader({"x": "text"})}) as platform:
+        assert (await platform.pages.read("x")).text == "text"

@@ -1,0 +1,119 @@
+"""infrastructure/reading/page_parsers.py: children that are used again, killed when nobody waits, ended at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.infrastructure.documents.pdf_samples import pdf
+
+from modules.llm_platform.infrastructure.documents.errors import UnreadableDocument
+from modules.llm_platform.infrastructure.documents.parser_process import Parsed
+from modules.llm_platform.infrastructure.reading.page_parsers import PageParsers
+
+
+class FakeParser:
+    """A parser that works until it may end or is stopped."""
+
+    made: list[FakeParser]
+
+    def __init__(self) -> None:
+        self.made.append(self)
+        self.let_go = threading.Event()
+        self.stopped = self.ended = False
+        self.path: Path | None = None
+
+    def html(self, html: str) -> Parsed:
+        if html == "hang":
+            self.let_go.wait(5)
+        if self.stopped or html == "bad":
+            raise UnreadableDocument("no")
+        return Parsed(html.upper())
+
+    def pdf(self, path: Path) -> Parsed:
+        self.path = path
+        return Parsed(path.read_bytes().decode())
+
+    def stop(self) -> None:
+        self.stopped = True
+        self.let_go.set()
+
+    def __exit__(self, *error: object) -> None:
+        self.ended = True
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeParser]:
+    monkeypatch.setattr(FakeParser, "made", [], raising=False)
+    return FakeParser
+
+
+async def test_a_child_is_used_again(fake: Any) -> None:
+    """One page after the other needs one child, a bad page in between changes nothing."""
+    parsers = PageParsers(parser=fake)
+    assert (await parsers.html("a")).text == "A"
+    with pytest.raises(UnreadableDocument):
+        await parsers.html("bad")
+    assert (await parsers.html("b")).text == "B"
+    assert len(fake.made) == 1
+    await parsers.aclose()
+    await asyncio.sleep(0.05)
+    assert fake.made[0].stopped
+    assert fake.made[0].ended
+
+
+async def test_two_at_once_and_no_more(fake: Any) -> None:
+    """The third page waits."""
+    parsers = PageParsers(2, fake)
+    assert [found.text for found in await asyncio.gather(*(parsers.html(letter) for letter in "abcde"))] == list("ABCDE")
+    assert len(fake.made) <= 2
+    await parsers.aclose()
+
+
+async def test_cancelling_kills_the_child(fake: Any) -> None:
+    """It returns at once, and the next page gets a child of its own."""
+    parsers = PageParsers(1, fake)
+    task = asyncio.create_task(parsers.html("hang"))
+    await asyncio.sleep(0.05)
+    task.cancel()
+    done, _ = await asyncio.wait([task], timeout=0.1)
+    assert done
+    assert fake.made[0].stopped
+    assert (await parsers.html("a")).text == "A"
+    assert len(fake.made) == 2
+    await parsers.aclose()
+
+
+async def test_closing_ends_the_work(fake: Any) -> None:
+    """A page that is being parsed fails."""
+    parsers = PageParsers(1, fake)
+    task = asyncio.create_task(parsers.html("hang"))
+    await asyncio.sleep(0.05)
+    await parsers.aclose()
+    with pytest.raises(UnreadableDocument):
+        await task
+
+
+async def test_a_pdf_leaves_no_file_behind(fake: Any) -> None:
+    """The child reads it from a file that lives as long as the call."""
+    parsers = PageParsers(parser=fake)
+    assert (await parsers.pdf(b"%PDF")).text == "%PDF"
+    assert fake.made[0].path is not None
+    assert not fake.made[0].path.exists()
+    await parsers.aclose()
+
+
+async def test_real_children() -> None:
+    """HTML and PDF through the program that parses documents."""
+    parsers = PageParsers()
+    try:
+        found = await parsers.html("<title>T</title><p>Text.</p><p hidden>no</p>")
+        assert (found.title, found.text) == ("T", "Text.")
+        assert "Page one" in (await parsers.pdf(pdf("Page one"))).text
+        with pytest.raises(UnreadableDocument):
+            await parsers.pdf(b"%PDF-1.4 nonsense")
+    finally:
+        await parsers.aclose()
