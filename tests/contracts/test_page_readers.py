@@ -41,7 +41,11 @@ async def respond(ip: str, port: int, host: str, target: str) -> Any:
         raise ConnectionRefusedError
     if target == "/missing":
         return 404, {}, b"nothing here"
-    body = html("<p>Log in to continue.</p><input type=password>", "Log in") if target == "/login" else html("<p>Text.</p>")
+    body = (
+        html("<p>Log in to continue.</p><input type=password>", "Log in")
+        if target == "/login"
+        else html("<p>Text.</p>")
+    )
     return 200, {"Content-Type": "text/html"}, body
 
 
@@ -160,4 +164,3 @@ async def test_the_fake_keeps_what_it_was_asked() -> None:
     with pytest.raises(PageError):
         await again.read("c")
     assert again.urls == ["b", "c"]
-

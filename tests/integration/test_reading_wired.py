@@ -41,7 +41,11 @@ async def test_an_allowed_page_is_read_directly() -> None:
 async def test_a_jina_of_ones_own_reads_allowed_pages() -> None:
     """On loopback it is at home, and comes first."""
     async with serving(jina()) as upstream, serving(page()) as site:
-        given = settings(READER_ALLOWED_HOSTS=site.url.removeprefix("http://"), JINA_BASE_URL=upstream.url, JINA_API_KEY="jina_012345")
+        given = settings(
+            READER_ALLOWED_HOSTS=site.url.removeprefix("http://"),
+            JINA_BASE_URL=upstream.url,
+            JINA_API_KEY="jina_012345",
+        )
         async with build_platform(given) as platform:
             found = await platform.pages.read(f"{site.url}/a")
     assert (found.title, found.reader) == ("From Jina", "jina")
@@ -60,11 +64,10 @@ async def test_the_next_reader_when_jina_fails() -> None:
 
 async def test_what_is_not_public_is_told_to_nobody() -> None:
     """Jina hears of no address that the guard refuses."""
-    async with serving(jina()) as upstream:
-        async with build_platform(settings(JINA_BASE_URL=upstream.url)) as platform:
-            for url in ("http://10.0.0.1/", "http://localhost:1/", "http://u:p@a.example.net/"):
-                with pytest.raises(PageRequestError):
-                    await platform.pages.read(url)
+    async with serving(jina()) as upstream, build_platform(settings(JINA_BASE_URL=upstream.url)) as platform:
+        for url in ("http://10.0.0.1/", "http://localhost:1/", "http://u:p@a.example.net/"):
+            with pytest.raises(PageRequestError):
+                await platform.pages.read(url)
     assert upstream.requests == []
 
 

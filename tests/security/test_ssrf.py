@@ -65,7 +65,12 @@ async def probed(case: Case, **settings: str) -> tuple[ReaderProbe, Network]:
 
 def all_public(probe: ReaderProbe) -> bool:
     ips = [parse_ip(ip) for ip, _ in probe.connections]
-    return all(ip is not None and is_public(ip) for ip in ips) and {p for _, p in probe.connections} <= {80, 443, 8080, 8443}
+    return all(ip is not None and is_public(ip) for ip in ips) and {p for _, p in probe.connections} <= {
+        80,
+        443,
+        8080,
+        8443,
+    }
 
 
 def test_the_corpus_is_large() -> None:

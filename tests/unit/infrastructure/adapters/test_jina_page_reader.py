@@ -22,7 +22,10 @@ from shared.exceptions import AppException
 
 KEY = "jina_0123456789abcdef"
 URL = "https://docs.example.net/a?b=c"
-GOOD = "Title: Event loops\n\nURL Source: https://docs.example.net/final\n\nPublished Time: 2026-01-02\n\nMarkdown Content:\n# Loops\n\nText."
+GOOD = (
+    "Title: Event loops\n\nURL Source: https://docs.example.net/final\n\nPublished Time: 2026-01-02\n\n"
+    "Markdown Content:\n# Loops\n\nText."
+)
 
 
 async def asked(handler: Handler, url: str = URL, **options: Any) -> tuple[Page, Exchange]:
@@ -81,7 +84,9 @@ async def test_an_answer() -> None:
     assert (page.reader, page.media_type, page.warning) == ("jina", "text/markdown", None)
 
 
-@pytest.mark.parametrize("source", ["", "javascript:alert(1)", "http://10.0.0.1/x", "http://db/", "http://u@docs.example.net/"])
+@pytest.mark.parametrize(
+    "source", ["", "javascript:alert(1)", "http://10.0.0.1/x", "http://db/", "http://u@docs.example.net/"]
+)
 async def test_a_source_that_cannot_be_true_is_not_believed(source: str) -> None:
     """Then the address is the one that was asked for."""
     page, _ = await asked(text(f"Title: T\n\nURL Source: {source}\n\nMarkdown Content:\nText."))
@@ -115,7 +120,10 @@ async def test_a_page_that_answered_with_an_error(warning: str, kind: type[AppEx
     assert type(await error_of(text(f"Title: x\nWarning: {warning}\n\nMarkdown Content:\nSome words."))) is kind
 
 
-@pytest.mark.parametrize("body", ["", "Title: x", "<html>proxy</html>", '{"code": 422, "message": "x"}', "Title: x\n\nMarkdown Content:\n \n"])
+@pytest.mark.parametrize(
+    "body",
+    ["", "Title: x", "<html>proxy</html>", '{"code": 422, "message": "x"}', "Title: x\n\nMarkdown Content:\n \n"],
+)
 async def test_what_is_no_answer(body: str) -> None:
     """Another form, or no text, is an error and never an empty page."""
     assert isinstance(await error_of(text(body)), PageError)
@@ -125,9 +133,10 @@ async def test_what_is_no_answer(body: str) -> None:
     ("status", "kind", "says"),
     [
         (400, PageError, "400"), (401, PageConfigError, "JINA_API_KEY"), (402, PageBlockedError, "paid"),
-        (403, PageConfigError, "JINA_API_KEY"), (404, PageError, "404"), (409, PageBlockedError, "409"), (413, PageError, "large"),
-        (422, PageError, "422"), (429, PageBlockedError, "too often"), (451, PageBlockedError, "legal"), (500, PageError, "500"),
-        (503, PageConnectionError, "503"), (302, PageConfigError, "JINA_BASE_URL"), (408, PageTimeoutError, "408"),
+        (403, PageConfigError, "JINA_API_KEY"), (404, PageError, "404"), (409, PageBlockedError, "409"),
+        (413, PageError, "large"), (422, PageError, "422"), (429, PageBlockedError, "too often"),
+        (451, PageBlockedError, "legal"), (500, PageError, "500"), (503, PageConnectionError, "503"),
+        (302, PageConfigError, "JINA_BASE_URL"), (408, PageTimeoutError, "408"),
     ],
 )  # fmt: skip
 async def test_every_status_has_its_error(status: int, kind: type[AppException], says: str) -> None:

@@ -31,7 +31,9 @@ URL = "http://a.example.net/"
 
 
 class TestFailover:
-    @pytest.mark.parametrize("error", [PageError(), PageBlockedError(), PageConnectionError(), PageTimeoutError(), PageConfigError()])
+    @pytest.mark.parametrize(
+        "error", [PageError(), PageBlockedError(), PageConnectionError(), PageTimeoutError(), PageConfigError()]
+    )
     async def test_the_next_one_reads(self, error: Exception) -> None:
         """Whatever keeps the first one from reading."""
         first, second = FakePageReader({URL: error}), FakePageReader({URL: "text"}, name="second")  # type: ignore[dict-item]
@@ -56,7 +58,9 @@ class TestFailover:
 
 
 class TestGuarded:
-    @pytest.mark.parametrize("url", ["http://10.0.0.1/", "http://db/", "ftp://a.example.net/", "http://a.example.net:22/"])
+    @pytest.mark.parametrize(
+        "url", ["http://10.0.0.1/", "http://db/", "ftp://a.example.net/", "http://a.example.net:22/"]
+    )
     async def test_the_reader_never_hears_of_what_is_refused(self, url: str) -> None:
         """Checked before it is told to anybody."""
         inner = FakePageReader({})
@@ -64,7 +68,9 @@ class TestGuarded:
             await GuardedPageReader(inner, Guard(Names())).read(url)
         assert inner.urls == []
 
-    @pytest.mark.parametrize("answer", [["10.0.0.1"], ["9.9.9.9", "::1"], [], ["x"], OSError(), ["9.9.9.9"] * (MAX_ADDRESSES + 1)])
+    @pytest.mark.parametrize(
+        "answer", [["10.0.0.1"], ["9.9.9.9", "::1"], [], ["x"], OSError(), ["9.9.9.9"] * (MAX_ADDRESSES + 1)]
+    )
     async def test_the_name_is_resolved_before(self, answer: Sequence[str] | Exception) -> None:
         """A name that leads inside, or nowhere, is not told either."""
         inner = FakePageReader({})
@@ -105,7 +111,12 @@ class TestGuarded:
 
     @pytest.mark.parametrize(
         ("url", "allowed"),
-        [("http://jina:3000", True), ("http://10.1.0.9:3000/x", True), ("https://r.jina.ai", False), ("nonsense", False)],
+        [
+            ("http://jina:3000", True),
+            ("http://10.1.0.9:3000/x", True),
+            ("https://r.jina.ai", False),
+            ("nonsense", False),
+        ],
     )
     def test_whether_an_upstream_is_allowed(self, url: str, allowed: bool) -> None:
         """By its name or its literal address; nothing is resolved."""

@@ -58,8 +58,9 @@ class TestText:
         [
             ("utf-8", "utf-8", ""), ("utf-8", "iso-8859-1", ""), ("utf-8", "", "windows-1251"), ("cp1251", "windows-1251", ""),
             ("cp1251", "", "windows-1251"), ("cp1251", "WINDOWS-1251", "utf-8"), ("koi8-r", "koi8-r", ""), ("utf-16", "", ""),
-            ("utf-16-le", "utf-16le", ""), ("iso-2022-jp", "iso-2022-jp", ""), ("utf-8-sig", "ascii", ""), ("utf-8", "nonsense", ""),
-            ("utf-8", "utf-7", ""), ("utf-8", "punycode", ""), ("utf-8", "unicode_escape", "hex"),
+            ("utf-16-le", "utf-16le", ""), ("iso-2022-jp", "iso-2022-jp", ""), ("utf-8-sig", "ascii", ""),
+            ("utf-8", "nonsense", ""), ("utf-8", "utf-7", ""), ("utf-8", "punycode", ""), ("utf-8", "iso-8859-8-i", ""),
+            ("utf-8", "unicode_escape", "hex"),
         ],
     )  # fmt: skip
     async def test_any_charset(self, encoding: str, declared: str, meta: str) -> None:
@@ -71,11 +72,15 @@ class TestText:
 
     async def test_a_guess_is_told(self) -> None:
         """Bytes without a word about their charset are read, and the page says that it was guessed."""
-        found = await read(html("<p>" + "Größe und Maße. " * 20 + "</p>").decode().encode("cp1252"), {"Content-Type": "text/html"})
+        found = await read(
+            html("<p>" + "Größe und Maße. " * 20 + "</p>").decode().encode("cp1252"), {"Content-Type": "text/html"}
+        )
         assert "Größe" in found.text
         assert "was read as" in str(found.warning)
 
-    @pytest.mark.parametrize("body", [b"\x00\x01\x02" * 50, b"", b"   \n ", html(""), html("<p hidden>text</p>"), html("<img alt=x>")])
+    @pytest.mark.parametrize(
+        "body", [b"\x00\x01\x02" * 50, b"", b"   \n ", html(""), html("<p hidden>text</p>"), html("<img alt=x>")]
+    )
     async def test_no_text_is_an_error(self, body: bytes) -> None:
         """A page that holds none cannot be quoted."""
         with pytest.raises(PageError):
@@ -109,7 +114,10 @@ class TestText:
         [
             ('<meta name="date" content="2026-01-02">', "2026-01-02"),
             ("<meta content='2026-01-02T10:00+01:00' itemprop=datePublished>", "2026-01-02T10:00+01:00"),
-            ('<script type="application/ld+json">{"datePublished": "2026-01-02T03:04:05.000Z"}</script>', "2026-01-02T03:04:05.000Z"),
+            (
+                '<script type="application/ld+json">{"datePublished": "2026-01-02T03:04:05.000Z"}</script>',
+                "2026-01-02T03:04:05.000Z",
+            ),
             ("<time class=x datetime='2026-01-02 03:04'>", "2026-01-02 03:04"),
             ('<meta name="date" content="yesterday">', None),
             ("<p>2026-01-02</p>", None),
@@ -139,7 +147,7 @@ INJECTIONS = {
     "scaled away": "<p style='transform: scale(0)'>{}</p>",
     "clip": "<p style='clip-path:inset(100%)'>{}</p>",
     "class": "<style>.q7{display:none}</style><p class=q7>{}</p>",
-    "class among others": "<style>a{x:y} /* } */ .b,div > .q7{color:red;visibility:hidden}</style><div><p class=q7>{}</p></div>",
+    "class among others": "<style>a{x:y} /* } */ .b,div > .q7{visibility:hidden}</style><div><p class=q7>{}</p></div>",
     "id": "<style>@import 'x'; #q7 { font-size:0 }</style><p id=q7>{}</p>",
     "comment": "<!-- {} -->",
     "template": "<template><p>{}</p></template>",
@@ -159,7 +167,9 @@ class TestHiddenText:
     async def test_what_a_reader_does_not_see_is_not_in_the_text(self, technique: str) -> None:
         """Orders to a model are hidden this way; the visible text stays."""
         hidden = INJECTIONS[technique].replace("{}", "OWNED-BY-PAGE")
-        found = await read(html(f"<article><h1>Sails</h1><p>Sails catch the wind.</p>{hidden}<p>They tear.</p></article>"))
+        found = await read(
+            html(f"<article><h1>Sails</h1><p>Sails catch the wind.</p>{hidden}<p>They tear.</p></article>")
+        )
         assert "OWNED" not in found.text + found.title
         assert "Sails catch the wind." in found.text
         assert "They tear." in found.text
@@ -173,7 +183,8 @@ class TestHiddenText:
     @pytest.mark.parametrize(
         "style",
         ["@media print{.q{display:none}}", "body{visibility:hidden}", "@supports(x:y){.q{display:none}}", ".q{display:block}",
-         ".q::before{display:none}", "[[,.q{", "}}}.x{display:none}", ".q{opacity:0.9;height:10px;overflow:hidden}"],
+         ".q::before{display:none}", "[[,.q{", "[[{display:none} ..q{display:none}",
+         "}}}.x{display:none}", ".q{opacity:0.9;height:10px;overflow:hidden}"],
     )  # fmt: skip
     async def test_what_a_reader_sees_is_in_the_text(self, style: str) -> None:
         """Rules for paper, for states and for a page whose script has not run hide nothing; bad style sheets neither."""
@@ -185,15 +196,24 @@ class TestHiddenText:
 
 
 WALLS = [
-    ("Just a moment...", "<p>Enable JavaScript and cookies to continue</p><script src=/cdn-cgi/challenge-platform/x></script>"),
+    (
+        "Just a moment...",
+        "<p>Enable JavaScript and cookies to continue</p><script src=/cdn-cgi/challenge-platform/x></script>",
+    ),
     ("Access Denied", "<p>You don't have permission to access this on this server.</p>"),
     ("Example", "<p>Please verify you are a human.</p><div class=g-recaptcha></div>"),
-    ("Pardon Our Interruption", "<p>" + "Something about your browser made us think. " * 15 + "You are not a robot?</p>"),
+    (
+        "Pardon Our Interruption",
+        "<p>" + "Something about your browser made us think. " * 15 + "You are not a robot?</p>",
+    ),
     ("Sign in - Example", "<form><input name=u><input type='password'></form><p>Forgot?</p>"),
     ("Example", "<p>Log in to continue reading.</p><form><input type=password></form>"),
     ("Войти", "<p>Введите пароль</p>"),
     ("登录", "<p>请登录后继续</p>"),
-    ("Before you continue to Example", "<p>We use cookies and data to deliver services.</p><button>Accept all</button>"),
+    (
+        "Before you continue to Example",
+        "<p>We use cookies and data to deliver services.</p><button>Accept all</button>",
+    ),
     ("Example", "<p>We and our 800 partners store cookies. Accept all cookies or manage them.</p>"),
 ]
 NO_PAGES = [
@@ -239,7 +259,9 @@ class TestWalls:
         """Long texts and short harmless ones are let through."""
         assert (await read(html(body, title))).text
 
-    @pytest.mark.parametrize(("host", "path"), [("consent.example.com", "/m"), ("a.example", "/login"), ("a.example", "/users/sign_in")])
+    @pytest.mark.parametrize(
+        ("host", "path"), [("consent.example.com", "/m"), ("a.example", "/login"), ("a.example", "/users/sign_in")]
+    )
     def test_an_address_tells_too(self, host: str, path: str) -> None:
         """A redirect to a place for logins or consents ends at no page."""
         with pytest.raises(PageBlockedError):

@@ -75,7 +75,10 @@ class TestSize:
     async def test_a_bomb_is_told_by_its_ratio(self, size: int) -> None:
         """A page that unpacks a thousandfold is none, also below the size limit."""
         error = await error_of(gzip.compress(b"\0" * size), GZIP)
-        assert error.message in ("The page unpacks to far more than was sent, as no page does", "The page is larger than 5 MB")
+        assert error.message in (
+            "The page unpacks to far more than was sent, as no page does",
+            "The page is larger than 5 MB",
+        )
 
     async def test_a_short_page_of_one_line_is_no_bomb(self) -> None:
         """The ratio counts from a size on."""
@@ -124,7 +127,8 @@ class TestTime:
 
 class TestHead:
     @pytest.mark.parametrize(
-        "headers", [{"X": "y" * 200_000}, [(f"X-{n}", "y" * 90) for n in range(2000)], {"X": "a\x00b"}, {"Bad Name": "x"}]
+        "headers",
+        [{"X": "y" * 200_000}, [(f"X-{n}", "y" * 90) for n in range(2000)], {"X": "a\x00b"}, {"Bad Name": "x"}],
     )
     async def test_a_head_that_is_none_is_an_error(self, headers: Any) -> None:
         """A head without end or against the rules ends the exchange."""
@@ -134,7 +138,8 @@ class TestHead:
         ("status", "kind"),
         [
             (204, PageError), (206, PageError), (304, PageError), (300, PageError), (400, PageError), (401, PageBlockedError),
-            (402, PageBlockedError), (403, PageBlockedError), (404, PageError), (407, PageBlockedError), (408, PageTimeoutError),
+            (402, PageBlockedError), (403, PageBlockedError), (404, PageError), (407, PageBlockedError),
+            (408, PageTimeoutError),
             (410, PageError), (418, PageError), (429, PageBlockedError), (451, PageBlockedError), (500, PageError),
             (502, PageError), (503, PageBlockedError), (504, PageTimeoutError), (599, PageError), (999, PageBlockedError),
         ],
@@ -197,7 +202,15 @@ class TestHead:
 class TestTypes:
     @pytest.mark.parametrize(
         "declared",
-        ["text/html", "TEXT/HTML; charset=UTF-8", "text/plain", "text/markdown", "text/csv", "application/xhtml+xml", None],
+        [
+            "text/html",
+            "TEXT/HTML; charset=UTF-8",
+            "text/plain",
+            "text/markdown",
+            "text/csv",
+            "application/xhtml+xml",
+            None,
+        ],
     )
     async def test_text_is_read(self, declared: str | None) -> None:
         """Everything of text, and what says nothing and is text."""
@@ -206,8 +219,9 @@ class TestTypes:
 
     @pytest.mark.parametrize(
         "declared",
-        ["application/octet-stream", "application/json", "image/png", "image/svg+xml", "video/mp4", "application/zip", "nonsense",
-         "application/javascript", "multipart/form-data", "textual/html", "xtext/html", ";", "text/html,text/plain"],
+        ["application/octet-stream", "application/json", "image/png", "image/svg+xml", "video/mp4", "application/zip",
+         "nonsense", "application/javascript", "multipart/form-data", "textual/html", "xtext/html", ";",
+         "text/html,text/plain"],
     )  # fmt: skip
     async def test_other_things_are_not(self, declared: str) -> None:
         """They are refused by their type, before their body is read."""

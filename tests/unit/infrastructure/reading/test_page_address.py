@@ -70,13 +70,20 @@ def test_where_a_redirect_leads(location: str, url: str) -> None:
 
 def test_an_error_repeats_nothing() -> None:
     """No message holds a part of the address."""
-    for url in ("ftp://secret.example/", "http://secret:secret@secret.example/", "http://secret.example:secret/", "http://sec ret/"):
+    for url in (
+        "ftp://secret.example/",
+        "http://secret:secret@secret.example/",
+        "http://secret.example:secret/",
+        "http://sec ret/",
+    ):
         with pytest.raises(PageRequestError) as caught:
             parse_address(url)
         assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["1.2.3", "01.2.3.4", "1.2.3.4 ", "::1%eth0", "fe80::1%25x", "", "a", "1.2.3.4.5", "١.2.3.4"])
+@pytest.mark.parametrize(
+    "text", ["1.2.3", "01.2.3.4", "1.2.3.4 ", "::1%eth0", "fe80::1%25x", "", "a", "1.2.3.4.5", "١.2.3.4"]
+)
 def test_no_ip_address(text: str) -> None:
     """Only the one way to write it is one."""
     assert parse_ip(text) is None

@@ -13,6 +13,7 @@ from tests.unit.infrastructure.documents.pdf_samples import pdf
 from modules.llm_platform.infrastructure.documents.errors import UnreadableDocument
 from modules.llm_platform.infrastructure.documents.parser_process import Parsed
 from modules.llm_platform.infrastructure.reading.page_parsers import PageParsers
+from modules.llm_platform.testing import probe_reader
 
 
 class FakeParser:
@@ -68,7 +69,9 @@ async def test_a_child_is_used_again(fake: Any) -> None:
 async def test_two_at_once_and_no_more(fake: Any) -> None:
     """The third page waits."""
     parsers = PageParsers(2, fake)
-    assert [found.text for found in await asyncio.gather(*(parsers.html(letter) for letter in "abcde"))] == list("ABCDE")
+    assert [found.text for found in await asyncio.gather(*(parsers.html(letter) for letter in "abcde"))] == list(
+        "ABCDE"
+    )
     assert len(fake.made) <= 2
     await parsers.aclose()
 
@@ -104,6 +107,14 @@ async def test_a_pdf_leaves_no_file_behind(fake: Any) -> None:
     assert fake.made[0].path is not None
     assert not fake.made[0].path.exists()
     await parsers.aclose()
+
+
+async def test_a_probe_reads_pdf() -> None:
+    """The probe parses like the product does."""
+    body = pdf("Page one")
+    answer = (200, {"Content-Type": "application/pdf"}, body)
+    probe = await probe_reader("http://a.example.net/a.pdf", lambda host: ["9.9.9.9"], lambda *asked: answer)
+    assert probe.outcome == "read"
 
 
 async def test_real_children() -> None:

@@ -19,7 +19,9 @@ from modules.llm_platform.infrastructure.reading.page_address import parse_addre
 from modules.llm_platform.infrastructure.reading.pinned_connection import PinnedConnections
 from modules.llm_platform.infrastructure.reading.resolving import SystemResolver
 
-PEM = Path(__file__).with_name("pages.example.net.pem")  # made for these tests: key and certificate, valid to nobody else
+PEM = Path(__file__).with_name(
+    "pages.example.net.pem"
+)  # made for these tests: key and certificate, valid to nobody else
 WANTED = Wanted({"text/*", ""})
 
 

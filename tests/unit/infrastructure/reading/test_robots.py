@@ -124,7 +124,9 @@ async def test_without_the_setting_nobody_asks() -> None:
     assert site.asked == ["a.example.net/no"]
 
 
-@pytest.mark.parametrize(("status", "readable"), [(404, True), (403, True), (410, True), (429, False), (500, False), (503, False)])
+@pytest.mark.parametrize(
+    ("status", "readable"), [(404, True), (403, True), (410, True), (429, False), (500, False), (503, False)]
+)
 async def test_what_is_not_there_forbids_nothing(status: int, readable: bool) -> None:
     """A client error means that there is none; a server error, that nobody knows."""
     polite = reader(Site(status).respond, robots=True)

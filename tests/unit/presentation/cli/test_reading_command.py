@@ -18,9 +18,9 @@ from modules.llm_platform.testing import FakePageReader, made_up_page
 from shared.config import Settings
 
 URL = "https://docs.example.org/loops"
-PAGE = made_up_page(URL, "# Loops\n\nCoroutines run on an event loop. [link](https://elsewhere.example/)", "Loops <&>").model_copy(
-    update={"published": "2026-01-02", "warning": "only its first 3 pages were read"}
-)
+PAGE = made_up_page(
+    URL, "# Loops\n\nCoroutines run on an event loop. [link](https://elsewhere.example/)", "Loops <&>"
+).model_copy(update={"published": "2026-01-02", "warning": "only its first 3 pages were read"})
 
 
 class Ended(NamedTuple):
@@ -104,7 +104,9 @@ def test_who_sees_the_address_is_said_first(read: Callable[..., Ended]) -> None:
     assert "r.jina.ai" not in read(URL, "--reader", "jina").err
 
 
-@pytest.mark.parametrize("variable", [("READERS", "direct"), ("JINA_API_KEY", "jina_0123456789"), ("JINA_BASE_URL", "http://localhost:1")])
+@pytest.mark.parametrize(
+    "variable", [("READERS", "direct"), ("JINA_API_KEY", "jina_0123456789"), ("JINA_BASE_URL", "http://localhost:1")]
+)
 def test_who_chose_need_not_be_told(
     variable: tuple[str, str], monkeypatch: pytest.MonkeyPatch, read: Callable[..., Ended]
 ) -> None:
@@ -133,7 +135,9 @@ def test_options_reach_the_settings(read: Callable[..., Ended]) -> None:
         ((URL, "--output", "x.pdf"), PAGE, 2, ".md, .html or .json"),
     ],
 )
-def test_how_it_ends(arguments: tuple[str, ...], outcome: Any, code: int, says: str, read: Callable[..., Ended]) -> None:
+def test_how_it_ends(
+    arguments: tuple[str, ...], outcome: Any, code: int, says: str, read: Callable[..., Ended]
+) -> None:
     """One line on standard error and an exit code."""
     ended = read(*arguments, outcome=outcome)
     assert (ended.code, ended.out) == (code, "")

@@ -133,6 +133,8 @@ def _ascii(host: str) -> str:
     """The name as DNS has it (IDNA 2008). Without the mapping that turns ① into 1 and 。 into a dot: such a name is refused."""
     import idna
 
+    if len(host) > MAX_HOST_CHARS:  # what is longer decoded is longer encoded
+        raise PageRequestError(BAD_HOST)
     try:
         return idna.encode(unicodedata.normalize("NFC", host).lower(), strict=True, std3_rules=True).decode("ascii")
     except UnicodeError as error:  # idna.IDNAError is one
