@@ -17,7 +17,7 @@ from modules.llm_platform.container import build_platform
 
 SEARCH_BLOCKS, SEARCHES_A_BLOCK = 15, 40
 RESEARCHES = 40
-DEEP_WALLS = 4
+USUAL_ROUNDS = 6
 LOG_DELAY_S = 0.003  # the fake closes its log entry just after the last byte
 
 Work = Callable[[str], Awaitable[object]]
@@ -81,7 +81,8 @@ async def main() -> None:
         result["shallow"] = await researches(upstream, floor.shallow, work["shallow"], RESEARCHES)
         result["deep"] = await researches(upstream, floor.deep, work["deep"], RESEARCHES)
         control(upstream, "latency", USUAL_LATENCY)
-        result["deep_usual"] = await researches(upstream, floor.deep, work["deep"], DEEP_WALLS)
+        result["shallow_usual"] = await researches(upstream, floor.shallow, work["shallow"], USUAL_ROUNDS)
+        result["deep_usual"] = await researches(upstream, floor.deep, work["deep"], USUAL_ROUNDS)
     await floor.close()
     print(json.dumps(result))
 

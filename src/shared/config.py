@@ -321,7 +321,7 @@ class Settings(BaseSettings):
         "https://r.jina.ai",
         description="Address of the Jina reader, or of a server like it; it sees every address that it reads",
     )
-    JINA_RPS: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)] | None = Field(
+    JINA_RPS: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
         None, validation_alias=_also("JINA_RPS", "LIMIT_JINA_RPS"), examples=["5"],
         description="Pages a second through Jina; default 5 with a key, 0.33 without",
     )  # fmt: skip

@@ -304,3 +304,10 @@ class TestDescription:
     def test_a_value_is_written_as_it_would_be_set(self, value: object, text: str) -> None:
         """The written form can be put into a variable."""
         assert written(value) == text
+
+
+def test_limits_set_out_of_the_way_stop_no_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever measures sets limits so high that none is met: the names of other systems are read with such values too."""
+    for name in ("LIMIT_SEARCHXNG_RPM", "LIMIT_JINA_RPS", "LIMIT_AITUNNEL_RPS", "RATE_LIMIT_PER_MINUTE", "RATE_LIMIT_BURST"):
+        monkeypatch.setenv(name, "100000000")
+    assert Settings.load().JINA_RPS == 100_000_000

@@ -37,7 +37,11 @@ class CheckedAnswer:
 
 
 class CitationChecker:
-    """Checks answers against one set of sources; their texts are prepared once, when they are first cited."""
+    """Checks answers against one set of sources; their texts are prepared once, when they are first cited.
+
+    What was found out about a sentence is kept: whoever checks an answer piece by piece while it is written has little left
+    to do at its end.
+    """
 
     def __init__(self, sources: Sequence[Source], language: str) -> None:
         self._sources = {source.index: source for source in sources}
@@ -45,6 +49,7 @@ class CitationChecker:
         self._stop_words = stop_words(language)
         self._capitals_name = language.partition("-")[0].lower() not in NOUNS_ARE_CAPITALISED
         self._prepared: dict[int, _Checked] = {}
+        self._judged: dict[tuple[str, int], tuple[Span, Judgement]] = {}
 
     def check(self, answer: str) -> CheckedAnswer:
         """`answer` is sanitised Markdown. Markers that name no source are not looked at."""
@@ -65,13 +70,15 @@ class CitationChecker:
         if not numbers:
             return
         text = html.unescape(sentence.claim) if "&" in sentence.claim else sentence.claim
-        claim = Claim(text, self._stop_words, capitals_name=self._capitals_name)
+        new = [number for number in numbers if (text, number) not in self._judged]
+        if new:
+            claim = Claim(text, self._stop_words, capitals_name=self._capitals_name)
+            self._judged |= {(text, number): self._prepared[number].check(claim) for number in new}
         for number in numbers:
-            source = self._prepared[number]
-            (start, end), judgement = source.check(claim)
+            (start, end), judgement = self._judged[text, number]
             yield Citation(
                 start=sentence.start, end=sentence.end, source_index=number,
-                quote=source.text[start:end], quote_start=start, quote_end=end,
+                quote=self._prepared[number].text[start:end], quote_start=start, quote_end=end,
                 verdict=judgement.verdict, score=judgement.score,
             )  # fmt: skip
 

@@ -293,3 +293,20 @@ async def test_an_answer_that_was_cut_says_so() -> None:
     cut = LLMResponse(content="The loop runs asynchronous tasks [1]. And it", provider="f", model="m", finish_reason="length")
     answer = await service(llm=FakeLLM([cut])).research(ResearchRequest(query=QUESTION))
     assert any("LLM_MAX_TOKENS" in entry.reason for entry in answer.degraded)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The event loop runs asynchronous tasks [1]. One thread executes bytecode at a time [2].",
+        "## Loop\n\n- It runs tasks [1].\n- It runs 40 threads [2].\n\nBoth [1, 2] are known. The loop does not run tasks [1].",
+        "Nothing is cited here. 事件循环运行任务 [1]。",
+    ],
+)
+async def test_a_stream_is_judged_like_a_whole_answer(text: str) -> None:
+    """Checking while the model writes saves time and changes no verdict, quote or offset."""
+    whole = await service(llm=FakeLLM([text])).research(ResearchRequest(query=QUESTION))
+    streamed = (await events_of(service(llm=FakeLLM([text], chunk_chars=5))))[-1].response  # type: ignore[union-attr]
+    assert streamed.synthesis == whole.synthesis
+    assert streamed.citations == whole.citations
+    assert streamed.metadata.uncited_sentences == whole.metadata.uncited_sentences

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -54,14 +54,19 @@ class _Page:
     """What the reader sees of the answer: sanitised pieces that can be taken back only as a whole."""
 
     def __init__(
-        self, sources: Sequence[Source], show: Callable[[str], None], take_back: Callable[[str], None]
+        self, order: Order, checker: CitationChecker, show: Callable[[str], None], take_back: Callable[[str], None]
     ) -> None:
-        self._sources, self._show, self._take_back = sources, show, take_back
+        self._sources = sources = order.sources
+        self._checker, self._show, self._take_back = checker, show, take_back
         self._sanitizer = AnswerSanitizer(sources)
         self.shown: list[str] = []
 
     def feed(self, text: str) -> None:
-        self._put(self._sanitizer.feed(text))
+        """The next piece of a stream. What it cites is checked at once: the model is still writing, and nobody waits."""
+        safe = self._sanitizer.feed(text)
+        self._put(safe)
+        if safe:
+            self._checker.check(safe)
 
     def whole(self, text: str) -> None:
         self._put(sanitize(text, self._sources))
@@ -91,9 +96,10 @@ class _Page:
 
 async def write(order: Order, streamed: bool, show: Callable[[str], None], take_back: Callable[[str], None]) -> Written:
     """Write, show and check the answer. `streamed` asks the writer for pieces; without it the text is shown at once."""
-    page = _Page(order.sources, show, take_back)
+    checker = CitationChecker(order.sources, order.language)
+    page = _Page(order, checker, show, take_back)
     synthesis, degraded = await _written(order, streamed, page)
-    checked = CitationChecker(order.sources, order.language).check(page.text)
+    checked = checker.check(page.text)
     own = own_words(order.language)
     stood_in = order.writer is not order.last_resort and synthesis.synthesizer == order.last_resort.name
     if stood_in and synthesis.answered:
