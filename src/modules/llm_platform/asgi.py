@@ -23,9 +23,12 @@ def make_app() -> FastAPI:
     except ModuleNotFoundError as error:
         raise SystemExit(f'The server needs {error.name}: pip install "llm-platform[server]"') from None
     from modules.llm_platform.container import build_platform
+    from modules.llm_platform.presentation.rest.heap import settle_heap
 
     configure_logging(settings.LOG_LEVEL, settings.LOG_FORMAT, settings.secrets())
-    return create_app(partial(build_platform, settings), settings)
+    app = create_app(partial(build_platform, settings), settings)
+    settle_heap()
+    return app
 
 
 def __getattr__(name: str) -> Any:

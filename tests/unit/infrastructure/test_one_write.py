@@ -43,7 +43,7 @@ class Wire(httpcore2.AsyncNetworkStream):
         return inner
 
     def get_extra_info(self, info: str) -> Any:
-        return f"wire {info}"
+        return None if info == "socket" else f"wire {info}"  # no socket behind it, as in a test of one's own
 
 
 async def test_head_and_body_leave_in_one_write() -> None:
@@ -191,3 +191,34 @@ async def test_cancelling_closes_the_connection() -> None:
         async with asyncio.timeout(1):
             while upstream.busy:
                 await asyncio.sleep(0.005)
+
+
+async def test_a_connection_that_the_server_closed_is_not_used_again() -> None:
+    """The pool learns of it before the next request, however the socket is watched: no request is lost to a dead one."""
+    served = 0
+
+    async def one_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal served
+        served += 1
+        await reader.readuntil(b"q=1")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        await writer.drain()
+        await asyncio.sleep(0.02)
+        writer.close()  # without having said so in a header, as servers do after a while of silence
+
+    server = await asyncio.start_server(one_answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, make_client(f"http://127.0.0.1:{port}") as client:
+        for _ in range(3):
+            assert (await client.post("/search", content=b"q=1")).json() == {}
+            await asyncio.sleep(0.06)
+    assert served == 3
+
+
+async def test_an_idle_connection_that_is_open_is_used_again() -> None:
+    """Watching the socket does not take a quiet connection for a dead one."""
+    async with serving(json_reply({})) as upstream, make_client(upstream.url) as client:
+        for _ in range(3):
+            await client.post("/search", content=b"q=1")
+            await asyncio.sleep(0.03)
+    assert upstream.connections == 1

@@ -7,7 +7,9 @@ loopback). The connections, TLS and timeouts stay the library's own: this only h
 from __future__ import annotations
 
 import re
+import select
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any, Final
 
 import httpcore2
@@ -78,4 +80,19 @@ class OneWriteStream(httpcore2.AsyncNetworkStream):
         return OneWriteStream(await self._stream.start_tls(ssl_context, server_hostname, timeout))
 
     def get_extra_info(self, info: str) -> Any:
+        if info == "is_readable" and self._watched is not None:
+            connection, poll = self._watched
+            return connection.fileno() < 0 or bool(poll.poll(0))  # a closed one ends at the next read, so there is one
         return self._stream.get_extra_info(info)
+
+    @cached_property
+    def _watched(self) -> tuple[Any, Any] | None:
+        """The socket, and a poll that looks whether anything came on it. The pool asks that of every idle connection before
+        every request, and the library looks the socket up anew each time. None where the system has no `poll`.
+        """
+        connection = self._stream.get_extra_info("socket")
+        if connection is None or connection.fileno() < 0 or not hasattr(select, "poll"):
+            return None
+        poll = select.poll()
+        poll.register(connection.fileno(), select.POLLIN)
+        return connection, poll

@@ -13,6 +13,7 @@ import uvicorn
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.presentation.rest.app import create_app
 from modules.llm_platform.presentation.rest.door import Door
+from modules.llm_platform.presentation.rest.heap import settle_heap
 from modules.llm_platform.presentation.rest.wire import Wire
 from shared.config import LOOPBACK_HOSTS, Settings, SettingsError
 
@@ -25,7 +26,9 @@ def serve(platform: LLMPlatform | Callable[[], LLMPlatform], settings: Settings)
     """Serve until a signal comes. SettingsError when the address is open to others and no key is set, or is taken."""
     refuse_open_house(settings)
     check_address(settings.LLM_PLATFORM_HOST, settings.LLM_PLATFORM_PORT)
-    make_server(platform, settings).run()
+    server = make_server(platform, settings)
+    settle_heap()
+    server.run()
 
 
 def make_server(platform: LLMPlatform | Callable[[], LLMPlatform], settings: Settings) -> DrainingServer:
