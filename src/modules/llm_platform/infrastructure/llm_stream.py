@@ -7,7 +7,7 @@ from typing import Final
 from modules.llm_platform.infrastructure.llm_answer import NOTHING, Piece, UnreadableAnswer, read_answer, read_chunk
 from modules.llm_platform.infrastructure.sse import EventDecoder
 
-MAX_BODY_BYTES: Final = 8 * 1024 * 1024  # a million characters, each written as \uXXXX
+MAX_BODY_BYTES: Final = 8 * 1024 * 1024  # a million characters, each written as an escape of six
 MAX_STREAM_BYTES: Final = 48 * 1024 * 1024  # 131,072 chunks of one token with the protocol's words around each
 _BLANK: Final = b"\xef\xbb\xbf \t\r\n"
 _DONE: Final = b"[DONE]"
