@@ -90,7 +90,7 @@ def test_only_an_empty_source_is_unchecked() -> None:
         ("The bridge has three arches. Salmon return in autumn [4].", 1),
         ("Is it long enough for you?\n\nTwo things are known:\n\n# A heading of five words", 0),
         ("Yes indeed.", 0),
-        (own_words("en").quotes_only, 0),
+        (own_words("en").model_failed, 0),
         (own_words("de").not_answered, 0),
     ],
 )

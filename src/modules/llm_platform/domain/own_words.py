@@ -16,7 +16,6 @@ class OwnWords:
     go_deeper: str
     disagree: str
     can_mean: str  # holds {subject}
-    quotes_only: str
     model_failed: str
 
     def readings_of(self, subject: str) -> str:
@@ -36,7 +35,6 @@ _WORDS = {
         go_deeper="A deeper search may find more: ask with depth deep.",
         disagree="The sources disagree:",
         can_mean="“{subject}” can mean:",
-        quotes_only="No language model was used: these are quotes from the sources.",
         model_failed="The language model failed: these are quotes from the sources.",
     ),
     "de": OwnWords(
@@ -45,7 +43,6 @@ _WORDS = {
         go_deeper="Eine tiefere Suche findet vielleicht mehr: mit depth deep fragen.",
         disagree="Die Quellen widersprechen sich:",
         can_mean="„{subject}“ kann bedeuten:",
-        quotes_only="Es wurde kein Sprachmodell benutzt: Das sind Zitate aus den Quellen.",
         model_failed="Das Sprachmodell ist ausgefallen: Das sind Zitate aus den Quellen.",
     ),
     "fr": OwnWords(
@@ -54,7 +51,6 @@ _WORDS = {
         go_deeper="Une recherche plus approfondie peut en trouver davantage : demandez avec depth deep.",
         disagree="Les sources se contredisent :",
         can_mean="« {subject} » peut désigner :",
-        quotes_only="Aucun modèle de langage n’a été utilisé : ce sont des citations des sources.",
         model_failed="Le modèle de langage a échoué : ce sont des citations des sources.",
     ),
     "es": OwnWords(
@@ -63,7 +59,6 @@ _WORDS = {
         go_deeper="Una búsqueda más profunda puede encontrar más: pregunte con depth deep.",
         disagree="Las fuentes se contradicen:",
         can_mean="«{subject}» puede significar:",
-        quotes_only="No se ha usado ningún modelo de lenguaje: son citas de las fuentes.",
         model_failed="El modelo de lenguaje ha fallado: son citas de las fuentes.",
     ),
     "it": OwnWords(
@@ -72,7 +67,6 @@ _WORDS = {
         go_deeper="Una ricerca più approfondita può trovare di più: chiedere con depth deep.",
         disagree="Le fonti si contraddicono:",
         can_mean="«{subject}» può significare:",
-        quotes_only="Non è stato usato alcun modello linguistico: sono citazioni dalle fonti.",
         model_failed="Il modello linguistico non ha risposto: sono citazioni dalle fonti.",
     ),
     "pt": OwnWords(
@@ -81,7 +75,6 @@ _WORDS = {
         go_deeper="Uma pesquisa mais profunda pode encontrar mais: pergunte com depth deep.",
         disagree="As fontes se contradizem:",
         can_mean="“{subject}” pode significar:",
-        quotes_only="Nenhum modelo de linguagem foi usado: são citações das fontes.",
         model_failed="O modelo de linguagem falhou: são citações das fontes.",
     ),
     "nl": OwnWords(
@@ -90,7 +83,6 @@ _WORDS = {
         go_deeper="Een diepere zoekopdracht vindt misschien meer: vraag met depth deep.",
         disagree="De bronnen spreken elkaar tegen:",
         can_mean="‘{subject}’ kan betekenen:",
-        quotes_only="Er is geen taalmodel gebruikt: dit zijn citaten uit de bronnen.",
         model_failed="Het taalmodel is uitgevallen: dit zijn citaten uit de bronnen.",
     ),
     "pl": OwnWords(
@@ -99,7 +91,6 @@ _WORDS = {
         go_deeper="Głębsze wyszukiwanie może znaleźć więcej: zapytaj z depth deep.",
         disagree="Źródła są sprzeczne:",
         can_mean="„{subject}” może oznaczać:",
-        quotes_only="Nie użyto modelu językowego: to są cytaty ze źródeł.",
         model_failed="Model językowy zawiódł: to są cytaty ze źródeł.",
     ),
     "ru": OwnWords(
@@ -108,7 +99,6 @@ _WORDS = {
         go_deeper="Более глубокий поиск может найти больше: спросите с depth deep.",
         disagree="Источники противоречат друг другу:",
         can_mean="«{subject}» может означать:",
-        quotes_only="Языковая модель не использовалась: это цитаты из источников.",
         model_failed="Языковая модель не ответила: это цитаты из источников.",
     ),
     "uk": OwnWords(
@@ -117,7 +107,6 @@ _WORDS = {
         go_deeper="Глибший пошук може знайти більше: запитайте з depth deep.",
         disagree="Джерела суперечать одне одному:",
         can_mean="«{subject}» може означати:",
-        quotes_only="Мовну модель не використано: це цитати з джерел.",
         model_failed="Мовна модель не відповіла: це цитати з джерел.",
     ),
     "zh": OwnWords(
@@ -126,7 +115,6 @@ _WORDS = {
         go_deeper="更深入的搜索可能会找到更多：请使用 depth deep 提问。",
         disagree="来源之间存在矛盾：",
         can_mean="“{subject}”可以指：",
-        quotes_only="未使用语言模型：以下内容引自来源。",
         model_failed="语言模型未能回答：以下内容引自来源。",
     ),
     "ja": OwnWords(
@@ -135,7 +123,6 @@ _WORDS = {
         go_deeper="より深い検索でさらに見つかるかもしれません：depth deep で質問してください。",
         disagree="情報源の内容が食い違っています：",
         can_mean="「{subject}」には次の意味があります：",
-        quotes_only="言語モデルは使われていません：以下は情報源からの引用です。",
         model_failed="言語モデルが応答しませんでした：以下は情報源からの引用です。",
     ),
     "ko": OwnWords(
@@ -144,7 +131,6 @@ _WORDS = {
         go_deeper="더 깊이 검색하면 더 찾을 수 있습니다: depth deep으로 질문하세요.",
         disagree="출처들의 내용이 서로 다릅니다:",
         can_mean="“{subject}”의 뜻:",
-        quotes_only="언어 모델을 사용하지 않았습니다: 출처에서 인용한 내용입니다.",
         model_failed="언어 모델이 응답하지 않았습니다: 출처에서 인용한 내용입니다.",
     ),
 }

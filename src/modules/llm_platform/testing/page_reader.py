@@ -17,14 +17,11 @@ from modules.llm_platform.domain.exceptions import (
     PageRequestError,
 )
 from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.testing.patience import CLOSES_WITHIN_S, RETURNS_WITHIN_S, STARTS_WITHIN_S, becomes
 from shared.exceptions import AppException
 
 PAGE_ERRORS: Final = (PageRequestError, PageConfigError, PageConnectionError, PageError)
-RETURNS_WITHIN_S: Final = 0.1  # how soon a cancelled read must give up
-CLOSES_WITHIN_S: Final = 1.0
-STARTS_WITHIN_S: Final = 5.0
 READ_AT: Final = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-_POLL_S: Final = 0.005
 
 PageOutcome: TypeAlias = str | Page | AppException
 
@@ -137,12 +134,12 @@ class PageReaderContract:
     async def test_cancelling_leaves_no_connection_behind(self, slow: SlowReading) -> None:
         """A cancelled read returns at once and closes what it opened."""
         read = asyncio.create_task(slow.reader.read(slow.url))
-        assert await _becomes(lambda: slow.busy() > 0, STARTS_WITHIN_S), "the server was never asked"
+        assert await becomes(lambda: slow.busy() > 0, STARTS_WITHIN_S), "the server was never asked"
         read.cancel()
         done, _ = await asyncio.wait([read], timeout=RETURNS_WITHIN_S)
         assert done, "a cancelled read must return"
         assert read.cancelled()
-        assert await _becomes(lambda: slow.busy() == 0, CLOSES_WITHIN_S), "the exchange was left open"
+        assert await becomes(lambda: slow.busy() == 0, CLOSES_WITHIN_S), "the exchange was left open"
 
 
 async def _error_of(reading: Reading) -> AppException | None:
@@ -151,11 +148,3 @@ async def _error_of(reading: Reading) -> AppException | None:
     except AppException as error:
         return error
     return None
-
-
-async def _becomes(condition: Callable[[], bool], within_s: float) -> bool:
-    loop = asyncio.get_running_loop()
-    until = loop.time() + within_s
-    while not condition() and loop.time() < until:  # noqa: ASYNC110  the condition is somebody else's, without an event
-        await asyncio.sleep(_POLL_S)
-    return condition()

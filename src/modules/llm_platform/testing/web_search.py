@@ -23,13 +23,10 @@ from modules.llm_platform.domain.exceptions import (
 )
 from modules.llm_platform.domain.freshness import window
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.testing.patience import CLOSES_WITHIN_S, RETURNS_WITHIN_S, STARTS_WITHIN_S, becomes
 from shared.exceptions import AppException
 
 WEB_SEARCH_ERRORS: Final = (WebSearchRequestError, WebSearchConfigError, WebSearchConnectionError, WebSearchError)
-RETURNS_WITHIN_S: Final = 0.1  # how soon a cancelled search must give up
-CLOSES_WITHIN_S: Final = 1.0  # how soon the other side must see that nobody listens any more
-STARTS_WITHIN_S: Final = 5.0
-_POLL_S: Final = 0.005
 
 Outcome: TypeAlias = Sequence[WebSearchResultItem] | WebSearchResponse | AppException
 
@@ -163,12 +160,12 @@ class WebSearchProviderContract:
     async def test_cancelling_leaves_no_connection_behind(self, slow: Slow, findable: WebSearchRequest) -> None:
         """A cancelled search returns at once and closes what it opened."""
         search = asyncio.create_task(slow.provider.search(findable))
-        assert await _becomes(lambda: slow.busy() > 0, STARTS_WITHIN_S), "the upstream was never asked"
+        assert await becomes(lambda: slow.busy() > 0, STARTS_WITHIN_S), "the upstream was never asked"
         search.cancel()
         done, _ = await asyncio.wait([search], timeout=RETURNS_WITHIN_S)
         assert done, "a cancelled search must return"
         assert search.cancelled()
-        assert await _becomes(lambda: slow.busy() == 0, CLOSES_WITHIN_S), "the exchange was left open"
+        assert await becomes(lambda: slow.busy() == 0, CLOSES_WITHIN_S), "the exchange was left open"
 
 
 async def _error_of(looking: Looking) -> AppException | None:
@@ -177,11 +174,3 @@ async def _error_of(looking: Looking) -> AppException | None:
     except AppException as error:
         return error
     return None
-
-
-async def _becomes(condition: Callable[[], bool], within_s: float) -> bool:
-    loop = asyncio.get_running_loop()
-    until = loop.time() + within_s
-    while not condition() and loop.time() < until:  # noqa: ASYNC110  the condition is somebody else's, without an event
-        await asyncio.sleep(_POLL_S)
-    return condition()

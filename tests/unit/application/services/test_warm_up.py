@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 
 from modules.llm_platform.application.services.llm_registry import LLMRegistry
-from modules.llm_platform.application.services.research_service import ResearchOptions, ResearchService
+from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.ports.llm import IWarmUp
@@ -48,23 +50,16 @@ async def test_settings_that_are_wrong_are_not_told_by_warming_up() -> None:
     await provider.warm_up()
 
 
-async def test_a_configured_model_loads_its_library() -> None:
-    """After warming up the first request finds the client there."""
-    provider = OpenAIProvider(LLMConnection(name="openai", kind="openai", model="m", api_key="sk-1234567890"))
-    await provider.warm_up()
-    await provider.aclose()
-
-
-async def test_a_model_that_does_not_get_ready_is_asked_all_the_same() -> None:
-    """Getting ready has until the deadline; then the answer is written by whoever can."""
-
-    class Stuck(FakeLLM):
-        async def warm_up(self) -> None:
-            await asyncio.sleep(60)
-
-    extractive = ExtractiveSynthesizer()
-    search = WebSearchService(FakeWebSearch([result_item(1, "event loop")]))
-    options = ResearchOptions(timeout_s=0.5)
-    service = ResearchService(search, extractive, extractive, MemoryCache(1), Stuck(), options)
-    answer = await asyncio.wait_for(service.research(ResearchRequest(query="event loop pages")), 2)
-    assert answer.synthesis
+def test_a_configured_model_loads_its_library() -> None:
+    """Before warming up the client library is not there, afterwards it is. In a process of its own: modules stay loaded."""
+    code = (
+        "import asyncio, sys\n"
+        "from modules.llm_platform.infrastructure.adapters.openai import OpenAIProvider\n"
+        "from modules.llm_platform.infrastructure.llm_kinds import LLMConnection\n"
+        "it = OpenAIProvider(LLMConnection(name='openai', kind='openai', model='m', api_key='sk-1234567890'))\n"
+        "before = 'openai' in sys.modules\n"
+        "asyncio.run(it.warm_up())\n"
+        "print(before, 'openai' in sys.modules)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert ran.stdout.split() == ["False", "True"]
