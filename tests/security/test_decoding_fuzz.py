@@ -1,0 +1,233 @@
+"""Ten thousand damaged answers, and answers made to be slow: reading them never raises, is bounded, and takes linear time."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from modules.llm_platform.application.research.decoding import (
+    read_line,
+    read_number,
+    read_rows,
+    read_strings,
+    strip_reasoning,
+)
+from modules.llm_platform.application.research.decoding.items import MAX_ITEM_CHARS, MAX_ITEMS
+from modules.llm_platform.application.research.decoding.rows import MAX_ROWS
+from modules.llm_platform.application.research.rank import parse_ranking
+
+HERE = Path(__file__).parent
+MUTATIONS = 10_000
+PORTIONS = 10  # of the mutations, each a test of its own
+MAX_SEED_CHARS = 1500
+SMALL, LARGE = 8_000, 128_000  # characters
+GROWTH = 6 * LARGE // SMALL  # six times what linear time grows by; quadratic time would grow by 256
+TRIES = 3  # of which the quickest counts: others may use the machine
+FLOOR_S = 0.05  # below this nothing can be told; quadratic time takes minutes
+TITLES = ("Heat pumps in old houses", "Wärmepumpe im Altbau: Kosten", "Solar sails 101", "Tea")
+
+SPLINTERS = (
+    *(
+        "[",
+        "]",
+        "{",
+        "}",
+        "(",
+        ")",
+        '"',
+        "'",
+        "`",
+        "“",
+        "”",
+        "«",
+        ",",
+        ":",
+        "\\",
+        '\\"',
+        "\\u",
+        "\\ud83d",
+        "/*",
+        "*/",
+        "//",
+        "#",
+    ),
+    *(
+        "<think>",
+        "</think>",
+        "```",
+        "```json\n",
+        "~~~",
+        "null",
+        "NaN",
+        "Infinity",
+        "True",
+        "-",
+        "1e999",
+        "9" * 400,
+        "8/10",
+    ),
+    *(
+        "ПОДЗАПРОС:",
+        "Question 2:",
+        "1. ",
+        "- ",
+        "|",
+        "\n",
+        "\r\n",
+        "\t",
+        "\x00",
+        "\x1b[0m",
+        "\ufeff",
+        "\u202e",
+        "\ud800",
+    ),
+    *("&quot;", "...", "…", "［", "］", "，", "：", "<|channel|>final<|message|>", "[[", "]]", "{}", "[]", '{"a":'),
+)
+
+
+def _seeds() -> Iterator[str]:
+    for name in ("bad_llm_outputs.jsonl", "llm_outputs.jsonl"):
+        for line in (HERE / name).read_text(encoding="utf-8").splitlines():
+            raw = json.loads(line).get("raw")
+            if raw:
+                yield raw[:MAX_SEED_CHARS]
+
+
+SEEDS = tuple(_seeds())
+
+
+def _mutated(chance: random.Random) -> str:
+    text = chance.choice(SEEDS)
+    for _ in range(chance.randint(1, 6)):
+        at, end = sorted((chance.randint(0, len(text)), chance.randint(0, len(text))))
+        end = min(end, at + chance.choice((1, 3, 40)))
+        match chance.randrange(7):
+            case 0:
+                text = text[:at] + text[end:]
+            case 1:
+                text = text[:at] + text[at:end] * chance.randint(2, 20) + text[end:]
+            case 2:
+                text = text[:at] + chance.choice(SPLINTERS) + text[at:]
+            case 3:
+                text = text[:at] + chance.choice(SPLINTERS) + text[end:]
+            case 4:
+                text = text[:at]
+            case 5:
+                text = text[:at] + chance.choice(SEEDS)[:200] + text[end:]
+            case _:
+                text = text[:at] + chr(chance.randrange(0x110000)) + text[end:]
+    return text
+
+
+@pytest.mark.parametrize("portion", range(PORTIONS))
+def test_no_damage_raises(portion: int) -> None:
+    """Whatever is torn out, doubled or put in between: there are rows, items and marks within their bounds, or none."""
+    chance = random.Random(portion)
+    for _ in range(MUTATIONS // PORTIONS):
+        text = _mutated(chance)
+        _check_rows(text)
+        _check_strings(text)
+        marks = parse_ranking(text, TITLES)
+        assert len(marks) == len(TITLES)
+        assert all(0 <= mark <= 10 for found in marks if found for mark in found)
+
+
+def _check_rows(text: str) -> None:
+    rows = read_rows(text)
+    assert len(rows) <= MAX_ROWS
+    for row in rows:
+        assert isinstance(row, dict | list)
+        assert row
+        for value in row.values() if isinstance(row, dict) else row:
+            number = read_number(value)
+            assert number is None or math.isfinite(number)
+            assert not isinstance(value, str) or value.encode() is not None
+
+
+def _check_strings(text: str) -> None:
+    items = read_strings(text)
+    assert len(items) <= MAX_ITEMS
+    assert all(item == item.strip() and 0 < len(item.encode()) <= 4 * MAX_ITEM_CHARS for item in items)
+    for line in text.splitlines():
+        item = read_line(line)
+        assert item is None or item in read_strings(line)
+    strip_reasoning(text).encode()
+
+
+SLOW = {
+    "a word again and again": "word ",
+    "opening brackets": "[",
+    "opening braces": '{"a":',
+    "braces that hold nothing": "{",
+    "brackets of both kinds": "[{",
+    "closing brackets of the other kind": '{"a":]',
+    "quotes without end": '["a, ',
+    "alternating quotes": "\"'",
+    "every quote there is": "[“”„«‘’`\"' ",
+    "quotes and blanks": '"   ,   ',
+    "quotes and words": '["a" b, c ',
+    "backslashes": '["\\',
+    "comments without end": "[/*",
+    "line comments": "[//",
+    "hashes": "[ # ",
+    "commas": "[,",
+    "colons": ":[",
+    "keys": "{a:",
+    "rows": '[1, "Tea", 7, 7, 7, 7, 7], ',
+    "rows that are not JSON": "[1, 'Tea', 7, 7, 7, 7, 7], ",
+    "wrapped rows": '{"Tea": [7, 7, 7, 7, 7], "x": 1}, ',
+    "scalars before rows": "[1, ",
+    "digits": "9",
+    "a long number in a list": "[9",
+    "entities": "[&quot;",
+    "numbered entities": "&#9999999999",
+    "think blocks": "<think>",
+    "tags that close": "</think>",
+    "tags that are none": "<think ",
+    "fences": "```\n",
+    "prefixes": "ПОДЗАПРОС: ",
+    "prefixes in lines": "ПОДЗАПРОС: a\n",
+    "empty lines": "\n",
+    "lines of brackets": ":[\n",
+    "bullets": "- ",
+    "numbers of lines": "1. ",
+    "tables": "| 1 | Tea | 7 | 7 | 7 |\n",
+    "cells": "|",
+    "pairs": "a b: 7\n",
+    "blanks": " ",
+    "escaped JSON": '[\\"a\\", ',
+    "stars": "*",
+    "angles": "<",
+}
+
+
+@pytest.mark.parametrize("unit", SLOW.values(), ids=SLOW.keys())
+@pytest.mark.parametrize("read", [read_rows, read_strings, strip_reasoning, read_line], ids=lambda read: read.__name__)
+def test_time_is_linear(read: Callable[[str], object], unit: str) -> None:
+    """Sixteen times the text takes about sixteen times as long; the bound lies between that and the square."""
+    small, large = ((unit * (chars // len(unit) + 1))[:chars] for chars in (SMALL, LARGE))
+    bound = max(GROWTH * min(_seconds(read, small) for _ in range(TRIES)), FLOOR_S)
+    assert any(_seconds(read, large) <= bound for _ in range(TRIES))
+
+
+def _seconds(read: Callable[[str], object], text: str) -> float:
+    """CPU time, in which no other process counts."""
+    begun = time.process_time()
+    read(text)
+    return time.process_time() - begun
+
+
+def test_depth_has_a_bound() -> None:
+    """Rows under a thousand brackets are read like any others; under a hundred thousand nobody looks for them."""
+    row = '[1, "Tea", 7, 7, 7, 7, 7]'
+    assert read_rows("[" * 1000 + row) == [[1, "Tea", 7, 7, 7, 7, 7]]
+    assert read_rows('{"a":' * 1000 + row) == [[1, "Tea", 7, 7, 7, 7, 7]]
+    assert read_rows("[" * 100_000 + row) == []
+    assert read_strings("[" * 30 + '"Tea"' + "]" * 30) == ["Tea"]
+    assert read_strings("[" * 900 + '"Tea"' + "]" * 900) == []

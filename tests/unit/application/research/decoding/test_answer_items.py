@@ -1,0 +1,110 @@
+"""Questions and queries, whatever list a model makes of them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modules.llm_platform.application.research.decoding import read_line, read_strings
+from modules.llm_platform.application.research.decoding.items import MAX_ITEMS
+from modules.llm_platform.application.research.decoding.labels import BESIDE, KEYS, LABELS, NOTHING, REFUSALS
+
+A, B = "How does a heat pump work?", "What does it cost?"
+
+
+@pytest.mark.parametrize("label", sorted(LABELS))
+def test_every_label_is_a_prefix(label: str) -> None:
+    """In small letters and in capitals, numbered or not, with either colon, in a list and in bold."""
+    for line in (
+        f"{label}: {A}",
+        f"{label.upper()} 1: {A}",
+        f"{label.capitalize()} №2：{A}",
+        f"- **{label}:** {A}",
+        f"3. *{label} 3*: {A}",
+        f'"{label}: {A}"',
+    ):
+        assert read_line(line) in {A, f'{A}"'.strip('"')}, line
+        assert read_strings(f"Sure:\n{line}\n") == [A], line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "None",
+        A,
+        "Question:",
+        "QUESTION: None",
+        "Question without a colon",
+        "[Question: no]",
+        "Example: a",
+        "12:30 is noon",
+    ],
+)
+def test_other_lines_bear_no_item(line: str) -> None:
+    """A line is an item of the stream only where a known word and a colon stand before it."""
+    assert read_line(line) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        (f"Question: {A} Question: {B}", [A, B]),
+        (f"Question:\n{A}\nQuestion:\n{B}", [A, B]),
+        (f"Question:\n- {A}\n- {B}", [A, B]),
+        (f"Questions:\n1. {A}\n2. {B}", [A, B]),
+        (f"1. {A}\n\n2. {B}\n\nGood luck!", [A, B]),
+        (f"① {A}\n② {B}", [A, B]),
+        (f"a) {A}\nb) {B}", [A, B]),
+        (f"**{A}**\n“{B}”", [A, B]),
+        (f"{A}\n{B}", [A, B]),
+        (f"```\n{A}\n{B}\n```", [A, B]),
+        (f"# Plan\n{A}\n---\n{B}", [A, B]),
+        (f"Here is the list: ['{A}', '{B}']", [A, B]),
+        (f"[{A}, {B}]", [A, B]),
+        ("[MoT] what is it\n[MoE] what is that", ["[MoT] what is it", "[MoE] what is that"]),
+        (json.dumps([A, B])[:-9], [A]),
+        (json.dumps({"query": "heat pumps", "sub_questions": [A, B]}), [A, B]),
+        (json.dumps({"plan": [{"id": 1, "question": A, "why": "x"}, {"id": 2, "question": B}]}), [A, B]),
+        (json.dumps({"question_1": A, "question_2": B, "goal": "x"}), [A, B]),
+        (json.dumps({"side one": A, "side two": B, "language": "en"}), [A, B]),
+        ('What is "foo"\n.NET on Linux\n__init__ in Python', ['What is "foo"', ".NET on Linux", "__init__ in Python"]),
+        ("I'm sorry, no.", []),
+        ("К сожалению, нет.", []),
+        ("None", []),
+        ("[]", []),
+        ("{}", []),
+        ("", []),
+        ("<think>Question: trap", []),
+        ("Question: Question: Question:", []),
+    ],
+)
+def test_lists_of_every_kind(text: str, items: list[str]) -> None:
+    """Prefixes, JSON, bullets, plain lines; headings, refusals and empty words are no items."""
+    assert read_strings(text) == items
+
+
+@given(st.lists(st.text("abcdef ghä?", min_size=4).filter(lambda text: text.strip()), min_size=1, max_size=5))
+def test_the_same_items_in_every_dress(items: list[str]) -> None:
+    """As a JSON list, with prefixes, or as bullets: the items are the same, in the same order."""
+    items = [" ".join(item.split()) for item in items]
+    dressed = (
+        json.dumps(items),
+        "\n".join(f"ЗАПРОС: {item}" for item in items),
+        "\n".join(f"- {item}" for item in items),
+    )
+    assert {tuple(read_strings(text)) for text in dressed} == {tuple(items)}
+
+
+def test_items_are_bounded() -> None:
+    """A list without end is cut."""
+    assert len(read_strings("\n".join(f"Query: pump {number}" for number in range(1000)))) == MAX_ITEMS
+
+
+def test_words_are_in_small_letters() -> None:
+    """They are compared with lowered text, so another spelling would never match."""
+    assert all(word == word.lower() == word.strip() and word for word in {*LABELS, *KEYS, *BESIDE, *NOTHING, *REFUSALS})
+    assert BESIDE.isdisjoint(KEYS)

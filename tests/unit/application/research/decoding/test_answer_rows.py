@@ -1,0 +1,119 @@
+"""Rows out of whatever they are wrapped in."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from modules.llm_platform.application.research.decoding import read_rows
+from modules.llm_platform.application.research.decoding.rows import KEY, MAX_ROWS
+
+TITLES = (
+    *("Heat pumps in old houses", "What a heat pump costs in 2025", "Air or ground: a comparison", "Noise and the law"),
+    *('Bob\'s guide to "quiet" pumps', "Тепловые насосы: обзор", "Wärmepumpe im Altbau", "Five myths, tested"),
+    *("COP explained (with charts)", "Why R290? The refrigerant"),
+)
+SIGNS = ("", '"', "]", "[", "{", "}", ",", ":", "\\", "x", "\n", "'")
+TEA = {"title": "Tea", "accuracy": 7}
+ARRAY = [1, "Tea", 7, 8]
+
+
+@pytest.mark.parametrize(
+    ("value", "rows"),
+    [
+        ([TEA, TEA], [TEA, TEA]),
+        ([ARRAY, ARRAY], [ARRAY, ARRAY]),
+        (TEA, [TEA]),
+        (ARRAY, [ARRAY]),
+        ({"results": [TEA]}, [TEA]),
+        ({"status": "ok", "data": {"count": 1, "ranking": [ARRAY]}}, [ARRAY]),
+        ({"scores": ARRAY}, [ARRAY]),
+        ({"1": TEA}, [{KEY: "1", **TEA}]),
+        ({"results": {"1": TEA, "2": TEA}}, [{KEY: "1", **TEA}, {KEY: "2", **TEA}]),
+        ({"Tea": {"accuracy": 7, "structure": 8}}, [{KEY: "Tea", "accuracy": 7, "structure": 8}]),
+        ({"Tea": {"score": 7}, "Ale": {"score": 8}}, [{KEY: "Tea", "score": 7}, {KEY: "Ale", "score": 8}]),
+        ({"Tea": [7, 8, 9], "Ale": [5, 6, 7]}, [["Tea", 7, 8, 9], ["Ale", 5, 6, 7]]),
+        ({"1": ["Tea", 7, 8], "2": ARRAY}, [["1", "Tea", 7, 8], ARRAY]),
+        ({"title": "Tea", "scores": {"accuracy": 7}}, [{"title": "Tea", "accuracy": 7}]),
+        ({"title": "Tea", "accuracy": {"score": 7, "reason": "so"}}, [TEA]),
+        ({"title": "Tea", "accuracy": {"score": 7, "of": 10}}, [{"title": "Tea", "score": 7, "of": 10}]),
+        ({"id": 1, "title": "Tea", "scores": [7, 8]}, [ARRAY]),
+        ({**TEA, "tags": ["hot", "wet"]}, [TEA]),
+        ([[[[ARRAY]]]], [ARRAY]),
+        ([1, "Tea", 7, [2, "Ale", 8]], [[1, "Tea", 7], [2, "Ale", 8]]),
+        ([[2, 3], ["Tea", 7], [], {}, [1]], [["Tea", 7]]),
+        ({"results": []}, []),
+        (None, []),
+    ],
+)
+def test_wrappers_are_taken_off(value: object, rows: list[object]) -> None:
+    """The row is the same, however it was wrapped; a key that may be its title or number stays with it."""
+    assert read_rows(json.dumps(value)) == rows
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(json.dumps([TEA])),
+        json.dumps([TEA]).replace('"', '\\"'),
+        json.dumps([TEA]).replace('"', "&quot;"),
+        json.dumps([TEA]).replace('"', "&#39;"),
+        f"<think>[[1, 2, 3]]</think>```json\n{json.dumps([TEA])}\n```",
+        f"Fine [1]: {json.dumps(TEA)} and no more.",
+    ],
+)
+def test_what_stands_around_does_not_matter(text: str) -> None:
+    """Reasoning, fences, prose, a second coat of JSON, entities."""
+    assert read_rows(text) == [TEA]
+
+
+def test_an_ampersand_is_no_entity_of_json() -> None:
+    """In well-formed JSON a title keeps what it says."""
+    assert read_rows('[[1, "R&amp;D &quot;x&quot;", 7]]') == [[1, "R&amp;D &quot;x&quot;", 7]]
+
+
+def test_objects_in_objects_have_an_end() -> None:
+    """What is wrapped more often than any answer is left out."""
+    assert read_rows('{"a":' * 60 + '{"b": "c"}' + "}" * 60) == []
+
+
+def test_rows_are_bounded() -> None:
+    """A model that repeats itself fills no memory."""
+    assert len(read_rows("[" + "[1, 2, 3]," * 10_000)) == MAX_ROWS
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("| # | Title | a | b | c |\n|---|---|---|---|---|\n| 1 | Tea | 7 | 8 | 9 |", [["1", "Tea", "7", "8", "9"]]),
+        ('1, "Tea, green", 7, 8, 9', [["1", "Tea, green", "7", "8", "9"]]),
+        ("1. Tea: 7, 8, 9\n2) **Ale** — 5; 6; 7", [["1", "Tea", "7", "8", "9"], ["2", "Ale", "5", "6", "7"]]),
+        ("Tea\t7/10\t8/10\t90%", [["Tea", "7/10", "8/10", "90%"]]),
+        ("Tea | 7 | 8 | nine | fine", [["Tea", "7", "8", "nine", "fine"]]),
+        ("In 2024, 3, or 4 of them", []),
+        (
+            "1. **Tea**\n   - Query match: 7\n   - Accuracy: 8/10\n   - Structure: nine\n\n2. **Ale**\n   - Query match: 5",
+            [{"title": "Tea", "query match": "7", "accuracy": "8/10", "structure": "nine"}],
+        ),
+        (
+            "- title: Tea\n  a: 7\n  b: 8\n  c: 9\n- title: Ale\n  a: 5\n  b: 6\n  c: 7\n",
+            [{"title": "Tea", "a": "7", "b": "8", "c": "9"}, {"title": "Ale", "a": "5", "b": "6", "c": "7"}],
+        ),
+        ("I cannot comply.", []),
+    ],
+)
+def test_lines_are_rows_where_there_is_no_json(text: str, rows: list[object]) -> None:
+    """Tables, separated values and blocks of pairs; prose with numbers in it is none of these."""
+    assert read_rows(text) == rows
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+@pytest.mark.parametrize("replaced", [0, 1])
+def test_one_wrong_character_costs_two_rows_at_most(sign: str, replaced: int) -> None:
+    """A character put in, torn out or replaced anywhere in ten rows leaves eight of them as they were."""
+    rows = [[number, title, 8, 7, 6, 7, 8] for number, title in enumerate(TITLES, 1)]
+    text = json.dumps(rows, ensure_ascii=False)
+    for at in range(len(text)):
+        found = read_rows(text[:at] + sign + text[at + replaced :])
+        assert sum(row in found for row in rows) >= len(rows) - 2, text[:at]
