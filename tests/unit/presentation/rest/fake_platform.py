@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import fields
 from typing import Any
 
 import httpx2
@@ -12,8 +13,10 @@ import httpx2
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.application.research.events import Done, ResearchEvent, SourcesNumbered, Started, Token
 from modules.llm_platform.application.services.health_service import HealthService
+from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.domain.dtos.held_source import HeldSource
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMToken, Usage
+from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import (
     RawResult,
     ResearchMetadata,
@@ -24,6 +27,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import SourceNotHeldError
 from modules.llm_platform.domain.freshness import window
+from modules.llm_platform.infrastructure.adapters.no_research_store import NoResearchStore
 from modules.llm_platform.presentation.rest.app import create_app
 from shared.config import Settings
 
@@ -83,6 +87,10 @@ class Scripted:
         yield Token(request_id=name, text=self.answer)
         yield Done(request_id=name, response=self._researched(request, request_id))
 
+    async def plan(self, request: PlanRequest) -> ResearchPlan:
+        await self._work(request)
+        return ResearchPlan(query=request.query, language="en", questions=(request.query, "How?"), planner="fake/fake-1")
+
     async def source(self, request_id: str, index: int) -> HeldSource:
         if request_id != "held" or index != HELD.index:
             raise SourceNotHeldError
@@ -131,12 +139,14 @@ def platform_of(scripted: Scripted, health: HealthService | None = None) -> LLMP
     parts: dict[str, Any] = {
         "web_search": _Service(search=scripted.search),
         "llm": _Service(generate=scripted.generate, stream=scripted.stream_chat),
-        "research": _Service(research=scripted.research, stream=scripted.stream_research, source=scripted.source),
+        "research": _Service(
+            research=scripted.research, stream=scripted.stream_research, source=scripted.source, plan=scripted.plan
+        ),
         "health": health or HealthService({"fake": object()}, {}),
-        "pages": _Service(),
-        "doctor": _Service(),
+        "store": StoreService(NoResearchStore()),
     }
-    return LLMPlatform(**parts, _close=scripted.close)
+    unused = {field.name: _Service() for field in fields(LLMPlatform)}
+    return LLMPlatform(**{**unused, **parts, "_close": scripted.close})
 
 
 @asynccontextmanager

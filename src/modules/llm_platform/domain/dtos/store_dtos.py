@@ -1,0 +1,74 @@
+"""What the store of researches tells about itself."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+StoreStage = Literal[
+    "search_queries", "search_results", "ranked_results", "docs", "summaries", "ranked_summaries", "answers"
+]
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Topic(_Value):
+    """What a research is kept under: `name` is a readable slug and a hash, `query` the question as it was asked."""
+
+    name: str
+    query: str
+
+
+class StoredTopic(_Value):
+    """A topic with what is kept of it; `finished` says whether an answer is among it."""
+
+    name: str
+    query: str
+    entries: int
+    bytes: int
+    oldest: datetime
+    newest: datetime
+    finished: bool
+
+
+class StoredEntry(_Value):
+    """One entry of a topic."""
+
+    stage: StoreStage
+    key: str
+    made_at: datetime
+    bytes: int
+
+
+class StageStats(_Value):
+    """One stage over all topics. `hits` and `misses` count what was asked for since the store was made."""
+
+    stage: StoreStage
+    entries: int
+    bytes: int
+    oldest: datetime | None
+    newest: datetime | None
+    hits: int
+    misses: int
+
+
+class StoreStats(_Value):
+    """The whole store; `damaged` counts entries that were set aside."""
+
+    stages: tuple[StageStats, ...]
+    topics: int
+    damaged: int
+
+
+class Imported(_Value):
+    """What an import brought: entries taken, those left out because the store's own is as new, and those that are older than
+    the store keeps things.
+    """
+
+    taken: int
+    kept: int
+    expired: int = 0

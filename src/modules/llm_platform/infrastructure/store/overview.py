@@ -1,0 +1,69 @@
+"""What is in a store, told by topic and by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from typing import Final
+
+from modules.llm_platform.domain.dtos.store_dtos import StageStats, StoredEntry, StoredTopic, StoreStage, StoreStats
+from modules.llm_platform.infrastructure.store.entry import Head
+from modules.llm_platform.infrastructure.store.folder import STAGES, Found
+
+_ANSWERS: Final[StoreStage] = "answers"
+
+
+def topics_of(found: Iterable[Found]) -> tuple[StoredTopic, ...]:
+    """One line for each topic, the one that was worked on last first."""
+    entries = sorted(_readable(found), key=lambda each: (each[0].place.topic, each[0].made_at))
+    topics = [_topic(name, list(group)) for name, group in groupby(entries, key=lambda each: each[0].place.topic)]
+    return tuple(sorted(topics, key=lambda topic: topic.newest, reverse=True))
+
+
+def entries_of(found: Iterable[Found]) -> tuple[StoredEntry, ...]:
+    """One line for each entry, in the order of the stages, the oldest of each first."""
+    return tuple(
+        StoredEntry(stage=each.place.stage, key=each.place.key, made_at=head.made, bytes=each.size)
+        for head, each in _readable(found)
+    )
+
+
+def stats_of(found: Iterable[Found], asked: Mapping[StoreStage, tuple[int, int]], damaged: int) -> StoreStats:
+    """Entries, bytes, age and hits by stage."""
+    entries = _readable(found)
+    by_stage: dict[str, list[tuple[Head, int]]] = {stage: [] for stage in STAGES}
+    for head, each in entries:
+        by_stage[each.place.stage].append((head, each.size))
+    topics = len({head.place.topic for head, _ in entries})
+    stages = tuple(_stage(stage, by_stage[stage], asked.get(stage, (0, 0))) for stage in STAGES)
+    return StoreStats(stages=stages, topics=topics, damaged=damaged)
+
+
+def _readable(found: Iterable[Found]) -> list[tuple[Head, Found]]:
+    return [(each.head, each) for each in found if each.head is not None]
+
+
+def _topic(name: str, entries: list[tuple[Head, Found]]) -> StoredTopic:
+    """A topic from its entries, oldest first; the question as it was asked last."""
+    return StoredTopic(
+        name=name,
+        query=entries[-1][0].query,
+        entries=len(entries),
+        bytes=sum(each.size for _, each in entries),
+        oldest=entries[0][0].made,
+        newest=entries[-1][0].made,
+        finished=any(each.place.stage == _ANSWERS for _, each in entries),
+    )
+
+
+def _stage(stage: StoreStage, entries: list[tuple[Head, int]], asked: tuple[int, int]) -> StageStats:
+    made = sorted(head.made for head, _ in entries)
+    return StageStats(
+        stage=stage,
+        entries=len(entries),
+        bytes=sum(size for _, size in entries),
+        oldest=made[0] if made else None,
+        newest=made[-1] if made else None,
+        hits=asked[0],
+        misses=asked[1],
+    )

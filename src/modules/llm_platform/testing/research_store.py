@@ -1,0 +1,119 @@
+"""A store of researches in memory, for tests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, ValidationError
+
+from modules.llm_platform.domain.dtos.store_dtos import (
+    Imported,
+    StoredEntry,
+    StoredTopic,
+    StoreStage,
+    StoreStats,
+    Topic,
+)
+from modules.llm_platform.domain.exceptions import TopicNotFoundError
+from modules.llm_platform.domain.ports.research_store import IResearchStore, Value
+from modules.llm_platform.infrastructure.store.entry import Head, Place, sealed, unsealed
+from modules.llm_platform.infrastructure.store.folder import STAGES, Found
+from modules.llm_platform.infrastructure.store.overview import entries_of, stats_of, topics_of
+
+DAY_S: Final = 86_400
+
+
+class MemoryResearchStore(IResearchStore):
+    """Keeps what it is given for `ttl_days`, in this process. `clock`: seconds since 1970. Its archives are those of the
+    store on disk.
+    """
+
+    def __init__(self, ttl_days: float = 30.0, clock: Callable[[], float] = time.time) -> None:
+        self._ttl_s = ttl_days * DAY_S
+        self._clock = clock
+        self._entries: dict[Place, tuple[Head, bytes]] = {}
+        self._hits: dict[StoreStage, int] = {}
+        self._misses: dict[StoreStage, int] = {}
+
+    async def get(self, topic: Topic, stage: StoreStage, key: str, kind: type[Value]) -> Value | None:
+        entry = self._entries.get(Place(stage, topic.name, key))
+        value = None if entry is None or self._is_old(entry[0].made_at) else _understood(entry[1], kind)
+        counted = self._misses if value is None else self._hits
+        counted[stage] = counted.get(stage, 0) + 1
+        return value
+
+    async def put(self, topic: Topic, stage: StoreStage, key: str, value: BaseModel) -> None:
+        head = Head(Place(stage, topic.name, key), topic.query, self._clock())
+        written = sealed(head, value.model_dump_json().encode())
+        self._entries[head.place] = unsealed(written)  # as it would come from a file, the date rounded
+
+    async def values(self, topic: Topic, stage: StoreStage, kind: type[Value]) -> tuple[Value, ...]:
+        entries = sorted(
+            (head.made_at, head.place.key, value)
+            for head, value in self._entries.values()
+            if (head.place.stage, head.place.topic) == (stage, topic.name) and not self._is_old(head.made_at)
+        )
+        return tuple(read for *_, value in entries if (read := _understood(value, kind)) is not None)
+
+    async def topics(self) -> tuple[StoredTopic, ...]:
+        return topics_of(self._found())
+
+    async def entries(self, name: str) -> tuple[StoredEntry, ...]:
+        return entries_of(self._found(name))
+
+    async def clear(self, name: str | None = None) -> int:
+        found = self._found(name)
+        for each in found:
+            del self._entries[each.place]
+        return len(found)
+
+    async def clean(self) -> int:
+        old = [place for place, (head, _) in self._entries.items() if self._is_old(head.made_at)]
+        for place in old:
+            del self._entries[place]
+        return len(old)
+
+    async def stats(self) -> StoreStats:
+        asked = {stage: (self._hits.get(stage, 0), self._misses.get(stage, 0)) for stage in STAGES}
+        return stats_of(self._found(), asked, damaged=0)
+
+    async def export(self, file: Path, name: str | None = None) -> int:
+        from modules.llm_platform.infrastructure.store.archive import write_archive
+
+        good = [self._entries[each.place] for each in self._found(name) if not self._is_old(each.made_at)]
+        return write_archive(file, ((head.place, sealed(head, value)) for head, value in good))
+
+    async def import_(self, file: Path) -> Imported:
+        from modules.llm_platform.infrastructure.store.archive import archived
+
+        taken = kept = expired = 0
+        for head, value in list(archived(file)):
+            own = self._entries.get(head.place)
+            if self._is_old(head.made_at):
+                expired += 1
+            elif own is not None and own[0].made_at >= head.made_at:
+                kept += 1
+            else:
+                self._entries[head.place] = head, value
+                taken += 1
+        return Imported(taken=taken, kept=kept, expired=expired)
+
+    def _found(self, name: str | None = None) -> list[Found]:
+        entries = [entry for place, entry in self._entries.items() if name in (None, place.topic)]
+        if name is not None and not entries:
+            raise TopicNotFoundError
+        found = [Found(head.place, len(value), head.made_at, head) for head, value in entries]
+        return sorted(found, key=lambda each: (STAGES.index(each.place.stage), each.made_at, each.place.key))
+
+    def _is_old(self, made_at: float) -> bool:
+        return self._clock() - made_at > self._ttl_s
+
+
+def _understood(value: bytes, kind: type[Value]) -> Value | None:
+    try:
+        return kind.model_validate_json(value)
+    except ValidationError:
+        return None

@@ -1,0 +1,195 @@
+"""The store under SIGKILL and under several processes at once: what was kept is whole, and nothing else is there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.store_key import topic_of
+from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore
+from modules.llm_platform.testing import made_up_page
+
+TOPIC = topic_of("What survives?")
+SIZES = (100, 5_000, 200_000, 600_000)  # characters; the last is written in a thread
+PATIENCE_S = 30
+
+WORKER = """
+import asyncio, sys
+from pathlib import Path
+from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.store_key import topic_of
+from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore
+from modules.llm_platform.testing import made_up_page
+
+store = DiskResearchStore(Path(sys.argv[1]), 30)
+topic = topic_of("What survives?")
+sizes = {sizes}
+
+def page(name, number):
+    return made_up_page("https://example.org/" + name, name[0] * sizes[number % len(sizes)])
+
+def say(word):
+    print(word, flush=True)
+"""
+PUTTING = """
+async def work():
+    for number in range(100_000):
+        await store.put(topic, "docs", "k" + str(number), page("a", number))
+        say(number)
+"""
+OVERWRITING = """
+async def work():
+    say("ready")
+    for number in range(150):
+        await store.put(topic, "docs", "k" + str(number % 5), page(sys.argv[2], number))
+        await store.get(topic, "docs", "k" + str(number % 5), Page)
+"""
+CLEANING = """
+async def work():
+    say("ready")
+    for number in range(60):
+        await store.clean()
+        await store.clear(topic.name) if await store.topics() else None
+"""
+IMPORTING = """
+async def work():
+    say("ready")
+    await store.import_(Path(sys.argv[2]))
+"""
+EXPORTING = """
+async def work():
+    say("ready")
+    await store.export(Path(sys.argv[2]))
+"""
+
+
+def page(name: str, number: int) -> Page:
+    return made_up_page("https://example.org/" + name, name[0] * SIZES[number % len(SIZES)])
+
+
+@contextmanager
+def process(work: str, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that does this work and is over at the end."""
+    program = WORKER.format(sizes=SIZES) + work + "\nasyncio.run(work())\n"
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+def said(running: subprocess.Popen[str]) -> str:
+    assert running.stdout is not None
+    return running.stdout.readline().strip()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def store(root: Path) -> DiskResearchStore:
+    return DiskResearchStore(root, 30)
+
+
+@pytest.mark.parametrize("after", [1, 7, 30, 31, 90])
+async def test_killed_in_the_middle_of_many_puts(after: int, store: DiskResearchStore, root: Path) -> None:
+    """What a put had acknowledged is there as it was; the one that was cut off is there whole or not at all."""
+    with process(PUTTING, root) as running:
+        while int(said(running)) < after:
+            pass
+        time.sleep(random.Random(after).random() / 500)
+        running.send_signal(signal.SIGKILL)
+        assert running.stdout is not None
+        rest = running.stdout.read()  # not communicate(), which passes over what readline() has read ahead
+        running.wait(PATIENCE_S)
+    done = max([after, *map(int, rest.split())])
+    for number in range(done + 1):
+        assert await store.get(TOPIC, "docs", f"k{number}", Page) == page("a", number)
+    assert await store.get(TOPIC, "docs", f"k{done + 1}", Page) in (None, page("a", done + 1))
+    assert await store.get(TOPIC, "docs", f"k{done + 2}", Page) is None
+    assert (await store.stats()).damaged == 0
+    drafts = list(root.rglob("*.draft"))
+    for draft in drafts:
+        os.utime(draft, (0, 0))
+    assert len(drafts) <= 1
+    await store.clean()
+    assert list(root.rglob("*.draft")) == []
+    assert len(await store.values(TOPIC, "docs", Page)) >= done + 1
+
+
+async def test_two_processes_write_one_topic(store: DiskResearchStore, root: Path) -> None:
+    """Whoever reads meanwhile, and afterwards, finds what one of them wrote, whole; every question is counted."""
+    with process(OVERWRITING, root, "a") as first, process(OVERWRITING, root, "b") as second:
+        assert (said(first), said(second)) == ("ready", "ready")
+        reads = 0
+        while first.poll() is None or second.poll() is None:
+            for number in range(5):
+                found = await store.get(TOPIC, "docs", f"k{number}", Page)
+                reads += 1
+                assert found is None or found.text in {"ab"[i] * size for i in (0, 1) for size in SIZES}
+            await asyncio.sleep(0.001)
+        assert (first.wait(), second.wait()) == (0, 0)
+    values = await store.values(TOPIC, "docs", Page)
+    assert len(values) == 5
+    stats = await store.stats()
+    docs = next(stage for stage in stats.stages if stage.stage == "docs")
+    assert docs.hits + docs.misses == reads + 2 * 150
+    assert (stats.damaged, list(root.rglob("*.draft"))) == (0, [])
+
+
+async def test_written_while_another_process_cleans(store: DiskResearchStore, root: Path) -> None:
+    """Clearing a topic under the hands of a process that writes it breaks neither of them."""
+    with process(OVERWRITING, root, "a") as writer, process(CLEANING, root) as cleaner:
+        assert (said(writer), said(cleaner)) == ("ready", "ready")
+        assert (writer.wait(PATIENCE_S), cleaner.wait(PATIENCE_S)) == (0, 0)
+    await store.put(TOPIC, "docs", "last", page("a", 0))
+    assert await store.get(TOPIC, "docs", "last", Page) == page("a", 0)
+    assert (await store.stats()).damaged == 0
+
+
+@pytest.mark.parametrize("delay_s", [0.002, 0.01, 0.03])
+async def test_killed_in_the_middle_of_an_import(delay_s: float, store: DiskResearchStore, tmp_path: Path) -> None:
+    """Every entry that is there is whole, and importing again completes it."""
+    for number in range(40):
+        await store.put(TOPIC, "docs", f"k{number}", page("a", number))
+    await store.export(tmp_path / "x.zip")
+    with process(IMPORTING, tmp_path / "elsewhere", tmp_path / "x.zip") as running:
+        assert said(running) == "ready"
+        time.sleep(delay_s)
+        running.send_signal(signal.SIGKILL)
+    elsewhere = DiskResearchStore(tmp_path / "elsewhere", 30)
+    there = {value.text for value in await elsewhere.values(TOPIC, "docs", Page)}
+    assert there <= {"a" * size for size in SIZES}
+    imported = await elsewhere.import_(tmp_path / "x.zip")
+    assert imported.taken + imported.kept == 40
+    assert await elsewhere.values(TOPIC, "docs", Page) == await store.values(TOPIC, "docs", Page)
+    assert (await elsewhere.stats()).damaged == 0
+
+
+@pytest.mark.parametrize("delay_s", [0.002, 0.02, 0.05])
+async def test_killed_in_the_middle_of_an_export(delay_s: float, store: DiskResearchStore, root: Path) -> None:
+    """The archive that was there stays, or the new one is there whole."""
+    await store.put(TOPIC, "docs", "k0", page("a", 0))
+    file = root.parent / "x.zip"
+    assert await store.export(file) == 1
+    for number in range(1, 40):
+        await store.put(TOPIC, "docs", f"k{number}", page("a", number))
+    with process(EXPORTING, root, file) as running:
+        assert said(running) == "ready"
+        time.sleep(delay_s)
+        running.send_signal(signal.SIGKILL)
+    assert (await DiskResearchStore(root.parent / "elsewhere", 30).import_(file)).taken in (1, 40)
