@@ -64,6 +64,13 @@ class _Tries:
         self.errors.append(error)
         self.spent = self.spent + error.spent
 
+    def left_of(self, request: LLMRequest) -> LLMRequest | None:
+        """The request with the tries that are left to it; None when there is none. Who made no call has used none up."""
+        if request.max_tries is None or not self.spent.calls:
+            return request
+        left = request.max_tries - self.spent.calls
+        return request.model_copy(update={"max_tries": left}) if left > 0 else None
+
     def applied_to(self, answer: LLMResponse, skipped: tuple[Degraded, ...]) -> LLMResponse:
         degraded = (*skipped, *self.degraded)
         return answer.after(self.spent, degraded) if degraded else answer
@@ -80,8 +87,8 @@ class _Tries:
 class LLMRouter(ILLMProvider):
     """Asks the models of a registry in order. The caller's own mistake is one everywhere: it is never failed over.
 
-    A model that failed rests, and is asked again meanwhile only when no other is left. The answer tells in `degraded`
-    and `spent` what went wrong before it and what that cost.
+    A model that failed rests, and is asked again meanwhile only when no other is left. A request's `max_tries` bounds the
+    calls of all of them together. The answer tells in `degraded` and `spent` what went wrong before it and what that cost.
     """
 
     name = "llm"
@@ -91,11 +98,21 @@ class LLMRouter(ILLMProvider):
         self._clock = clock
         self._resting: dict[str, _Rest] = {}
 
+    def preferring(self, name: str) -> LLMRouter:
+        """The same models with that one first; who rests here rests there."""
+        in_order = sorted(self._registry.providers, key=lambda provider: provider.name != name)
+        other = LLMRouter(LLMRegistry(in_order), self._clock)
+        other._resting = self._resting
+        return other
+
     async def generate(self, request: LLMRequest) -> LLMResponse:
         tries = _Tries()
         for candidate in self._in_order(request):
+            asked = tries.left_of(request)
+            if asked is None:
+                break
             try:
-                answer = await candidate.provider.generate(request)
+                answer = await candidate.provider.generate(asked)
             except LLMRequestError as error:
                 error.spent = tries.spent + error.spent
                 raise
@@ -110,9 +127,12 @@ class LLMRouter(ILLMProvider):
         tries = _Tries()
         candidates = self._in_order(request)
         for candidate in candidates:
+            asked = tries.left_of(request)
+            if asked is None:
+                break
             told = False  # words of this model are with the reader
             try:
-                async with aclosing(self._stream_of(candidate, request, tries)) as parts:
+                async with aclosing(self._stream_of(candidate, asked, tries)) as parts:
                     async for part in parts:
                         told = not isinstance(part, LLMReset)
                         yield part
@@ -125,7 +145,7 @@ class LLMRouter(ILLMProvider):
                 self._resting.pop(candidate.provider.name, None)
                 return
             self._failed(candidate, failure, tries)
-            if told and candidate is not candidates[-1]:
+            if told and candidate is not candidates[-1] and tries.left_of(request):
                 yield LLMReset(error=failure)
         raise tries.failure()
 

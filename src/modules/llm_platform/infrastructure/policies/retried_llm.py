@@ -25,7 +25,8 @@ class RetriedLLM(ILLMProvider):
     """Tries a second time after a lost connection, a 5xx or a rate limit whose wait is short.
 
     A timeout has used up its time and an empty quota stays empty: those are final. So is a stream that has begun. For the
-    only model that is configured: where there are several, the next one answers sooner.
+    only model that is configured: where there are several, the next one answers sooner. A request whose `max_tries` the
+    first try has used up gets no second one.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class RetriedLLM(ILLMProvider):
             return await self._provider.generate(request)
         except LLMException as error:
             first = error
-        await self._pause(first)
+        await self._pause(first, request)
         try:
             answer = await self._provider.generate(request)
         except LLMException as error:
@@ -60,7 +61,7 @@ class RetriedLLM(ILLMProvider):
             if begun:
                 raise
             first = error
-        await self._pause(first)
+        await self._pause(first, request)
         try:
             async with aclosing(self._provider.stream(request)) as parts:  # type: ignore[type-var]
                 async for part in parts:
@@ -72,10 +73,10 @@ class RetriedLLM(ILLMProvider):
         if isinstance(self._provider, IWarmUp):
             await self._provider.warm_up()
 
-    async def _pause(self, error: LLMException) -> None:
+    async def _pause(self, error: LLMException, request: LLMRequest) -> None:
         """Wait before the second try; raises the error where there is none."""
         wait = _pause_after(error)
-        if wait is None:
+        if wait is None or (request.max_tries is not None and error.spent.calls >= request.max_tries):
             raise error
         await self._sleep(wait)
 

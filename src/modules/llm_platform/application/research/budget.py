@@ -1,0 +1,260 @@
+"""What one report may take: calls, dollars and seconds, shared out so that an answer is still written.
+
+`Budget` is the account; `BudgetedLLM` is a model as a stage may use it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from modules.llm_platform.application.research.alarm import Alarm
+from modules.llm_platform.application.research.allowance import Allowance, Grant, Price
+from modules.llm_platform.application.research.timetable import Phase, end_of
+from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart, LLMToken, Spending
+from modules.llm_platform.domain.dtos.report_dtos import LLMStage
+from modules.llm_platform.domain.exceptions import LLMBudgetError, LLMException, LLMTimeoutError, PriceUnknownError
+from modules.llm_platform.domain.ports.llm import ILLMProvider, IWarmUp
+from modules.llm_platform.domain.text import count_tokens
+
+log = logging.getLogger(__name__)
+
+UNSAID_MAX_TOKENS: Final = 4096  # of an answer, where dollars are limited and the stage names no bound
+MESSAGE_TOKENS: Final = 8  # that a service adds to each message
+ANSWER_SHARE: Final = 0.5  # of the dollars of a call whose answer has to be shortened
+PRICED_TOKENS: Final = 1_000_000
+LATE = "not finished in the time that max_seconds leaves for {stage}"
+OUT_OF_TIME = "max_seconds leaves no time for {stage}: raise it, or RESEARCH_TIMEOUT_S"
+OUT_OF_CALLS = "max_llm_calls of {limit} leaves none for {stage}: raise it for more of the model's work"
+OUT_OF_MONEY = "max_cost_usd of {limit:g} does not reach for {stage}: raise it for more of the model's work"
+
+
+class Budget:
+    """The account of one report. A call reserves what it may take at most and settles what it took, so that calls side by
+    side pass no limit either.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_llm_calls: int | None,
+        max_cost_usd: float | None,
+        deadline: float,
+        price: Price | None,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        """`deadline` is the event loop time at which the report is to be there; `price` gives US dollars for tokens of a
+        prompt and of its answer, at the most expensive of the models that may serve. Raises PriceUnknownError when a limit
+        in dollars could not be kept.
+        """
+        if max_cost_usd is not None and price is None:
+            raise PriceUnknownError
+        self._price = price
+        self._allowance = Allowance(
+            max_calls=math.inf if max_llm_calls is None else max_llm_calls,
+            max_usd=math.inf if max_cost_usd is None else max_cost_usd,
+            price=price or _nothing,
+        )
+        self._clock = clock or asyncio.get_running_loop().time
+        self._began = self._clock()
+        self._deadline = deadline
+        self._refused: Counter[LLMStage] = Counter()
+        self._settled = asyncio.Event()
+
+    @property
+    def spent(self) -> Spending:
+        """What all calls so far cost."""
+        return self._allowance.spent
+
+    @property
+    def left_out(self) -> Mapping[LLMStage, int]:
+        """The calls that were refused, by stage."""
+        return dict(self._refused)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether calls or dollars are limited, so that the tries of a call are counted too."""
+        return self._allowance.is_limited
+
+    @property
+    def is_priced(self) -> bool:
+        """Whether dollars are limited, so that a call has to say how many tokens it may take."""
+        return self._allowance.is_priced
+
+    def add(self, spending: Spending) -> None:
+        """Count what was spent elsewhere."""
+        self._allowance.add(spending)
+
+    def expect(self, stage: LLMStage, calls: int, tokens: tuple[int, int] | None = None) -> None:
+        """So many calls of `stage` are still to come: less important stages leave them what they need. `tokens`, of the
+        prompt and of the longest answer of one, where they are known.
+        """
+        self._allowance.expect(stage, calls, tokens)
+
+    def until(self, phase: Phase) -> float:
+        """Event loop time by which a phase must end so that the later ones, and a last resort, have time."""
+        return end_of(phase, self._began, self._deadline)
+
+    def answer_tokens(self, stage: LLMStage, max_tokens: int) -> int:
+        """How long the next answer of `stage` may be, at most `max_tokens`, so that half of the dollars are its prompt's."""
+        if not self.is_priced:
+            return max_tokens
+        each = self._allowance.price(0, PRICED_TOKENS) / PRICED_TOKENS
+        affordable = self._allowance.usd_left(stage) * ANSWER_SHARE / each if each > 0 else max_tokens
+        return max(1, min(max_tokens, int(affordable)))
+
+    def room(self, stage: LLMStage, max_tokens: int) -> int | None:
+        """Tokens that the next prompt of `stage` may have where the answer has at most `max_tokens`; None: no limit.
+
+        They are kept for it from then on.
+        """
+        if not self.is_priced:
+            return None
+        left = self._allowance.promise(stage) - self._allowance.price(0, max_tokens)
+        each = self._allowance.price(PRICED_TOKENS, 0) / PRICED_TOKENS
+        if left < 0:
+            return 0
+        return int(left / each) if each > 0 else None
+
+    def cost_of(self, prompt_tokens: int, completion_tokens: int) -> float | None:
+        """US dollars at the highest price; None where it is not known."""
+        return self._price(prompt_tokens, completion_tokens) if self._price else None
+
+    async def reserve(self, stage: LLMStage, prompt_tokens: int = 0, max_tokens: int = 0) -> Grant:
+        """Hold back what a call may take. Where others under way may give back enough, it waits for them.
+
+        Raises LLMBudgetError, which names the limit.
+        """
+        usd = self._allowance.price(prompt_tokens, max_tokens)
+        while not (self._allowance.fits(stage, usd) and self._left(stage) > 0):
+            if self._left(stage) <= 0 or not self._allowance.may_fit(stage, usd):
+                raise self._refusal(stage)
+            await self._something_settled(stage)
+        return self._allowance.hold(stage, usd)
+
+    def settle(self, grant: Grant, spent: Spending, *, broken_off: bool = False) -> None:
+        """Give back what the call did not take; of one that was broken off its dollars count as gone."""
+        self._allowance.settle(grant, spent, broken_off=broken_off)
+        self._settled.set()
+        self._settled = asyncio.Event()
+
+    async def _something_settled(self, stage: LLMStage) -> None:
+        settled = self._settled
+        try:
+            async with asyncio.timeout(self._left(stage)):
+                await settled.wait()
+        except TimeoutError:
+            return  # the time of the stage is over: that is looked at next
+
+    def _left(self, stage: LLMStage) -> float:
+        return self.until(stage) - self._clock()
+
+    def _refusal(self, stage: LLMStage) -> LLMBudgetError:
+        self._refused[stage] += 1
+        log.info("call of a model left out", extra={"stage": stage})
+        allowed = self._allowance
+        if self._left(stage) <= 0:
+            return LLMBudgetError(OUT_OF_TIME.format(stage=stage))
+        if not allowed.has_calls(stage):
+            return LLMBudgetError(OUT_OF_CALLS.format(stage=stage, limit=allowed.max_calls))
+        return LLMBudgetError(OUT_OF_MONEY.format(stage=stage, limit=allowed.max_usd))
+
+
+class BudgetedLLM(ILLMProvider):
+    """`llm` as one stage of a report may use it: each call asks the budget first, ends with the stage's time, and is
+    settled whatever becomes of it. A refused call raises LLMBudgetError and has cost nothing.
+    """
+
+    def __init__(self, llm: ILLMProvider, budget: Budget, stage: LLMStage) -> None:
+        self.name = llm.name
+        self.model = llm.model
+        self._llm = llm
+        self._budget = budget
+        self._stage = stage
+
+    async def generate(self, request: LLMRequest) -> LLMResponse:
+        request, grant = await self._admitted(request)
+        with self._billed(grant, request) as bill:
+            async with asyncio.timeout_at(self._budget.until(self._stage)):
+                answer = await self._llm.generate(request)
+            bill.add(answer)
+        return answer
+
+    async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
+        request, grant = await self._admitted(request)
+        with self._billed(grant, request) as bill:
+            async with aclosing(self._llm.stream(request)) as parts:  # type: ignore[type-var]  # an async generator
+                with Alarm(self._budget.until(self._stage)) as alarm:
+                    while (part := await alarm.next_of(parts)) is not None:
+                        bill.add(part)
+                        yield part
+
+    async def warm_up(self) -> None:
+        if isinstance(self._llm, IWarmUp):
+            await self._llm.warm_up()
+
+    async def _admitted(self, request: LLMRequest) -> tuple[LLMRequest, Grant]:
+        """The request with the bounds that the budget sets to it."""
+        bounds: dict[str, int] = {}
+        prompt_tokens = 0
+        if self._budget.is_priced:
+            prompt_tokens = _prompt_tokens(request)
+            bounds["max_tokens"] = request.max_tokens or UNSAID_MAX_TOKENS
+        grant = await self._budget.reserve(self._stage, prompt_tokens, bounds.get("max_tokens", 0))
+        if self._budget.is_limited:
+            bounds["max_tries"] = min(grant.tries, request.max_tries or grant.tries)
+        return request.model_copy(update=bounds) if bounds else request, grant
+
+    @contextmanager
+    def _billed(self, grant: Grant, request: LLMRequest) -> Iterator[_Bill]:
+        bill = _Bill(self._budget, request)
+        try:
+            yield bill
+        except TimeoutError:
+            raise LLMTimeoutError(LATE.format(stage=self._stage), spent=bill.lost()) from None
+        except LLMException as error:
+            bill.spent = error.spent
+            raise
+        finally:
+            self._budget.settle(grant, bill.spent or bill.lost(), broken_off=bill.spent is None)
+
+
+@dataclass(slots=True)
+class _Bill:
+    """What one call is known to have cost, or must be taken to have cost where it was broken off."""
+
+    budget: Budget
+    request: LLMRequest
+    spent: Spending | None = None
+    written: list[str] = field(default_factory=list)
+
+    def add(self, part: LLMStreamPart) -> None:
+        if isinstance(part, LLMToken):
+            self.written.append(part.text)
+        elif isinstance(part, LLMResponse):
+            # A model of somebody's own may count nothing: its call was one all the same.
+            told = part.usage
+            self.spent = part.spent if part.spent.calls else self._one(told.prompt_tokens, told.completion_tokens)
+
+    def lost(self) -> Spending:
+        """One call with its prompt and the words that came."""
+        return self._one(_prompt_tokens(self.request), count_tokens("".join(self.written)))
+
+    def _one(self, asked: int, written: int) -> Spending:
+        cost = self.budget.cost_of(asked, written)
+        return Spending(calls=1, prompt_tokens=asked, completion_tokens=written, cost_usd=cost)
+
+
+def _prompt_tokens(request: LLMRequest) -> int:
+    return sum(count_tokens(message.content) + MESSAGE_TOKENS for message in request.messages)
+
+
+def _nothing(prompt_tokens: int, max_tokens: int) -> float:
+    """The price where it is not known and not needed."""
+    return 0.0

@@ -1,0 +1,83 @@
+"""A report within a budget: what is left is planned so that an answer is still written, and the answer says what it lacks."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from tests.report_world import ReportModel, Web, World, some_pages
+
+from modules.llm_platform.application.research.events import Done
+from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
+from modules.llm_platform.domain.exceptions import PriceUnknownError
+
+
+def price(prompt_tokens: int, completion_tokens: int) -> float:
+    return (prompt_tokens + 4 * completion_tokens) / 1_000_000
+
+
+async def limited(model: ReportModel, **limits: object) -> ResearchResponse:
+    last = (await World(Web(some_pages()), model, price=price).events(**limits))[-1]
+    assert isinstance(last, Done), last
+    return last.response
+
+
+@pytest.mark.parametrize("calls", [0, 1, 2, 3, 5, 8, 10])
+async def test_never_more_calls_than_allowed_and_always_an_answer(calls: int) -> None:
+    """`max_llm_calls` is never passed; a cited report comes all the same, and says which stages gave way."""
+    model = ReportModel()
+    answer = await limited(model, max_llm_calls=calls)
+    assert len(model.asked) <= calls
+    assert answer.metadata.llm_calls == len(model.asked)
+    assert answer.citations
+    left_out = [entry for entry in answer.degraded if "budget" in entry.reason]
+    assert left_out
+    if calls:
+        assert model.asked[-1] == "write" or "write" in model.asked
+
+
+async def test_writing_and_ranking_come_before_queries_and_summaries() -> None:
+    """With three calls there is a text and a ranking by the model; with one there is a text."""
+    three = ReportModel()
+    await limited(three, max_llm_calls=3)
+    assert "queries" not in three.asked
+    assert {"write", "rank"} <= set(three.asked)
+    one = ReportModel()
+    await limited(one, max_llm_calls=1)
+    assert one.asked == ["write"]
+
+
+async def test_enough_is_enough() -> None:
+    """A limit that is not reached changes nothing and is not mentioned."""
+    free, bound = ReportModel(), ReportModel()
+    await limited(free)
+    answer = await limited(bound, max_llm_calls=len(free.asked) + 3)
+    assert sorted(bound.asked) == sorted(free.asked)
+    assert not [entry for entry in answer.degraded if "budget" in entry.reason]
+
+
+async def test_dollars_are_kept() -> None:
+    """`max_cost_usd`: nobody asks for what cannot be paid; the text is written by the model as long as it can be paid."""
+    dear = await limited(ReportModel(), max_cost_usd=0.03)
+    assert dear.metadata.cost_usd is not None
+    assert dear.metadata.cost_usd <= 0.03
+    assert dear.metadata.synthesizer.startswith("scripted")
+    broke = await limited(ReportModel(), max_cost_usd=0.0)
+    assert broke.metadata.llm_calls == 0
+    assert broke.citations
+
+
+async def test_a_limit_in_dollars_needs_prices() -> None:
+    """A limit that nobody could keep is refused, with the setting to set."""
+    with pytest.raises(PriceUnknownError, match="LLM_PRICES"):
+        await World(Web(some_pages()), ReportModel()).events(max_cost_usd=1.0)
+
+
+@pytest.mark.parametrize("delay_s", [0.3, 30.0])
+async def test_seconds_are_kept(delay_s: float) -> None:
+    """`max_seconds` with a model that is too slow: an answer before the time is over, from what is there by then."""
+    began = time.monotonic()
+    answer = await limited(ReportModel(delay_s=delay_s), max_seconds=1.5)
+    assert time.monotonic() - began < 1.5 + 1.0  # a busy machine
+    assert answer.citations
+    assert answer.degraded
