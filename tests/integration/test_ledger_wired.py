@@ -1,0 +1,201 @@
+"""The ledger of whole researches through the wired platform: `metadata.sent_to` is what the servers really got."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.chat_server import completion, spoken
+from tests.loopback_upstream import Exchange, Loopback, head, json_reply, reply, serving
+from tests.reading_pages import html
+
+from modules.llm_platform import LLMPlatform, ResearchRequest
+from modules.llm_platform.container import build_platform
+from modules.llm_platform.domain.dtos.sent import Sent
+from modules.llm_platform.presentation.cli.ledger_view import NOTHING_SENT, sent_lines
+from shared.config import Settings
+
+HERE, THERE = "127.0.0.1", "localhost"  # two names of this machine, to tell searches and pages from models
+QUESTION = "What does the event loop run?"
+MARK = "Zephyrine"  # stands in results and pages alone
+WORDS = f"The {MARK} event loop runs callbacks and tasks, one after the other."
+SAID = "It runs callbacks [1]."  # by the model
+KEY = "sk-key-of-a-test-0123"
+
+
+async def chat(exchange: Exchange) -> None:
+    """A model that always says the same, which is no plan and no ranking: each stage falls back."""
+    if exchange.json.get("stream"):
+        body = b"".join(part for part in spoken(SAID).parts if isinstance(part, bytes))
+        await exchange.send(head(200, "Content-Type: text/event-stream", length=len(body)) + body)
+    else:
+        await reply(200, completion(SAID), "Content-Type: application/json")(exchange)
+
+
+@dataclass
+class World:
+    """A search engine, a site with pages, a model and a page reader on loopback, and the platform between them."""
+
+    search: Loopback
+    site: Loopback
+    model: Loopback
+    jina: Loopback
+    platform: LLMPlatform
+
+    async def research(self, **wishes: Any) -> tuple[Sent, ...]:
+        request = ResearchRequest.model_validate({"query": QUESTION, **wishes})
+        return (await self.platform.research.research(request)).metadata.sent_to
+
+    @property
+    def asked(self) -> int:
+        return sum(len(server.requests) for server in (self.search, self.site, self.model, self.jina))
+
+
+@asynccontextmanager
+async def world(folder: Path, *, model: bool = True, **settings: Any) -> AsyncIterator[World]:
+    async with AsyncExitStack() as stack:
+        site = await stack.enter_async_context(
+            serving(reply(200, html(f"<h1>Loops</h1><p>{WORDS}</p>" * 20), "Content-Type: text/html"))
+        )
+        rows = [
+            {"title": f"Page {n}", "url": f"{site.url}/{n}", "content": WORDS, "engine": "google"} for n in range(1, 4)
+        ]
+        search = await stack.enter_async_context(serving(json_reply({"results": rows})))
+        talk = await stack.enter_async_context(serving(chat))
+        jina = await stack.enter_async_context(
+            serving(reply(200, f"Title: Loops\n\nMarkdown Content:\n{WORDS * 20}".encode(), "Content-Type: text/plain"))
+        )
+        models = {
+            "LLM_API_KEY": KEY,
+            "LLM_BASE_URL": talk.url.replace(HERE, THERE) + "/v1",
+            "LLM_MODEL": "m",
+            "LLM_RPS": 600_000,
+        }
+        said = {
+            "SEARXNG_URL": search.url,
+            "SEARXNG_RPM": 600_000,
+            "READERS": "direct",
+            "READER_ALLOWED_HOSTS": site.url.removeprefix("http://"),
+            "JINA_BASE_URL": jina.url,
+            "JINA_API_KEY": KEY,
+            "LLM_PLATFORM_DATA_DIR": folder,
+            **(models if model else {}),
+        }
+        platform = await stack.enter_async_context(build_platform(Settings(**(said | settings))))
+        yield World(search, site, talk, jina, platform)
+
+
+def sums(host: str, kind: Any, exchanges: Iterable[Exchange]) -> list[Sent]:
+    """What the ledger must say of requests whose bodies are of one kind."""
+    bodies = [len(exchange.body) for exchange in exchanges]
+    return [Sent(host=host, kind=kind, requests=len(bodies), bytes=sum(bodies))] if bodies else []
+
+
+def prompts(model: Loopback, *, with_pages: bool) -> list[Exchange]:
+    return [exchange for exchange in model.requests if (MARK in exchange.body.decode()) is with_pages]
+
+
+def by_place(entries: Iterable[Sent]) -> list[Sent]:
+    return sorted(entries, key=lambda entry: (entry.host, entry.kind))
+
+
+@pytest.mark.parametrize("depth", ["shallow", "deep"])
+async def test_a_research_tells_what_its_servers_got(tmp_path: Path, depth: str) -> None:
+    """Queries to the engine and to the planner, texts to the writer: requests and bytes are those that came in."""
+    async with world(tmp_path) as there:
+        ledger = await there.research(depth=depth)
+    expected = sums(HERE, "query", there.search.requests)
+    expected += sums(THERE, "query", prompts(there.model, with_pages=False))
+    expected += sums(THERE, "page text", prompts(there.model, with_pages=True))
+    assert list(ledger) == by_place(expected)
+    assert len(prompts(there.model, with_pages=True)) == 1
+    assert len(prompts(there.model, with_pages=False)) == (depth == "deep")
+
+
+async def test_a_report_tells_what_its_servers_got(tmp_path: Path) -> None:
+    """Also the site whose pages were read; whoever ranks, sums up or writes gets page text, whoever plans a query."""
+    async with world(tmp_path) as there:
+        ledger = await there.research(depth="report")
+    read = sum(len(f"{there.site.url}{exchange.path}") for exchange in there.site.requests)
+    expected = sums(HERE, "query", there.search.requests)
+    expected += [Sent(host=HERE, kind="url", requests=len(there.site.requests), bytes=read)]
+    expected += sums(THERE, "query", prompts(there.model, with_pages=False))
+    expected += sums(THERE, "page text", prompts(there.model, with_pages=True))
+    assert list(ledger) == by_place(expected)
+    assert {entry.kind for entry in ledger if entry.host == THERE} == {"query", "page text"}
+
+
+async def test_a_page_reader_hears_addresses(tmp_path: Path) -> None:
+    """With Jina the site itself is not asked: the reader's host got the addresses."""
+    async with world(tmp_path, model=False, READERS="jina") as there:
+        ledger = await there.research(depth="report")
+    told = sum(len(exchange.path) for exchange in there.jina.requests)
+    urls = [entry for entry in ledger if entry.kind == "url"]
+    assert urls == [Sent(host=HERE, kind="url", requests=len(there.jina.requests), bytes=told)]
+    assert there.site.requests == []
+    assert told > 0
+
+
+async def test_a_report_from_the_store_sends_nothing(tmp_path: Path) -> None:
+    """The second time no server is asked, and the ledger is that of this time."""
+    async with world(tmp_path) as there:
+        first = await there.research(depth="report")
+        asked = there.asked
+        again = await there.research(depth="report")
+        assert there.asked == asked
+    assert first
+    assert again == ()
+
+
+async def test_what_the_caches_know_is_not_sent_again(tmp_path: Path) -> None:
+    """A shallow research asked again finds both the search and the synthesis."""
+    async with world(tmp_path) as there:
+        assert await there.research()
+        assert await there.research() == ()
+        assert there.asked == 2
+
+
+async def test_researches_side_by_side_have_ledgers_of_their_own(tmp_path: Path) -> None:
+    """Many at once over the same clients: each has its own query's bytes, and one writer's call."""
+    async with world(tmp_path) as there:
+        queries = ["loop " + "x" * length for length in range(1, 13)]
+        ledgers = await asyncio.gather(*(there.research(query=query) for query in queries))
+    sent_for = {exchange.form["q"]: len(exchange.body) for exchange in there.search.requests}
+    for query, ledger in zip(queries, ledgers, strict=True):
+        asked = re.compile(f"{query}(?!x)")
+        (mine,) = [exchange for exchange in there.model.requests if asked.search(exchange.body.decode())]
+        assert list(ledger) == [
+            Sent(host=HERE, kind="query", requests=1, bytes=sent_for[query]),
+            Sent(host=THERE, kind="page text", requests=1, bytes=len(mine.body)),
+        ]
+
+
+@pytest.mark.parametrize("depth", ["shallow", "deep", "report"])
+async def test_offline_reaches_nobody(tmp_path: Path, depth: str) -> None:
+    """With an engine, a reader and a key configured, an offline research over documents asks none of them."""
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "loops.md").write_text(f"# Loops\n\n{WORDS}\n", encoding="utf-8")
+    offline = {"LLM_PLATFORM_OFFLINE": True, "DOCUMENTS_DIR": notes, "LLM_BASE_URL": "https://model.invalid/v1"}
+    async with world(tmp_path / "data", **offline) as there:
+        request = ResearchRequest(query=QUESTION, depth=depth, sources=("documents",))
+        answer = await there.platform.research.research(request)
+    assert there.asked == 0
+    assert answer.metadata.sent_to == ()
+    assert answer.sources
+    assert [line.text for line in sent_lines(answer.metadata.sent_to)][-1] == NOTHING_SENT
+
+
+async def test_no_secret_stands_in_the_ledger(tmp_path: Path) -> None:
+    """Hosts, kinds and numbers: no key, no path, no word of the question."""
+    async with world(tmp_path) as there:
+        ledger = await there.research(depth="report")
+    text = json.dumps([entry.model_dump() for entry in ledger])
+    assert not any(word in text for word in (KEY, "/v1", "/search", "event", "loop"))

@@ -1,0 +1,41 @@
+"""presentation/cli/ledger_view.py: what left the machine, for people."""
+
+from __future__ import annotations
+
+from modules.llm_platform.domain.dtos.sent import Sent
+from modules.llm_platform.presentation.cli.ledger_view import HEADING, NOTHING_SENT, sent_lines
+
+
+def shown(*sent: Sent) -> list[str]:
+    return [line.text for line in sent_lines(sent)]
+
+
+def test_each_host_and_kind_has_a_line_the_largest_first() -> None:
+    """What most was sent of is what a person wants to see first; columns stand below each other."""
+    lines = shown(
+        Sent(host="127.0.0.1", kind="query", requests=6, bytes=420),
+        Sent(host="api.example", kind="page text", requests=1, bytes=48_211),
+        Sent(host="api.example", kind="query", requests=2, bytes=2_000_000),
+    )
+    assert lines == [
+        "",
+        HEADING,
+        "api.example  query      2 requests, 2.0 MB",
+        "api.example  page text  1 request, 48.2 kB",
+        "127.0.0.1    query      6 requests, 420 B",
+    ]
+
+
+def test_that_nothing_was_sent_is_said() -> None:
+    """An empty list would look like something forgotten."""
+    assert shown() == ["", HEADING, NOTHING_SENT]
+
+
+def test_one_long_host_does_not_push_the_others_away() -> None:
+    """A host may have 253 characters: the other lines stay readable."""
+    lines = shown(
+        Sent(host="a" * 253, kind="url", requests=1, bytes=9),
+        Sent(host="b.example", kind="url", requests=1, bytes=8),
+    )
+    assert lines[2].startswith("a" * 253 + "  url")
+    assert len(lines[3]) < 100
