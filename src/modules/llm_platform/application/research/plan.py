@@ -1,27 +1,33 @@
-"""Stage one of a deep research: three different questions to search (interface.md, POST /research).
+"""The first stage: what to look for. A deep research searches three questions (interface.md, POST /research), a report
+answers up to three sub-questions (mind-search.md §1).
 
-A model makes them where there is one; what it leaves open is filled by a plain decomposition, which also serves alone.
+A model makes them where there is one; a plain decomposition fills what it leaves open, and serves alone.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from modules.llm_platform.application.research.decoding import read_strings
+from modules.llm_platform.application.research.streamed_items import stream_items
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, ChatMessage, LLMRequest, Spending
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, clean_query
 from modules.llm_platform.domain.exceptions import LLMException
-from modules.llm_platform.domain.language import stop_words
+from modules.llm_platform.domain.foreign_text import one_line
+from modules.llm_platform.domain.language import language_name, stop_words
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.text import words
 
 QUESTIONS = 3
 MIN_QUESTION_CHARS = 3
 PLAN_MAX_TOKENS = 1024  # room for a model that thinks before it lists three lines
-MAX_PLAN_LINES = 50
+PLAN_VERSION = "1"  # part of the key of what is kept: raise it with every change of the words of REPORT_PROMPT
+UNUSABLE = "llm_provider: its answer held no sub-question; the question was taken apart without it"
+MAX_REFUSED = 12  # sub-questions that are named to the model as not wanted, the last ones
+KIN_CHARS = 4  # two words that begin with the same four letters are forms of one word, or nearly
 MAX_TOPIC_WORDS = 12  # a longer topic finds nothing, with more words after it still less
 MAX_TOPIC_CHARS = 200
 
@@ -31,18 +37,26 @@ Output only the searches, one per line, each starting with "Question:".
 
 Question: {question}"""
 
-_PREFIX = re.compile(
-    r"^\W*(?:sub-?)?(?:question|query|search|подзапрос|запрос|вопрос|frage|suche|pregunta|recherche|问题|查询)\s*\d*\s*[:：]\s*",
-    re.I,
-)
-_BULLET = re.compile(r"^\s*(?:[-*•–]|\(?\d{1,2}[.):])\s+")
+REPORT_PROMPT = """\
+Break the question down into up to {count} sub-questions, whose answers together make a report on it.
+Each asks for one thing, is short and clear, and is understood without the others: it names what it is about. They cover \
+different sides without overlap, first of all those that the question itself names. Names and terms stay as they are.
+{refused}Write in {language}. Output only the sub-questions, one a line, each after the mark "ПОДЗАПРОС:" (the same mark in \
+every language).
+
+Question: {question}"""
+_REFUSED = "The reader has seen and does not want these, so find other sides: {others}\n"
+
 _QUOTES = "\"'“”„«»()¿¡"
 _ENDS = "?？.!,;:。！，；："  # not taken off the beginning: .NET is a name
-_JSON_LIST = re.compile(r"\[.*\]", re.S)
 _AND = re.compile(
     r"\s*[;?？；。]\s+|\s*,\s+|\s+(?:and|or|versus|vs\.?|und|oder|et|ou|y|e|o|i|и|или|та)\s+|(?:以及|还有|和|与|、|と)",
     re.I,
 )
+_CLAUSE = re.compile(
+    r"\s*[;?？；。]\s+|\s*[,，]\s*(?:(?:and|or|und|oder|et|ou|y|e|o|i|и|или|та)\s+)?|\s+(?:and|und|et|y|e|i|и|та)\s+", re.I
+)
+
 
 # Sides of a topic that searching for the bare topic misses, by language.
 _ASPECTS = {
@@ -89,43 +103,98 @@ async def plan(question: str, language: str, llm: ILLMProvider | None) -> Plan:
     return Plan(distinct(found, language), answer.spent, answer.degraded)
 
 
+async def sub_questions(
+    question: str,
+    language: str,
+    llm: ILLMProvider | None,
+    *,
+    other_than: Sequence[str] = (),
+    tell: Callable[[str], None],
+) -> Plan:
+    """Up to three sub-questions, each told as soon as it is known; `other_than` were looked at and not wanted.
+
+    A model's plan may be shorter than three. Where it has none, or breaks off, the decomposition fills the rest, the question
+    itself first; `degraded` says why. What is told is the plan, in its order.
+    """
+    chosen = Chosen(language, taken=other_than, tell=tell)
+    degraded: tuple[Degraded, ...] = ()
+    spent, whole = NOTHING_SPENT, False
+    if llm is not None:
+        try:
+            answer = await stream_items(llm, _report_request(question, language, other_than), chosen.take)
+        except LLMException as error:
+            spent, degraded = error.spent, (Degraded.of(f"plan/{llm.name}", error),)
+        else:
+            spent, degraded = answer.spent, answer.degraded
+            chosen.take_all(parse(answer.content, question, language))  # lines without a prefix, or with several
+            whole = bool(chosen.items)
+            if not whole:
+                degraded = (*degraded, Degraded(component=f"plan/{llm.name}", reason=UNUSABLE))
+    if not whole:
+        chosen.take_all(sides(question, language))
+    if not chosen.items:  # everything that we could think of was refused
+        chosen = Chosen(language, tell=tell)
+        chosen.take_all(sides(question, language))
+    return Plan(tuple(chosen.items), spent, degraded)
+
+
+def _report_request(question: str, language: str, other_than: Sequence[str]) -> LLMRequest:
+    refused = _REFUSED.format(others=" | ".join(map(one_line, other_than[-MAX_REFUSED:]))) if other_than else ""
+    prompt = REPORT_PROMPT.format(
+        count=QUESTIONS, refused=refused, language=language_name(language), question=one_line(question)
+    )
+    return LLMRequest(messages=(ChatMessage(role="user", content=prompt),), max_tokens=PLAN_MAX_TOKENS)
+
+
 def parse(text: str, question: str, language: str) -> list[str]:
-    """The questions of a model's answer: lines with a prefix, else a JSON list, else bullets, else plain lines.
+    """The questions of a model's answer, in whatever form they come.
 
     A plain line may be anything (`None`, `Sure, here they are:`): it counts only with a word of the question in it.
     """
-    lines = [line.strip() for line in text.splitlines() if line.strip()][:MAX_PLAN_LINES]
-    prefixed = [_PREFIX.sub("", line) for line in lines if _PREFIX.match(line)]
-    listed = _json_strings(text)
-    bulleted = [_BULLET.sub("", line) for line in lines if _BULLET.match(line)]
-    plain = [line for line in lines if not _meaning(question, language).isdisjoint(words(line))]
-    return [_tidy(item) for item in prefixed or listed or bulleted or plain]
+    listed = read_strings(text, plain=False)
+    return listed or [line for line in read_strings(text) if akin(line, question, language)]
 
 
-def _json_strings(text: str) -> list[str]:
-    found = _JSON_LIST.search(text)
-    try:
-        items = json.loads(found.group()) if found else []
-    except (ValueError, RecursionError):
-        return []
-    return [item for item in items if isinstance(item, str)] if isinstance(items, list) else []
+def akin(text: str, question: str, language: str) -> bool:
+    """Whether the text has a word of the question, in whatever form; function words do not count."""
+    return not _beginnings(text, language).isdisjoint(_beginnings(question, language))
 
 
-def _tidy(item: str) -> str:
-    return item.strip().strip("\"'`*_<>«»“”„ ").replace("\x00", "")
+def _beginnings(text: str, language: str) -> set[str]:
+    return {word[:KIN_CHARS] for word in _meaning(text, language)}
 
 
 def decompose(question: str, language: str) -> list[str]:
     """The question, its parts, then sides of its topic: what a person would search without thinking long."""
-    topic = _content(question, language)
+    topic = content_words(question, language)
     parts = [part.strip(" ?？.!") for part in _AND.split(question)]
-    parts = [_with_topic(part, topic, language) for part in parts if len(_content(part, language)) >= 1]
+    parts = [_with_topic(part, topic, language) for part in parts if len(content_words(part, language)) >= 1]
     subject = (" ".join(topic[:MAX_TOPIC_WORDS]) or question)[:MAX_TOPIC_CHARS].rstrip()
     aspects = [f"{subject} {aspect}" for aspect in _ASPECTS.get(language.partition("-")[0], _ASPECTS["en"])]
     return [question, *(parts if len(parts) > 1 else []), *aspects]
 
 
-def _content(text: str, language: str) -> list[str]:
+def sides(question: str, language: str) -> list[str]:
+    """Sub-questions that can stand as headings: the parts of the question where each is a question of its own, else the
+    question and sides of it.
+    """
+    parts = [part.strip(" ?？.!") for part in _CLAUSE.split(question)]
+    if len(parts) > 1 and all(_asks(part, language) for part in parts):
+        mark = question[-1] if question.endswith(("?", "？")) else ""
+        return [f"{part[0].upper()}{part[1:]}{mark}" for part in parts]
+    bare = question.rstrip(" ?？.!。")[:MAX_TOPIC_CHARS]
+    aspects = _ASPECTS.get(language.partition("-")[0], _ASPECTS["en"])
+    return [question, *(f"{bare}: {aspect}" for aspect in aspects if not akin(aspect, question, language))]
+
+
+def _asks(part: str, language: str) -> bool:
+    """Whether the part begins as questions do, with a function word, and says something after it."""
+    first, *rest = words(part) or [""]
+    return bool(rest) and first in stop_words(language) and bool(content_words(part, language))
+
+
+def content_words(text: str, language: str) -> list[str]:
+    """The words of a question that a search needs, as they were written."""
     stops = stop_words(language)
     return [
         word.strip(_QUOTES).rstrip(_ENDS)
@@ -136,28 +205,55 @@ def _content(text: str, language: str) -> list[str]:
 
 def _with_topic(part: str, topic: Sequence[str], language: str) -> str:
     """A part that stands alone: one content word says little without the topic that the others share."""
-    own = _content(part, language)
+    own = content_words(part, language)
     missing = [word for word in topic if word not in part]
     return part if len(own) > 1 or not missing else " ".join([part, *missing[:3]])
+
+
+class Chosen:
+    """The first `limit` usable questions that ask for something else than those before them and those `taken`.
+
+    Each is told when it is taken.
+    """
+
+    def __init__(
+        self,
+        language: str,
+        *,
+        taken: Iterable[str] = (),
+        limit: int = QUESTIONS,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        self.items: list[str] = []
+        self._language, self._limit, self._tell = language, limit, tell
+        self._seen = {_meaning(question, language) for question in taken}
+
+    def take(self, question: str) -> None:
+        if len(self.items) == self._limit or not is_query(question):
+            return
+        meaning = _meaning(question, self._language)
+        if meaning in self._seen:
+            return
+        self._seen.add(meaning)
+        self.items.append(question)
+        if self._tell:
+            self._tell(question)
+
+    def take_all(self, questions: Iterable[str]) -> None:
+        for question in questions:
+            self.take(question)
 
 
 def distinct(
     questions: Iterable[str], language: str, taken: Iterable[str] = (), limit: int = QUESTIONS
 ) -> tuple[str, ...]:
-    """The first `limit` usable questions that ask for something else than those before them and those `taken`."""
-    seen = {_meaning(question, language) for question in taken}
-    kept: list[str] = []
-    for question in questions:
-        meaning = _meaning(question, language)
-        if _is_query(question) and meaning not in seen:
-            seen.add(meaning)
-            kept.append(question)
-        if len(kept) == limit:
-            break
-    return tuple(kept)
+    """What is `Chosen` of these questions."""
+    chosen = Chosen(language, taken=taken, limit=limit)
+    chosen.take_all(questions)
+    return tuple(chosen.items)
 
 
-def _is_query(question: str) -> bool:
+def is_query(question: str) -> bool:
     """Whether providers take it: neither too short nor too long, something in it can be seen, all of it can be sent."""
     try:
         question.encode()

@@ -1,0 +1,164 @@
+"""What a sub-question asks the search engines: each language once, no query twice, also without a model."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from modules.llm_platform.application.research.queries import Queries, query_languages, search_queries
+from modules.llm_platform.domain.exceptions import LLMBudgetError, LLMConnectionError
+from modules.llm_platform.domain.text import words
+from modules.llm_platform.testing import Death, FakeLLM
+
+QUESTION = "Расскажи о Mixture of Tokens"
+SUB_QUESTION = "Где используется Mixture of Tokens?"
+RUSSIAN, ENGLISH = "применение Mixture of Tokens", "Mixture of Tokens applications"
+
+
+async def made(
+    llm: FakeLLM | None,
+    question: str = QUESTION,
+    sub_question: str = SUB_QUESTION,
+    languages: tuple[str, ...] = ("ru", "en"),
+    per_language: int = 1,
+) -> Queries:
+    """The queries; what was told on the way must be the queries."""
+    told: list[str] = []
+    queries = await search_queries(question, sub_question, languages, per_language, llm, tell=told.append)
+    assert tuple(told) == queries.queries
+    return queries
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted", "languages"),
+    [
+        ("ru", (), ("ru", "en")),
+        ("en", (), ("en",)),
+        ("en-GB", (), ("en-GB",)),
+        ("zh", ("zh", "ja", "en"), ("zh", "ja", "en")),
+        ("de", ("fr", "FR", "fr-CA"), ("fr",)),
+    ],
+)
+def test_a_question_is_searched_in_its_language_and_in_english(
+    asked: str, wanted: tuple[str, ...], languages: tuple[str, ...]
+) -> None:
+    """One set where both are the same; the operator's languages replace them; none twice."""
+    assert query_languages(asked, wanted) == languages
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        f"ЗАПРОС: {RUSSIAN}\nЗАПРОС: {ENGLISH}",
+        f"Запрос 1: {RUSSIAN}\n\nЗапрос 2: «{ENGLISH}»",
+        f"Query: {RUSSIAN}\nQuery: {ENGLISH}",
+        f"1. {RUSSIAN}\n2. {ENGLISH}",
+        f'{{"ru": ["{RUSSIAN}"], "en": ["{ENGLISH}"]}}',
+        f'["{RUSSIAN}", "{ENGLISH}"]',
+        f"{RUSSIAN}\n{ENGLISH}",
+        f"ЗАПРОС: {RUSSIAN}\nЗАПРОС: {RUSSIAN}\nЗАПРОС: {ENGLISH}\nЗАПРОС: one too many",
+    ],
+    ids=["seed", "numbered", "English prefix", "numbers", "object", "JSON", "plain", "too many"],
+)
+async def test_queries_in_any_form_are_the_same_queries(answer: str) -> None:
+    """The seed's lines, other prefixes, numbers, JSON, plain lines: one query in each language, no duplicate."""
+    assert await made(FakeLLM([answer])) == Queries((RUSSIAN, ENGLISH))
+
+
+async def test_a_term_that_needs_no_translation_is_searched_once() -> None:
+    """Two languages with the same words are one query; nothing is made up in its place."""
+    assert (await made(FakeLLM(["ЗАПРОС: solar sail\nЗАПРОС: solar sail"]))).queries == ("solar sail",)
+
+
+async def test_the_prompt_names_what_is_wanted() -> None:
+    """Languages by name and in order, the number of queries, the question and the sub-question; pages are not in it."""
+    llm = FakeLLM([f"ЗАПРОС: {RUSSIAN}"])
+    await made(llm, per_language=2)
+    prompt = llm.requests[0].messages[-1].content
+    assert "Exactly 4, in this order: 2 in Russian, then 2 in English" in prompt
+    assert f"Question: {QUESTION}\nTopic: {SUB_QUESTION}" in prompt
+    assert "ПОДЗАПРОС" not in prompt
+    assert llm.requests[0].holds == "query"
+    assert len(prompt) < 900
+
+
+@pytest.mark.parametrize("error", [LLMConnectionError(), LLMBudgetError()])
+async def test_a_failing_model_is_told_and_replaced(error: Exception) -> None:
+    """The sub-question itself is searched, and its words; `degraded` says why."""
+    queries = await made(FakeLLM([error]))
+    assert queries.queries == (SUB_QUESTION, "используется Mixture of Tokens")
+    assert [each.component for each in queries.degraded] == ["queries/fake"]
+
+
+async def test_what_a_dying_model_said_stays() -> None:
+    """Its whole lines are searched already and serve; its half line does not."""
+    queries = await made(FakeLLM([Death(f"ЗАПРОС: {RUSSIAN}\nЗАПРОС: Mix")]))
+    assert queries.queries == (RUSSIAN,)
+    assert len(queries.degraded) == 1
+
+
+@pytest.mark.parametrize(
+    "answer", ["None", "I cannot comply.", "[NaN]", "Извините, я не могу помочь.", "A matter for experts."]
+)
+async def test_an_answer_without_a_query_is_replaced_and_told(answer: str) -> None:
+    """A refusal is never searched for."""
+    queries = await made(FakeLLM([answer]))
+    assert queries.queries[0] == SUB_QUESTION
+    assert [each.component for each in queries.degraded] == ["queries/fake"]
+
+
+@pytest.mark.parametrize(
+    ("sub_question", "languages", "queries"),
+    [
+        ("What do heat pumps cost?", ("en",), ("What do heat pumps cost?",)),
+        ("heat pumps", ("en", "de"), ("heat pumps",)),
+        ("What are the limits?", ("en", "de"), ("What are the limits?", "limits heat pumps cold winters")),
+        ("What do heat pumps cost?", ("en", "de"), ("What do heat pumps cost?", "heat pumps cost")),
+    ],
+    ids=["one place", "words alone already", "names no subject", "names its subject"],
+)
+async def test_without_a_model_the_sub_question_is_searched(
+    sub_question: str, languages: tuple[str, ...], queries: tuple[str, ...]
+) -> None:
+    """As it stands, then by its words, with those of the question where it does not name what it is about."""
+    made_without = await made(None, "How do heat pumps do in cold winters?", sub_question, languages)
+    assert made_without == Queries(queries)
+
+
+async def test_a_query_is_told_as_soon_as_its_line_is_complete() -> None:
+    """The first search can begin while the model writes."""
+    told = asyncio.Event()
+    llm = FakeLLM([f"ЗАПРОС: {RUSSIAN}\nЗАПРОС: {ENGLISH}"], chunk_chars=40, chunk_delay_s=0.05)
+    task = asyncio.create_task(search_queries(QUESTION, SUB_QUESTION, ("ru", "en"), 1, llm, tell=lambda _: told.set()))
+    await asyncio.wait_for(told.wait(), 5)
+    assert not task.done()
+    assert (await task).queries == (RUSSIAN, ENGLISH)
+
+
+async def test_cancelling_passes_through() -> None:
+    """No stand-in is made, and no call is left behind."""
+    llm = FakeLLM(delay_s=60)
+    task = asyncio.create_task(made(llm))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert llm.running == 0
+
+
+@hypothesis_settings(max_examples=80, deadline=None)
+@given(
+    answer=st.text(min_size=1, max_size=300).filter(str.strip) | st.none(),
+    sub_question=st.text(min_size=3, max_size=60).filter(lambda text: text.isprintable() and len(text.split()) > 0),
+    per_language=st.integers(1, 3),
+)
+def test_never_more_than_asked_for_and_never_none(answer: str | None, sub_question: str, per_language: int) -> None:
+    """Whatever the model says: one to `per_language` queries a language, all different."""
+    llm = None if answer is None else FakeLLM([answer])
+    queries = asyncio.run(made(llm, sub_question=sub_question, per_language=per_language)).queries
+    assert 1 <= len(queries) <= 2 * per_language
+    assert len({tuple(words(query)) or query for query in queries}) == len(queries)

@@ -1,0 +1,218 @@
+"""The plan of a report: up to three sub-questions, told while the model writes, whatever it writes."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from modules.llm_platform.application.research.plan import (
+    QUESTIONS,
+    REPORT_PROMPT,
+    Plan,
+    distinct,
+    sides,
+    sub_questions,
+)
+from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMReset, LLMResponse, LLMStreamPart, LLMToken
+from modules.llm_platform.domain.exceptions import LLMBlockedError, LLMConnectionError, LLMProviderException
+from modules.llm_platform.testing import Death, FakeLLM
+
+QUESTION = "How do solar sails work, and who builds them?"
+THREE = ("How does a solar sail work?", "Who builds solar sails?", "What limits solar sails?")
+SEED_LINES = "\n".join(f"ПОДЗАПРОС: {line}" for line in THREE)
+
+
+async def made(llm: FakeLLM | None, question: str = QUESTION, language: str = "en", **wishes: object) -> Plan:
+    """The plan; what was told on the way must be the plan."""
+    told: list[str] = []
+    plan = await sub_questions(question, language, llm, tell=told.append, **wishes)  # type: ignore[arg-type]
+    assert tuple(told) == plan.questions
+    return plan
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        SEED_LINES,
+        SEED_LINES.replace("ПОДЗАПРОС:", "Подзапрос 1:"),
+        SEED_LINES.replace("ПОДЗАПРОС", "**Sub-question**"),
+        "Sure! Here they are:\n\n" + SEED_LINES + "\n\nGood luck!",
+        "<think>\nПОДЗАПРОС: what do they want?\n</think>\n" + SEED_LINES,
+        "\n".join(f"{number}. {line}" for number, line in enumerate(THREE, 1)),
+        "\n".join(f"- {line}" for line in THREE),
+        "\n".join(THREE),
+        f'```json\n["{THREE[0]}", "{THREE[1]}", "{THREE[2]}",]\n```',
+        f'{{"sub_questions": [{{"question": "{THREE[0]}"}}, {{"question": "{THREE[1]}"}}, {{"question": "{THREE[2]}"}}]}}',
+        SEED_LINES + "\nПОДЗАПРОС: A fourth thing about sails?",
+        f"ПОДЗАПРОС: {THREE[0]}\nПОДЗАПРОС: {THREE[0].upper()}\n" + SEED_LINES,
+    ],
+    ids=["seed", "numbered prefix", "English prefix", "prose", "thinking", "numbers", "bullets", "plain", "JSON", "objects",
+         "four", "repeated"],
+)  # fmt: skip
+async def test_a_plan_in_any_form_is_the_same_plan(answer: str) -> None:
+    """Prefixed lines, numbers, bullets, plain lines, JSON: the same three sub-questions, each once, in their order."""
+    plan = await made(FakeLLM([answer]))
+    assert plan.questions == THREE
+    assert plan.spent.calls == 1
+    assert plan.degraded == ()
+
+
+@pytest.mark.parametrize(
+    ("language", "name", "lines"),
+    [
+        ("ru", "Russian", ["Как летит солнечный парус?", "Кто делает солнечные паруса?"]),
+        ("zh", "Chinese", ["太阳帆如何工作？", "谁制造太阳帆？"]),
+        ("de", "German", ["Wie funktioniert ein Sonnensegel?", "Wer baut Sonnensegel?"]),
+    ],
+)
+async def test_the_model_is_asked_for_the_questions_language(language: str, name: str, lines: list[str]) -> None:
+    """The prompt names the language; a shorter plan than three is a plan."""
+    llm = FakeLLM(["\n".join(f"ПОДЗАПРОС: {line}" for line in lines)])
+    plan = await made(llm, language=language)
+    assert list(plan.questions) == lines
+    assert f"Write in {name}." in llm.requests[0].messages[-1].content
+    assert llm.requests[0].holds == "query"
+
+
+@pytest.mark.parametrize(
+    "answer", ["None", "I cannot comply.", "[NaN]", "<think>no</think> ", "Sure, here they are:", "{}", "?!"]
+)
+async def test_an_answer_without_a_plan_is_replaced_and_told(answer: str) -> None:
+    """The parts of the question serve, and `degraded` names the model."""
+    plan = await made(FakeLLM([answer]))
+    assert plan.questions == distinct(sides(QUESTION, "en"), "en")
+    assert [each.component for each in plan.degraded] == ["plan/fake"]
+
+
+async def test_a_failing_model_is_told_and_replaced() -> None:
+    """An error of the model costs what it says it cost and leaves a plan."""
+    plan = await made(FakeLLM([LLMBlockedError("quota used up", retry_after_s=60)]))
+    assert plan.questions == distinct(sides(QUESTION, "en"), "en")
+    assert plan.degraded[0].component == "plan/fake"
+    assert plan.degraded[0].until is not None
+    assert plan.spent.calls == 1
+
+
+async def test_what_a_dying_model_said_stays() -> None:
+    """A sub-question that was told is searched already: the parts of the question fill up behind it."""
+    plan = await made(FakeLLM([Death(f"ПОДЗАПРОС: {THREE[0]}\nПОДЗАПРОС: Who bu")]))
+    assert plan.questions == (THREE[0], *sides(QUESTION, "en"))[:3]
+    assert len(plan.degraded) == 1
+
+
+class _TwoModels(FakeLLM):
+    """The first model dies after a line, the second one answers."""
+
+    async def stream(self, request: LLMRequest):  # type: ignore[no-untyped-def]
+        yield LLMToken(text=f"ПОДЗАПРОС: {THREE[0]}\nПОДЗАПРОС: half a li")
+        yield LLMReset(error=LLMConnectionError())
+        async for part in super().stream(request):
+            yield part
+
+
+async def test_a_second_model_goes_on() -> None:
+    """What the first one told stays told once; its half line is gone."""
+    plan = await made(_TwoModels([SEED_LINES]))
+    assert plan.questions == THREE
+
+
+class _Silent(FakeLLM):
+    async def stream(self, request: LLMRequest):  # type: ignore[no-untyped-def]
+        yield LLMToken(text="ПОДЗАПРОС: A question about sails?\n")
+
+
+async def test_a_stream_without_an_end_is_an_error_that_is_told() -> None:
+    """A broken provider does not break the plan."""
+    plan = await made(_Silent())
+    assert plan.questions == ("A question about sails?", *sides(QUESTION, "en"))
+    assert plan.degraded[0].reason.startswith(LLMProviderException.code)
+
+
+async def test_each_question_is_told_as_soon_as_its_line_is_complete() -> None:
+    """The first sub-question is known long before the model has ended."""
+    told = asyncio.Event()
+    llm = FakeLLM([SEED_LINES], chunk_chars=30, chunk_delay_s=0.05)
+    task = asyncio.create_task(sub_questions(QUESTION, "en", llm, tell=lambda _: told.set()))
+    await asyncio.wait_for(told.wait(), 5)
+    assert not task.done()
+    assert llm.running == 1
+    assert (await task).questions == THREE
+
+
+async def test_cancelling_passes_through() -> None:
+    """A cancelled plan leaves no call behind and makes no stand-in."""
+    llm = FakeLLM([SEED_LINES], delay_s=60)
+    told: list[str] = []
+    task = asyncio.create_task(sub_questions(QUESTION, "en", llm, tell=told.append))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert llm.running == 0
+    assert told == []
+
+
+async def test_without_a_model_the_question_is_taken_apart() -> None:
+    """Nothing is asked or spent; the parts of the question are the plan."""
+    plan = await made(None)
+    assert plan.questions == distinct(sides(QUESTION, "en"), "en")
+    assert plan.spent.calls == 0
+
+
+async def test_other_sub_questions_are_asked_for() -> None:
+    """What was looked at and not wanted is named to the model and never comes again, in whatever writing."""
+    llm = FakeLLM([SEED_LINES])
+    plan = await made(llm, other_than=(THREE[0].upper(), "  who builds\nSOLAR sails"))
+    assert plan.questions == (THREE[2],)
+    assert "who builds SOLAR sails" in llm.requests[0].messages[-1].content
+
+
+async def test_nothing_else_to_think_of_gives_the_same_again() -> None:
+    """A plan is never empty: where all was refused, it is offered once more."""
+    everything = tuple(sides("fusion", "en"))
+    assert (await made(None, "fusion", other_than=everything)).questions[0] == "fusion"
+
+
+def test_the_prompt_is_short_and_bears_the_mark() -> None:
+    """Tokens cost: the plan's prompt stays under 700 characters without the question."""
+    assert "ПОДЗАПРОС:" in REPORT_PROMPT
+    assert len(REPORT_PROMPT) < 700
+
+
+@hypothesis_settings(max_examples=60, deadline=None)
+@given(answer=st.text(min_size=1, max_size=300).filter(str.strip), chunk=st.integers(1, 40))
+def test_no_answer_breaks_the_plan(answer: str, chunk: int) -> None:
+    """Whatever a model says, in whatever pieces: one to three different usable questions, told as planned."""
+    plan = asyncio.run(made(FakeLLM([answer], chunk_chars=chunk)))
+    assert 1 <= len(plan.questions) <= QUESTIONS
+    assert distinct(plan.questions, "en") == plan.questions
+
+
+async def test_endless_repetition_is_no_plan_and_no_load() -> None:
+    """A model that repeats one line for 100 kB gives that line once."""
+    part: LLMStreamPart = LLMResponse(content="ПОДЗАПРОС: sails again\n" * 4500, provider="fake", model="fake-1")
+    assert isinstance(part, LLMResponse)
+    plan = await made(FakeLLM([part], chunk_chars=5000))
+    assert plan.questions == ("sails again",)
+
+
+@pytest.mark.parametrize(
+    ("question", "language", "expected"),
+    [
+        (
+            "When is the next one asked, and when is a sentence unsupported?", "en",
+            ["When is the next one asked?", "When is a sentence unsupported?"],
+        ),
+        ("What is a sail and who builds it?", "en", ["What is a sail?", "Who builds it?"]),
+        ("What are the pros and cons of sails?", "en", ["What are the pros and cons of sails?"]),
+        ("Was ist ein Segel, und wer baut es?", "de", ["Was ist ein Segel?", "Wer baut es?"]),
+        ("How do sails work?", "en", ["How do sails work?", "How do sails work: problems and limits"]),
+    ],
+)  # fmt: skip
+def test_without_a_model_sub_questions_read_as_headings(question: str, language: str, expected: list[str]) -> None:
+    """Parts that are questions stand alone; where there are none, the question is asked, and sides of it that it lacks."""
+    assert sides(question, language)[: len(expected)] == expected
