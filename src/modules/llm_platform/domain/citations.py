@@ -51,6 +51,10 @@ class CitationChecker:
         self._prepared: dict[int, _Checked] = {}
         self._judged: dict[tuple[str, int], tuple[Span, Judgement]] = {}
 
+    def prepare(self) -> None:
+        """Prepare all texts now, in a thread of its own where they are long; until it is done nobody else may check."""
+        self._prepare(self._sources)
+
     def check(self, answer: str) -> CheckedAnswer:
         """`answer` is sanitised Markdown. Markers that name no source are not looked at."""
         sentences = answer_sentences(answer, self._language)
@@ -107,8 +111,10 @@ class _Checked:
         span = (passage.start, passage.end)
         if passage.known >= COPIED_FROM and is_verbatim(claim, self._source):
             return span, Judgement("supported", 1.0)
-        parts = [self._facts_of(self._source.spans[sentence]) for sentence in passage.sentences]
-        return span, judge(claim, self._source, passage, self._facts_of(span), parts)
+        return span, judge(claim, self._source, passage, self._facts_of(span), self._facts_of_sentence)
+
+    def _facts_of_sentence(self, number: int) -> TextFacts:
+        return self._facts_of(self._source.spans[number])
 
     def _facts_of(self, span: Span) -> TextFacts:
         facts = self._facts.get(span)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from modules.llm_platform.domain.dtos.research_dtos import Source
-from modules.llm_platform.domain.text import Span, count_tokens, sentence_spans
+from modules.llm_platform.domain.text import Span, count_tokens, each_sentence
 
 SOURCES_BUDGET_TOKENS = 4000  # research-bridge.md §3.3: results are cut to about this much
 
@@ -71,7 +71,7 @@ class _Cut:
         if size <= share:
             self._end, self.used = len(text), size
             return
-        self._sentences = iter(sentence_spans(text[:window]))
+        self._sentences = each_sentence(text[:window])
         self.extend(share)
         if not self._end:
             self._end = _end_of_words(text[:window], share)

@@ -23,6 +23,11 @@ _UNSPACED_RUN = re.compile(rf"[{_UNSPACED}]+")
 
 _STOP = re.compile(r"\n\n|[.!?]\s|[。！？]")
 
+_NAME_BEFORE = re.compile(r"[A-Za-z_][\w.]*\.\Z")
+_NAME_BEHIND = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*(?:\()?")
+_JOINED = re.compile(r"[A-Z]{2}|\w*?(?:[._(]|[a-z][A-Z])")
+
+MAX_NAME_CHARS = 100  # looked at before a stop without a blank behind it
 WINDOW_CHARS = 3000  # handed to the sentence splitter at once
 LATIN_LETTERS_PER_TOKEN = 6  # what BPE vocabularies of current models keep together in English and code
 OTHER_LETTERS_PER_TOKEN = 3  # Cyrillic, Greek, Arabic, Hebrew, Devanagari: shorter pieces
@@ -35,24 +40,45 @@ _TOKEN = re.compile(
 
 def sentence_spans(text: str, language: str = "en") -> list[Span]:
     """Start and end of each sentence, blanks trimmed, in code points; a line break ends one only where a paragraph ends."""
+    return list(each_sentence(text, language))
+
+
+def each_sentence(text: str, language: str = "en") -> Iterator[Span]:
+    """The same one after the other: nothing is done for those that nobody asks for."""
     primary = language.partition("-")[0]
-    spans: list[Span] = []
     begin = 0
     while begin < len(text):
         window = _window(text, begin)
-        spans += _spans_in(window, begin, primary)
+        yield from _spans_in(window, begin, primary)
         begin += len(window)
-    return spans
 
 
 def _spans_in(window: str, begin: int, language: str) -> Iterator[Span]:
+    first, last = -1, -1  # of the sentence that may still go on
     for found in _boundaries(language, window):
         start, end = found["start_index"], found["end_index"]
-        piece = window[start:end]
-        start += len(piece) - len(piece.lstrip())
-        end -= len(piece) - len(piece.rstrip())
-        if start < end:
-            yield begin + start, begin + end
+        while start < end and window[start].isspace():
+            start += 1
+        while start < end and window[end - 1].isspace():
+            end -= 1
+        if start == end:
+            continue
+        if start == last and window[last - 1] == "." and _in_a_name(window, last):
+            last = end
+            continue
+        if last > 0:
+            yield begin + first, begin + last
+        first, last = start, end
+    if last > 0:
+        yield begin + first, begin + last
+
+
+def _in_a_name(text: str, at: int) -> bool:
+    """Whether the stop before `at` belongs to a name, as in `asyncio.Task.cancel()`: further stops, `_`, `()` or capitals."""
+    before, behind = _NAME_BEFORE.search(text, max(0, at - MAX_NAME_CHARS), at), _NAME_BEHIND.match(text, at)
+    if before is None or behind is None:
+        return False
+    return "." in before[0][:-1] or _JOINED.match(behind[0]) is not None
 
 
 def _boundaries(language: str, text: str) -> list[dict[str, Any]]:

@@ -34,6 +34,7 @@ class WriterCall:
     language: str
     max_tokens: int
     instructions: str | None
+    questions: tuple[str, ...] = ()
 
 
 class FakeSynthesizer(ISynthesizer):
@@ -75,8 +76,9 @@ class FakeSynthesizer(ISynthesizer):
         *,
         max_tokens: int = DEFAULT_MAX_TOKENS,
         instructions: str | None = None,
+        questions: Sequence[str] = (),
     ) -> Synthesis:
-        self.calls.append(WriterCall(question, tuple(sources), language, max_tokens, instructions))
+        self.calls.append(WriterCall(question, tuple(sources), language, max_tokens, instructions, tuple(questions)))
         await asyncio.sleep(self._delay_s)
         if self._error is not None:
             raise self._error
@@ -90,8 +92,9 @@ class FakeSynthesizer(ISynthesizer):
         *,
         max_tokens: int = DEFAULT_MAX_TOKENS,
         instructions: str | None = None,
+        questions: Sequence[str] = (),
     ) -> AsyncIterator[SynthesisPart]:
-        self.calls.append(WriterCall(question, tuple(sources), language, max_tokens, instructions))
+        self.calls.append(WriterCall(question, tuple(sources), language, max_tokens, instructions, tuple(questions)))
         await asyncio.sleep(self._delay_s)
         written = self._written(sources)
         for count, piece in enumerate(_PIECE.findall(written.text)):
@@ -175,6 +178,16 @@ class SynthesizerContract:
             self.QUESTION, self.SOURCES, self.LANGUAGE, max_tokens=64, instructions="Keep it short."
         )
         assert written.text.strip()
+
+    async def test_a_report_is_written_on_request(self, writer: ISynthesizer) -> None:
+        """With sub-questions there is a text, streamed or not, and its version can be part of a key."""
+        questions = ("How long is a session token valid?", "Who may renew a session token?")
+        written = await writer.synthesize(self.QUESTION, self.SOURCES, self.LANGUAGE, questions=questions)
+        assert written.text.strip()
+        parts = writer.stream(self.QUESTION, self.SOURCES, self.LANGUAGE, questions=questions)
+        *_, last = [part async for part in parts]
+        assert isinstance(last, Synthesis)
+        assert isinstance(writer.version, str)
 
     async def test_cancelling_is_prompt(self, slow: Callable[[], Awaitable[Synthesis]]) -> None:
         """A cancelled writer is gone at once, whatever it waits for."""

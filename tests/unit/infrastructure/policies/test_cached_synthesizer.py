@@ -56,6 +56,7 @@ CHANGES = [
     {"language": "de"},
     {"max_tokens": 10},
     {"instructions": "Short."},
+    {"questions": ("Why?",)},
     {"sources": ()},
     *(
         {"sources": (SOURCE.model_copy(update=change),)}
@@ -138,3 +139,23 @@ async def test_an_entry_ends_after_its_time() -> None:
 async def test_the_name_is_the_writers() -> None:
     """In metadata and degraded stands who writes, not who remembers."""
     assert cached(writer(name="kimi")).name == "kimi"
+
+
+async def test_another_version_of_the_writer_writes_anew() -> None:
+    """The rules of the writer changed: what the old ones made is not given as theirs."""
+    cache: MemoryCache[Synthesis] = MemoryCache(10)
+    old, new = writer(), writer()
+    new.version = "2"
+    assert cached(new).version == "2"
+    await write(cached(old, cache=cache))
+    await write(cached(new, cache=cache))
+    assert len(new.calls) == 1
+
+
+@pytest.mark.parametrize("ttl_s", [0, 60])
+async def test_sub_questions_reach_the_writer(ttl_s: float) -> None:
+    """Whether the text is kept or not, a report is asked for as one."""
+    inner = writer()
+    await write(cached(inner, ttl_s), questions=("Why?",))
+    await collect(cached(inner, ttl_s), questions=("Why?",))
+    assert [call.questions for call in inner.calls] == [("Why?",)] * 2

@@ -141,3 +141,14 @@ def test_there_must_be_a_writer() -> None:
 def test_its_name_is_that_of_the_first_writer() -> None:
     """`degraded` of an answer that came too late names who was late, not who would have stepped in."""
     assert FallbackSynthesizer([FakeSynthesizer(name="a"), FakeSynthesizer(name="b")]).name == "a"
+
+
+async def test_every_writer_hears_of_the_sub_questions() -> None:
+    """The one that steps in writes the same report; the version names all of them, since any may have written."""
+    first, second = failing(), FakeSynthesizer("Second.", name="b")
+    first.version, second.version = "p1", "r1"
+    writer = FallbackSynthesizer([first, second])
+    await writer.synthesize("What?", SOURCES, "en", questions=("Why?",))
+    assert [part async for part in writer.stream("What?", SOURCES, "en", questions=("Why?",))]
+    assert {call.questions for call in (*first.calls, *second.calls)} == {("Why?",)}
+    assert writer.version == "p1|r1"

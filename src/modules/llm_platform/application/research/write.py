@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import TypedDict
 
 from modules.llm_platform.domain.answer_text import AnswerSanitizer, sanitize
 from modules.llm_platform.domain.citations import CheckedAnswer, CitationChecker
@@ -14,11 +15,13 @@ from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisReset, SynthesisToken
 from modules.llm_platform.domain.exceptions import LLMException, LLMProviderException
 from modules.llm_platform.domain.own_words import own_words
-from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
+from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, report_on
 from shared.exceptions import AppException
 
 LATE = "timeout: not finished before the deadline of the research"
 NOTHING_TO_SHOW = "its text held nothing that may be shown"
+UNCITED = "uncited: the report names no source for what it says, so that nothing of it was checked"
+PREPARED_APART_CHARS = 150_000  # of all sources together: the checker takes some 15 ms to prepare them, more goes to a thread
 CUT = "length: the answer was cut where it was longest; raise LLM_MAX_TOKENS for a longer one"
 
 
@@ -27,6 +30,7 @@ class Order:
     """What is to be written, by whom, until when (event loop time), and who steps in at the end.
 
     `by_model`: a language model stands behind the writer, so that one who is late has made a call that is paid for.
+    `questions` are the sub-questions of a report, none of another answer; `instructions` the person's own wishes.
     """
 
     question: str
@@ -38,6 +42,8 @@ class Order:
     deadline: float
     offer_deep: bool
     by_model: bool = False
+    questions: tuple[str, ...] = ()
+    instructions: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +60,7 @@ class _Page:
     """What the reader sees of the answer: sanitised pieces that can be taken back only as a whole."""
 
     def __init__(
-        self, order: Order, checker: CitationChecker, show: Callable[[str], None], take_back: Callable[[str], None]
+        self, order: Order, checker: _Checking, show: Callable[[str], None], take_back: Callable[[str], None]
     ) -> None:
         self._sources = sources = order.sources
         self._checker, self._show, self._take_back = checker, show, take_back
@@ -66,7 +72,7 @@ class _Page:
         safe = self._sanitizer.feed(text)
         self._put(safe)
         if safe:
-            self._checker.check(safe)
+            self._checker.look_at(safe)
 
     def whole(self, text: str) -> None:
         self._put(sanitize(text, self._sources))
@@ -94,18 +100,41 @@ class _Page:
         return "".join(self.shown)
 
 
+class _Checking:
+    """The checker, which gets long sources ready in a thread while the writer begins."""
+
+    def __init__(self, order: Order) -> None:
+        self._checker = CitationChecker(order.sources, order.language)
+        apart = sum(len(source.text) for source in order.sources) > PREPARED_APART_CHARS
+        self._ready = asyncio.get_running_loop().run_in_executor(None, self._checker.prepare) if apart else None
+
+    def look_at(self, text: str) -> None:
+        """Find out about a piece of the answer what can be known already."""
+        if self._ready is None or self._ready.done():
+            self._checker.check(text)
+
+    async def check(self, text: str) -> CheckedAnswer:
+        """What is known of the whole answer."""
+        if self._ready is None:
+            return self._checker.check(text)
+        await self._ready
+        return await asyncio.to_thread(self._checker.check, text)
+
+
 async def write(order: Order, streamed: bool, show: Callable[[str], None], take_back: Callable[[str], None]) -> Written:
     """Write, show and check the answer. `streamed` asks the writer for pieces; without it the text is shown at once."""
-    checker = CitationChecker(order.sources, order.language)
+    checker = _Checking(order)
     page = _Page(order, checker, show, take_back)
     synthesis, degraded = await _written(order, streamed, page)
-    checked = checker.check(page.text)
+    checked = await checker.check(page.text)
     own = own_words(order.language)
     stood_in = order.writer is not order.last_resort and synthesis.synthesizer == order.last_resort.name
     if stood_in and synthesis.answered:
         page.add(f"\n\n{own.model_failed}")
     if order.offer_deep and not (synthesis.answered and checked.cited):
         page.add(f"\n\n{own.go_deeper}")
+    if order.questions and synthesis.answered and not checked.cited:
+        degraded = (*degraded, Degraded(component=synthesis.synthesizer, reason=UNCITED))
     if synthesis.finish_reason == "length":
         degraded = (*degraded, Degraded(component=synthesis.synthesizer, reason=CUT))
     return Written(page.text, synthesis, checked, degraded)
@@ -133,7 +162,9 @@ async def _written(order: Order, streamed: bool, page: _Page) -> tuple[Synthesis
 
 async def _stream(order: Order, writer: ISynthesizer, page: _Page) -> Synthesis:
     synthesis: Synthesis | None = None
-    parts = writer.stream(order.question, order.sources, order.language, max_tokens=order.max_tokens)
+    parts = writer.stream(
+        order.question, order.sources, order.language, **_wanted(order), **report_on(order.questions, writer.stream)
+    )
     async with aclosing(parts) as stream:  # type: ignore[type-var]  # every implementation is an async generator
         async for part in stream:
             if isinstance(part, SynthesisToken):
@@ -149,9 +180,24 @@ async def _stream(order: Order, writer: ISynthesizer, page: _Page) -> Synthesis:
 
 
 async def _at_once(order: Order, writer: ISynthesizer, page: _Page) -> Synthesis:
-    synthesis = await writer.synthesize(order.question, order.sources, order.language, max_tokens=order.max_tokens)
+    synthesis = await writer.synthesize(
+        order.question, order.sources, order.language, **_wanted(order), **report_on(order.questions, writer.synthesize)
+    )
     page.whole(synthesis.text)
     return synthesis
+
+
+class _Wanted(TypedDict, total=False):
+    max_tokens: int
+    instructions: str
+
+
+def _wanted(order: Order) -> _Wanted:
+    """Wishes are passed on when there are some: a writer may know nothing of them."""
+    wanted = _Wanted(max_tokens=order.max_tokens)
+    if order.instructions and order.instructions.strip():
+        wanted["instructions"] = order.instructions
+    return wanted
 
 
 async def _stand_in(order: Order, page: _Page, reason: str, spent: Spending) -> Synthesis:

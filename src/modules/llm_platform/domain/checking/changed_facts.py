@@ -14,8 +14,8 @@ from modules.llm_platform.domain.checking.denial import (
     hints_at_denial,
     prefers_the_contrary,
 )
-from modules.llm_platform.domain.checking.evidence import SourceText
 from modules.llm_platform.domain.checking.opposites import negated_form, opposed, opposed_han
+from modules.llm_platform.domain.checking.places import FactPlaces
 from modules.llm_platform.domain.checking.roles import roles_exchanged
 from modules.llm_platform.domain.checking.text_facts import TextFacts
 from modules.llm_platform.domain.checking.words import is_form_of_any
@@ -31,7 +31,7 @@ SMALL_COUNT = 4  # "three ways" may count what the passage lists
 
 
 def odd_number(
-    claim: Claim, source: SourceText, whole: TextFacts, added: Container[int]
+    claim: Claim, places: FactPlaces, whole: TextFacts, added: Container[int]
 ) -> Literal["", "added", "changed"]:
     """Whether a number of the claim stands for another one, or where the passage has none at all.
 
@@ -41,7 +41,7 @@ def odd_number(
     for reading, at, spelled in claim.numbers:
         if bisect_right(claim.ats, at) - 1 in added or any(reading & known for known in whole.numbers):
             continue
-        if not spelled and _number_elsewhere(claim, source, at):
+        if not spelled and places.has_number(at):
             continue
         if spelled and min(map(float, reading)) < 1:
             if any(min(map(float, known)) < 1 for known in whole.numbers):
@@ -59,17 +59,6 @@ def odd_number(
 def _noun_behind(claim: Claim, at: int) -> str | None:
     behind = (word.key for word, its in zip(claim.words, claim.ats, strict=True) if its > at and word.is_content)
     return next(behind, None)
-
-
-def _number_elsewhere(claim: Claim, source: SourceText, at: int) -> bool:
-    """Whether another sentence of the source has the same figures next to a word of the claim."""
-    figures = next((word for word, its in zip(claim.words, claim.ats, strict=True) if its == at), None)
-    places = set(source.places_of(figures.key)) if figures else set()
-    return bool(places) and any(
-        not places.isdisjoint(source.places_of(word.key))
-        for word in claim.words
-        if word.is_content and word is not figures
-    )
 
 
 def contradicts(claim: Claim, heart: TextFacts) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Literal
 
 from modules.llm_platform.domain.checking.claims import Claim
@@ -94,7 +95,7 @@ def _does_what_another_does(name: int, claim: Claim, heart: TextFacts) -> bool:
         for place in range(1, len(heart.folded) - 1)
         if heart.folded[place : place + 2] == deed and heart.sentence_starts.isdisjoint((place - 1, place))
     ]
-    return bool(doers) and all(_is_other_name(heart.words[place], heart.folded[place], claim.keys) for place in doers)
+    return bool(doers) and all(is_other_name(heart.words[place], heart.folded[place], claim.keys) for place in doers)
 
 
 def _is_on_the_other_side(name: int, claim: Claim, heart: TextFacts) -> bool:
@@ -109,7 +110,7 @@ def _is_on_the_other_side(name: int, claim: Claim, heart: TextFacts) -> bool:
     if shares[best] < MIN_SIDE or shares.count(shares[best]) > 1 or key in folded[best]:
         return False
     return any(
-        word == preposition and _is_other_name(written, following, claim.keys)
+        word == preposition and is_other_name(written, following, claim.keys)
         for word, written, following in zip(folded[best], sides[best][1:], folded[best][1:], strict=False)
     )
 
@@ -137,8 +138,13 @@ def _han_name_changed(run: Run, claim: Claim, whole: TextFacts) -> bool:
     return False
 
 
-def in_place_of_a_name(run: Run, claim: Claim, whole: TextFacts) -> bool:
-    """Whether a capitalised word stands where the passage has another one: what tells in German and at the beginning."""
+def in_place_of_a_name(
+    run: Run, claim: Claim, whole: TextFacts, may_name: Callable[[str], bool] | None = None
+) -> bool:
+    """Whether a capitalised word stands where the passage has another one: what tells in German and at the beginning.
+
+    `may_name` tells of what the passage has there whether it may be a name.
+    """
     first = run.words[0].written
     if not first[0].isupper() or len(run.words) > MAX_NAME_WORDS or first.endswith("ing"):
         return False
@@ -152,18 +158,21 @@ def in_place_of_a_name(run: Run, claim: Claim, whole: TextFacts) -> bool:
         before = None
     if after in _NEVER_AFTER_NOUNS:
         after = None
-    for place, word in enumerate(folded):
-        following = place + 1
-        if word == before and following < len(words) and _names_another(whole, following, following, keys):
-            return True
-        if word == after and place and _names_another(whole, place - 1, place, keys):
-            return True
-    return False
+    found = [(place + 1, place + 1) for place, word in enumerate(folded[:-1]) if word == before]
+    found += [(place - 1, place) for place, word in enumerate(folded) if place and word == after]
+    return any(
+        _names_another(whole, name, second, keys) and (may_name is None or may_name(words[name]))
+        for name, second in found
+    )
 
 
 def _names_another(whole: TextFacts, name: int, second: int, keys: list[str]) -> bool:
     """Whether a name that the claim lacks stands here, and the later one of the two places begins no new sentence."""
-    return _is_other_name(whole.words[name], whole.folded[name], keys) and second not in whole.sentence_starts
+    return (
+        whole.content[name]
+        and is_other_name(whole.words[name], whole.folded[name], keys)
+        and second not in whole.sentence_starts
+    )
 
 
 def _in_place_of_a_term(run: Run, claim: Claim, whole: TextFacts) -> bool:
@@ -214,5 +223,5 @@ def _is_related(word: str, other: str, claim: Claim) -> bool:
     )
 
 
-def _is_other_name(written: str, folded: str, keys: list[str]) -> bool:
+def is_other_name(written: str, folded: str, keys: list[str]) -> bool:
     return written[0].isupper() and not is_form_of_any(folded, keys)

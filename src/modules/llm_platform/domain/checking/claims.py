@@ -32,7 +32,7 @@ WORDS_KEPT = 4096  # prepared words remembered
 _PART = re.compile(rf"[^\W_{UNSPACED}]+")
 _LITERAL = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)|(?<![^\s`\"'(])/\w[\w/.-]*")  # code and paths
 _NUMERIC = re.compile(r"[0-9]+(?:[.,:/-][0-9]+)*\Z")
-_IDENTIFIER = re.compile(
+IDENTIFIER = re.compile(
     r".*(?:_|\(\)|[a-z][A-Z]|[^\W\d_]\.[^\W\d_]{2}|::|[A-Z]{2}[a-z]+[A-Z])|[A-Z][A-Z0-9]*[0-9][A-Z0-9]*\Z"
 )
 _PLURAL = re.compile(r"[A-Z]-?[0-9]{2,}s\Z")  # `A220s`
@@ -187,7 +187,7 @@ def _words_in(written: str, stop_words: frozenset[str], named: bool) -> tuple[tu
         return ((Word(folded, written, 0.0, False, False, False), 0),)
     if _PLURAL.match(written):
         written, folded = written[:-1], folded[:-1]
-    if _IDENTIFIER.match(written):
+    if IDENTIFIER.match(written):
         return ((Word(folded.removesuffix("()"), written, NAME_WEIGHT, False, True, True), 0),)
     if not folded.isalnum():
         parts = list(_PART.finditer(written))

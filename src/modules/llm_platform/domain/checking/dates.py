@@ -50,3 +50,10 @@ def contradicting_date(mine: Collection[str], theirs: Collection[str]) -> bool:
     return False
 
 
+
+
+def other_date(word: str, theirs: Collection[str], mine: Collection[str]) -> bool:
+    """Whether a text names a month or weekday, as `word` is one, that is none of mine."""
+    own, other = _months_and_days(mine), _months_and_days(theirs)
+    is_month = DATE_WORDS[word] < _MONTHS
+    return any((number < _MONTHS) is is_month for number in other - own)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import heapq
 import html
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import or_
 
+from modules.llm_platform.domain.checking.capitals import Capitals
 from modules.llm_platform.domain.checking.claims import Claim
 from modules.llm_platform.domain.checking.word_families import RELATIVES
 from modules.llm_platform.domain.checking.words import (
@@ -20,6 +22,7 @@ from modules.llm_platform.domain.checking.words import (
     is_part,
     is_unspaced,
     squash,
+    squash_each,
 )
 from modules.llm_platform.domain.text import Span, fold, sentence_spans
 
@@ -28,6 +31,7 @@ MAX_SENTENCE_CHARS = 600  # what has no full stop for longer is cut, so that a q
 LIST_SENTENCE_CHARS = 160  # a "sentence" longer than this that runs over lines is a list or a table
 MAX_TEXT_CHARS = 200_000  # of one source; what follows is not searched
 SEEDS = 6  # the sentences around which passages are tried
+RANKED = 16  # the sentences among which a fact of the claim is looked for first
 GOOD_PART = 0.35  # of the claim, that a sentence must hold to be compared with it by itself
 NEARLY_AS_GOOD = 0.8  # of what the best one holds
 STATED_PART = 0.6  # of the words of a clause that are neither names nor figures
@@ -38,6 +42,7 @@ COMPOUNDING = frozenset({"de", "nl", "sv", "da", "no", "nb", "fi", "hu"})  # wri
 
 _PART = re.compile(r"[^\W_]+")
 _ADDRESS = re.compile(r"\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)|\s?<https?://[^>\s]+>")  # of a link
+_AROUND_A_WORD = "\"'()[]*,.:;!?"
 _LINE_CUT = re.compile(r"\s*\n\s*")
 
 
@@ -47,10 +52,14 @@ class Passage:
 
     start: int
     end: int
+    first: int  # its sentences in the source
+    last: int
     sentences: tuple[int, ...]  # its sentence that holds most, then others of the source that hold a good part
     matched: int  # bit i is the claim's word i
     cover: float  # of the weight of the claim's words, 0..1
     known: float  # the same for the whole source
+    masks: Mapping[int, int]  # of each sentence that shares a word with the claim, like `matched`
+    ranked: tuple[int, ...]  # the sentences that hold most, best first
 
 
 class SourceText:
@@ -63,17 +72,18 @@ class SourceText:
         self._compounds = compounds
         self._postings, self._buckets = _index(text, spans)
         self._related: dict[str, list[int]] = {}
+        self.capitals = Capitals(text, behind_articles=compounds)
 
     @cached_property
     def squashed(self) -> str:
         """The words of all sentences as `squash` gives them, a bar between two sentences."""
         text = self.text
-        pieces: Iterable[str] = (text[start:end] for start, end in self.spans)
+        pieces = [text[start:end] for start, end in self.spans]
         if "](" in text or "<http" in text:
-            pieces = (_ADDRESS.sub(" ", piece) for piece in pieces)
+            pieces = [_ADDRESS.sub(" ", piece) for piece in pieces]
         if "&" in text:
-            pieces = map(html.unescape, pieces)
-        return "|".join(map(squash, pieces))
+            pieces = [html.unescape(piece) for piece in pieces]
+        return squash_each(pieces)
 
     @cached_property
     def squashed_title(self) -> str:
@@ -123,9 +133,10 @@ class SourceText:
         if not masks:
             return None
         worth = {mask: _weight(mask, claim.weights) for mask in set(masks.values())}
+        ranked = heapq.nlargest(RANKED, masks, key=lambda sentence: (worth[masks[sentence]], -sentence))
         cost = SENTENCE_COST * claim.total
         best = (-1.0, 0, 0, 0)
-        for first, last, mask in self._around(masks, worth):
+        for first, last, mask in self._around(ranked[:SEEDS], masks):
             value = worth.get(mask)
             if value is None:
                 value = worth[mask] = _weight(mask, claim.weights)
@@ -133,12 +144,13 @@ class SourceText:
         first, last = -best[1], -best[2]
         heart = max(range(first, last + 1), key=lambda sentence: worth.get(masks.get(sentence, 0), 0.0))
         cover = worth[best[3]] / claim.total
-        told = self._telling(claim, masks, worth, heart)
+        told = self._telling(claim, masks, worth, heart, ranked)
         known = _weight(reduce(or_, masks.values()), claim.weights) / claim.total
-        return Passage(self.spans[first][0], self.spans[last][1], told, best[3], cover, known)
+        start, end = self.spans[first][0], self.spans[last][1]
+        return Passage(start, end, first, last, told, best[3], cover, known, masks, tuple(ranked))
 
     def _telling(
-        self, claim: Claim, masks: Mapping[int, int], worth: Mapping[int, float], heart: int
+        self, claim: Claim, masks: Mapping[int, int], worth: Mapping[int, float], heart: int, ranked: Sequence[int]
     ) -> tuple[int, ...]:
         """The best sentence, others that hold nearly as much, and for each clause the one that says most of what it states.
 
@@ -147,17 +159,20 @@ class SourceText:
         if len(masks) == 1:
             return (heart,)
         enough = max(GOOD_PART * claim.total, NEARLY_AS_GOOD * worth[masks[heart]])
-        ranked = heapq.nlargest(MAX_QUOTE_SENTENCES, masks, key=lambda sentence: worth[masks[sentence]])
-        told = {heart: None} | {sentence: None for sentence in ranked if worth[masks[sentence]] >= enough}
+        best_few = ranked[:MAX_QUOTE_SENTENCES]
+        told = {heart: None} | {sentence: None for sentence in best_few if worth[masks[sentence]] >= enough}
+        first: dict[int, int] = {}  # one sentence for all that hold the same words
+        for sentence, mask in masks.items():
+            first.setdefault(mask, sentence)
+        first[masks[heart]] = heart
         for bits, count in claim.statements:
-            best = max(masks, key=lambda sentence: ((masks[sentence] & bits).bit_count(), sentence == heart))
+            best = max(first.values(), key=lambda sentence: ((masks[sentence] & bits).bit_count(), sentence == heart))
             if (masks[best] & bits).bit_count() >= max(MIN_STATED, STATED_PART * count):
                 told[best] = None
         return tuple(told)
 
-    def _around(self, masks: Mapping[int, int], worth: Mapping[int, float]) -> Iterator[tuple[int, int, int]]:
+    def _around(self, seeds: Sequence[int], masks: Mapping[int, int]) -> Iterator[tuple[int, int, int]]:
         """First and last sentence and common mask of the passages that hold one of the best sentences."""
-        seeds = heapq.nlargest(SEEDS, masks, key=lambda sentence: (worth[masks[sentence]], -sentence))
         tried: set[int] = set()
         for seed in seeds:
             for first in range(max(0, seed - MAX_QUOTE_SENTENCES + 1), seed + 1):
@@ -180,7 +195,10 @@ def prepare(texts: Iterable[tuple[str, str]], language: str) -> list[SourceText]
         own: list[Span] = []
         while place < len(spans) and spans[place][0] < offset + len(text):
             start, end = spans[place][0] - offset, min(spans[place][1] - offset, len(text))
-            own += _readable_spans(text, start, end)
+            if 0 < end - start <= LIST_SENTENCE_CHARS:
+                own.append((start, end))
+            else:
+                own += _readable_spans(text, start, end)
             place += 1
         prepared.append(SourceText(text, own, title, compounds=language.partition("-")[0].lower() in COMPOUNDING))
         offset += len(text) + 2
@@ -192,10 +210,24 @@ def _weight(mask: int, weights: list[float]) -> float:
 
 
 def _index(text: str, spans: list[Span]) -> tuple[dict[str, list[int]], dict[str, list[str]]]:
-    postings: dict[str, list[int]] = {}
+    """In which sentences each word stands, in order, and the words by their beginnings.
+
+    No word holds a blank, and most of what stands between two blanks stands there again: each such run is read once.
+    """
+    runs: defaultdict[str, list[int]] = defaultdict(list)
     for number, (start, end) in enumerate(spans):
-        for key in set(_keys(fold(text[start:end]))):
-            postings.setdefault(key, []).append(number)
+        for run in set(text[start:end].split()):
+            runs[run].append(number)
+    postings: dict[str, list[int]] = {}
+    several: dict[str, list[list[int]]] = {}
+    for run, places in runs.items():
+        for key in _keys(run):
+            if key in postings:
+                several.setdefault(key, [postings[key]]).append(places)
+            else:
+                postings[key] = places
+    for key, lists in several.items():
+        postings[key] = sorted({place for places in lists for place in places})
     buckets: dict[str, list[str]] = {}
     for key in postings:
         if len(key) >= STEM_LETTERS:
@@ -203,8 +235,13 @@ def _index(text: str, spans: list[Span]) -> tuple[dict[str, list[int]], dict[str
     return postings, buckets
 
 
-def _keys(folded: str) -> list[str]:
-    keys = []
+def _keys(run: str) -> Iterable[str]:
+    """The words in what stands between two blanks, folded; of a joined one the parts too, of an unspaced one its pairs."""
+    bare = run.strip(_AROUND_A_WORD)
+    if bare.isalnum() and bare.isascii():
+        return (bare.lower(),)
+    folded = fold(run)
+    keys: list[str] = []
     for word in WORD.findall(folded):
         if word.isalnum() and (word[0] < "\u0e00" or "\u1e00" <= word[0] <= "\u1fff"):
             keys.append(word)
@@ -213,12 +250,12 @@ def _keys(folded: str) -> list[str]:
         else:
             keys.append(word.removesuffix("()"))
             keys += _PART.findall(word)
-    return keys
+    return set(keys)
 
 
 def _readable_spans(text: str, start: int, end: int) -> list[Span]:
     """One sentence, or what a list without full stops is cut into."""
-    if end - start <= LIST_SENTENCE_CHARS or (end - start <= MAX_SENTENCE_CHARS and "\n" not in text[start:end]):
+    if end <= start or (end - start <= MAX_SENTENCE_CHARS and "\n" not in text[start:end]):
         return [(start, end)] if end > start else []
     spans = []
     for piece_start, piece_end in _pieces(text, start, end, _LINE_CUT):

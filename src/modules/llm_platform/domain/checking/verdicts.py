@@ -6,7 +6,7 @@ supported where a whole clause has nothing in the passage. Scattered other words
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 
 from modules.llm_platform.domain.checking.changed_facts import contradicts, odd_number
@@ -17,6 +17,7 @@ from modules.llm_platform.domain.checking.denial import NEGATORS, OPENERS
 from modules.llm_platform.domain.checking.evidence import Passage, SourceText
 from modules.llm_platform.domain.checking.gaps import added_places, bears_out_a_clause, cover_of, runs_of
 from modules.llm_platform.domain.checking.numbers import NUMBER_WORDS, values_of
+from modules.llm_platform.domain.checking.places import FactPlaces
 from modules.llm_platform.domain.checking.text_facts import TextFacts
 from modules.llm_platform.domain.checking.words import squash
 from modules.llm_platform.domain.dtos.research_dtos import Verdict
@@ -67,12 +68,14 @@ def _stands_in(words: str, text: str) -> bool:
 
 
 def judge(
-    claim: Claim, source: SourceText, passage: Passage, whole: TextFacts, parts: Sequence[TextFacts]
+    claim: Claim, source: SourceText, passage: Passage, whole: TextFacts, facts_of: Callable[[int], TextFacts]
 ) -> Judgement:
     """The verdict on a sentence and the best passage of one source.
 
-    `whole` are the facts of the passage, `parts` those of its best sentence and of others that say a good part.
+    `whole` are the facts of the passage, `facts_of` gives those of a sentence of the source by its number.
     """
+    parts = [facts_of(sentence) for sentence in passage.sentences]
+    places = FactPlaces(claim, source, passage, facts_of)
     matched = [
         bool(passage.matched >> place & 1)
         or (word.is_content and (_said_elsewhere(word, source) or _is_known_number(word, whole)))
@@ -83,9 +86,10 @@ def judge(
         return Judgement("unsupported", round(cover, 2))
     added = added_places(claim, matched)
     runs = [run for run in runs_of(claim, matched) if run.first not in added and run.last not in added]
-    odd = {odd_name(run, claim, whole, parts[0]) for run in runs} | {odd_number(claim, source, whole, added)}
+    odd = {odd_name(run, claim, whole, parts[0]) for run in runs} | {odd_number(claim, places, whole, added)}
     if cover >= PARTIAL_COVER and (
         "changed" in odd
+        or places.any_changed(added)
         or sets_another_name(claim, whole)
         or (
             cover >= SAME_MATTER_COVER

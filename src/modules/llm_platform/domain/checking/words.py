@@ -21,6 +21,9 @@ WORD = re.compile(rf"{_FIGURES}|[{UNSPACED}]+|{_SPACED}|{_DUNDER}")
 WORD_RUN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")  # plain words, of identifiers the parts
 _UNSPACED_START = re.compile(rf"[{UNSPACED}]")
 _NO_WORD = re.compile(r"[\W_]+")
+_NO_ASCII_WORD = {code: " " for code in range(128) if not chr(code).isalnum()}
+_BAR = "\0"
+_NO_ASCII_WORD_NOR_BAR = {code: " " for code in _NO_ASCII_WORD if code != ord(_BAR)}
 
 
 def is_unspaced(word: str) -> bool:
@@ -30,7 +33,18 @@ def is_unspaced(word: str) -> bool:
 
 def squash(text: str) -> str:
     """The words of a text only, one blank around each: the same for any punctuation and markup."""
+    if text.isascii():  # most of most texts, and three times as fast
+        return f" {' '.join(text.lower().translate(_NO_ASCII_WORD).split())} "
     return f" {_NO_WORD.sub(' ', fold(text)).strip()} "
+
+
+def squash_each(texts: Sequence[str]) -> str:
+    """Each as `squash` gives it, a bar between two; in one go where all are plain."""
+    joined = f" {_BAR} ".join(texts)
+    if not joined.isascii() or joined.count(_BAR) >= len(texts):
+        return "|".join(map(squash, texts))
+    words = " ".join(joined.lower().translate(_NO_ASCII_WORD_NOR_BAR).split())
+    return f" {words} ".replace(_BAR, "|")
 
 
 def is_form(one: str, other: str) -> bool:

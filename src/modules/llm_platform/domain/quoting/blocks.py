@@ -24,7 +24,7 @@ PROSE_WORDS = 3  # an indented block of fewer is code
 PROSE_SHARE = 0.75  # of its words that are made of letters, in an indented block that is prose
 CODE_SHARE = 0.25  # of its lines that may look like code
 
-_FENCE = re.compile(r"\s{0,3}(```+|~~~+)(.*)")
+_FENCE = re.compile(r"\s{0,24}(```+|~~~+)(.*)")  # in a list, or where a page's text was laid out, it is set in
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+(\S.*)")
 _UNDERLINE = re.compile(r"\s{0,3}(=+|-+|~+|\^+|\*+)\s*$")
 _ITEM = re.compile(r"(\s*)(?:[-*+•·‣▪]|\(?\d{1,3}[.)])\s+(\S.*)")

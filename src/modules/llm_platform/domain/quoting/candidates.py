@@ -12,7 +12,7 @@ from modules.llm_platform.domain.quoting.blocks import Block
 from modules.llm_platform.domain.quoting.leads import Leads, followers
 from modules.llm_platform.domain.quoting.question import Question, TermMatcher
 from modules.llm_platform.domain.quoting.rules import hangs, is_question, shows_beside, tells_nothing
-from modules.llm_platform.domain.quoting.sentences import Sentence, read_sentences
+from modules.llm_platform.domain.quoting.sentences import Sentence, sentences_in
 from modules.llm_platform.domain.quoting.shape import Shape, qualities
 from modules.llm_platform.domain.text import fold, words
 
@@ -74,13 +74,15 @@ class Candidate:
         return self._tells
 
 
-def find_candidates(question: Question, sources: Sequence[Source], matcher: TermMatcher) -> list[Candidate]:
-    """All sentences of the sources that are looked at, source after source, as they stand there."""
+def find_candidates(
+    question: Question, sources: Sequence[Source], texts: Sequence[Sequence[Block]], matcher: TermMatcher
+) -> list[Candidate]:
+    """All sentences of the sources that are looked at, source after source, as they stand there; `texts` are their blocks."""
     relevance = _relevance(question)
     found: list[Candidate] = []
-    for rank, source in enumerate(sources):
+    for rank, (source, blocks) in enumerate(zip(sources, texts, strict=True)):
         judge = _Judge(source, rank, question, matcher)
-        for sentence in read_sentences(source.text, judge.language, relevance):
+        for sentence in sentences_in(blocks, judge.language, relevance):
             before = found[-1] if found and found[-1].sentence is sentence.before else None
             found.append(judge.candidate(sentence, before))
     return found

@@ -60,13 +60,25 @@ class Sentence:
     announces: bool = False  # a heading right above code or a table
 
 
+def blocks_of(text: str) -> Sequence[Block]:
+    """The blocks of a source's text, read once for all questions."""
+    blocks = list(read_blocks(text[:MAX_TEXT_CHARS]))
+    if len(blocks) == 1 and blocks[0].kind == "heading":
+        blocks[0].kind = "paragraph"  # a bare answer ("Paris") looks like a heading
+    return blocks
+
+
 def read_sentences(
     text: str, language: str, relevance: Callable[[str], int], most: int = MAX_PARAGRAPHS
 ) -> Iterator[Sentence]:
     """What can be quoted, in order; of a long text only what stands in the `most` relevant blocks."""
-    blocks = list(read_blocks(text[:MAX_TEXT_CHARS]))
-    if len(blocks) == 1 and blocks[0].kind == "heading":
-        blocks[0].kind = "paragraph"  # a bare answer ("Paris") looks like a heading
+    return sentences_in(blocks_of(text), language, relevance, most)
+
+
+def sentences_in(
+    blocks: Sequence[Block], language: str, relevance: Callable[[str], int], most: int = MAX_PARAGRAPHS
+) -> Iterator[Sentence]:
+    """The same of blocks that were read before."""
     read = (
         sentence
         for number in _most_relevant(blocks, relevance, most)

@@ -42,9 +42,9 @@ def _blocks(question: Question, extraction: Extraction, own: OwnWords) -> list[s
     quotes = extraction.quotes
     conflict = find_conflict(extraction.candidates)
     if conflict is None:
-        return _by_source(quotes)
+        return set_passage(quotes)
     told = [quote for quote in quotes if not any(_repeats(quote, side) for side in conflict)]
-    return [_set_conflict(conflict, own), *_by_source(told)]
+    return [set_conflict(conflict, own), *set_passage(told)]
 
 
 def _repeats(quote: Quote, side: Candidate) -> bool:
@@ -59,12 +59,13 @@ def _set_readings(readings: Readings, own: OwnWords) -> str:
     return "\n".join([own.readings_of(clean(readings.subject)), "", *lines])
 
 
-def _set_conflict(conflict: tuple[Candidate, Candidate], own: OwnWords) -> str:
+def set_conflict(conflict: tuple[Candidate, Candidate], own: OwnWords) -> str:
+    """Our word that they disagree, and the two sentences."""
     lines = [f"- {_marked(_shown(side), [side.source.index])}" for side in conflict]
     return "\n".join([own.disagree, "", *lines])
 
 
-def _by_source(quotes: Sequence[Quote]) -> list[str]:
+def set_passage(quotes: Sequence[Quote]) -> list[str]:
     """Sentences of a source as a paragraph, rows as a table, what is no full sentence as a list."""
     blocks: list[str] = []
     for (_, columns, fragments), group in itertools.groupby(quotes, key=_shape):

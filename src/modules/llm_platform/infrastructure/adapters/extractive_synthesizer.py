@@ -11,8 +11,10 @@ from modules.llm_platform.domain.own_words import own_words
 from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer
 from modules.llm_platform.domain.quoting.choice import extract
 from modules.llm_platform.domain.quoting.question import read_question
+from modules.llm_platform.domain.quoting.report import write_report
 from modules.llm_platform.domain.quoting.setting import set_answer
 
+RULES_VERSION = "1"  # part of the keys of stored reports: raise it where other sentences are chosen or set otherwise
 INLINE_CHARS = 30_000  # of all sources together: about 5 ms of work; more goes to a thread
 
 
@@ -23,6 +25,7 @@ class ExtractiveSynthesizer(ISynthesizer):
     """
 
     name = "extractive"
+    version = RULES_VERSION
 
     async def synthesize(
         self,
@@ -32,15 +35,21 @@ class ExtractiveSynthesizer(ISynthesizer):
         *,
         max_tokens: int = DEFAULT_MAX_TOKENS,
         instructions: str | None = None,
+        questions: Sequence[str] = (),
     ) -> Synthesis:
         if not sources:
             return Synthesis(text=own_words(language).nothing_found, synthesizer=self.name, answered=False)
         if sum(len(source.text) for source in sources) <= INLINE_CHARS:
-            return self._write(question, sources, language, max_tokens)
-        return await asyncio.to_thread(self._write, question, sources, language, max_tokens)
+            return self._write(question, questions, sources, language, max_tokens)
+        return await asyncio.to_thread(self._write, question, questions, sources, language, max_tokens)
 
-    def _write(self, question: str, sources: Sequence[Source], language: str, max_tokens: int) -> Synthesis:
+    def _write(
+        self, question: str, questions: Sequence[str], sources: Sequence[Source], language: str, max_tokens: int
+    ) -> Synthesis:
         own = own_words(language)
-        asked = read_question(question, detect(question) or language)
-        text = set_answer(asked, extract(asked, sources), own, max_tokens)
+        if questions:
+            text = write_report(question, questions, sources, language, own, max_tokens)
+        else:
+            asked = read_question(question, detect(question) or language)
+            text = set_answer(asked, extract(asked, sources), own, max_tokens)
         return Synthesis(text=text or own.not_answered, synthesizer=self.name, answered=bool(text))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
+from functools import partial
 
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMReset, LLMResponse, LLMToken
 from modules.llm_platform.domain.dtos.research_dtos import (
@@ -17,10 +19,17 @@ from modules.llm_platform.domain.exceptions import LLMProviderException
 from modules.llm_platform.domain.own_words import own_words
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer
-from modules.llm_platform.infrastructure.adapters.synthesis_prompt import NoAnswerReader, Prompt, build_prompt
+from modules.llm_platform.infrastructure.adapters.report_prompt import REPORT_PROMPT_VERSION, build_report_prompt
+from modules.llm_platform.infrastructure.adapters.synthesis_prompt import (
+    PROMPT_VERSION,
+    NoAnswerReader,
+    Prompt,
+    build_prompt,
+)
 from shared.exceptions import AppException
 
 DEFAULT_CONTEXT_TOKENS = 32_000
+INLINE_CHARS = 150_000  # of all sources together: about 10 ms of packing; more goes to a thread
 
 
 class LLMSynthesizer(ISynthesizer):
@@ -29,6 +38,8 @@ class LLMSynthesizer(ISynthesizer):
     `llm` may be a router: its resets and what it spent are passed on. `context_tokens` is how much the smallest model behind
     it holds, prompt and answer together. Raises what the port of models raises.
     """
+
+    version = f"{PROMPT_VERSION}.{REPORT_PROMPT_VERSION}"
 
     def __init__(self, llm: ILLMProvider, *, context_tokens: int = DEFAULT_CONTEXT_TOKENS, name: str = "llm") -> None:
         self.name = name
@@ -43,10 +54,11 @@ class LLMSynthesizer(ISynthesizer):
         *,
         max_tokens: int = DEFAULT_MAX_TOKENS,
         instructions: str | None = None,
+        questions: Sequence[str] = (),
     ) -> Synthesis:
         if not sources:
             return self._nothing_found(language)
-        prompt = self._prompt(question, sources, language, max_tokens, instructions)
+        prompt = await self._prompt(question, sources, language, max_tokens, instructions, questions)
         response = await self._llm.generate(_request(prompt))
         reader = NoAnswerReader()
         text = reader.feed(response.content) + reader.finish()
@@ -60,13 +72,14 @@ class LLMSynthesizer(ISynthesizer):
         *,
         max_tokens: int = DEFAULT_MAX_TOKENS,
         instructions: str | None = None,
+        questions: Sequence[str] = (),
     ) -> AsyncIterator[SynthesisPart]:
         if not sources:
             nothing = self._nothing_found(language)
             yield SynthesisToken(text=nothing.text)
             yield nothing
             return
-        prompt = self._prompt(question, sources, language, max_tokens, instructions)
+        prompt = await self._prompt(question, sources, language, max_tokens, instructions, questions)
         reader, written = NoAnswerReader(), ""
         response: LLMResponse | None = None
         async with aclosing(self._llm.stream(_request(prompt))) as parts:  # type: ignore[type-var]  # an async generator
@@ -87,24 +100,33 @@ class LLMSynthesizer(ISynthesizer):
             yield SynthesisToken(text=rest)
         yield _synthesis(response, written, reader.answered, prompt)
 
-    def _prompt(
-        self, question: str, sources: Sequence[Source], language: str, max_tokens: int, instructions: str | None
+    async def _prompt(
+        self,
+        question: str,
+        sources: Sequence[Source],
+        language: str,
+        max_tokens: int,
+        instructions: str | None,
+        questions: Sequence[str],
     ) -> Prompt:
-        return build_prompt(
-            question,
+        build = partial(
+            partial(build_report_prompt, question, questions) if questions else partial(build_prompt, question),
             sources,
             language,
             max_tokens=max_tokens,
             instructions=instructions,
             context_tokens=self._context_tokens,
         )
+        if sum(len(source.text) for source in sources) <= INLINE_CHARS:
+            return build()
+        return await asyncio.to_thread(build)
 
     def _nothing_found(self, language: str) -> Synthesis:
         return Synthesis(text=own_words(language).nothing_found, synthesizer=self.name, answered=False)
 
 
 def _request(prompt: Prompt) -> LLMRequest:
-    return LLMRequest(messages=prompt.messages, max_tokens=prompt.max_tokens)
+    return LLMRequest(messages=prompt.messages, max_tokens=prompt.max_tokens, holds="page text")
 
 
 def _synthesis(response: LLMResponse, text: str, answered: bool, prompt: Prompt) -> Synthesis:

@@ -6,13 +6,13 @@ writes a page can know, and whatever in them looks like our own marks (numbers i
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage
 from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.foreign_text import defused, fence_line, one_line
 from modules.llm_platform.domain.language import language_name
 from modules.llm_platform.domain.packing import SOURCES_BUDGET_TOKENS, pack
 from modules.llm_platform.domain.text import count_tokens
@@ -37,12 +37,7 @@ Write in {language}, whatever language the sources use."""
 
 _WISHES = "The reader's wishes for style and scope (the rules above stand): "
 
-_MARKER_LIKE = re.compile(r"(?<![\w\])])(?:\[(\d{1,3}(?:\s*[,–-]\s*\d{1,3})*)\]|【([^】]{0,20})】)")
-_ROLE_LIKE = re.compile(r"<(?=[|/]|(?:system|user|assistant|tool|source|search_results)\w*\b)", re.IGNORECASE)
-# Tag characters and direction marks: a page can hide orders in them that its reader never sees.
-_UNSEEN = re.compile("[\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
-_BLANK = re.compile(r"\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,48 +59,31 @@ def build_prompt(
     context_tokens: int,
 ) -> Prompt:
     """The prompt for one answer, sources packed so that it, and the answer after it, fit into the model's context."""
-    fence = _fence(question, sources)
+    fence = fence_line(question, *(part for source in sources for part in (source.url, source.text)))
     rules = _RULES.format(no_answer=NO_ANSWER, fence=fence, language=f"{language_name(language)} ({language})")
-    heads = [_head(source) for source in sources]
-    wishes = f"{_WISHES}{_one_line(instructions)}\n\n" if instructions and instructions.strip() else ""
-    closing = f"{wishes}Question: {_one_line(question)}"
+    heads = [head_of(source) for source in sources]
+    wishes = f"{_WISHES}{one_line(instructions)}\n\n" if instructions and instructions.strip() else ""
+    closing = f"{wishes}Question: {one_line(question)}"
     answer_tokens = min(max_tokens, context_tokens // 2)
     fixed = RESERVED_TOKENS + sum(map(count_tokens, (rules, fence, fence, closing, *heads)))
     room = min(SOURCES_BUDGET_TOKENS, context_tokens - answer_tokens - fixed)
     packed = pack(sources, max(MIN_SOURCES_TOKENS, room))
-    blocks = [f"{head}\n{_defused(source.text)}" for head, source in zip(heads, packed.sources, strict=True)]
+    blocks = [f"{head}\n{defused(source.text)}" for head, source in zip(heads, packed.sources, strict=True)]
     user = "\n\n".join([fence, *blocks, fence, closing])
     messages = (ChatMessage(role="system", content=rules), ChatMessage(role="user", content=user))
     return Prompt(messages, answer_tokens, packed.truncated_tokens)
 
 
-def _fence(question: str, sources: Sequence[Source]) -> str:
-    """A line that no source can hold, since it depends on all of them; the same request has the same line."""
-    digest = hashlib.sha256(question.encode(errors="replace"))
-    for source in sources:
-        digest.update(f"\x00{source.url}\x00{source.text}".encode(errors="replace"))
-    return f"=== {digest.hexdigest()[:16]} ==="
-
-
-def _head(source: Source) -> str:
-    title = _defused(_one_line(source.title))[:MAX_TITLE_CHARS]
+def head_of(source: Source) -> str:
+    """What stands over a source's text: its number, title, date and address."""
+    title = defused(one_line(source.title))[:MAX_TITLE_CHARS]
     date = f" ({_date(source.published)})" if source.published else ""
-    return f"[{source.index}] {title}{date}\n{_one_line(source.url)[:MAX_URL_CHARS]}"
+    return f"[{source.index}] {title}{date}\n{one_line(source.url)[:MAX_URL_CHARS]}"
 
 
 def _date(published: str) -> str:
     day = _DAY.match(published)
-    return day.group() if day else _defused(_one_line(published))[:MAX_DATE_CHARS]
-
-
-def _defused(text: str) -> str:
-    """Text of a stranger in which nothing passes for a source's number, a chat role or an unseen order."""
-    numbered = _MARKER_LIKE.sub(lambda found: f"({found.group(1) or found.group(2)})", _UNSEEN.sub("", text))
-    return _ROLE_LIKE.sub("‹", numbered)
-
-
-def _one_line(text: str) -> str:
-    return _BLANK.sub(" ", text).strip()
+    return day.group() if day else defused(one_line(published))[:MAX_DATE_CHARS]
 
 
 class NoAnswerReader:

@@ -16,7 +16,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     SynthesisToken,
 )
 from modules.llm_platform.domain.exceptions import LLMException
-from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer
+from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer, report_on
 from shared.exceptions import AppException
 
 
@@ -62,6 +62,7 @@ class FallbackSynthesizer(ISynthesizer):
             raise ValueError("a fallback needs at least one writer")
         self._writers = tuple(writers)
         self.name = writers[0].name  # whose turn it is: the others step in for it
+        self.version = "|".join(writer.version for writer in writers)
 
     async def synthesize(
         self,
@@ -71,12 +72,18 @@ class FallbackSynthesizer(ISynthesizer):
         *,
         max_tokens: int = DEFAULT_MAX_TOKENS,
         instructions: str | None = None,
+        questions: Sequence[str] = (),
     ) -> Synthesis:
         failures = _Failures()
         for writer in self._writers:
             try:
                 written = await writer.synthesize(
-                    question, sources, language, max_tokens=max_tokens, instructions=instructions
+                    question,
+                    sources,
+                    language,
+                    max_tokens=max_tokens,
+                    instructions=instructions,
+                    **report_on(questions, writer.synthesize),
                 )
             except AppException as error:
                 failures.add(writer, error)
@@ -92,11 +99,19 @@ class FallbackSynthesizer(ISynthesizer):
         *,
         max_tokens: int = DEFAULT_MAX_TOKENS,
         instructions: str | None = None,
+        questions: Sequence[str] = (),
     ) -> AsyncIterator[SynthesisPart]:
         failures = _Failures()
         for writer in self._writers:
             shown = False
-            parts = writer.stream(question, sources, language, max_tokens=max_tokens, instructions=instructions)
+            parts = writer.stream(
+                question,
+                sources,
+                language,
+                max_tokens=max_tokens,
+                instructions=instructions,
+                **report_on(questions, writer.stream),
+            )
             try:
                 async with aclosing(parts) as stream:  # type: ignore[type-var]  # every implementation is an async generator
                     async for part in stream:

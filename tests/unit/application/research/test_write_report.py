@@ -1,0 +1,148 @@
+"""The writing stage of a report: what the writer is told, and how citations against whole pages are checked."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, ClassVar
+
+import pytest
+
+from modules.llm_platform.application.research.write import PREPARED_APART_CHARS, UNCITED, Order, Written, write
+from modules.llm_platform.domain.citations import CheckedAnswer, CitationChecker
+from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisPart, SynthesisToken
+from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
+from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
+from modules.llm_platform.testing import FakeSynthesizer
+
+QUESTIONS = ("What moves water?", "What does it cost?")
+CLAIM = "Pump 77 moves forty litres of water a minute"
+
+
+def source(text: str, index: int = 1) -> Source:
+    return Source(index=index, title="Pumps", url=f"https://a.example/{index}", text=text)
+
+
+SHORT = (source(f"{CLAIM}. It costs nine hundred crowns."),)
+LONG = tuple(
+    source("".join(f"Valve {n} of machine {index} was opened on day {n}. " for n in range(1200)) + f"{CLAIM}.", index)
+    for index in range(1, 5)
+)
+
+
+def order(writer: ISynthesizer, sources: tuple[Source, ...] = SHORT, **fields: Any) -> Order:
+    return Order(
+        question="How do pumps work?", sources=sources, language="en", max_tokens=500, writer=writer,
+        last_resort=ExtractiveSynthesizer(), deadline=asyncio.get_running_loop().time() + 30, offer_deep=False, **fields,
+    )  # fmt: skip
+
+
+async def written(asked: Order, *, streamed: bool = True) -> Written:
+    return await write(asked, streamed, lambda _: None, lambda _: None)
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_the_writer_hears_of_sub_questions_and_wishes(streamed: bool) -> None:
+    """A report's order reaches the writer whole."""
+    writer = FakeSynthesizer(f"{CLAIM} [1].")
+    await written(order(writer, questions=QUESTIONS, instructions="Be brief."), streamed=streamed)
+    assert (writer.calls[0].questions, writer.calls[0].instructions) == (QUESTIONS, "Be brief.")
+
+
+class OldWriter(ISynthesizer):
+    """A person's own writer from before there were reports."""
+
+    async def synthesize(  # type: ignore[override]
+        self,
+        question: str,
+        sources: Sequence[Source],
+        language: str,
+        *,
+        max_tokens: int = 9,
+        instructions: str | None = None,
+    ) -> Synthesis:
+        return Synthesis(text=f"{CLAIM} [1].", synthesizer="old")
+
+
+class OldStreamer(OldWriter):
+    """One that streams by itself."""
+
+    async def stream(  # type: ignore[override]
+        self,
+        question: str,
+        sources: Sequence[Source],
+        language: str,
+        *,
+        max_tokens: int = 9,
+        instructions: str | None = None,
+    ) -> AsyncIterator[SynthesisPart]:
+        yield SynthesisToken(text=f"{CLAIM} [1].")
+        yield await self.synthesize(question, sources, language)
+
+
+@pytest.mark.parametrize("writer", [OldWriter(), OldStreamer()])
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize("questions", [(), QUESTIONS])
+async def test_a_writer_that_knows_no_reports_still_writes(
+    writer: ISynthesizer, streamed: bool, questions: tuple[str, ...]
+) -> None:
+    """It is asked as it was, and its answer to the whole question stands for the report."""
+    done = await written(order(writer, questions=questions), streamed=streamed)
+    assert done.text == f"{CLAIM} [1]."
+    assert [each.verdict for each in done.checked.citations] == ["supported"]
+
+
+async def test_a_report_that_cites_nothing_says_so() -> None:
+    """Whatever was wished for, an uncited report is told to be one; a cited one, and another answer, are not."""
+    plain = FakeSynthesizer("Pumps are nice machines that everybody likes.")
+    assert [each.reason for each in (await written(order(plain, questions=QUESTIONS))).degraded] == [UNCITED]
+    assert (await written(order(plain))).degraded == ()
+    assert (await written(order(FakeSynthesizer(f"{CLAIM} [1]."), questions=QUESTIONS))).degraded == ()
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_long_pages_are_checked_like_short_ones(streamed: bool) -> None:
+    """Prepared in a thread while the writer writes, they give the very same citations."""
+    assert sum(len(each.text) for each in LONG) > PREPARED_APART_CHARS
+    text = f"{CLAIM} [1][4]. Valve 7 of machine 2 was opened on day 7 [2]. Pump 77 moves ninety litres [3]."
+    done = await written(order(FakeSynthesizer(text), LONG, questions=QUESTIONS), streamed=streamed)
+    assert done.checked == CitationChecker(LONG, "en").check(done.text)
+    assert [each.verdict for each in done.checked.citations] == ["supported", "supported", "supported", "unsupported"]
+
+
+class Watched(CitationChecker):
+    """Tells which thread prepares and which one checks."""
+
+    threads: ClassVar[list[int]] = []
+
+    def prepare(self) -> None:
+        self.threads.append(threading.get_ident())
+        super().prepare()
+
+    def check(self, answer: str) -> CheckedAnswer:
+        self.threads.append(threading.get_ident())
+        return super().check(answer)
+
+
+@pytest.mark.parametrize(("sources", "apart"), [(SHORT, False), (LONG, True)])
+async def test_long_pages_do_not_hold_up_other_researches(
+    monkeypatch: pytest.MonkeyPatch, sources: tuple[Source, ...], apart: bool
+) -> None:
+    """They are prepared and checked off the event loop, short ones on it, where no thread need be waited for."""
+    monkeypatch.setattr(Watched, "threads", [])
+    monkeypatch.setattr(f"{write.__module__}.CitationChecker", Watched)
+    await written(order(FakeSynthesizer(f"{CLAIM} [1]."), sources, questions=QUESTIONS), streamed=False)
+    assert [thread != threading.get_ident() for thread in Watched.threads] == ([True, True] if apart else [False])
+
+
+async def test_cancelling_does_not_wait_for_long_pages() -> None:
+    """A research that is given up is gone at once."""
+    task = asyncio.create_task(written(order(FakeSynthesizer(delay_s=30), LONG, questions=QUESTIONS)))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    began = time.perf_counter()
+    await asyncio.wait([task], timeout=5)
+    assert task.cancelled()
+    assert time.perf_counter() - began < 0.5
