@@ -23,6 +23,7 @@ from modules.llm_platform.infrastructure.http import make_client
 from modules.llm_platform.infrastructure.policies.failover_page_reader import FailoverPageReader
 from modules.llm_platform.infrastructure.policies.guarded_page_reader import GuardedPageReader
 from modules.llm_platform.infrastructure.policies.late_page_reader import LatePageReader
+from modules.llm_platform.infrastructure.policies.pace import Pace
 from modules.llm_platform.infrastructure.policies.throttled_page_reader import ThrottledPageReader
 from modules.llm_platform.infrastructure.reading.fetching import SafeFetcher
 from modules.llm_platform.infrastructure.reading.guard import Guard
@@ -96,7 +97,7 @@ class TestDirectBehindEveryPolicy(TestDirect):
     def reader(self, served: ServedConnections) -> IPageReader:
         guard = Guard(Names())
         direct = DirectPageReader(SafeFetcher(guard, PinnedConnections(served)), InProcess())
-        guarded = GuardedPageReader(ThrottledPageReader(direct, 100), guard)
+        guarded = GuardedPageReader(ThrottledPageReader(direct, Pace(100, at_once=5)), guard)
         only = FailoverPageReader([LatePageReader(direct.name, lambda: guarded)])
         assert only.name == "direct"
         return only

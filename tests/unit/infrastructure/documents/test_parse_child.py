@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import io
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,16 @@ def test_what_is_seen_is_read(style: str) -> None:
     assert "Shown" in str(html_text(f"<p style='{style}'>Shown</p>")["text"])
 
 
+def test_a_page_of_many_styled_parts_is_read_quickly() -> None:
+    """Documentation with drawn diagrams has thousands of them: looking at each must not take longer the more there are."""
+    parts = "".join(f"<b style='margin:{n}px'>part {n}</b> <i style='display:none'>SECRET</i>" for n in range(6000))
+    began = time.process_time()
+    text = str(html_text(f"<style>.x {{ color: red }}</style><p>{parts}</p>")["text"])
+    assert time.process_time() - began < 3.0
+    assert "part 5999" in text
+    assert "SECRET" not in text
+
+
 def test_structure_is_kept_as_markdown() -> None:
     """Headings become `#`, code is fenced and keeps its lines, lists and tables keep theirs; navigation is gone."""
     page = (
@@ -60,6 +71,24 @@ def test_structure_is_kept_as_markdown() -> None:
     answer = html_text(page)
     assert answer["title"] == "The title"
     assert answer["text"] == "# Top\n\nIntro bold.\n\n## Part\n\n  • one\n  • two\n```\ndef f():\n    return 1\n```"
+
+
+@pytest.mark.parametrize(
+    "furniture",
+    [
+        "<div class='navheader'><a href='x'>LINKS</a></div>",
+        "<div class='navfooter'><a href='x'>LINKS</a></div>",
+        "<div class='toc'><p>LINKS</p><dl><dt>LINKS</dt></dl></div>",
+        "<ul id='toc'><li>LINKS</li></ul>",
+        "<div class='wide nosearch'>LINKS</div>",
+        "<div class='toctree-wrapper compound'><ul><li>LINKS</li></ul></div>",
+    ],
+)
+def test_the_furniture_of_manuals_is_no_text(furniture: str) -> None:
+    """A page of links holds every word of its manual: read as text it would be found before the pages that it leads to."""
+    text = str(html_text(f"<body>{furniture}<div class='chapter'><h1>Backup</h1><p>Shown text.</p></div></body>")["text"])
+    assert "Shown text." in text
+    assert "LINKS" not in text
 
 
 def test_a_page_without_main_part_is_read_as_a_whole() -> None:

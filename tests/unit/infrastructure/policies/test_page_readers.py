@@ -20,6 +20,7 @@ from modules.llm_platform.domain.exceptions import (
 from modules.llm_platform.infrastructure.policies.failover_page_reader import FailoverPageReader
 from modules.llm_platform.infrastructure.policies.guarded_page_reader import GuardedPageReader
 from modules.llm_platform.infrastructure.policies.late_page_reader import LatePageReader
+from modules.llm_platform.infrastructure.policies.pace import Pace
 from modules.llm_platform.infrastructure.policies.throttled_page_reader import ThrottledPageReader
 from modules.llm_platform.infrastructure.policies.unconfigured_page_reader import UnconfiguredPageReader
 from modules.llm_platform.infrastructure.reading.allowed_hosts import AllowedHosts
@@ -139,7 +140,7 @@ class Time:
 
 
 def throttled(reader: Any, rps: float, time: Time, **options: Any) -> ThrottledPageReader:
-    return ThrottledPageReader(reader, rps, clock=time.clock, sleep=time.sleep, **options)
+    return ThrottledPageReader(reader, Pace(rps, at_once=5, clock=time.clock, sleep=time.sleep), **options)
 
 
 class TestThrottled:
@@ -162,14 +163,12 @@ class TestThrottled:
 
     async def test_side_by_side_each_waits_for_its_turn(self) -> None:
         """Turns are given out in the order of asking."""
-        slept: list[float] = []
-
-        async def sleep(seconds: float) -> None:
-            slept.append(round(seconds, 3))
-
-        reader = ThrottledPageReader(FakePageReader({URL: "text"}), 0.5, clock=lambda: 0.0, sleep=sleep)
-        await asyncio.gather(*(reader.read(URL) for _ in range(4)))
-        assert slept == [2.0, 4.0, 6.0]
+        time = Time()
+        inner = FakePageReader({str(number): "text" for number in range(4)})
+        reader = throttled(inner, 0.5, time)
+        await asyncio.gather(*(reader.read(str(number)) for number in range(4)))
+        assert time.slept == [2.0, 2.0, 2.0]
+        assert inner.urls == ["0", "1", "2", "3"]
 
     async def test_who_would_wait_too_long_is_sent_away(self) -> None:
         """The next reader is quicker; the wait is told."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TypeVar
-from urllib.parse import quote
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
@@ -16,10 +15,12 @@ from modules.llm_platform.domain.freshness import window
 from modules.llm_platform.domain.language import detect
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.infrastructure.documents.addresses import DocumentAddresses
 from modules.llm_platform.infrastructure.documents.library import DocumentLibrary, Found
+from modules.llm_platform.infrastructure.documents.reading import Document
 from modules.llm_platform.infrastructure.documents.results import Quotable
 
-FIRST_LOOK_SECONDS: Final = 30.0  # reading a folder may take longer; it goes on, and the next search finds it read
+FIRST_LOOK_SECONDS: Final = 90.0  # reading a folder may take longer; it goes on, and the next search finds it read
 PING_SECONDS: Final = 0.5  # a health check waits no longer for a folder that is being read
 WORDS_SHOWN: Final = 20  # files left out that an answer names one by one
 
@@ -46,7 +47,7 @@ class DocumentWebSearchAdapter(IWebSearchProvider):
         library: DocumentLibrary | None = None,
     ) -> None:
         self._library = library or DocumentLibrary(folder, redactor)
-        self._prefix = f"{base_url.rstrip('/')}/" if base_url else "doc:"
+        self.addresses = DocumentAddresses(base_url, redactor)
         self._redactor = redactor or Redactor()
         self._timeout = timeout
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="documents")  # starts with the first search
@@ -64,6 +65,14 @@ class DocumentWebSearchAdapter(IWebSearchProvider):
                 f"the documents are still being read ({self._library.documents} so far): try again in a moment"
             ) from error
         return self._answer(request, found, lacking)
+
+    async def document(self, path: str) -> Document | str | None:
+        """The document at a path below the folder as it is now; why it cannot be read; None where there is none.
+
+        Raises WebSearchConfigError without a folder, TimeoutError while the folder is still being read.
+        """
+        async with asyncio.timeout(self._timeout):
+            return await self._in_thread(lambda: self._library.document(path))
 
     async def ping(self) -> str:
         """How many documents can be searched. Raises WebSearchConfigError without a folder."""
@@ -93,10 +102,9 @@ class DocumentWebSearchAdapter(IWebSearchProvider):
         )
 
     def _item(self, found: Quotable) -> WebSearchResultItem:
-        path = found.document.path
         return WebSearchResultItem(
             title=found.document.title,
-            url=self._prefix + quote(self._redactor.text(path).encode("utf-8", "surrogateescape")),
+            url=self.addresses.of(found.document.path),
             snippet=found.text,
             source=self.name,
             score=round(found.score, 4),

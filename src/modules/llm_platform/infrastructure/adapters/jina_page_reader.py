@@ -81,7 +81,7 @@ class JinaPageReader(IPageReader):
 
     async def read(self, url: str) -> Page:
         asked = parse_address(url)
-        reply = await self._upstream.get(f"/{asked.url}")
+        reply = await self._upstream.get(f"/{asked.url}", holds="url")
         self._upstream.check(reply)
         answer = _parsed(reply)
         address = _source(answer.fields.get("URL Source", ""), asked)

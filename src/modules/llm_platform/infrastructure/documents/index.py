@@ -80,6 +80,11 @@ class PassageIndex:
             "INSERT INTO passages(rowid, title, heading, body) VALUES (?, ?, ?, ?)", _rows(number, document)
         )
 
+    def get(self, path: str) -> Document | None:
+        """The document that was added under this path."""
+        number = self._numbers.get(path)
+        return None if number is None else self._documents[number]
+
     def remove(self, path: str) -> Document | None:
         """Forget a document and give it back; None when it is not known."""
         number = self._numbers.pop(path, None)

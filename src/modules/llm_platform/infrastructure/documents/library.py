@@ -17,7 +17,7 @@ from modules.llm_platform.infrastructure.documents.errors import UnreadableDocum
 from modules.llm_platform.infrastructure.documents.folder import FoundFile, Listing, Stamp, list_folder
 from modules.llm_platform.infrastructure.documents.index import PassageIndex
 from modules.llm_platform.infrastructure.documents.parser_process import DocumentParser, ParserProcess
-from modules.llm_platform.infrastructure.documents.reading import read_document
+from modules.llm_platform.infrastructure.documents.reading import Document, read_document
 from modules.llm_platform.infrastructure.documents.results import Quotable, by_document
 
 LOOK_AGAIN_SECONDS: Final = 1.0  # at most this old is the view of a large folder
@@ -85,6 +85,13 @@ class DocumentLibrary:
         best = list(by_document(hits))
         more = len(best) > wanted or len(hits) == limit
         return Found(best[wanted - count : wanted], more, len(self._index), self._words)
+
+    def document(self, path: str) -> Document | str | None:
+        """The document of that path, looked up among those that are known: a path opens nothing. Where it stands in the
+        folder but cannot be read, the word about it. Raises WebSearchConfigError without a folder.
+        """
+        self.refresh()
+        return self._index.get(path) or self._words.get(path)
 
     def refresh(self) -> None:
         """Read what was added or changed since the last look, forget what has gone."""

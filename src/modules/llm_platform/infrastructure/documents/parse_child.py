@@ -25,7 +25,10 @@ ENOUGH_OF_THE_PAGE = 0.5  # of all words: with less, the guess at the main conte
 
 _NEEDS_EXTRA = 'reading it needs: pip install "llm-platform[documents]"'
 _HIDDEN = "[hidden],[aria-hidden=true],template,noscript,script,style,svg,iframe,object,select,dialog:not([open])"
-_FURNITURE = "nav,footer,aside,[role=navigation],[role=search],[role=contentinfo],.headerlink,button"
+_FURNITURE = (
+    "nav,footer,aside,[role=navigation],[role=search],[role=contentinfo],.headerlink,button"
+    ",.navheader,.navfooter,.nosearch,.toc,#toc,#TOC,.toctree-wrapper"  # what DocBook, Sphinx and wikis call it
+)
 _MAIN = ("main", "[role=main]", "article")
 _INVISIBLE_STYLE = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|opacity\s*:\s*0*\.?0+(?![.\d]*[1-9])"
@@ -70,12 +73,19 @@ def html_text(html: str) -> Answer:
 
 
 def _remove_hidden(tree: Any) -> None:
-    styled = tree.body.query_selector_all("[style]")
+    styled = _elements(tree.body, "[style]")
     hidden = [node for node in styled if _is_invisible(node.getattr("style") or "")]
     hidden += [node for selector in _hiding_selectors(tree) for node in _matching(tree, selector)]
-    for node in (*hidden, *tree.body.query_selector_all(f"{_HIDDEN},{_FURNITURE}")):
+    for node in (*hidden, *_elements(tree.body, f"{_HIDDEN},{_FURNITURE}")):
         if node.parent is not None:
             node.parent.remove_child(node)
+
+
+def _elements(parent: Any, selector: str) -> list[Any]:
+    """All at once: the parser makes every element of its list anew for each one that is taken singly, which takes half a
+    minute for a page of three thousand.
+    """
+    return list(parent.query_selector_all(selector)[:])
 
 
 def _is_invisible(style: str) -> bool:
@@ -87,7 +97,7 @@ def _is_invisible(style: str) -> bool:
 
 def _hiding_selectors(tree: Any) -> list[str]:
     """What the page's own style sheets hide. Rules for print and for screens of some size hide nothing here."""
-    css = "\n".join(str(style.text) for style in tree.document.query_selector_all("style"))[:MAX_CSS_CHARS]
+    css = "\n".join(str(style.text) for style in _elements(tree.document, "style"))[:MAX_CSS_CHARS]
     found: list[str] = []
     for selectors, block in _rules(_CSS_COMMENT.sub(" ", css)):
         if _is_invisible(block):
@@ -100,7 +110,7 @@ def _matching(tree: Any, selector: str) -> list[Any]:
     from resiliparse.parse.html import CSSParserException
 
     try:
-        return list(tree.body.query_selector_all(selector))
+        return _elements(tree.body, selector)
     except CSSParserException:  # a style sheet may hold anything, and a browser skips what it does not understand
         return []
 
