@@ -1,99 +1,43 @@
-"""Fake upstreams with fixed delays: SearXNG, Bocha and an OpenAI-compatible model in one process, on loopback.
+"""Fake upstreams with fixed delays: SearXNG, Bocha, a page reader and an OpenAI-compatible model, on loopback.
 
     python benchmarks/fake_upstreams.py --port 0            prints the address, runs until it is terminated
 
-Delays in milliseconds: POST /_ctl/latency {"search": 300, "first_token": 200, "token": 2}. Every request is logged with
-its beginning and end on the monotonic clock: GET /_ctl/log, POST /_ctl/reset. Plain asyncio, so that the fake costs
-little beside what is measured.
+Delays in milliseconds: POST /_ctl/latency {"search": 300, "first_token": 200, "token": 2, "reader": 400}; with "jitter": 0.6
+each is 0.4 to 1.6 times that, by what is asked alone, so that the same request waits as long in every run. Every request is
+logged with its beginning and end on the monotonic clock, those to the model with the stage and the tokens: GET /_ctl/log, POST
+/_ctl/reset. Plain asyncio, so that the fake costs little beside what is measured.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import functools
 import json
 import random
+import re
+import sys
 import time
+import zlib
+from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
-RESULTS = 10
-ANSWER_TOKENS = 400
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.fake_content import bocha, read_page, searxng
+from benchmarks.fake_model import CHARS_A_TOKEN, answer
+
 TOKENS_A_CHUNK = 4
-CHARS_A_TOKEN = 4
-LATENCY_MS = {"search": 300.0, "first_token": 200.0, "token": 2.0}
-
-SENTENCES = (
-    "A survey of {n} sites found that {topic} improved the median result by {p} percent over {y} years.",
-    "Most of the cost of {topic} is spent before the first prototype is switched on.",
-    "Reviewers compared {n} approaches to {topic} and ranked them by how well they could be repeated.",
-    "Early figures for {topic} were taken under favourable conditions and seldom confirmed elsewhere.",
-    "The budget for {topic} rose to {n} million in 20{y}, roughly {p} percent more than before.",
-    "Unlike older methods, {topic} needs no central coordinator, which removes a frequent cause of failure.",
-    "Operators report an availability of {p} percent for {topic} during the last winter.",
-    "It is still open what {topic} costs over its whole life; a study with {n} partners is under way.",
-)
-
-
-def prose(topic: str, seed: str, sentences: int, cited: bool = False) -> str:
-    """The same text for the same arguments, in every process."""
-    chance = random.Random(f"{topic}|{seed}")
-    out = []
-    for number in range(sentences):
-        text = chance.choice(SENTENCES).format(
-            topic=topic, n=chance.randint(3, 90), p=chance.randint(4, 97), y=chance.randint(10, 25)
-        )
-        out.append(f"{text[:-1]} [{number % 5 + 1}]." if cited else text)
-    return " ".join(out)
-
-
-@functools.lru_cache(4096)
-def hits(query: str) -> tuple[dict[str, Any], ...]:
-    """Ten results; the first and the third are the same pages for all queries that share their first two words."""
-    out = []
-    for rank in range(RESULTS):
-        topic = " ".join(query.split()[:2]) if rank in (0, 2) else query
-        name = "-".join(topic.lower().split())
-        url, text = f"https://example.org/{name}/{rank}", prose(topic, str(rank), 2)
-        out.append({"title": f"{topic}, part {rank}", "url": url, "text": text})
-    return tuple(out)
-
-
-@functools.lru_cache(4096)
-def searxng(query: str) -> bytes:
-    results = [
-        {
-            "title": hit["title"], "url": hit["url"], "content": hit["text"], "publishedDate": "2026-03-04T00:00:00",
-            "engine": "google", "engines": ["google", "bing"], "category": "general", "positions": [rank + 1],
-            "score": 3.0 / (rank + 1), "template": "default.html", "thumbnail": "", "img_src": "", "priority": "",
-        }
-        for rank, hit in enumerate(hits(query))
-    ]  # fmt: skip
-    answer = {"query": query, "results": results, "answers": [], "corrections": [], "infoboxes": [], "suggestions": []}
-    return json.dumps({**answer, "unresponsive_engines": []}).encode()
-
-
-@functools.lru_cache(4096)
-def bocha(query: str) -> bytes:
-    pages = [{"name": h["title"], "url": h["url"], "snippet": h["text"], "summary": h["text"]} for h in hits(query)]
-    data = {"queryContext": {"originalQuery": query}, "webPages": {"totalEstimatedMatches": len(pages), "value": pages}}
-    return json.dumps({"code": 200, "log_id": "fake", "msg": None, "data": data}).encode()
-
-
-@functools.lru_cache(4096)
-def completion(prompt: str) -> str:
-    """A plan where the prompt asks for lines, else an answer with markers; the topic is what the prompt ends with."""
-    topic = " ".join(prompt.strip().splitlines()[-1].removeprefix("Question:").split()[:6]).strip("?. ")
-    if "one per line" in prompt:
-        return "\n".join(f"Question: {topic} {side}" for side in ("background", "results in practice", "limits"))
-    return prose(topic, "answer", 60, cited=True)[: ANSWER_TOKENS * CHARS_A_TOKEN]
+LATENCY_MS = {"search": 300.0, "first_token": 200.0, "token": 2.0, "reader": 400.0, "jitter": 0.0}
+READER = "/r/"
+_ORIGIN = re.compile(r"http://127\.0\.0\.1:\d+")
 
 
 class Fake:
     """What the upstreams answer, and what they were asked."""
 
     def __init__(self) -> None:
+        self.origin = "http://127.0.0.1"
         self.latency = dict(LATENCY_MS)
         self.log: list[dict[str, Any]] = []
 
@@ -101,11 +45,10 @@ class Fake:
         if path.startswith("/_ctl/"):
             connection.send_json(self._control(path.removeprefix("/_ctl/"), body))
             return
-        began = time.monotonic()
-        entry: dict[str, Any] = {"path": urlsplit(path).path, "t0": began}
+        entry: dict[str, Any] = {"path": urlsplit(path).path, "t0": time.monotonic()}
         self.log.append(entry)
         try:
-            await self._serve(connection, path, body, began)
+            await self._serve(connection, path, body, entry)
         finally:
             entry["t1"] = time.monotonic()
 
@@ -116,31 +59,42 @@ class Fake:
             self.log.clear()
         return self.log if command == "log" else self.latency
 
-    async def _serve(self, connection: Connection, path: str, body: bytes, began: float) -> None:
+    async def _serve(self, connection: Connection, path: str, body: bytes, entry: dict[str, Any]) -> None:
         url = urlsplit(path)
+        wait = _Wait(self.latency, entry["t0"])
         if url.path == "/search":
-            await self._until(began, "search")
-            connection.send(searxng(parse_qs(body.decode() or url.query)["q"][0]))
+            query = parse_qs(body.decode() or url.query)["q"][0]
+            await wait.over("search", query)
+            connection.send(searxng(query, self.origin))
         elif url.path == "/v1/web-search":
-            await self._until(began, "search")
-            connection.send(bocha(json.loads(body)["query"]))
+            query = json.loads(body)["query"]
+            await wait.over("search", query)
+            connection.send(bocha(query, self.origin))
+        elif url.path.startswith(READER):
+            page = unquote(path.removeprefix(READER))
+            await wait.over("reader", page)
+            connection.send(read_page(page), kind="text/plain; charset=utf-8")
         elif url.path == "/v1/chat/completions":
-            await self._chat(connection, json.loads(body), began)
+            await self._chat(connection, json.loads(body), wait, entry)
         else:
             connection.send(b"{}", status="404 Not Found")
 
-    async def _chat(self, connection: Connection, request: dict[str, Any], began: float) -> None:
+    async def _chat(self, connection: Connection, request: dict[str, Any], wait: _Wait, entry: dict[str, Any]) -> None:
         prompt = "\n".join(message["content"] for message in request["messages"])
-        text = completion(prompt)
-        tokens = len(text) // CHARS_A_TOKEN
-        usage = {"prompt_tokens": len(prompt) // CHARS_A_TOKEN, "completion_tokens": tokens, "total_tokens": 0}
+        said = answer(prompt)
+        limit = request.get("max_completion_tokens") or request.get("max_tokens")
+        text = said.text[: limit * CHARS_A_TOKEN] if limit else said.text
+        tokens = -(-len(text) // CHARS_A_TOKEN)
+        asked = -(-len(prompt) // CHARS_A_TOKEN)
+        entry.update(kind=said.kind, tokens_in=asked, tokens_out=tokens)
+        usage = {"prompt_tokens": asked, "completion_tokens": tokens, "total_tokens": asked + tokens}
         head = {"id": "fake", "created": 0, "model": request["model"]}
         if not request.get("stream"):
-            await self._until(began, "first_token", tokens * self.latency["token"])
+            await wait.over("first_token", prompt, tokens)
             choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
             connection.send_json({**head, "object": "chat.completion", "choices": [choice], "usage": usage})
             return
-        await self._until(began, "first_token")
+        await wait.over("first_token", prompt)
         connection.begin_stream()
         step = TOKENS_A_CHUNK * CHARS_A_TOKEN
         for at in range(0, len(text), step):
@@ -148,14 +102,31 @@ class Fake:
             choice = {"index": 0, "finish_reason": "stop" if last else None, "delta": {"content": text[at : at + step]}}
             chunk = {**head, "object": "chat.completion.chunk", "choices": [choice], "usage": usage if last else None}
             connection.send_chunk(b"data: " + json.dumps(chunk).encode() + b"\n\n")
-            await self._until(began, "first_token", (at + step) / CHARS_A_TOKEN * self.latency["token"])
+            await wait.over("first_token", prompt, (at + step) / CHARS_A_TOKEN)
         connection.send_chunk(b"data: [DONE]\n\n")
         connection.end_stream()
 
-    async def _until(self, began: float, kind: str, more_ms: float = 0.0) -> None:
-        wait = began + (self.latency[kind] + more_ms) / 1000 - time.monotonic()
+
+class _Wait:
+    """The delays of one request, counted from its beginning."""
+
+    def __init__(self, latency: dict[str, float], began: float) -> None:
+        self._latency, self._began, self._factor = latency, began, 0.0
+
+    async def over(self, kind: str, asked: str, tokens: float = 0.0) -> None:
+        """Until the delay of its kind and of so many tokens is over."""
+        ms = self._latency[kind] + tokens * self._latency["token"]
+        wait = self._began + ms * self._stretched(kind, asked) / 1000 - time.monotonic()
         if wait > 0:
             await asyncio.sleep(wait)
+
+    def _stretched(self, kind: str, asked: str) -> float:
+        """By what is asked, without the port, which differs from run to run."""
+        if not self._factor:
+            jitter = self._latency["jitter"]
+            chance = random.Random(zlib.crc32(f"{kind}|{_ORIGIN.sub('', asked)}".encode())) if jitter else None
+            self._factor = 1 + jitter * (chance.random() * 2 - 1) if chance else 1.0
+        return self._factor
 
 
 class Connection(asyncio.Protocol):
@@ -190,8 +161,8 @@ class Connection(asyncio.Protocol):
     def send_json(self, value: Any) -> None:
         self.send(json.dumps(value).encode())
 
-    def send(self, body: bytes, status: str = "200 OK") -> None:
-        head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    def send(self, body: bytes, status: str = "200 OK", kind: str = "application/json") -> None:
+        head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
         self.transport.write(head.encode() + body)
 
     def begin_stream(self) -> None:
@@ -208,7 +179,8 @@ class Connection(asyncio.Protocol):
 async def serve(port: int) -> None:
     fake = Fake()
     server = await asyncio.get_running_loop().create_server(lambda: Connection(fake), "127.0.0.1", port)
-    print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
+    fake.origin = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    print(fake.origin, flush=True)
     await server.serve_forever()
 
 

@@ -60,11 +60,14 @@ async def measured(upstream: str, work: Work, question: str) -> tuple[float, flo
     return ended - began, own_time(control(upstream, "log"), began, ended), cpu
 
 
-async def researches(upstream: str, floor: Work, platform: Work, rounds: int) -> dict[str, dict[str, float]]:
+async def researches(
+    upstream: str, floor: Work, platform: Work, rounds: int, first: int = 0
+) -> dict[str, dict[str, float]]:
+    """Medians of as many questions as `rounds`, the `first` one only fills caches and pools."""
     rows: dict[str, list[tuple[float, float, float]]] = {"floor": [], "ours": []}
     for number in range(rounds + 1):
         for name, work in (("floor", floor), ("ours", platform)):
-            row = await measured(upstream, work, topic(number))
+            row = await measured(upstream, work, topic(first + number))
             if number:
                 rows[name].append(row)
     kinds = ("wall_s", "own_s", "cpu_s")
