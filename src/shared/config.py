@@ -32,6 +32,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource, NoDecode, SettingsConfigDict
 
 LLMKind = Literal["openai", "kimi", "azure", "aitunnel", "ollama", "vllm"]
+LLMStage = Literal["plan", "queries", "rank", "summarize", "write"]
 ReaderName = Literal["jina", "direct"]
 SearchProviderName = Literal["searxng", "bocha", "documents", "ddgs"]
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
@@ -42,7 +43,7 @@ SECRET_MIN_CHARS = 8  # a shorter secret is not searched for in what we print: i
 LONGEST_WAIT_S = 86_400  # a deadline beyond a day is a slip of the pen
 OUR_PREFIXES = (
     "LLM_", "SEARXNG_", "SEARCHXNG_", "SEARCH_", "BOCHA_", "KIMI_", "AITUNNEL_", "AZURE_OPENAI_", "DOCUMENTS_",
-    "RESEARCH_", "CACHE_", "READER_", "READERS", "JINA_",
+    "RESEARCH_", "CACHE_", "READER_", "READERS", "JINA_", "STORE_", "REPORT_", "QUERY_", "LIMIT_",
 )  # fmt: skip
 SECTIONS: Mapping[str, str] = {  # the first field of each group, and the group's heading
     "LLM_PLATFORM_HOST": "Server",
@@ -51,6 +52,7 @@ SECTIONS: Mapping[str, str] = {  # the first field of each group, and the group'
     "SEARCH_PROVIDERS": "Search",
     "LLM_KIND": "Language models",
     "READERS": "Reading pages",
+    "REPORT_PAGES": "Reports",
     "RESEARCH_TIMEOUT_S": "Research and cache",
 }
 
@@ -146,10 +148,13 @@ UrlList = Annotated[tuple[UrlWithUser, ...], NoDecode, BeforeValidator(_split)]
 HostList = Annotated[tuple[Annotated[str, AfterValidator(_host_entry)], ...], NoDecode, BeforeValidator(_split)]
 ReaderList = Annotated[tuple[ReaderName, ...], NoDecode, BeforeValidator(_lower_split), Field(min_length=1)]
 ProviderList = Annotated[tuple[SearchProviderName, ...], NoDecode, BeforeValidator(_providers)]
+LanguageTag = Annotated[str, Field(pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$")]
+LanguageList = Annotated[tuple[LanguageTag, ...], NoDecode, BeforeValidator(_lower_split), Field(max_length=4)]
 Key = Annotated[SecretStr, BeforeValidator(_key)]
 KeyList = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_keys)]
 Folder = Annotated[Path, AfterValidator(Path.expanduser)]
 Seconds = Annotated[float, Field(gt=0, le=LONGEST_WAIT_S, allow_inf_nan=False)]
+PerTime = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 SecondsOrNone = Annotated[float, Field(ge=0, allow_inf_nan=False)]  # 0: none
 
 
@@ -216,9 +221,14 @@ class Settings(BaseSettings):
     )  # fmt: skip
     DRAIN_TIMEOUT_S: SecondsOrNone = Field(20.0, description="Seconds that a stopping server gives running requests")
 
+    LLM_PLATFORM_DATA_DIR: Folder | None = Field(
+        None, examples=["~/.local/share/llm-platform"],
+        description="Folder of the store of researches; default: the user's data folder",
+    )  # fmt: skip
+
     # All upstreams
     LLM_PLATFORM_OFFLINE: bool = Field(
-        False, description="Only documents, and services on loopback that are not search providers"
+        False, description="Only documents, the store, and services on loopback that are not search providers"
     )
     UPSTREAM_PROXY: UrlWithUser | None = Field(
         None, repr=False, examples=["http://localhost:3128"], description="HTTP proxy for the configured upstreams"
@@ -259,6 +269,10 @@ class Settings(BaseSettings):
     SEARXNG_ENGINES_WEB: CommaList = Field(("google", "bing", "duckduckgo"), description="Engines asked for web")
     SEARXNG_ENGINES_NEWS: CommaList = Field(("google news", "bing news"), description="Engines asked for news")
     SEARXNG_ENGINES_ACADEMIC: CommaList = Field(("google scholar", "arxiv"), description="Engines asked for academic")
+    SEARXNG_RPM: PerTime | None = Field(
+        None, validation_alias=_also("SEARXNG_RPM", "LIMIT_SEARCHXNG_RPM"), examples=["10"],
+        description="Searches a minute at most; default no limit, 10 in a report",
+    )  # fmt: skip
     BOCHA_API_KEY: Key = Field(SecretStr(""), description="Key of Bocha AI web search")
     BOCHA_BASE_URL: HttpUrl = Field(
         "https://api.bochaai.com", description="Address of Bocha; the newer one is https://api.bocha.cn"
@@ -311,6 +325,16 @@ class Settings(BaseSettings):
     LLM_MAX_TOKENS: int = Field(2048, ge=16, description="Longest answer of a synthesis in tokens")
     LLM_CONTEXT_TOKENS: int = Field(32_000, ge=1000, description="Context of a model that names none")
 
+    LLM_RPS: PerTime | None = Field(
+        None, validation_alias=_also("LLM_RPS", "LIMIT_AITUNNEL_RPS"), examples=["2"],
+        description="Calls of one model a second at most; default no limit, 2 in a report",
+    )  # fmt: skip
+    LLM_STAGES: Annotated[dict[LLMStage, str], NoDecode, BeforeValidator(_decoded)] = Field(
+        {}, examples=['{"rank": "cheap-model", "write": "strong-model"}'],
+        description="JSON, stage of a report (plan, queries, rank, summarize, write) to the name of a provider or model "
+        "that is asked first",
+    )  # fmt: skip
+
     # Reading pages
     READERS: ReaderList = Field(
         ("jina", "direct"), description="Ordered comma list of jina, direct; the next one reads when one cannot",
@@ -321,7 +345,7 @@ class Settings(BaseSettings):
         "https://r.jina.ai",
         description="Address of the Jina reader, or of a server like it; it sees every address that it reads",
     )
-    JINA_RPS: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+    JINA_RPS: PerTime | None = Field(
         None, validation_alias=_also("JINA_RPS", "LIMIT_JINA_RPS"), examples=["5"],
         description="Pages a second through Jina; default 5 with a key, 0.33 without",
     )  # fmt: skip
@@ -332,8 +356,23 @@ class Settings(BaseSettings):
     READER_TIMEOUT_S: Seconds = Field(20.0, description="Deadline of one reader for one page in seconds, redirects included")
     READER_ROBOTS: bool = Field(False, description="Heed robots.txt where pages are read directly")
 
+    # Reports
+    REPORT_PAGES: int = Field(
+        5, ge=1, le=20, description="Pages that are read for a report; of more than five the best five are written from"
+    )
+    REPORT_QUERIES_PER_LANGUAGE: int = Field(1, ge=1, le=3, description="Searches of each sub-question in each language")
+    QUERY_LANGUAGES: LanguageList = Field(
+        (), examples=["ru,en"], description="Comma list of languages to search in; default: the question's and English"
+    )
+    REPORT_READ_EARLY: bool = Field(
+        False, description="Read the best pages from half of the ranking on: sooner done, for some pages more"
+    )
+    STORE_TTL_DAYS: Annotated[float, Field(ge=0, le=36_500, allow_inf_nan=False)] = Field(
+        30.0, description="Days that the stages of reports are kept; 0: no store"
+    )
+
     # Research and cache
-    RESEARCH_TIMEOUT_S: Seconds = Field(120.0, description="Deadline of one research in seconds")
+    RESEARCH_TIMEOUT_S: Seconds = Field(120.0, description="Deadline of one research in seconds; of a report 900 if not set")
     CACHE_TTL_S: SecondsOrNone = Field(3600.0, description="Seconds that searches and syntheses are kept; 0: no cache")
     CACHE_MAX_ENTRIES: int = Field(1000, ge=1, description="Entries of each cache; the least recently used go first")
 
@@ -435,7 +474,8 @@ def _readable(error: ValidationError, arguments: Mapping[str, Any]) -> Validatio
 def _line(detail: Mapping[str, Any], arguments: Mapping[str, Any]) -> InitErrorDetails:
     first, *rest = detail["loc"]
     field = next(name for name in Settings.model_fields if first in variable_names(name))
-    inside = f"({'.'.join(str(part) for part in rest)}) " if len(rest) > 1 else ""  # the place in JSON, not in a comma list
+    place = ".".join(str(part) for part in rest if part != "[key]")
+    inside = f"({place}) " if len(rest) > 1 else ""  # the place in JSON, not in a comma list
     shown = example(field)
     if shown.endswith("="):  # a secret: it has neither a default nor an example of its own
         shown += "the-key-that-you-were-given"

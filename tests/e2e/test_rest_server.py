@@ -99,7 +99,7 @@ async def dialled(port: int) -> AsyncIterator[Wire]:
         writer.close()
 
 
-@pytest.mark.parametrize("path", ["/research", "/llm-platform/web-search", "/llm-platform/chat"])
+@pytest.mark.parametrize("path", ["/research", "/research/plan", "/llm-platform/web-search", "/llm-platform/chat"])
 @pytest.mark.parametrize("stream", [False, True])
 async def test_hanging_up_cancels(path: str, stream: bool, caplog: pytest.LogCaptureFixture) -> None:
     """Whoever hangs up stops the work within 100 ms, whole or streamed, and no error is logged for it."""

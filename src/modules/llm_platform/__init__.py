@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from modules.llm_platform.application.services.llm_service import LLMService
     from modules.llm_platform.application.services.page_service import PageService
     from modules.llm_platform.application.services.research_service import ResearchService
+    from modules.llm_platform.application.services.store_service import StoreService
     from modules.llm_platform.application.services.web_search_service import WebSearchService
     from modules.llm_platform.domain.dtos.degraded import Degraded
     from modules.llm_platform.domain.dtos.held_source import HeldSource
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         Usage,
     )
     from modules.llm_platform.domain.dtos.page_dtos import Page
+    from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
     from modules.llm_platform.domain.dtos.research_dtos import (
         Citation,
         RawResult,
@@ -45,6 +47,16 @@ if TYPE_CHECKING:
         SynthesisReset,
         SynthesisToken,
     )
+    from modules.llm_platform.domain.dtos.sent import Sent
+    from modules.llm_platform.domain.dtos.store_dtos import (
+        Imported,
+        StageStats,
+        StoredEntry,
+        StoredTopic,
+        StoreStage,
+        StoreStats,
+        Topic,
+    )
     from modules.llm_platform.domain.dtos.web_search_dtos import (
         VerbatimWebSearchRequest,
         WebSearchRequest,
@@ -53,6 +65,7 @@ if TYPE_CHECKING:
     )
     from modules.llm_platform.domain.exceptions import (
         LLMBlockedError,
+        LLMBudgetError,
         LLMConfigError,
         LLMConnectionError,
         LLMException,
@@ -67,8 +80,11 @@ if TYPE_CHECKING:
         PageError,
         PageRequestError,
         PageTimeoutError,
+        PriceUnknownError,
         ResearchTimeoutError,
         SourceNotHeldError,
+        StoreError,
+        TopicNotFoundError,
         WebSearchBlockedError,
         WebSearchConfigError,
         WebSearchConnectionError,
@@ -80,6 +96,7 @@ if TYPE_CHECKING:
     from modules.llm_platform.domain.ports.health import IHealthProbe
     from modules.llm_platform.domain.ports.llm import ILLMProvider, IWarmUp
     from modules.llm_platform.domain.ports.page_reader import IPageReader
+    from modules.llm_platform.domain.ports.research_store import IResearchStore
     from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
     from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
     from shared.exceptions import AppException
@@ -95,10 +112,13 @@ __all__ = [
     "IHealthProbe",
     "ILLMProvider",
     "IPageReader",
+    "IResearchStore",
     "ISynthesizer",
     "IWarmUp",
     "IWebSearchProvider",
+    "Imported",
     "LLMBlockedError",
+    "LLMBudgetError",
     "LLMConfigError",
     "LLMConnectionError",
     "LLMException",
@@ -122,20 +142,33 @@ __all__ = [
     "PageRequestError",
     "PageService",
     "PageTimeoutError",
+    "PlanRequest",
+    "PriceUnknownError",
     "RawResult",
     "ResearchEvent",
     "ResearchMetadata",
+    "ResearchPlan",
     "ResearchRequest",
     "ResearchResponse",
     "ResearchService",
     "ResearchTimeoutError",
+    "Sent",
     "Source",
     "SourceNotHeldError",
     "SourceRef",
     "Spending",
+    "StageStats",
+    "StoreError",
+    "StoreService",
+    "StoreStage",
+    "StoreStats",
+    "StoredEntry",
+    "StoredTopic",
     "Synthesis",
     "SynthesisReset",
     "SynthesisToken",
+    "Topic",
+    "TopicNotFoundError",
     "Usage",
     "VerbatimWebSearchRequest",
     "WebSearchBlockedError",
@@ -158,6 +191,7 @@ _HOMES = {
     "modules.llm_platform.application.services.llm_service": ("LLMService",),
     "modules.llm_platform.application.services.page_service": ("PageService",),
     "modules.llm_platform.application.services.research_service": ("ResearchService",),
+    "modules.llm_platform.application.services.store_service": ("StoreService",),
     "modules.llm_platform.application.services.web_search_service": ("WebSearchService",),
     "modules.llm_platform.domain.dtos.degraded": ("Degraded",),
     "modules.llm_platform.domain.dtos.held_source": ("HeldSource",),
@@ -171,6 +205,10 @@ _HOMES = {
         "Usage",
     ),
     "modules.llm_platform.domain.dtos.page_dtos": ("Page",),
+    "modules.llm_platform.domain.dtos.report_dtos": (
+        "PlanRequest",
+        "ResearchPlan",
+    ),
     "modules.llm_platform.domain.dtos.research_dtos": (
         "Citation",
         "RawResult",
@@ -183,6 +221,16 @@ _HOMES = {
         "SynthesisReset",
         "SynthesisToken",
     ),
+    "modules.llm_platform.domain.dtos.sent": ("Sent",),
+    "modules.llm_platform.domain.dtos.store_dtos": (
+        "Imported",
+        "StageStats",
+        "StoreStage",
+        "StoreStats",
+        "StoredEntry",
+        "StoredTopic",
+        "Topic",
+    ),
     "modules.llm_platform.domain.dtos.web_search_dtos": (
         "VerbatimWebSearchRequest",
         "WebSearchRequest",
@@ -191,6 +239,7 @@ _HOMES = {
     ),
     "modules.llm_platform.domain.exceptions": (
         "LLMBlockedError",
+        "LLMBudgetError",
         "LLMConfigError",
         "LLMConnectionError",
         "LLMException",
@@ -205,8 +254,11 @@ _HOMES = {
         "PageError",
         "PageRequestError",
         "PageTimeoutError",
+        "PriceUnknownError",
         "ResearchTimeoutError",
         "SourceNotHeldError",
+        "StoreError",
+        "TopicNotFoundError",
         "WebSearchBlockedError",
         "WebSearchConfigError",
         "WebSearchConnectionError",
@@ -221,6 +273,7 @@ _HOMES = {
         "IWarmUp",
     ),
     "modules.llm_platform.domain.ports.page_reader": ("IPageReader",),
+    "modules.llm_platform.domain.ports.research_store": ("IResearchStore",),
     "modules.llm_platform.domain.ports.synthesizer": ("ISynthesizer",),
     "modules.llm_platform.domain.ports.web_search": ("IWebSearchProvider",),
     "shared.exceptions": ("AppException",),

@@ -9,32 +9,39 @@ Over 300 lines: splitting it would give a second file that knows the adapters.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from hashlib import sha256
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import urlsplit
 
 from dependency_injector import containers, providers
 from pydantic import SecretStr
 
 from modules.llm_platform.application.platform import LLMPlatform
+from modules.llm_platform.application.research.report_run import ReportOptions, ReportTools
+from modules.llm_platform.application.services.answerer import Answerer, ResearchOptions
 from modules.llm_platform.application.services.doctor_service import DoctorService, SearchPatient
 from modules.llm_platform.application.services.health_service import HealthService
 from modules.llm_platform.application.services.llm_registry import NOT_CONFIGURED, LLMRegistry
 from modules.llm_platform.application.services.llm_service import LLMService
 from modules.llm_platform.application.services.page_service import PageService
-from modules.llm_platform.application.services.research_service import ResearchOptions, ResearchService
+from modules.llm_platform.application.services.reporter import Reporter
+from modules.llm_platform.application.services.research_service import ResearchService
+from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.domain.ports.research_store import IResearchStore
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
+from modules.llm_platform.infrastructure.adapters.no_research_store import NoResearchStore
 from modules.llm_platform.infrastructure.llm_kinds import KINDS, LLMConnection, Variables
 from modules.llm_platform.infrastructure.policies.by_source_web_search import BySourceWebSearch
 from modules.llm_platform.infrastructure.policies.cached_synthesizer import CachedSynthesizer
@@ -44,19 +51,22 @@ from modules.llm_platform.infrastructure.policies.failover_web_search import Fai
 from modules.llm_platform.infrastructure.policies.fallback_synthesizer import FallbackSynthesizer
 from modules.llm_platform.infrastructure.policies.late_page_reader import LatePageReader
 from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
+from modules.llm_platform.infrastructure.policies.pace import MINUTE_S, Pace
 from modules.llm_platform.infrastructure.policies.retried_llm import RetriedLLM
 from modules.llm_platform.infrastructure.policies.retried_web_search import RetriedWebSearch
+from modules.llm_platform.infrastructure.policies.throttled_llm import LONGEST_WAIT_S, ThrottledLLM
 from modules.llm_platform.infrastructure.policies.throttled_page_reader import ThrottledPageReader
+from modules.llm_platform.infrastructure.policies.throttled_web_search import ThrottledWebSearch
 from modules.llm_platform.infrastructure.policies.unconfigured_page_reader import UnconfiguredPageReader
 from modules.llm_platform.infrastructure.policies.unconfigured_web_search import UnconfiguredWebSearch
-from shared.config import LOOPBACK_HOSTS, LLMProviderSettings, Settings
+from shared.config import LOOPBACK_HOSTS, LLMProviderSettings, LLMStage, Settings, SettingsError
 
 if TYPE_CHECKING:
     import httpx2
 
     from modules.llm_platform.infrastructure.reading.guard import Guard
 
-HELD_RESEARCHES = 200  # whose source texts can be asked for; about 10 kB each
+HELD_RESEARCHES = 200  # whose source texts can be asked for; about 10 kB each, of a report up to 500
 DOCUMENTS = "documents"
 ONLY_LOOPBACK = (
     "Offline, only language models on loopback are asked: set LLM_KIND=ollama or vllm with LLM_BASE_URL; "
@@ -64,11 +74,24 @@ ONLY_LOOPBACK = (
 )
 STAND_IN = "ddgs"  # the keyless web serves where nothing is configured
 
+APP_NAME = "llm-platform"  # of the user's data folder
+REPORT_TIMEOUT_S = 900.0  # unless RESEARCH_TIMEOUT_S is set
+REPORT_LENGTH = 2  # times the longest answer of a synthesis
+LABEL_CHARS = 12  # of a digest that tells one set of addresses from another
+
 JINA_RPS_WITH_KEY = 5.0  # mind-search.md; pages a second
 JINA_RPS_WITHOUT = 0.33  # about the twenty a minute that it serves without a key
+REPORT_SEARXNG_RPM = 10.0  # mind-search.md; searches a minute of all reports, where SEARXNG_RPM sets no pace for all
+REPORT_LLM_RPS = 2.0  # mind-search.md; calls a second of one model, where LLM_RPS sets no pace for all
+SEARCHES_AT_ONCE = 4  # of one service; a higher rate makes room for more
+CALLS_AT_ONCE = 8
+PAGES_AT_ONCE = 5
+REPORT_WAIT_S = 300.0  # for a turn: a report has minutes, and its own limits end it sooner
+STAGES = get_args(LLMStage)
 
 SearchAdapters = Mapping[str, IWebSearchProvider]
 LLMAdapters = Mapping[str, ILLMProvider]
+Paces = Mapping[str, Pace]  # by the name of the service
 
 
 class Resources:
@@ -190,13 +213,48 @@ def _search_adapters(settings: Settings, resources: Resources) -> SearchAdapters
     }
 
 
-def _web_search_provider(settings: Settings, adapters: SearchAdapters) -> IWebSearchProvider:
-    cache: ICache[Any] = MemoryCache(settings.CACHE_MAX_ENTRIES)
+def _search_paces(settings: Settings, adapters: SearchAdapters) -> Paces:
+    """How fast each service is asked, whoever asks it; SearXNG alone has a rate (mind-search.md)."""
+    rpm = settings.SEARXNG_RPM or REPORT_SEARXNG_RPM
+    return {
+        name: Pace(rpm if name.startswith("searxng") else None, MINUTE_S, at_once=SEARCHES_AT_ONCE)
+        for name in adapters
+        if name != DOCUMENTS
+    }
 
+
+def _web_search_provider(
+    settings: Settings, adapters: SearchAdapters, paces: Paces, cache: ICache[Any]
+) -> IWebSearchProvider:
+    def paced(adapter: IWebSearchProvider) -> IWebSearchProvider:
+        limited = settings.SEARXNG_RPM is not None and adapter.name.startswith("searxng")
+        return ThrottledWebSearch(adapter, paces[adapter.name]) if limited else adapter
+
+    return _search_chain(settings, adapters, cache, paced)
+
+
+def _report_search_provider(
+    settings: Settings, adapters: SearchAdapters, paces: Paces, cache: ICache[Any], ordinary: IWebSearchProvider
+) -> IWebSearchProvider:
+    """The same services at the pace of a report, with the same cache; `ordinary` itself where it stands in for all."""
+
+    def paced(adapter: IWebSearchProvider) -> IWebSearchProvider:
+        return ThrottledWebSearch(adapter, paces[adapter.name], longest_wait_s=REPORT_WAIT_S)
+
+    overridden = any(ordinary is adapter for adapter in adapters.values())
+    return ordinary if overridden else _search_chain(settings, adapters, cache, paced)
+
+
+def _search_chain(
+    settings: Settings,
+    adapters: SearchAdapters,
+    cache: ICache[Any],
+    paced: Callable[[IWebSearchProvider], IWebSearchProvider],
+) -> IWebSearchProvider:
     def policies(adapter: IWebSearchProvider) -> IWebSearchProvider:
         if adapter.name == DOCUMENTS:
             return adapter  # local: nothing to try again, and a file may change at any time
-        retried = RetriedWebSearch(adapter)
+        retried = RetriedWebSearch(paced(adapter))
         return CachedWebSearch(retried, cache, settings.CACHE_TTL_S) if settings.CACHE_TTL_S > 0 else retried
 
     named = search_order(settings)
@@ -215,13 +273,14 @@ def llm_connections(settings: Settings) -> tuple[LLMConnection, ...]:
 
     What is half configured (a key without a model) is there too: its first call says what is missing.
     """
+    offline = settings.LLM_PLATFORM_OFFLINE
+    return tuple(each for each in _all_connections(settings) if not offline or _is_loopback(each.address or ""))
+
+
+def _all_connections(settings: Settings) -> tuple[LLMConnection, ...]:
     if settings.LLM_PROVIDERS:
-        connections = [_listed(each, settings) for each in settings.LLM_PROVIDERS]
-    else:
-        connections = list(_single_variables(settings))
-    if settings.LLM_PLATFORM_OFFLINE:
-        connections = [each for each in connections if _is_loopback(each.address or "")]
-    return tuple(_with_own_names(connections))
+        return tuple(_with_own_names([_listed(each, settings) for each in settings.LLM_PROVIDERS]))
+    return tuple(_with_own_names(list(_single_variables(settings))))
 
 
 def _single_variables(settings: Settings) -> Iterator[LLMConnection]:
@@ -296,12 +355,72 @@ def _llm_adapters(settings: Settings, resources: Resources) -> LLMAdapters:
     }
 
 
-def _llm_provider(adapters: LLMAdapters) -> ILLMProvider | None:
+def _llm_paces(settings: Settings, adapters: LLMAdapters) -> Paces:
+    """How fast each model is asked, whoever asks it."""
+    return {name: Pace(settings.LLM_RPS or REPORT_LLM_RPS, at_once=CALLS_AT_ONCE) for name in adapters}
+
+
+def _llm_provider(settings: Settings, adapters: LLMAdapters, paces: Paces) -> ILLMProvider | None:
     if not adapters:
         return None
-    models: Sequence[ILLMProvider] = tuple(adapters.values())
+    return _router(adapters, {} if settings.LLM_RPS is None else paces, LONGEST_WAIT_S)
+
+
+def _router(adapters: LLMAdapters, paces: Paces, longest_wait_s: float) -> LLMRouter:
+    """All models in their order, those that have a pace at their pace."""
+    models: Sequence[ILLMProvider] = [
+        ThrottledLLM(each, paces[name], longest_wait_s=longest_wait_s) if name in paces else each
+        for name, each in adapters.items()
+    ]
     # Where there are several, the next one answers sooner than a second try of the first.
     return LLMRouter(LLMRegistry(models if len(models) > 1 else [RetriedLLM(each) for each in models]))
+
+
+def _stage_llms(
+    settings: Settings, adapters: LLMAdapters, paces: Paces, ordinary: ILLMProvider | None
+) -> Mapping[LLMStage, ILLMProvider]:
+    """Who serves each stage of a report: the model that LLM_STAGES names, then the others in their order.
+
+    Empty without a model; `ordinary` itself for every stage where it stands in for all.
+    """
+    if ordinary is None:
+        return {}
+    if any(ordinary is adapter for adapter in adapters.values()):
+        return dict.fromkeys(STAGES, ordinary)
+    router = _router(adapters, paces, REPORT_WAIT_S)
+    first = {stage: name for stage, name in stage_choices(settings).items() if name in adapters}
+    routers = {name: router.preferring(name) for name in set(first.values())}
+    return {stage: routers[first[stage]] if stage in first else router for stage in STAGES}
+
+
+def stage_choices(settings: Settings) -> Mapping[LLMStage, str]:
+    """The provider that LLM_STAGES wants to be asked first, by stage. SettingsError when it is not configured."""
+    connections = _all_connections(settings)
+    names = {each.model: each.name for each in reversed(connections)} | {each.name: each.name for each in connections}
+    for stage, wanted in settings.LLM_STAGES.items():
+        if wanted not in names:
+            known = ", ".join(dict.fromkeys(part for each in connections for part in (each.name, each.model) if part))
+            raise SettingsError(
+                f"LLM_STAGES wants {wanted!r} for {stage}, which is not configured: "
+                + (f"choose one of {known}" if known else "set LLM_API_KEY with LLM_MODEL, or leave it out")
+            )
+    return {stage: names[wanted] for stage, wanted in settings.LLM_STAGES.items()}
+
+
+def _price(settings: Settings, adapters: LLMAdapters) -> Callable[[int, int], float] | None:
+    """US dollars of a call by its tokens at the dearest model that may serve it; None where one's price is not known."""
+    known = {each.name: each for each in llm_connections(settings)}
+    models = [
+        known.get(name) or _connection(settings, name, "openai", each.model, None, None)
+        for name, each in adapters.items()
+    ]
+    if any(each.cost_usd(1, 1) is None for each in models):
+        return None
+
+    def price(prompt_tokens: int, completion_tokens: int) -> float:
+        return max((each.cost_usd(prompt_tokens, completion_tokens) or 0.0 for each in models), default=0.0)
+
+    return price
 
 
 def _missing_llm(settings: Settings) -> str:
@@ -358,8 +477,8 @@ def _jina_reader(settings: Settings, resources: Resources, guard: Guard) -> IPag
         client=resources.client(url, settings.READER_TIMEOUT_S),
         redactor=resources.redactor,
     )
-    throttled = ThrottledPageReader(jina, settings.JINA_RPS or (JINA_RPS_WITH_KEY if key else JINA_RPS_WITHOUT))
-    return GuardedPageReader(throttled, guard, at_home=_is_loopback(url) or guard.allows(url))
+    pace = Pace(settings.JINA_RPS or (JINA_RPS_WITH_KEY if key else JINA_RPS_WITHOUT), at_once=PAGES_AT_ONCE)
+    return GuardedPageReader(ThrottledPageReader(jina, pace), guard, at_home=_is_loopback(url) or guard.allows(url))
 
 
 def _direct_reader(settings: Settings, resources: Resources, guard: Guard) -> IPageReader:
@@ -403,6 +522,85 @@ def _doctor(settings: Settings, search: SearchAdapters, llms: LLMAdapters) -> Do
     return DoctorService(patients, tuple(llms.values()))
 
 
+def _research_store(settings: Settings) -> IResearchStore:
+    """The store in the data folder, which is made when the first entry comes."""
+    if settings.STORE_TTL_DAYS == 0:
+        return NoResearchStore()
+    from platformdirs import user_data_path
+
+    from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore
+
+    folder = settings.LLM_PLATFORM_DATA_DIR or user_data_path(APP_NAME)
+    return DiskResearchStore(folder / "store", settings.STORE_TTL_DAYS)
+
+
+def _page_reader_of_reports(adapters: SearchAdapters, web: IPageReader) -> IPageReader:
+    """Documents that a search found are read from their folder, everything else by the readers of the web."""
+    from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
+    from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearchAdapter
+    from modules.llm_platform.infrastructure.policies.by_address_page_reader import ByAddressPageReader
+
+    documents = adapters.get(DOCUMENTS)
+    found = DocumentPageReader(documents) if isinstance(documents, DocumentWebSearchAdapter) else None
+    return ByAddressPageReader(found, web)
+
+
+def _report_writer(extractive: ISynthesizer) -> Callable[[ILLMProvider | None, int], ISynthesizer]:
+    """Who writes a report with the given model; without one, the extractive writer."""
+
+    def writer(llm: ILLMProvider | None, context_tokens: int) -> ISynthesizer:
+        if llm is None:
+            return extractive
+        from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynthesizer
+
+        return LLMSynthesizer(llm, context_tokens=context_tokens)
+
+    return writer
+
+
+def _report_labels(settings: Settings, search: SearchAdapters, llms: LLMAdapters) -> Mapping[str, str]:
+    """Who serves what, for the keys of the store: with another engine or model the kept work is another's."""
+    engines = (*settings.SEARXNG_URL, settings.BOCHA_BASE_URL, str(settings.DOCUMENTS_DIR or ""))
+    labels = {"search": f"{','.join(search)}@{_digest(engines)}", "read": ",".join(settings.READERS)}
+    if llms:
+        models = ",".join(getattr(each, "label", each.name) for each in llms.values())
+        addresses = _digest([each.address or "" for each in llm_connections(settings)])
+        first = stage_choices(settings)
+        labels |= {stage: "/".join(filter(None, (first.get(stage), f"{models}@{addresses}"))) for stage in STAGES}
+    return labels
+
+
+def _digest(parts: Iterable[str]) -> str:
+    return sha256("|".join(parts).encode()).hexdigest()[:LABEL_CHARS]
+
+
+def _report_options(settings: Settings, context_tokens: int) -> ReportOptions:
+    given = "RESEARCH_TIMEOUT_S" in settings.model_fields_set
+    return ReportOptions(
+        timeout_s=settings.RESEARCH_TIMEOUT_S if given else REPORT_TIMEOUT_S,
+        pages=settings.REPORT_PAGES,
+        queries_per_language=settings.REPORT_QUERIES_PER_LANGUAGE,
+        query_languages=settings.QUERY_LANGUAGES,
+        read_early=settings.REPORT_READ_EARLY,
+        results_per_search=settings.SEARXNG_MAX_RESULTS,
+        max_tokens=min(REPORT_LENGTH * settings.LLM_MAX_TOKENS, context_tokens // 2),
+        context_tokens=context_tokens,
+        offline=settings.LLM_PLATFORM_OFFLINE,
+    )
+
+
+def _context_tokens(settings: Settings) -> int:
+    """What the smallest model that may be asked holds."""
+    contexts = [each.context or settings.LLM_CONTEXT_TOKENS for each in llm_connections(settings)]
+    return min(contexts, default=settings.LLM_CONTEXT_TOKENS)
+
+
+def _reporter(tools: ReportTools, resources: Resources) -> Reporter:
+    reporter = Reporter(tools)
+    resources.closing(reporter.aclose)
+    return reporter
+
+
 def _options(settings: Settings) -> ResearchOptions:
     return ResearchOptions(
         timeout_s=settings.RESEARCH_TIMEOUT_S,
@@ -418,9 +616,16 @@ class Container(containers.DeclarativeContainer):
     resources = providers.Singleton(Resources, settings)
 
     search_adapters = providers.Singleton(_search_adapters, settings, resources)
-    web_search_provider = providers.Singleton(_web_search_provider, settings, search_adapters)
+    search_paces = providers.Singleton(_search_paces, settings, search_adapters)
+    search_cache: providers.Singleton[MemoryCache[Any]] = providers.Singleton(
+        MemoryCache, settings.provided.CACHE_MAX_ENTRIES
+    )
+    web_search_provider = providers.Singleton(
+        _web_search_provider, settings, search_adapters, search_paces, search_cache
+    )
     llm_adapters = providers.Singleton(_llm_adapters, settings, resources)
-    llm_provider = providers.Singleton(_llm_provider, llm_adapters)
+    llm_paces = providers.Singleton(_llm_paces, settings, llm_adapters)
+    llm_provider = providers.Singleton(_llm_provider, settings, llm_adapters, llm_paces)
     extractive = providers.Singleton(ExtractiveSynthesizer)
     synthesizer = providers.Singleton(_synthesizer, settings, llm_provider, llm_adapters, extractive)
 
@@ -429,17 +634,44 @@ class Container(containers.DeclarativeContainer):
     web_search = providers.Singleton(
         WebSearchService, web_search_provider, log_queries=settings.provided.LOG_QUERIES
     )
+    research_store = providers.Singleton(_research_store, settings)
+    context_tokens = providers.Singleton(_context_tokens, settings)
+    stage_llms = providers.Singleton(_stage_llms, settings, llm_adapters, llm_paces, llm_provider)
+    report_search_provider = providers.Singleton(
+        _report_search_provider, settings, search_adapters, search_paces, search_cache, web_search_provider
+    )
+    report_writer = providers.Singleton(_report_writer, extractive)
+    report_tools = providers.Singleton(
+        ReportTools,
+        search=providers.Singleton(
+            WebSearchService, report_search_provider, log_queries=settings.provided.LOG_QUERIES
+        ),
+        pages=providers.Singleton(
+            PageService, providers.Singleton(_page_reader_of_reports, search_adapters, page_reader)
+        ),
+        store=research_store,
+        llms=stage_llms,
+        writer=report_writer,
+        last_resort=extractive,
+        labels=providers.Singleton(_report_labels, settings, search_adapters, llm_adapters),
+        price=providers.Singleton(_price, settings, llm_adapters),
+        options=providers.Singleton(_report_options, settings, context_tokens),
+    )
+    reporter = providers.Singleton(_reporter, report_tools, resources)
     llm = providers.Singleton(LLMService, llm_provider, providers.Singleton(_missing_llm, settings))
-    research = providers.Singleton(
-        ResearchService,
+    answerer = providers.Singleton(
+        Answerer,
         search=web_search,
         writer=synthesizer,
         last_resort=extractive,
-        held=providers.Singleton(MemoryCache, HELD_RESEARCHES),
         planner=llm_provider,
         options=providers.Singleton(_options, settings),
     )
+    research = providers.Singleton(
+        ResearchService, answerer, reporter, providers.Singleton(MemoryCache, HELD_RESEARCHES)
+    )
     pages = providers.Singleton(PageService, page_reader)
+    store = providers.Singleton(StoreService, research_store)
     health = providers.Singleton(_health, search_adapters, llm_adapters)
     doctor = providers.Singleton(_doctor, settings, search_adapters, llm_adapters)
     platform = providers.Factory(
@@ -448,6 +680,7 @@ class Container(containers.DeclarativeContainer):
         llm=llm,
         research=research,
         pages=pages,
+        store=store,
         health=health,
         doctor=doctor,
         _close=resources.provided.aclose,
@@ -458,9 +691,14 @@ def build_platform(settings: Settings | None = None, overrides: Mapping[type, ob
     """The platform, wired from `settings` (None: this process's environment). Nothing is connected before the first call.
 
     `overrides` maps a port to the object that takes its place, policies included: IWebSearchProvider, ILLMProvider,
-    ISynthesizer or IPageReader. Raises SettingsError when a variable cannot be read, ValueError for another port.
+    ISynthesizer, IPageReader or IResearchStore. Raises SettingsError when a variable cannot be read, ValueError for
+    another port.
     """
-    container = Container(settings=settings or Settings.load())
+    settings = settings or Settings.load()
+    if ILLMProvider in (overrides or {}):
+        settings = settings.model_copy(update={"LLM_STAGES": {}})  # it serves every stage
+    stage_choices(settings)  # a slip in LLM_STAGES stops the start, not the first report
+    container = Container(settings=settings)
     for port, replacement in (overrides or {}).items():
         _override(container, port, replacement)
     platform: LLMPlatform = container.platform()
@@ -476,11 +714,15 @@ def _override(container: Container, port: type, replacement: Any) -> None:
         container.llm_adapters.override(providers.Object({replacement.name: replacement}))
     elif port is ISynthesizer:
         container.synthesizer.override(providers.Object(replacement))
+        container.report_writer.override(providers.Object(lambda llm, context_tokens: replacement))
     elif port is IPageReader:
         container.page_reader.override(providers.Object(replacement))
+    elif port is IResearchStore:
+        container.research_store.override(providers.Object(replacement))
     else:
         raise ValueError(
-            f"{port.__name__} cannot be overridden: choose IWebSearchProvider, ILLMProvider, ISynthesizer or IPageReader"
+            f"{port.__name__} cannot be overridden: choose IWebSearchProvider, ILLMProvider, ISynthesizer, IPageReader "
+            "or IResearchStore"
         )
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
+from modules.llm_platform.application.services.store_service import StoreService
+
 from modules.llm_platform.application.services.doctor_service import DoctorService
 from modules.llm_platform.application.services.health_service import HealthService
 from modules.llm_platform.application.services.llm_service import LLMService
@@ -23,6 +25,7 @@ class LLMPlatform:
     llm: LLMService
     research: ResearchService
     pages: PageService
+    store: StoreService
     health: HealthService
     doctor: DoctorService
     _close: Callable[[], Awaitable[None]] = field(repr=False)

@@ -15,6 +15,8 @@ AppException
 │       └── LLMQuotaError            503  quota or balance is used up             top it up, or wait for its next cycle
 ├── LLMProviderException             502  it answered with an error or nonsense   ask another model
 │   └── LLMUnavailableError          502  it is overloaded or broken for now      try again
+├── LLMBudgetError                   503  the research's budget is used up        raise the limit that it names
+├── PriceUnknownError                422  a limit in dollars needs prices         set LLM_PRICES
 ├── PageRequestError                 422  this address may not be read            give another one
 ├── PageConfigError                  503  a setting or a package is missing       do what it says
 ├── PageConnectionError              503  the page's server is not reachable      try again
@@ -22,7 +24,9 @@ AppException
 │   └── PageBlockedError             503  it does not show the text to us         log in yourself, or try again later
 ├── PageError                        502  there is no text to be had              use another source
 ├── ResearchTimeoutError             503  the deadline came before any source     try again, or raise RESEARCH_TIMEOUT_S
-└── SourceNotHeldError               404  that source's text is not held (any more)  research again
+├── SourceNotHeldError               404  that source's text is not held (any more)  research again
+├── StoreError                       500  the store's file or folder is unusable  do what it says
+└── TopicNotFoundError               404  no such topic in the store              look at the list
 """
 
 from __future__ import annotations
@@ -63,6 +67,12 @@ class WebSearchBlockedError(WebSearchConnectionError):
     """The search provider refuses us for now: try again later."""
 
     code = "web_search_blocked"
+
+    def __init__(
+        self, message: str | None = None, *, retry_after_s: float | None = None, engines_only: bool = False
+    ) -> None:
+        super().__init__(message, retry_after_s=retry_after_s)
+        self.engines_only = engines_only  # those that were asked: the service itself may be asked for others
 
 
 class WebSearchError(AppException):
@@ -189,4 +199,32 @@ class SourceNotHeldError(AppException):
     """The text of that source is not held (any more): run the research again."""
 
     code = "source_not_held"
+    status_code = 404
+
+
+class LLMBudgetError(LLMException):
+    """The budget of this research allows no further call here."""
+
+    code = "llm_budget"
+    status_code = 503
+
+
+class PriceUnknownError(AppException):
+    """max_cost_usd cannot be kept, since a model's price is not known: set LLM_PRICES, or leave it out."""
+
+    code = "price_unknown"
+    status_code = 422
+
+
+class StoreError(AppException):
+    """The store of researches cannot do that: the file or folder is not usable."""
+
+    code = "store"
+    status_code = 500
+
+
+class TopicNotFoundError(AppException):
+    """There is no such topic in the store: `llm-platform topics list` shows what there is."""
+
+    code = "topic_not_found"
     status_code = 404

@@ -16,6 +16,7 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchError,
     WebSearchTimeoutError,
 )
+from modules.llm_platform.domain.ledger import note_sent
 from modules.llm_platform.infrastructure.ddgs_query import Kind, backends_of, query_of, region_of
 from modules.llm_platform.infrastructure.ddgs_session import NEEDS_EXTRA, OK, PROVIDER, UNREACHABLE
 from shared.exceptions import AppException
@@ -42,7 +43,8 @@ class Looked:
 
 
 class DdgsCall:
-    """`run` blocks; `stop` may be called from another thread meanwhile, and before."""
+    """`run` blocks; `stop` may be called from another thread meanwhile, and before. Run it in the context of the search:
+    what is sent is noted in its ledger."""
 
     def __init__(
         self, new_engine: Callable[[], Any], kind: Kind, request: WebSearchRequest, timelimit: str | None
@@ -66,9 +68,12 @@ class DdgsCall:
         if self._stopped:
             self.stop()
         backends, unknown = backends_of(self._kind, self._request.engines)
+        query = query_of(self._request)
+        if not getattr(self._engine, "watched", False):  # then nobody can say which hosts it asks
+            note_sent(PROVIDER, "query", len(query.encode()))
         try:
             rows = getattr(self._engine, self._kind)(
-                query_of(self._request), region=region_of(self._request), safesearch=SAFE_SEARCH, timelimit=self._timelimit,
+                query, region=region_of(self._request), safesearch=SAFE_SEARCH, timelimit=self._timelimit,
                 max_results=self._request.count, page=self._request.page, backend=backends,
             )  # fmt: skip
         except AppException:
@@ -93,6 +98,7 @@ class DdgsCall:
             raise WebSearchBlockedError(
                 "all engines that ddgs asked refuse us for now: try again later, or set SEARXNG_URL",
                 retry_after_s=RETRY_AFTER_SECONDS,
+                engines_only=True,
             ) from error
         if type(error).__name__ == "TimeoutException" or _TIMED_OUT.search(words):
             raise WebSearchTimeoutError("the engines that ddgs asked did not answer in time: try again") from error

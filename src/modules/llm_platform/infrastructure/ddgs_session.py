@@ -3,14 +3,20 @@
 The library tries engines until it has enough results. It keeps to itself that an engine refused (any status but 200 is
 "nothing found" to it), and cannot be interrupted. Its HTTP client is therefore wrapped as the engines get it. Where a
 later version has no such place, the watch sees nothing and the library's own word counts.
+
+The watch also keeps the ledger: the library asks each engine in a thread of its own, which inherits no context, so the
+session takes the ledger from where it is made.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from modules.llm_platform.domain.exceptions import WebSearchConfigError
+from modules.llm_platform.domain.ledger import Ledger, current
 
 PROVIDER: Final = "ddgs"
 NEEDS_EXTRA: Final = 'keyless web search needs an extra: pip install "llm-platform[web]"'
@@ -19,7 +25,8 @@ OK: Final = 200
 
 
 class DdgsSession:
-    """A DDGS for one search. `statuses` holds the last HTTP status of each engine that was asked, 0 for none."""
+    """A DDGS for one search. `statuses` holds the last HTTP status of each engine that was asked, 0 for none; `watched`
+    says whether requests are seen at all."""
 
     def __init__(self, timeout: int, proxy: str | None = None) -> None:
         try:
@@ -30,9 +37,11 @@ class DdgsSession:
         logging.getLogger("primp").setLevel(logging.CRITICAL)
         self.statuses: dict[str, int] = {}
         self.stopped = False
+        self.ledger = current()
         self._ddgs: Any = DDGS(timeout=timeout, proxy=proxy)
         self._find_engines = getattr(self._ddgs, "_get_engines", None)
-        if self._find_engines is not None:
+        self.watched = self._find_engines is not None
+        if self.watched:
             vars(self._ddgs)["_get_engines"] = self._watched_engines
 
     def text(self, query: str, **options: Any) -> Any:
@@ -54,7 +63,7 @@ class DdgsSession:
 
 
 class _WatchedClient:
-    """The library's HTTP client, which notes statuses and refuses once its session was stopped."""
+    """The library's HTTP client, which notes statuses and what is sent, and refuses once its session was stopped."""
 
     def __init__(self, client: Any, engine: str, session: DdgsSession) -> None:
         self._client = client
@@ -68,6 +77,17 @@ class _WatchedClient:
         if self._session.stopped:
             raise TimeoutError("timed out: this search was stopped")
         self._session.statuses[self._engine] = UNREACHABLE
+        if self._session.ledger is not None:
+            _note(self._session.ledger, args[1] if len(args) > 1 else options.get("url"), options)
         answer = self._client.request(*args, **options)
         self._session.statuses[self._engine] = answer.status_code
         return answer
+
+
+def _note(ledger: Ledger, url: object, options: Mapping[str, Any]) -> None:
+    """Every request to an engine counts as one that holds the query: some put it into the path."""
+    address = urlsplit(url if isinstance(url, str) else "")
+    written = f"{address.path}?{address.query}" if address.query else address.path
+    fields = (options.get("params"), options.get("data"))
+    values = [str(value) for field in fields if isinstance(field, Mapping) for value in field.values()]
+    ledger.note(address.hostname or PROVIDER, "query", len("".join([written, *values]).encode()))

@@ -18,6 +18,8 @@ from urllib.parse import quote_plus
 
 import httpx2
 
+from modules.llm_platform.domain.dtos.sent import SentKind
+from modules.llm_platform.domain.ledger import note_sent, note_unsent
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.foreign_json import decode_json
 from modules.llm_platform.infrastructure.one_write import OneWriteTransport
@@ -44,6 +46,7 @@ MAX_PORT: Final = 65535
 MAX_PATHS: Final = 100  # of one upstream, kept in parsed form
 FORM: Final = "application/x-www-form-urlencoded"
 JSON: Final = "application/json"
+NEVER_SENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)  # no connection: nothing left us
 
 _CHARSET = re.compile(r"charset=[\"']?([\w.:+-]{1,40})", re.ASCII)
 
@@ -147,22 +150,23 @@ class Upstream:
         self._client = client or make_client(self.base_url, limits=httpx2.Limits(max_keepalive_connections=0))
         url = _parsed(self.base_url)
         self._usable = url is not None
+        self._host = "" if url is None else url.raw_host.decode("ascii")
         every = _headers(url, headers or {}, auth or inner_auth)
         self._headers = {kind: _with_type(every, kind) for kind in (None, FORM, JSON)}
         self._urls: dict[str, httpx2.URL] = {}
 
     async def post_form(self, path: str, form: Mapping[str, str], deadline: float | None = None) -> Reply:
-        """POST the fields as an HTML form would."""
+        """POST the fields of a query as an HTML form would."""
         content = "&".join([f"{name}={_quoted(value)}" for name, value in form.items()]).encode()
-        return await self._exchange("POST", path, content, FORM, deadline)
+        return await self._exchange("POST", path, content, FORM, deadline, "query")
 
     async def post_json(self, path: str, body: Mapping[str, Any], deadline: float | None = None) -> Reply:
-        """POST the object as JSON."""
-        return await self._exchange("POST", path, json.dumps(body).encode(), JSON, deadline)
+        """POST the object, a query, as JSON."""
+        return await self._exchange("POST", path, json.dumps(body).encode(), JSON, deadline, "query")
 
-    async def get(self, path: str, deadline: float | None = None) -> Reply:
-        """GET the path."""
-        return await self._exchange("GET", path, b"", None, deadline)
+    async def get(self, path: str, deadline: float | None = None, holds: SentKind | None = None) -> Reply:
+        """GET the path; `holds` says for the ledger what of ours stands in it, None that nothing does."""
+        return await self._exchange("GET", path, b"", None, deadline, holds)
 
     def object_in(self, reply: Reply, *, finite: bool = False) -> dict[str, Any]:
         """The JSON object that a good reply holds; raises by the table for any other reply."""
@@ -191,14 +195,21 @@ class Upstream:
         return self._errors.of(rule.kind)(f"{self.label} {words}", retry_after_s=retry_after)
 
     async def _exchange(
-        self, method: str, path: str, content: bytes, kind: str | None, deadline: float | None
+        self,
+        method: str,
+        path: str,
+        content: bytes,
+        kind: str | None,
+        deadline: float | None,
+        holds: SentKind | None,
     ) -> Reply:
         if not self._usable:
             raise self._failure(NO_ADDRESS)
         until = asyncio.get_running_loop().time() + self.timeout if deadline is None else deadline
         try:
             async with asyncio.timeout_at(until):
-                return await self._send(self._request(method, path, content, kind))
+                request = self._request(method, path, content, kind)
+                return await self._send(request, holds, len(content) or len(path))
         except httpx2.LocalProtocolError as error:
             raise self._failure(rule_of(error)) from None  # its words quote the header that it could not send
         except TRANSPORT_ERRORS as error:
@@ -217,8 +228,15 @@ class Upstream:
             headers["Content-Length"] = str(len(content))
         return httpx2.Request(method, url, headers=headers, stream=httpx2.ByteStream(content))
 
-    async def _send(self, request: httpx2.Request) -> Reply:
-        response = await self._client.send(request, stream=True, follow_redirects=False)  # whatever a given client does
+    async def _send(self, request: httpx2.Request, holds: SentKind | None, size: int) -> Reply:
+        if holds:
+            note_sent(self._host, holds, size)
+        try:  # not to be redirected, whatever a given client does
+            response = await self._client.send(request, stream=True, follow_redirects=False)
+        except NEVER_SENT:
+            if holds:
+                note_unsent(self._host, holds, size)
+            raise
         try:
             body = await self._read(response)
         finally:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import httpx2
 
@@ -57,16 +57,18 @@ _NO_MODEL = re.compile(r"model\b.{0,80}\b(?:not exist|not found|not supported|un
 _BAD_KEY = re.compile(r"api.?key", re.IGNORECASE)
 _OVERLOADED = re.compile(r"overload|rate.?limit|too many requests", re.IGNORECASE)
 
+# Of packages that load late; those of anyio are TLS failures that httpx2 lets through.
+LATE_ERRORS: Final = (("openai", "OpenAIError"), ("anyio", "EndOfStream"), ("anyio", "ClosedResourceError"))
+
 
 def foreign_errors() -> tuple[type[Exception], ...]:
-    """What the packages below us raise. openai and anyio are looked at only once something else has loaded them."""
-    openai: Any = sys.modules.get("openai")
-    anyio: Any = sys.modules.get("anyio")
+    """What the packages below us raise. openai and anyio are looked at only once something else has loaded them: a thread
+    may be about it, and of what is half loaded some names are missing.
+    """
     foreign: list[type[Exception]] = [httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError]
-    if openai is not None:
-        foreign.append(openai.OpenAIError)
-    if anyio is not None:
-        foreign += [anyio.EndOfStream, anyio.ClosedResourceError]  # TLS failures that httpx2 lets through
+    for module, name in LATE_ERRORS:
+        if error := getattr(sys.modules.get(module), name, None):
+            foreign.append(error)
     return tuple(foreign)
 
 

@@ -9,17 +9,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final
 
 import httpx2
 
-from modules.llm_platform.infrastructure.http import user_agent
+from modules.llm_platform.domain.dtos.sent import SentKind
+from modules.llm_platform.domain.ledger import note_sent, note_unsent
+from modules.llm_platform.infrastructure.http import NEVER_SENT, user_agent
 from modules.llm_platform.infrastructure.llm_kinds import LLMConnection
 
 MAX_ERROR_BYTES: Final = 65_536
 KEPT_HEADERS: Final = ("host", "content-type", "content-length", "transfer-encoding", "accept")
 KEPT_OF_ERRORS: Final = ("content-type", "retry-after")
+
+_HOLDS: ContextVar[SentKind | None] = ContextVar("holds", default=None)  # the package has no word for what it is given
+
+
+@contextmanager
+def holding(kind: SentKind) -> Iterator[None]:
+    """What is sent inside is of this kind, for the ledger."""
+    token = _HOLDS.set(kind)
+    try:
+        yield
+    finally:
+        _HOLDS.reset(token)
 
 
 class BorrowedClient(httpx2.AsyncClient):
@@ -34,8 +50,20 @@ class BorrowedClient(httpx2.AsyncClient):
         """The response with its body unread; that of an error is there, and short."""
         kept = {name: request.headers[name] for name in KEPT_HEADERS if name in request.headers}
         request.headers = httpx2.Headers({**kept, **self._own_headers})
-        response = await self._pooled.send(request, stream=True, follow_redirects=False)
+        response = await self._noted(request)
         return response if response.is_success else await _short(response)
+
+    async def _noted(self, request: httpx2.Request) -> httpx2.Response:
+        holds = _HOLDS.get()
+        if holds is None:
+            return await self._pooled.send(request, stream=True, follow_redirects=False)
+        noted = (request.url.raw_host.decode("ascii"), holds, int(request.headers.get("content-length", 0)))
+        note_sent(*noted)
+        try:
+            return await self._pooled.send(request, stream=True, follow_redirects=False)
+        except NEVER_SENT:
+            note_unsent(*noted)
+            raise
 
 
 async def _short(response: httpx2.Response) -> httpx2.Response:

@@ -10,6 +10,8 @@ from modules.llm_platform.testing.page_reader import (
     made_up_page,
 )
 from modules.llm_platform.testing.reader_probe import ReaderProbe, probe_reader
+from modules.llm_platform.testing.research_store import MemoryResearchStore
+from modules.llm_platform.testing.research_store_contract import ResearchStoreContract
 from modules.llm_platform.testing.synthesizer import FakeSynthesizer, SynthesizerContract
 from modules.llm_platform.testing.web_search import FakeWebSearch, Looking, Slow, WebSearchProviderContract, result_item
 
@@ -22,9 +24,11 @@ __all__ = [
     "FakeWebSearch",
     "LLMProviderContract",
     "Looking",
+    "MemoryResearchStore",
     "PageReaderContract",
     "ReaderProbe",
     "Reading",
+    "ResearchStoreContract",
     "Slow",
     "SlowReading",
     "SynthesizerContract",

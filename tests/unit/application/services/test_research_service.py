@@ -7,9 +7,11 @@ import hashlib
 from collections.abc import Sequence
 
 import pytest
+from tests.report_world import Web, World
 
 from modules.llm_platform.application.research.events import ResearchEvent
-from modules.llm_platform.application.services.research_service import ResearchOptions, ResearchService
+from modules.llm_platform.application.services.answerer import Answerer, ResearchOptions
+from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
@@ -30,6 +32,7 @@ from modules.llm_platform.testing import Death, FakeLLM
 
 LOOP = "The event loop runs asynchronous tasks and callbacks, and performs network operations."
 GIL = "The global interpreter lock lets only one thread execute Python bytecode at a time."
+
 QUESTION = "What does the event loop run?"
 
 
@@ -68,14 +71,10 @@ def service(
 ) -> ResearchService:
     extractive = ExtractiveSynthesizer()
     writer = FallbackSynthesizer([LLMSynthesizer(llm, context_tokens=32_000), extractive]) if llm else extractive
-    return ResearchService(
-        WebSearchService(library or Library()),
-        writer,
-        extractive,
-        MemoryCache(100),
-        llm,
-        ResearchOptions(timeout_s=timeout_s),
+    answerer = Answerer(
+        WebSearchService(library or Library()), writer, extractive, llm, ResearchOptions(timeout_s=timeout_s)
     )
+    return ResearchService(answerer, World(Web({})).reporter(), MemoryCache(100))
 
 
 async def events_of(it: ResearchService, **request: object) -> list[ResearchEvent]:

@@ -6,6 +6,9 @@ import asyncio
 import subprocess
 import sys
 
+from tests.report_world import Web, World
+
+from modules.llm_platform.application.services.answerer import Answerer
 from modules.llm_platform.application.services.llm_registry import LLMRegistry
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
@@ -36,7 +39,8 @@ async def test_the_model_gets_ready_during_the_search() -> None:
     search = FakeWebSearch([result_item(1)], delay_s=0.5)
     extractive = ExtractiveSynthesizer()
     router = LLMRouter(LLMRegistry([model]))
-    service = ResearchService(WebSearchService(search), extractive, extractive, MemoryCache(1), router)
+    answerer = Answerer(WebSearchService(search), extractive, extractive, router)
+    service = ResearchService(answerer, World(Web({})).reporter(), MemoryCache(1))
     running = asyncio.create_task(service.research(ResearchRequest(query="result pages")))
     await asyncio.wait_for(model.warmed.wait(), 0.4)
     assert search.running == 1

@@ -10,7 +10,9 @@ import httpx2
 import pytest
 from tests.unit.presentation.rest.fake_platform import Scripted, door
 
+from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest
 from modules.llm_platform.domain.exceptions import LLMConfigError, LLMConnectionError, LLMRequestError
+from modules.llm_platform.presentation.rest.chat_routes import ChatApiRequest
 
 ASKED: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}]}
 ANSWER = {
@@ -79,6 +81,22 @@ async def test_nothing_else_can_be_chosen(client: httpx2.AsyncClient, scripted: 
     body = {**ASKED, "base_url": "http://evil.test/v1", "api_base": "http://evil.test", "api_key": "x", "temperature": 2}
     assert (await client.post("/llm-platform/chat", json=body)).status_code == 200
     assert "evil" not in repr(scripted.asked)
+
+
+@pytest.mark.parametrize("field", [{"max_tries": 3}, {"max_tries": "x"}, {"holds": "page text"}, {"holds": [1]}], ids=str)
+async def test_what_the_platform_fills_is_no_callers(
+    client: httpx2.AsyncClient, scripted: Scripted, field: dict[str, Any]
+) -> None:
+    """How often a model is tried, and what the ledger calls the words, is passed over like any unknown field."""
+    assert (await client.post("/llm-platform/chat", json={**ASKED, **field})).status_code == 200
+    [asked] = scripted.asked
+    assert (asked.max_tries, asked.holds) == (None, "query")
+
+
+def test_what_the_platform_fills_is_not_described() -> None:
+    """Every other field of the request is."""
+    described = ChatApiRequest.model_json_schema()["properties"]
+    assert set(described) == {"stream", *LLMRequest.model_fields} - {"max_tries", "holds"}
 
 
 @pytest.mark.parametrize("field", [{"max_tokens": 0}, {"max_tokens": "5"}, {"stream": "true"}, {"model": ""}, {"provider": 1}])

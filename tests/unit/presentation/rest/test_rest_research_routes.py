@@ -12,11 +12,22 @@ import httpx2
 import pytest
 from tests.unit.presentation.rest.fake_platform import HELD, REF, Scripted, door
 
+from modules.llm_platform.domain.dtos.report_dtos import MAX_OTHER_THAN
+from modules.llm_platform.domain.dtos.research_dtos import MAX_PLAN_QUESTIONS, OF_A_REPORT
 from modules.llm_platform.domain.exceptions import WebSearchBlockedError
 from modules.llm_platform.presentation.rest import sse
 
 QUESTION = {"query": "What is Python asyncio?"}
 EVENTS = {"Accept": "text/event-stream"}
+WISHES: dict[str, Any] = {  # of a report
+    "plan": ["What is a solar sail?", "Who built one?"],
+    "urls": ["https://example.org/a?b=1"],
+    "instructions": "Write for children.",
+    "max_llm_calls": 0,
+    "max_cost_usd": 0.5,
+    "max_seconds": 60,
+    "fresh": True,
+}
 
 
 @pytest.fixture
@@ -71,8 +82,100 @@ async def test_the_fields_of_a_question(client: httpx2.AsyncClient, scripted: Sc
         "time_range": "year", "domains": ["python.org", "-pinterest.com"],
     }  # fmt: skip
     assert (await client.post("/research", json=values)).status_code == 200
-    asked = scripted.asked[0].model_dump(exclude={"stream"})
+    asked = scripted.asked[0].model_dump(exclude={"stream", *OF_A_REPORT})
     assert asked == {**values, "language": "en-US", "sources": ("web", "documents"), "domains": tuple(values["domains"])}
+
+
+async def test_the_wishes_for_a_report(client: httpx2.AsyncClient, scripted: Scripted) -> None:
+    """Each reaches the service as it was sent; what was not sent is not set."""
+    answer = await client.post("/research", json={**QUESTION, "depth": "report", **WISHES})
+    assert (answer.status_code, answer.json()["depth"]) == (200, "report")
+    [asked] = scripted.asked
+    assert set(WISHES) == set(OF_A_REPORT)
+    assert asked.model_dump(mode="json", include=set(WISHES)) == WISHES
+    assert asked.model_fields_set == {"query", "depth", *WISHES}
+
+
+@pytest.mark.parametrize("depth", [{}, {"depth": "shallow"}, {"depth": "deep"}], ids=str)
+@pytest.mark.parametrize("field", WISHES)
+async def test_a_wish_without_a_report_is_refused(
+    client: httpx2.AsyncClient, scripted: Scripted, depth: dict[str, str], field: str
+) -> None:
+    """A budget that would bound nothing, pages that nobody would read: 422 that names the field and the way out."""
+    answer = await client.post("/research", json={**QUESTION, **depth, field: WISHES[field]})
+    assert answer.status_code == 422
+    says = "belongs to a report: add depth report, or leave it out"
+    assert answer.json()["errors"] == [{"loc": ["body", field], "msg": says, "type": "report_only"}]
+    assert scripted.asked == []
+
+
+async def test_what_wishes_for_nothing_is_no_wish(client: httpx2.AsyncClient) -> None:
+    """A client that sends every field, each as it stands by default, is understood at any depth."""
+    nothing: dict[str, Any] = dict.fromkeys(("plan", "instructions", "max_llm_calls", "max_cost_usd", "max_seconds"))
+    nothing |= {"urls": [], "fresh": False}
+    assert (await client.post("/research", json={**QUESTION, **nothing})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "place"),
+    [
+        ("plan", [], []),
+        ("plan", ["What is it?"] * (MAX_PLAN_QUESTIONS + 1), []),
+        ("plan", ["What is it?", "ab"], [1]),
+        ("plan", ["\u200b\u200b\u200b", "What is it?"], [0]),
+        ("plan", "What is it?", []),
+        ("urls", ["ftp://example.org/"], [0]),
+        ("urls", ["https://example.org/a b"], [0]),
+        ("urls", ["https://example.org/"] * 21, []),
+        ("instructions", "x" * 2001, []),
+        ("max_llm_calls", -1, []),
+        ("max_llm_calls", True, []),
+        ("max_llm_calls", "3", []),
+        ("max_cost_usd", -0.1, []),
+        ("max_cost_usd", True, []),
+        ("max_seconds", 0, []),
+        ("max_seconds", "60", []),
+        ("fresh", "yes", []),
+    ],
+)
+async def test_wishes_that_cannot_be_granted(
+    client: httpx2.AsyncClient, scripted: Scripted, field: str, value: Any, place: list[int]
+) -> None:
+    """422 that names the field, and in a list the entry; nothing is asked, nothing of it is sent back."""
+    answer = await client.post("/research", json={**QUESTION, "depth": "report", field: value})
+    assert answer.status_code == 422
+    assert [error["loc"] for error in answer.json()["errors"]] == [["body", field, *place]]
+    assert scripted.asked == []
+
+
+async def test_a_plan_can_be_had_first(client: httpx2.AsyncClient, scripted: Scripted) -> None:
+    """A question gives its sub-questions, and who made them; what was not wanted goes along."""
+    answer = await client.post("/research/plan", json={**QUESTION, "language": "en_US", "other_than": ["What for?"]})
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "query": QUESTION["query"], "language": "en", "questions": [QUESTION["query"], "How?"], "planner": "fake/fake-1",
+        "degraded": [],
+    }  # fmt: skip
+    [asked] = scripted.asked
+    assert asked.model_dump() == {"query": QUESTION["query"], "language": "en-US", "other_than": ("What for?",)}
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        ({}, ["query"]),
+        ({"query": "ab"}, ["query"]),
+        ({**QUESTION, "language": "x"}, ["language"]),
+        ({**QUESTION, "other_than": ["ab"]}, ["other_than", 0]),
+        ({**QUESTION, "other_than": ["What for?"] * (MAX_OTHER_THAN + 1)}, ["other_than"]),
+    ],
+    ids=str,
+)
+async def test_a_bad_question_has_no_plan(client: httpx2.AsyncClient, body: dict[str, Any], place: list[Any]) -> None:
+    """422 that names the field."""
+    answer = await client.post("/research/plan", json=body)
+    assert answer.status_code == 422
+    assert [error["loc"] for error in answer.json()["errors"]] == [["body", *place]]
 
 
 @pytest.mark.parametrize(

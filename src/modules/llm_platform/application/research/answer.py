@@ -9,6 +9,7 @@ from modules.llm_platform.application.research.gather import Gathered, providers
 from modules.llm_platform.application.research.plan import Plan
 from modules.llm_platform.application.research.write import Written
 from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.research_dtos import (
     Depth,
     RawResult,
@@ -19,6 +20,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     SourceRef,
     Synthesis,
 )
+from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.own_words import own_words
 
 
@@ -34,9 +36,10 @@ class Researched:
     sources: tuple[Source, ...]
     raw: tuple[RawResult, ...]
     written: Written | None
+    spent: Spending | None = None  # by all stages, where they were counted together
 
 
-def respond(done: Researched, *, last_resort: str, latency_s: float) -> ResearchResponse:
+def respond(done: Researched, *, last_resort: str, latency_s: float, sent_to: tuple[Sent, ...] = ()) -> ResearchResponse:
     """The answer; of the sources it keeps those that the text cites, under their numbers."""
     written = done.written
     synthesis = written.synthesis if written else Synthesis(text="", synthesizer=last_resort, answered=False)
@@ -50,12 +53,14 @@ def respond(done: Researched, *, last_resort: str, latency_s: float) -> Research
         raw_results=None if done.request.omit_raw else done.raw,
         citations=written.checked.citations if written else (),
         degraded=_once((*done.planned.degraded, *done.gathered.degraded, *synthesis.degraded, *failed)),
-        metadata=_metadata(done, synthesis, latency_s),
+        metadata=_metadata(done, synthesis, latency_s, sent_to),
     )
 
 
-def _metadata(done: Researched, synthesis: Synthesis, latency_s: float) -> ResearchMetadata:
-    spent = done.planned.spent + synthesis.spent
+def _metadata(
+    done: Researched, synthesis: Synthesis, latency_s: float, sent_to: tuple[Sent, ...]
+) -> ResearchMetadata:
+    spent = done.spent if done.spent is not None else done.planned.spent + synthesis.spent
     answers = done.gathered.answers
     return ResearchMetadata(
         latency_ms=round(latency_s * 1000),
@@ -71,6 +76,7 @@ def _metadata(done: Researched, synthesis: Synthesis, latency_s: float) -> Resea
         uncited_sentences=done.written.checked.uncited_sentences if done.written else 0,
         correction=next((answer.correction for answer in answers if answer.correction), None),
         request_id=done.request_id,
+        sent_to=sent_to,
     )
 
 

@@ -57,6 +57,22 @@ class Ranked(_Event):
     defaulted: int = 0
 
 
+class Read(_Event):
+    """A page of a report was opened: `chars` of text are there, or `status` is the code of the error."""
+
+    type: Literal["read"] = "read"
+    url: str
+    status: str
+    chars: int
+
+
+class Summarized(_Event):
+    """A page of a report has its summary."""
+
+    type: Literal["summarized"] = "summarized"
+    url: str
+
+
 class SourcesNumbered(_Event):
     """The numbers that the answer will cite; they never change."""
 
@@ -92,4 +108,4 @@ class Failed(_Event):
     problem: dict[str, Any]
 
 
-ResearchEvent = Started | Planned | Searched | Ranked | SourcesNumbered | Token | Reset | Done | Failed
+ResearchEvent = Started | Planned | Searched | Ranked | Read | Summarized | SourcesNumbered | Token | Reset | Done | Failed

@@ -66,7 +66,7 @@ async def gather(
 
     async def one(request: WebSearchRequest) -> tuple[WebSearchResponse, int]:
         async with at_once:
-            answer, searches = await _latest_first(request, search)
+            answer, searches = await search_latest_first(request, search)
         found(request, answer)
         return answer, searches
 
@@ -82,7 +82,8 @@ async def gather(
     return _collect(requests, tasks)
 
 
-async def _latest_first(request: WebSearchRequest, search: WebSearchService) -> tuple[WebSearchResponse, int]:
+async def search_latest_first(request: WebSearchRequest, search: WebSearchService) -> tuple[WebSearchResponse, int]:
+    """The answer, and how many requests it took: what asks for the latest is looked for in the last month first."""
     dated = request.time_range or request.freshness or request.sources == ("documents",)  # which are not searched by date
     if not dated and wants_latest(request.query):
         recent = await search.search(request.with_(time_range=RECENT))

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.sent import SentKind
 
 MAX_MESSAGES = 200
 MAX_ANSWER_TOKENS = 131_072
@@ -22,7 +23,11 @@ class ChatMessage(BaseModel):
 
 
 class LLMRequest(BaseModel):
-    """What to ask. `provider` and `model` choose among those that are configured and can never name an address or a key."""
+    """What to ask. `provider` and `model` choose among those that are configured and can never name an address or a key.
+
+    `max_tries` bounds the calls it may take in all, retries and failover included. `holds` says for the ledger what is
+    sent with it: a question alone, or words of pages.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -30,6 +35,8 @@ class LLMRequest(BaseModel):
     provider: Annotated[str, StringConstraints(min_length=1, max_length=100)] | None = None
     model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
     max_tokens: int | None = Field(default=None, ge=1, le=MAX_ANSWER_TOKENS, strict=True)
+    max_tries: int | None = Field(default=None, ge=1)
+    holds: SentKind = "query"
 
 
 class Usage(BaseModel):

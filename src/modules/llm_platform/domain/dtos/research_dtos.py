@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from datetime import datetime
+from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
+from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.dtos.web_search_dtos import (
     MAX_DOMAINS,
     MAX_QUERY_CHARS,
@@ -19,8 +30,9 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
     clean_query,
 )
 
-Depth = Literal["shallow", "deep"]
+Depth = Literal["shallow", "deep", "report"]
 Verdict = Literal["supported", "partial", "unsupported", "unchecked"]
+Value = TypeVar("Value")
 
 MIN_QUESTION_CHARS = 3
 Question = Annotated[
@@ -30,8 +42,37 @@ Question = Annotated[
 ]
 
 
+MAX_PLAN_QUESTIONS = 10  # of a person's own; a model proposes three
+MAX_URLS = 20
+MAX_URL_CHARS = 2000
+MAX_INSTRUCTION_CHARS = 2000
+MAX_LLM_CALLS = 10_000
+LONGEST_RESEARCH_S = 86_400
+OF_A_REPORT = ("plan", "urls", "instructions", "max_llm_calls", "max_cost_usd", "max_seconds", "fresh")
+
+
+def _clean_url(url: str) -> str:
+    if not url.lower().startswith(("http://", "https://")):
+        raise ValueError("must begin with http:// or https://")
+    if not url.isprintable() or any(map(str.isspace, url)):
+        raise ValueError("must be an address without blanks")
+    return url
+
+
+GivenUrl = Annotated[
+    str, StringConstraints(strip_whitespace=True, max_length=MAX_URL_CHARS), AfterValidator(_clean_url)
+]
+
+
 class ResearchRequest(BaseModel):
-    """A question. shallow: one search and one synthesis; deep: three searches side by side and one synthesis."""
+    """A question. shallow: one search and one synthesis; deep: three searches side by side and one synthesis; report: the
+    pages behind the results are ranked, read, summarised and written up (mind-search.md).
+
+    The fields from `plan` on belong to a report. `plan` replaces the sub-questions of the model. `urls` are pages to
+    research: alone they are all that is read; where `sources` is given too, what is searched is added. `instructions` are
+    wishes for the text. `max_llm_calls`, `max_cost_usd` (US dollars) and `max_seconds` bound what it may take. `fresh`
+    takes nothing from the store.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -42,6 +83,22 @@ class ResearchRequest(BaseModel):
     omit_raw: bool = Field(default=False, strict=True)
     time_range: TimeRange | None = None
     domains: tuple[Domain, ...] = Field(default=(), max_length=MAX_DOMAINS)
+    plan: tuple[Question, ...] | None = Field(default=None, min_length=1, max_length=MAX_PLAN_QUESTIONS)
+    urls: tuple[GivenUrl, ...] = Field(default=(), max_length=MAX_URLS)
+    instructions: str | None = Field(default=None, max_length=MAX_INSTRUCTION_CHARS)
+    max_llm_calls: int | None = Field(default=None, ge=0, le=MAX_LLM_CALLS, strict=True)
+    max_cost_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False, strict=True)
+    max_seconds: float | None = Field(default=None, gt=0, le=LONGEST_RESEARCH_S, allow_inf_nan=False, strict=True)
+    fresh: bool = Field(default=False, strict=True)
+
+    @field_validator(*OF_A_REPORT)
+    @classmethod
+    def _belongs_to_a_report(cls, value: Value, info: ValidationInfo) -> Value:
+        """A wish that would be passed over is refused: who sets a budget must not be billed without one."""
+        is_a_wish = value is not None and value is not False and value != ()
+        if is_a_wish and info.data.get("depth", "report") != "report":  # a wrong depth is told as such
+            raise PydanticCustomError("report_only", "belongs to a report: add depth report, or leave it out")
+        return value
 
 
 class Source(BaseModel):
@@ -140,7 +197,11 @@ class RawResult(BaseModel):
 
 
 class ResearchMetadata(BaseModel):
-    """What the answer took. `searches` counts requests to providers; `cost_usd` is None when a price is not known."""
+    """What the answer took. `searches` counts requests to providers; `cost_usd` is None when a price is not known.
+
+    `sent_to` is the ledger of what left this process. Of a report: `plan` are its sub-questions, `topic` is its name in
+    the store, and `stored_at` says when it was finished where it came from there.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -157,6 +218,10 @@ class ResearchMetadata(BaseModel):
     uncited_sentences: int = 0
     correction: str | None = None
     request_id: str = ""
+    sent_to: tuple[Sent, ...] = ()
+    plan: tuple[str, ...] = ()
+    topic: str | None = None
+    stored_at: datetime | None = None
 
 
 class ResearchResponse(BaseModel):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain, zip_longest
@@ -83,7 +84,7 @@ class DdgsWebSearchAdapter(IWebSearchProvider):
         early = loop.call_later(max(0.0, self._timeout - self._engine_timeout - MARGIN_SECONDS), search.stop)
         try:
             async with asyncio.timeout(self._timeout):
-                return await loop.run_in_executor(self._threads, search.run)
+                return await loop.run_in_executor(self._threads, copy_context().run, search.run)
         except TimeoutError as error:
             raise WebSearchTimeoutError(f"ddgs did not answer within {self._timeout:g} s: try again") from error
         finally:

@@ -16,6 +16,7 @@ import httpx2
 
 from modules.llm_platform.application.services.llm_registry import LLMRegistry
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart
+from modules.llm_platform.domain.dtos.sent import SentKind
 from modules.llm_platform.domain.exceptions import (
     LLMConfigError,
     LLMConnectionError,
@@ -28,7 +29,7 @@ from modules.llm_platform.infrastructure.http import make_client
 from modules.llm_platform.infrastructure.llm_answer import ReportedError, UnreadableAnswer, read_answer
 from modules.llm_platform.infrastructure.llm_errors import foreign_errors, reported, too_slow, translated
 from modules.llm_platform.infrastructure.llm_growing_answer import GrowingAnswer
-from modules.llm_platform.infrastructure.llm_http import BorrowedClient, own_headers, read_at_most
+from modules.llm_platform.infrastructure.llm_http import BorrowedClient, holding, own_headers, read_at_most
 from modules.llm_platform.infrastructure.llm_kinds import AZURE_API_VERSION, LLMConnection
 from modules.llm_platform.infrastructure.llm_mistakes import mistake_in
 from modules.llm_platform.infrastructure.llm_stream import MAX_BODY_BYTES, StreamReader
@@ -80,7 +81,8 @@ class OpenAIProvider(ILLMProvider):
         body = self._body(request)
         answer = GrowingAnswer(self._connection, request, self._redactor)
         with self._judged(answer):
-            answer.add(read_answer(await self._timed(self._fetch(body), _Clock(self._connection.timeout))))
+            fetching = self._fetch(body, request.holds)
+            answer.add(read_answer(await self._timed(fetching, _Clock(self._connection.timeout))))
             answer.finish()
             return answer.response()
 
@@ -89,7 +91,7 @@ class OpenAIProvider(ILLMProvider):
         answer = GrowingAnswer(self._connection, request, self._redactor)
         clock = _Clock(self._connection.timeout)
         with self._judged(answer):
-            response = await self._timed(self._send(body), clock)
+            response = await self._timed(self._send(body, request.holds), clock)
             try:
                 async with aclosing(self._grow(answer, response, clock)) as growth:
                     async for _ in growth:
@@ -134,13 +136,14 @@ class OpenAIProvider(ILLMProvider):
             body[self._connection.traits.max_tokens_field] = request.max_tokens
         return body
 
-    async def _send(self, body: dict[str, Any]) -> httpx2.Response:
+    async def _send(self, body: dict[str, Any], holds: SentKind) -> httpx2.Response:
         """A response of success, its body unread."""
         sdk = await self._client()
-        return await sdk.post("/chat/completions", cast_to=httpx2.Response, body=body)
+        with holding(holds):
+            return await sdk.post("/chat/completions", cast_to=httpx2.Response, body=body)
 
-    async def _fetch(self, body: dict[str, Any]) -> bytes:
-        response = await self._send(body)
+    async def _fetch(self, body: dict[str, Any], holds: SentKind) -> bytes:
+        response = await self._send(body, holds)
         try:
             content = await read_at_most(response, MAX_BODY_BYTES)
         finally:

@@ -261,4 +261,5 @@ def _blocked(failed: Sequence[Failed]) -> WebSearchBlockedError:
     return WebSearchBlockedError(
         f"SearXNG has no engine that can look now ({who}): try later, or name others in SEARXNG_ENGINES_WEB",
         retry_after_s=wait,
+        engines_only=True,
     )

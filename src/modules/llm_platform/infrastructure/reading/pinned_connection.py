@@ -11,6 +11,7 @@ import httpcore2
 import httpx2
 
 from modules.llm_platform.domain.exceptions import PageConnectionError
+from modules.llm_platform.domain.ledger import note_sent, note_unsent
 from modules.llm_platform.infrastructure.reading.guard import Checked
 from modules.llm_platform.infrastructure.reading.page_address import PageAddress
 
@@ -39,10 +40,13 @@ class PinnedConnections:
         address = checked.address
         for number, ip in enumerate(checked.ips[:ADDRESSES_TRIED], 1):
             connection = self._connection(address, str(ip))
+            size = len(address.url)
             try:
+                note_sent(address.host, "url", size)
                 try:
                     answer = await connection.handle_async_request(_request(address, headers))
                 except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                    note_unsent(address.host, "url", size)
                     if number == min(len(checked.ips), ADDRESSES_TRIED):
                         raise PageConnectionError(NOT_REACHED) from error
                     continue

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 
@@ -35,6 +36,11 @@ def search_json(response: WebSearchResponse) -> str:
 def research_json(response: ResearchResponse) -> str:
     """What POST /research answers."""
     return dumped(response.model_dump(mode="json"))
+
+
+def plan_json(plan: ResearchPlan) -> str:
+    """What POST /research/plan answers."""
+    return dumped(plan.model_dump(mode="json"))
 
 
 def page_json(page: Page) -> str:

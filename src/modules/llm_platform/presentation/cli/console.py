@@ -88,6 +88,10 @@ class Console:
         """The one line that says why there is no answer."""
         self.warn(f"llm-platform: {text}")
 
+    def aside(self, lines: Iterable[Line]) -> None:
+        """Lines for the person who is asked something: the answer is not among them."""
+        print(*(printable(line.text) for line in lines), sep="\n", file=self.err, flush=True)
+
     def step(self, text: str) -> None:
         """What happens right now: for a person who watches, not for a log."""
         if self.watched:
@@ -102,9 +106,20 @@ class Console:
         print(prompt, end=" ", file=self.err, flush=True)
         return self.source.readline().strip() or None
 
+    @property
+    def answers(self) -> bool:
+        """Whether a person is there who sees a question and can answer it."""
+        return self.source.isatty() and self.watched
+
+    def ask(self, prompt: str) -> str | None:
+        """One line from the person, None when there are no more."""
+        print(prompt, end=" ", file=self.err, flush=True)
+        typed = self.source.readline()
+        return printable(typed).strip() if typed else None
+
     def agrees(self, prompt: str) -> bool:
         """A person's yes or no; where nobody can be asked, yes."""
-        if not (self.source.isatty() and self.watched):
+        if not self.answers:
             return True
         print(f"{prompt} [y/N]", end=" ", file=self.err, flush=True)
         return self.source.readline().strip().lower() in ("y", "yes")

@@ -7,11 +7,10 @@ import re
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
-from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
-from modules.llm_platform.presentation.cli.for_people import MARKS, about, notes, shortened, took
+from modules.llm_platform.presentation.cli.for_people import MARKS, about, about_the_store, notes, shortened, took
 from shared.logging import printable
 
 STYLE = """
@@ -46,7 +45,7 @@ def research_markdown(response: ResearchResponse) -> str:
     if response.citations:
         blocks.append("## Citations")
         blocks.append("\n".join(_markdown_citation(each, response.synthesis) for each in response.citations))
-    blocks += _markdown_notes(response.metadata.correction, response.degraded)
+    blocks += _markdown_notes(_all_notes(response))
     return printable("\n\n".join([*blocks, f"*{_escaped(took(response))}*"]) + "\n")
 
 
@@ -57,7 +56,7 @@ def search_markdown(response: WebSearchResponse) -> str:
         for number, item in enumerate(response.results, 1)
     ]
     blocks = [f"# {_escaped(response.query)}", "\n".join(items) or "Nothing was found."]
-    return printable("\n\n".join([*blocks, *_markdown_notes(response.correction, response.degraded)]) + "\n")
+    return printable("\n\n".join([*blocks, *_markdown_notes(notes(response.correction, response.degraded))]) + "\n")
 
 
 def research_html(response: ResearchResponse) -> str:
@@ -72,7 +71,7 @@ def research_html(response: ResearchResponse) -> str:
         _rendered(response.synthesis, numbers, {source.url for source in response.sources}),
         _section("Sources", "ol", sources),
         _section("Citations", "ul", citations),
-        _html_notes(response.metadata.correction, response.degraded),
+        _html_notes(_all_notes(response)),
         f'<p class="small">{html.escape(took(response))}</p>',
     ]
     return _page(response.query, parts, response.metadata.language)
@@ -84,7 +83,7 @@ def search_html(response: WebSearchResponse) -> str:
         f"<li>{_anchor(item.title, item.url)}<br>{html.escape(shortened(item.text))}</li>" for item in response.results
     ]
     found = _section("Results", "ol", items) or "<p>Nothing was found.</p>"
-    return _page(response.query, [found, _html_notes(response.correction, response.degraded)])
+    return _page(response.query, [found, _html_notes(notes(response.correction, response.degraded))])
 
 
 def page_markdown(page: Page) -> str:
@@ -152,8 +151,12 @@ def _html_citation(citation: Citation, synthesis: str) -> str:
     return f'<li>{verdict} {sentence} <a href="#source-{number}">[{number}]</a>{said}</li>'
 
 
-def _html_notes(correction: str | None, degraded: Iterable[Degraded]) -> str:
-    return _section("Notes", "ul", [f"<li>{html.escape(note)}</li>" for note in notes(correction, degraded)])
+def _all_notes(response: ResearchResponse) -> list[str]:
+    return [*notes(response.metadata.correction, response.degraded), *about_the_store(response)]
+
+
+def _html_notes(said: Iterable[str]) -> str:
+    return _section("Notes", "ul", [f"<li>{html.escape(note)}</li>" for note in said])
 
 
 def _markdown_citation(citation: Citation, synthesis: str) -> str:
@@ -163,8 +166,7 @@ def _markdown_citation(citation: Citation, synthesis: str) -> str:
     return f"{line}\n  > {_escaped(shortened(citation.quote))}" if citation.quote else line
 
 
-def _markdown_notes(correction: str | None, degraded: Iterable[Degraded]) -> list[str]:
-    said = notes(correction, degraded)
+def _markdown_notes(said: Sequence[str]) -> list[str]:
     return ["## Notes", "\n".join(f"- {_escaped(note)}" for note in said)] if said else []
 
 

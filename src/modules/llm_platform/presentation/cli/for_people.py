@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from datetime import UTC
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.page_dtos import Page
@@ -42,7 +43,7 @@ def found(response: WebSearchResponse) -> Iterator[Line]:
         yield from _result(number, item)
     yield from _notes(response.correction, response.degraded)
     yield Line()
-    yield Line(f"{_many(len(response.results), 'result')} from {response.provider or 'nobody'}", "dim")
+    yield Line(f"{many(len(response.results), 'result')} from {response.provider or 'nobody'}", "dim")
 
 
 def beneath(response: ResearchResponse, without_model: str | None = None) -> Iterator[Line]:
@@ -52,7 +53,8 @@ def beneath(response: ResearchResponse, without_model: str | None = None) -> Ite
     """
     yield from _sources(response.sources)
     yield from _quotes(response)
-    yield from _notes(response.metadata.correction, response.degraded, _on_the_writer(response, without_model))
+    more = (*about_the_store(response), *_on_the_writer(response, without_model))
+    yield from _notes(response.metadata.correction, response.degraded, more)
     yield Line()
     yield Line(took(response), "dim")
 
@@ -83,12 +85,20 @@ def took(response: ResearchResponse) -> str:
     meta = response.metadata
     parts = [
         f"{meta.latency_ms / 1000:.1f} s",
-        _many(meta.searches, "search", "searches") + (f" ({', '.join(meta.providers)})" if meta.providers else ""),
+        many(meta.searches, "search", "searches") + (f" ({', '.join(meta.providers)})" if meta.providers else ""),
         f"written by {meta.synthesizer}" + (" (from the cache)" if meta.cache_hit else ""),
     ]
+    if meta.truncated_tokens:
+        parts.append(f"{many(meta.truncated_tokens, 'token')} of the sources found no room")
     if meta.llm_calls:
-        parts.append(f"{_many(meta.tokens_used, 'token')}, {_price(meta.cost_usd)}")
+        parts.append(f"{many(meta.tokens_used, 'token')}, {_price(meta.cost_usd)}")
     return " · ".join(parts)
+
+
+def about_the_store(response: ResearchResponse) -> Iterator[str]:
+    """When an answer that came out of the store was finished, and how to have a new one."""
+    if finished := response.metadata.stored_at:
+        yield f"This is from the store, finished {finished.astimezone(UTC):%Y-%m-%d %H:%M} UTC; --fresh researches anew."
 
 
 def _price(cost_usd: float | None) -> str:
@@ -98,7 +108,9 @@ def _price(cost_usd: float | None) -> str:
 
 
 def _on_the_writer(response: ResearchResponse, without_model: str | None) -> Iterator[str]:
-    """Why the answer is made of quotes, where somebody may have expected more."""
+    """Why the answer is made of quotes, where somebody may have expected more; one of the store may be a model's still."""
+    if response.metadata.stored_at and response.metadata.synthesizer != EXTRACTIVE:
+        return
     if without_model is not None:
         yield without_model
     elif response.metadata.synthesizer == EXTRACTIVE and response.sources:
@@ -173,5 +185,6 @@ def _trouble(degraded: Degraded) -> str:
     return f"{degraded.component}: {_CODE.sub('', degraded.reason)}{until}"
 
 
-def _many(count: int, one: str, more: str | None = None) -> str:
+def many(count: int, one: str, more: str | None = None) -> str:
+    """A count with its noun."""
     return f"{count} {one if count == 1 else more or one + 's'}"

@@ -1,4 +1,4 @@
-"""A running research for a person who watches: steps on standard error, the answer on the terminal as it is written."""
+"""The answer of a running research on the terminal as it is written; `progress.py` tells its steps."""
 
 from __future__ import annotations
 
@@ -6,15 +6,6 @@ import re
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from modules.llm_platform.application.research.events import (
-    Planned,
-    ResearchEvent,
-    Reset,
-    Searched,
-    SourcesNumbered,
-    Started,
-    Token,
-)
 from modules.llm_platform.presentation.cli.console import Console, Line
 from shared.logging import printable
 
@@ -84,38 +75,3 @@ class LiveAnswer:
         if self._live is not None:
             self._live.stop()
             self._live = None
-
-
-class Progress:
-    """Tells each event once. `answer` is where tokens go, None when nobody watches them."""
-
-    def __init__(self, console: Console, answer: LiveAnswer | None) -> None:
-        self._console = console
-        self._answer = answer
-
-    def show(self, event: ResearchEvent) -> None:
-        """What happened, for who watches; events that say nothing to a person are passed over."""
-        if isinstance(event, Token):
-            if self._answer:
-                self._answer.feed(event.text)
-            return
-        if isinstance(event, Reset) and self._answer:
-            self._answer.finish()
-        if text := _step(event):
-            self._console.step(text)
-
-
-def _step(event: ResearchEvent) -> str | None:
-    match event:
-        case Started():
-            return "searching …"
-        case Planned():
-            return "asking: " + " · ".join(event.questions)
-        case Searched():
-            return f"{event.count} results from {event.provider}" + (" (cached)" if event.cached else "")
-        case SourcesNumbered():
-            return f"writing from {len(event.sources)} sources …" if event.sources else None
-        case Reset():
-            return f"the writer gave up ({event.reason}); what it wrote is void, the next one begins"
-        case _:
-            return None

@@ -1,4 +1,4 @@
-"""`llm-platform`: search, research, read, serve, config, doctor (interface.md, "Command line")."""
+"""`llm-platform`: search, research, read, topics, cache, serve, config, doctor (interface.md, "Command line")."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 
 from modules.llm_platform.presentation.cli import options
+from modules.llm_platform.presentation.cli.cache_commands import cache_app
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.exit_codes import exit_codes
 from modules.llm_platform.presentation.cli.output_file import Delivery
+from modules.llm_platform.presentation.cli.topics_commands import topics_app
 from modules.llm_platform.presentation.cli.wiring import Wiring
 
 PROGRAM = "llm-platform"
@@ -25,6 +27,8 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: the same on a terminal, in a pipe and in the documentation
     pretty_exceptions_enable=False,
 )
+app.add_typer(topics_app, name="topics")
+app.add_typer(cache_app, name="cache")
 
 
 def run(arguments: Sequence[str] | None, wiring: Wiring) -> int:
@@ -91,12 +95,22 @@ def research(
     time_range: options.TimeRange = None,
     domains: options.Domains = None,
     language: options.Language = None,
+    plan: options.PlanFile = None,
+    plan_only: options.PlanOnly = False,
+    url: options.Urls = None,
+    instructions: options.Instructions = None,
+    max_llm_calls: options.MaxCalls = None,
+    max_cost_usd: options.MaxCost = None,
+    max_seconds: options.MaxSeconds = None,
+    fresh: options.Fresh = False,
     omit_raw: options.OmitRaw = False,
     provider: options.Provider = None,
     documents: options.Documents = None,
     offline: options.Offline = False,
     as_json: options.AsJson = False,
     output: options.Output = None,
+    csl: options.Csl = None,
+    show_sent: options.ShowSent = False,
     yes: options.Yes = False,
 ) -> None:
     """Answer a question, with citations that were checked."""
@@ -111,8 +125,10 @@ def research(
             ResearchOrder(
                 question=question, depth=depth, time_range=time_range, language=language, omit_raw=omit_raw,
                 sources=options.source_kinds(sources, documents), domains=options.listed(domains),
+                plan_file=plan, plan_only=plan_only, urls=tuple(url or ()), instructions=instructions, fresh=fresh,
+                max_llm_calls=max_llm_calls, max_cost_usd=max_cost_usd, max_seconds=max_seconds,
             ),
-            Delivery(as_json, output, ask=not yes),
+            Delivery(as_json, output, ask=not yes, csl=csl, show_sent=show_sent),
         )  # fmt: skip
 
 

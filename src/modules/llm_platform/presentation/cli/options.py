@@ -14,7 +14,7 @@ from typer.core import TyperCommand
 # typer reads the annotations of a command at run time and shows a Literal as a choice.
 ProviderName = Literal["searxng", "bocha", "documents", "ddgs"]
 ReaderName = Literal["jina", "direct"]
-DepthName = Literal["shallow", "deep"]
+DepthName = Literal["shallow", "deep", "report"]
 TimeRangeName = Literal["day", "week", "month", "year"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer of the HTTP interface, and nothing else.")]
@@ -41,10 +41,44 @@ TimeRange = Annotated[TimeRangeName | None, typer.Option("--time-range", help="O
 Domains = Annotated[
     str | None, typer.Option("--domains", metavar="LIST", help="Comma list: python.org keeps it, -python.org drops it.")
 ]
-Depth = Annotated[DepthName | None, typer.Option("--depth", help="shallow (default): one search; deep: three.")]
+Depth = Annotated[
+    DepthName | None,
+    typer.Option("--depth", help="shallow (default): one search; deep: three; report: whole pages, read and written up."),
+]
 OmitRaw = Annotated[bool, typer.Option("--omit-raw", help="Leave the results out of --json and FILE.json.")]
+PlanFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--plan", metavar="FILE", exists=True, dir_okay=False,
+        help="The report's sub-questions: one on each line, or JSON.",
+    ),
+]  # fmt: skip
+PlanOnly = Annotated[bool, typer.Option("--plan-only", help="Print the report's sub-questions, and stop.")]
+Urls = Annotated[
+    list[str] | None,
+    typer.Option("--url", metavar="URL", help="Read this page for the report; alone, no search is made. Repeatable."),
+]
+Instructions = Annotated[
+    str | None, typer.Option("--instructions", metavar="TEXT", help="Your wishes for the text of the report.")
+]
+MaxCalls = Annotated[
+    int | None, typer.Option("--max-llm-calls", metavar="N", help="A report asks models this often at most; 0: never.")
+]
+MaxCost = Annotated[
+    float | None, typer.Option("--max-cost-usd", metavar="USD", help="A report costs this much at most.")
+]
+MaxSeconds = Annotated[
+    float | None, typer.Option("--max-seconds", metavar="S", help="A report takes this long at most.")
+]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Take nothing from the store: make the report anew.")]
+ShowSent = Annotated[bool, typer.Option("--show-sent", help="Show which hosts were sent what, and how much.")]
+Csl = Annotated[
+    Path | None, typer.Option("--csl", metavar="FILE.json", help="Write the sources as CSL-JSON, for citation managers.")
+]
 
 Request = TypeVar("Request", bound=BaseModel)
+
+OPTION_OF: Mapping[str, str] = {"urls": "--url"}  # where the option is not called like the field
 
 _SHOULD = re.compile(r"^(?:Input|String|Tuple) should\b")
 
@@ -85,9 +119,10 @@ def to_request(kind: type[Request], values: Mapping[str, Any], *, argument: str)
         return kind.model_validate({name: value for name, value in values.items() if value not in (None, ())})
     except ValidationError as error:
         detail = error.errors(include_input=False)[0]
-        field = str(detail["loc"][0])
-        option = argument if field == "query" else f"--{field.replace('_', '-')}"
-        wrong(option, _in_our_words(detail["type"], detail["msg"]))
+        field, *place = detail["loc"]
+        option = argument if field == "query" else OPTION_OF.get(str(field), f"--{str(field).replace('_', '-')}")
+        which = f"number {place[0] + 1} " if place and isinstance(place[0], int) else ""
+        wrong(option, which + in_our_words(detail["type"], detail["msg"]))
 
 
 def wrong(option: str, text: str) -> NoReturn:
@@ -95,9 +130,12 @@ def wrong(option: str, text: str) -> NoReturn:
     raise typer.BadParameter(text, param_hint=option)
 
 
-def _in_our_words(kind: str, text: str) -> str:
+def in_our_words(kind: str, text: str) -> str:
+    """What pydantic says of a value, as one says it to a person who typed it."""
     if kind == "string_pattern_mismatch":
         return "is written in a way that is not understood"
+    if kind == "report_only":
+        return "belongs to a report: add --depth report, or leave it out"
     return _SHOULD.sub("must", text.removeprefix("Value error, ").partition(", unable to")[0])
 
 
@@ -108,5 +146,5 @@ class Command(TyperCommand):
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:
-            error.message = _in_our_words("", error.message)
+            error.message = in_our_words("", error.message)
             raise

@@ -24,6 +24,8 @@ class Delivery:
     as_json: bool = False
     output: Path | None = None
     ask: bool = True  # whether a person may be asked something
+    csl: Path | None = None  # where the sources go as CSL-JSON, whatever becomes of the answer
+    show_sent: bool = False
 
     @property
     def on_screen(self) -> bool:
@@ -31,22 +33,24 @@ class Delivery:
         return not self.as_json and self.output is None
 
     def check(self, console: Console) -> None:
-        """Before anything is spent: wrong use when the file cannot be written, the end when it must not be replaced."""
-        if self.output is None:
-            return
-        kind_of(self.output)
-        if self.ask and self.output.exists() and not console.agrees(f"{self.output} exists: replace it?"):
-            raise CommandError(f"{self.output} was left as it is")
+        """Before anything is spent: wrong use when a file cannot be written, the end when it must not be replaced."""
+        if self.output is not None:
+            kind_of(self.output)
+        if self.csl is not None:
+            _check_csl(self.csl, self.output)
+        for path in filter(None, (self.output, self.csl)):
+            if self.ask and path.exists() and not console.agrees(f"{path} exists: replace it?"):
+                raise CommandError(f"{path} was left as it is")
 
     def write(self, console: Console, text: Callable[[FileKind], str]) -> None:
         """Write the file, if one is wanted, in the format that its name asks for."""
-        if self.output is None:
-            return
-        try:
-            write(self.output, text(kind_of(self.output)))
-        except OSError as error:
-            raise CommandError(f"{self.output} could not be written: {error.strerror}") from error
-        console.step(f"written to {self.output}")
+        if self.output is not None:
+            _deliver(console, self.output, text(kind_of(self.output)))
+
+    def write_csl(self, console: Console, text: Callable[[], str]) -> None:
+        """Write the file of the sources, if one is wanted."""
+        if self.csl is not None:
+            _deliver(console, self.csl, text())
 
 
 def kind_of(path: Path) -> FileKind:
@@ -54,14 +58,34 @@ def kind_of(path: Path) -> FileKind:
     kind = KINDS.get(path.suffix.lower())
     if kind is None:
         wrong("--output", f"{path.name} must end in .md, .html or .json")
+    _check_place(path, "--output")
+    return kind
+
+
+def _check_csl(path: Path, output: Path | None) -> None:
+    if KINDS.get(path.suffix.lower()) != "json":
+        wrong("--csl", f"{path.name} must end in .json")
+    if output is not None and path.resolve() == output.resolve():
+        wrong("--csl", f"{path} is where --output goes: name another file")
+    _check_place(path, "--csl")
+
+
+def _check_place(path: Path, option: str) -> None:
     if path.is_dir():
-        wrong("--output", f"{path} is a folder")
+        wrong(option, f"{path} is a folder")
     folder = path.resolve().parent
     if not folder.is_dir():
-        wrong("--output", f"the folder {folder} does not exist")
+        wrong(option, f"the folder {folder} does not exist")
     if not os.access(folder, os.W_OK):
-        wrong("--output", f"the folder {folder} is not writable")
-    return kind
+        wrong(option, f"the folder {folder} is not writable")
+
+
+def _deliver(console: Console, path: Path, text: str) -> None:
+    try:
+        write(path, text)
+    except OSError as error:
+        raise CommandError(f"{path} could not be written: {error.strerror}") from error
+    console.step(f"written to {path}")
 
 
 def write(path: Path, text: str) -> None:

@@ -35,6 +35,12 @@ def prepare(console: Console, arguments: Mapping[str, Any]) -> Settings:
     return settings
 
 
+def goes_to_jina_unasked(settings: Settings) -> bool:
+    """Whether addresses of pages go to r.jina.ai though nobody chose a reader."""
+    unasked = not {"READERS", "JINA_API_KEY", "JINA_BASE_URL"} & settings.model_fields_set
+    return unasked and not settings.LLM_PLATFORM_OFFLINE
+
+
 def mind_the_network(console: Console, wiring: Wiring, settings: Settings) -> bool:
     """Whether the query goes to the keyless web because nothing is configured; says so first. CommandError when
     nothing may be asked at all.

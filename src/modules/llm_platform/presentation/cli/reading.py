@@ -9,7 +9,7 @@ from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.exit_codes import run
 from modules.llm_platform.presentation.cli.output_file import Delivery, FileKind
-from modules.llm_platform.presentation.cli.preparing import prepare
+from modules.llm_platform.presentation.cli.preparing import goes_to_jina_unasked, prepare
 from modules.llm_platform.presentation.cli.wiring import Wiring
 from shared.config import Settings
 
@@ -24,16 +24,11 @@ def carry_out(
     """Read the page and deliver it."""
     delivery.check(console)
     settings = prepare(console, arguments)
-    if _goes_to_jina_unasked(settings):
+    if goes_to_jina_unasked(settings):
         console.warn(SEEN_BY_JINA)
     console.step("reading …")
     page = run(_read(wiring, settings, url))
     _deliver(console, page, delivery)
-
-
-def _goes_to_jina_unasked(settings: Settings) -> bool:
-    unasked = not {"READERS", "JINA_API_KEY", "JINA_BASE_URL"} & settings.model_fields_set
-    return unasked and not settings.LLM_PLATFORM_OFFLINE
 
 
 async def _read(wiring: Wiring, settings: Settings, url: str) -> Page:

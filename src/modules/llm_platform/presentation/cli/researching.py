@@ -4,28 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import aclosing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from modules.llm_platform.application.research.events import Done, Failed
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
 from modules.llm_platform.presentation.cli.console import Console
+from modules.llm_platform.presentation.cli.delivering import deliver
 from modules.llm_platform.presentation.cli.exit_codes import CommandError, run
 from modules.llm_platform.presentation.cli.options import to_request, wrong
-from modules.llm_platform.presentation.cli.output_file import Delivery, FileKind
-from modules.llm_platform.presentation.cli.preparing import mind_the_network, prepare, remedy_named
+from modules.llm_platform.presentation.cli.output_file import Delivery
+from modules.llm_platform.presentation.cli.preparing import (
+    goes_to_jina_unasked,
+    mind_the_network,
+    prepare,
+    remedy_named,
+)
 from modules.llm_platform.presentation.cli.wiring import Wiring
 from shared.config import Settings
 
 if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
+    from modules.llm_platform.presentation.cli.planning import GoneOver
 
 NO_QUESTION = "there is no question: give it in quotes, or on standard input"
+SEEN_BY_JINA = "The addresses of pages are given to r.jina.ai, which fetches them for us. With READERS=direct, not."
+NO_ANSWER_YET = "there is no answer to write where only the plan is printed"
+OF_THE_COMMAND = frozenset({"question", "plan_file", "plan_only"})  # what is no field of a request
 
 
 @dataclass(frozen=True, slots=True)
 class ResearchOrder:
-    """What the options ask for; but for the first, named as the fields of a ResearchRequest."""
+    """What the options ask for; but for the first and those of `OF_THE_COMMAND`, named as the fields of a
+    ResearchRequest.
+    """
 
     question: str | None
     depth: str | None = None
@@ -34,11 +47,19 @@ class ResearchOrder:
     omit_raw: bool = False
     sources: tuple[str, ...] = ()
     domains: tuple[str, ...] = ()
+    plan: tuple[str, ...] = ()
+    urls: tuple[str, ...] = ()
+    instructions: str | None = None
+    max_llm_calls: int | None = None
+    max_cost_usd: float | None = None
+    max_seconds: float | None = None
+    fresh: bool = False
+    plan_file: Path | None = None
+    plan_only: bool = False
 
     def request(self, question: str) -> ResearchRequest:
         """The request; wrong use when a value is refused."""
-        values = asdict(self)
-        del values["question"]
+        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in OF_THE_COMMAND}
         return to_request(ResearchRequest, {"query": question, **values}, argument="QUESTION")
 
 
@@ -46,17 +67,72 @@ def carry_out(
     console: Console, wiring: Wiring, arguments: Mapping[str, Any], order: ResearchOrder, delivery: Delivery
 ) -> None:
     """Research the question and deliver the answer."""
+    order = _completed(order, delivery)
     delivery.check(console)
     question = order.question if order.question is not None else console.question("Question:", ask=delivery.ask)
     if question is None:
         wrong("QUESTION", NO_QUESTION)
     request = order.request(question)
     settings = prepare(console, arguments)
-    keyless = mind_the_network(console, wiring, settings)
+    if order.plan_only:
+        from modules.llm_platform.presentation.cli.planning import show
+
+        show(console, wiring, settings, request, as_json=delivery.as_json)
+        return
+    keyless = _mind_what_leaves(console, wiring, settings, request)
     live = console.on_terminal and delivery.on_screen
     with remedy_named(keyless=keyless):
+        planned = _gone_over(console, wiring, settings, request, delivery)
+        if planned is not None:
+            left = planned.left(request.max_llm_calls)
+            request = replace(order, plan=planned.questions, max_llm_calls=left).request(question)
         response = run(_research(console, wiring, settings, request, live=live))
-    _deliver(console, response, delivery, live=live, without_model=_without_model(wiring, settings))
+    if planned is not None:
+        response = planned.added_to(response)
+    deliver(console, response, delivery, live=live, without_model=_without_model(wiring, settings))
+
+
+def _completed(order: ResearchOrder, delivery: Delivery) -> ResearchOrder:
+    """The order with the plan of its file. Only a report has a plan, so to print one no depth need be named."""
+    if order.plan_only:
+        for option, path in (("--output", delivery.output), ("--csl", delivery.csl)):
+            if path is not None:
+                wrong(option, NO_ANSWER_YET)
+        if order.depth not in (None, "report"):
+            wrong("--plan-only", f"a plan belongs to a report, and --depth {order.depth} asks for none")
+        order = replace(order, depth="report")
+    if order.plan_file is None:
+        return order
+    from modules.llm_platform.presentation.cli.plan_file import read_plan
+
+    return replace(order, plan=read_plan(order.plan_file))
+
+
+def _mind_what_leaves(console: Console, wiring: Wiring, settings: Settings, request: ResearchRequest) -> bool:
+    """Say what leaves the machine unasked; whether that is the query, for the keyless web.
+
+    A report may come out of the store, or be made of given pages: then nothing need be searched.
+    """
+    if request.depth != "report":
+        return mind_the_network(console, wiring, settings)
+    searches = not request.urls or "sources" in request.model_fields_set
+    keyless = searches and bool(wiring.search_order(settings)) and mind_the_network(console, wiring, settings)
+    if (request.urls or request.sources != ("documents",)) and goes_to_jina_unasked(settings):
+        console.warn(SEEN_BY_JINA)
+    return keyless
+
+
+def _gone_over(
+    console: Console, wiring: Wiring, settings: Settings, request: ResearchRequest, delivery: Delivery
+) -> GoneOver | None:
+    """The plan that a person at the terminal made of the platform's; None where nobody is asked."""
+    if request.depth != "report":
+        return None
+    from modules.llm_platform.presentation.cli.planning import gone_over, is_gone_over
+
+    if not is_gone_over(console, wiring, settings, request, delivery):
+        return None
+    return gone_over(console, wiring, settings, request)
 
 
 async def _research(
@@ -71,7 +147,8 @@ async def _research(
 async def _watched(
     console: Console, platform: LLMPlatform, request: ResearchRequest, *, live: bool
 ) -> ResearchResponse:
-    from modules.llm_platform.presentation.cli.live import LiveAnswer, Progress
+    from modules.llm_platform.presentation.cli.live import LiveAnswer
+    from modules.llm_platform.presentation.cli.progress import Progress
 
     with LiveAnswer(console) as answer:
         progress = Progress(console, answer if live else None)
@@ -93,29 +170,3 @@ def _without_model(wiring: Wiring, settings: Settings) -> str | None:
     from modules.llm_platform.presentation.cli.for_people import NO_MODEL, NO_MODEL_OFFLINE
 
     return NO_MODEL_OFFLINE if wiring.has_model_online(settings) else NO_MODEL
-
-
-def _deliver(
-    console: Console, response: ResearchResponse, delivery: Delivery, *, live: bool, without_model: str | None
-) -> None:
-    delivery.write(console, lambda kind: _file(response, kind))
-    if delivery.as_json:
-        from modules.llm_platform.presentation.cli.as_json import research_json
-
-        console.verbatim(research_json(response))
-    if delivery.on_screen:
-        from modules.llm_platform.presentation.cli.for_people import beneath
-
-        if not live:
-            console.markdown(response.synthesis)
-        console.lines(beneath(response, without_model))
-
-
-def _file(response: ResearchResponse, kind: FileKind) -> str:
-    if kind == "json":
-        from modules.llm_platform.presentation.cli.as_json import research_json
-
-        return research_json(response) + "\n"
-    from modules.llm_platform.presentation.cli.for_files import research_html, research_markdown
-
-    return research_html(response) if kind == "html" else research_markdown(response)

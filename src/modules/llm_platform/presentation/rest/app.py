@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -9,6 +10,7 @@ from functools import partial
 from fastapi import FastAPI
 
 from modules.llm_platform.application.platform import LLMPlatform
+from modules.llm_platform.domain.dtos.report_dtos import PlanRequest
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.presentation.rest import (
     chat_routes,
@@ -29,6 +31,7 @@ VERSION = "1"  # of the interface, not of the package
 DESCRIPTION = "A question in, an answer out in which every sentence can be traced to its source."
 BODIES = (
     research_routes.ResearchApiRequest,
+    PlanRequest,
     searxng_shape.SearchApiRequest,
     search_routes.WebSearchApiRequest,
     chat_routes.ChatApiRequest,
@@ -64,6 +67,8 @@ async def _lifespan(
 ) -> AsyncIterator[None]:
     async with platform if isinstance(platform, LLMPlatform) else platform() as opened:
         door.platform, door.draining = opened, False
+        cleaning = asyncio.create_task(opened.store.clean_quietly())  # what is too old goes at start
         yield
         door.draining = True
+        cleaning.cancel()
     door.platform = None

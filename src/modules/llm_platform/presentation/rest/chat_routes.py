@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
 
 from modules.llm_platform.application.research.events import Token
 from modules.llm_platform.application.services.llm_service import LLMService
@@ -18,6 +19,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import (
     LLMToken,
     Spending,
 )
+from modules.llm_platform.domain.dtos.sent import SentKind
 from modules.llm_platform.presentation.rest.answers import json_answer
 from modules.llm_platform.presentation.rest.body import read_body
 from modules.llm_platform.presentation.rest.dependencies import request_id, services
@@ -29,10 +31,17 @@ from modules.llm_platform.presentation.rest.sse import Event, EventStream, strea
 router = APIRouter(tags=["chat"])
 
 
+def _always(value: object) -> BeforeValidator:
+    """For a field that is the platform's to fill: what a caller sends there is passed over, like any unknown field."""
+    return BeforeValidator(lambda _: value)
+
+
 class ChatApiRequest(LLMRequest):
     """A conversation; with `stream` the answer comes as events."""
 
     stream: bool = Field(default=False, strict=True)
+    max_tries: SkipJsonSchema[Annotated[int | None, _always(None)]] = Field(default=None, exclude=True)
+    holds: SkipJsonSchema[Annotated[SentKind, _always("query")]] = Field(default="query", exclude=True)
 
 
 class ChatApiResponse(LLMResponse):

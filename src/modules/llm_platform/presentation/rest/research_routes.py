@@ -1,4 +1,7 @@
-"""A question in, a cited answer out, whole or as it is made (research-bridge.md §§3.1, 8; interface.md, "HTTP")."""
+"""A question in, a cited answer out, whole or as it is made (research-bridge.md §§3.1, 8; interface.md, "HTTP").
+
+For a report its plan can be had first, so that a person can change it (mind-search.md).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
 
 from modules.llm_platform.domain.dtos.held_source import HeldSource
+from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
 from modules.llm_platform.presentation.rest.answers import json_answer
 from modules.llm_platform.presentation.rest.body import read_body
@@ -20,7 +24,9 @@ from modules.llm_platform.presentation.rest.sse import EventStream, streamed_as,
 router = APIRouter(prefix="/research", tags=["research"])
 
 MAX_SOURCE_INDEX = 1_000_000
-EVENTS = ("started", "planned", "searched", "ranked", "sources", "token", "reset", "done", "failed")
+EVENTS = (
+    "started", "planned", "searched", "ranked", "read", "summarized", "sources", "token", "reset", "done", "failed",
+)  # fmt: skip
 
 
 class ResearchApiRequest(ResearchRequest):
@@ -44,6 +50,20 @@ async def research(request: Request) -> Response:
     async with WhileConnected(request.receive):
         answer = await service.research(asked, request_id=name)
     return json_answer(answer)
+
+
+@router.post(
+    "/plan",
+    summary="Take a question apart, for the `plan` of a report",
+    response_model=ResearchPlan,
+    responses=documented(*GUARDED, *WITH_BODY),
+    openapi_extra=body_of(PlanRequest),
+)
+async def plan(request: Request) -> Response:
+    asked = await read_body(request, PlanRequest)
+    async with WhileConnected(request.receive):
+        made = await services(request).research.plan(asked)
+    return json_answer(made)
 
 
 @router.get(

@@ -1,0 +1,133 @@
+"""A report that ended, as the store keeps it: told again event for event, without a network (interface.md, "Events")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from modules.llm_platform.application.research.events import Done, ResearchEvent
+from modules.llm_platform.application.research.plan import PLAN_VERSION
+from modules.llm_platform.application.research.queries import QUERIES_VERSION
+from modules.llm_platform.application.research.rank import RANK_VERSION
+from modules.llm_platform.application.research.report_run import ReportTools
+from modules.llm_platform.application.research.shelf import Shelf
+from modules.llm_platform.application.research.summarize import SUMMARY_VERSION
+from modules.llm_platform.domain.dtos.report_dtos import LLMStage
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse, Source
+from modules.llm_platform.domain.store_key import store_key
+
+STAGES: tuple[LLMStage, ...] = ("plan", "queries", "rank", "summarize", "write")
+PROMPTS = f"{PLAN_VERSION}.{QUERIES_VERSION}.{RANK_VERSION}.{SUMMARY_VERSION}"
+# Of a request, what changes how the answer is given, not what it is. Limits: a report that left something out is not kept.
+NO_PART = {"omit_raw", "fresh", "depth", "max_llm_calls", "max_cost_usd", "max_seconds"}
+
+
+class FinishedReport(BaseModel):
+    """What a report told from its first event to its last, and the texts that its quotes point into.
+
+    `asked` is the key of the request alone, whatever its plan: offline, when nobody can be asked, it is what counts.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    asked: str
+    finished_at: datetime
+    events: tuple[Annotated[ResearchEvent, Field(discriminator="type")], ...]
+    sources: tuple[Source, ...]
+
+    @field_validator("events")
+    @classmethod
+    def _ends(cls, events: tuple[ResearchEvent, ...]) -> tuple[ResearchEvent, ...]:
+        """What was carried here from elsewhere may be anything; without an answer at its end it is no report."""
+        if not events or not isinstance(events[-1], Done):
+            raise ValueError("must end with done")
+        return events
+
+    @property
+    def plan(self) -> tuple[str, ...]:
+        """Its sub-questions, be they the model's or a person's."""
+        done = self.events[-1]
+        return done.response.metadata.plan if isinstance(done, Done) else ()
+
+    def told_again(self, request: ResearchRequest, request_id: str, latency_ms: int) -> Iterator[ResearchEvent]:
+        """The same events under another id; the answer says when it was made, and that this time nothing was spent."""
+        for event in self.events:
+            if isinstance(event, Done):
+                yield Done(
+                    request_id=request_id, response=self._again(event.response, request, request_id, latency_ms)
+                )
+            else:
+                yield event.model_copy(update={"request_id": request_id})
+
+    def _again(
+        self, response: ResearchResponse, request: ResearchRequest, request_id: str, latency_ms: int
+    ) -> ResearchResponse:
+        metadata = response.metadata.model_copy(
+            update={
+                "request_id": request_id,
+                "latency_ms": latency_ms,
+                "cache_hit": True,
+                "stored_at": self.finished_at,
+                "tokens_used": 0,
+                "cost_usd": 0.0,
+                "searches": 0,
+                "llm_calls": 0,
+                "sent_to": (),
+            }
+        )
+        raw = None if request.omit_raw else response.raw_results
+        return response.model_copy(update={"metadata": metadata, "raw_results": raw})
+
+
+async def find_finished(
+    shelf: Shelf, tools: ReportTools, request: ResearchRequest, language: str
+) -> FinishedReport | None:
+    """The report that was made of this request by the same models, engines and prompts; offline, by whomever."""
+    found = await shelf.get("answers", report_key(shelf, tools, request), FinishedReport)
+    if found or not tools.options.offline:
+        return found
+    asked = asked_key(request, language)
+    finished = [
+        each
+        for each in await shelf.values("answers", FinishedReport)
+        if each.asked == asked and request.plan in (None, each.plan)
+    ]
+    return max(finished, key=lambda each: each.finished_at, default=None)
+
+
+async def keep_finished(
+    shelf: Shelf, tools: ReportTools, request: ResearchRequest, language: str, *,
+    events: tuple[ResearchEvent, ...], sources: tuple[Source, ...],
+) -> None:  # fmt: skip
+    """Put the report into the store."""
+    finished = FinishedReport(
+        asked=asked_key(request, language), finished_at=datetime.now(UTC), events=events, sources=sources
+    )
+    await shelf.put("answers", report_key(shelf, tools, request), finished)
+
+
+def asked_key(request: ResearchRequest, language: str) -> str:
+    """What was asked for, whoever answers."""
+    asked = {name: value for name, value in _asked(request).items() if name != "plan"}
+    return store_key(version="", model="", language=language, request=asked)
+
+
+def report_key(shelf: Shelf, tools: ReportTools, request: ResearchRequest) -> str:
+    """What was asked for, and all that has a part in the answer."""
+    options = tools.options
+    writer = tools.writer(tools.llms.get("write"), options.context_tokens)
+    by = [tools.label(part) for part in ("search", "read", *STAGES)]
+    return shelf.key(
+        f"{PROMPTS}|{writer.version}", "|".join(by), request=_asked(request),
+        made=(options.pages, options.queries_per_language, options.query_languages, options.results_per_search,
+              options.max_tokens),
+    )  # fmt: skip
+
+
+def _asked(request: ResearchRequest) -> dict[str, object]:
+    given = request.model_dump(mode="json", exclude=NO_PART, exclude_none=True)
+    # Addresses alone, or beside a search: that depends on whether sources were asked for.
+    return given | {"searched": "sources" in request.model_fields_set}

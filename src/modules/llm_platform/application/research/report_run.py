@@ -1,0 +1,117 @@
+"""What a report is made with (`ReportTools`), and one report under way (`ReportRun`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from modules.llm_platform.application.research.budget import Budget, BudgetedLLM
+from modules.llm_platform.application.research.events import ResearchEvent
+from modules.llm_platform.application.research.order import ResearchOrder
+from modules.llm_platform.application.research.shelf import Shelf
+from modules.llm_platform.application.services.page_service import PageService
+from modules.llm_platform.application.services.web_search_service import WebSearchService
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.report_dtos import LLMStage
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.ports.research_store import IResearchStore
+from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
+
+NO_MODEL = "none"  # in the key of what was made without one
+
+
+@dataclass(frozen=True, slots=True)
+class ReportOptions:
+    """The operator's settings of a report: seconds, counts, tokens. `offline`: nothing beyond this machine is asked."""
+
+    timeout_s: float = 900.0
+    pages: int = 5
+    queries_per_language: int = 1
+    query_languages: tuple[str, ...] = ()
+    read_early: bool = False
+    results_per_search: int = 10
+    max_tokens: int = 4096
+    context_tokens: int = 32_000
+    offline: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReportTools:
+    """The parts that a report is made with.
+
+    `llms` has a model for every stage, or is empty. `writer` makes the writer that asks the given model (None: there is
+    none) within so many tokens of context. `labels` name, for the keys of the store, who serves "search", "read" and each
+    stage. `price` is what a call costs in US dollars by its tokens, None where that is not known.
+    """
+
+    search: WebSearchService
+    pages: PageService
+    store: IResearchStore
+    llms: Mapping[LLMStage, ILLMProvider]
+    writer: Callable[[ILLMProvider | None, int], ISynthesizer]
+    last_resort: ISynthesizer
+    labels: Mapping[str, str] = field(default_factory=dict)
+    price: Callable[[int, int], float] | None = None
+    options: ReportOptions = field(default_factory=ReportOptions)
+
+    def label(self, part: str) -> str:
+        return self.labels.get(part, NO_MODEL)
+
+    def model_of(self, stage: LLMStage) -> str:
+        """Who serves a stage, for people: its label without the digest of the address."""
+        return self.label(stage).partition("@")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRun:
+    """One report under way: what is asked, whom to tell, what may be spent, what is kept, and what went wrong so far."""
+
+    order: ResearchOrder
+    tools: ReportTools
+    budget: Budget
+    shelf: Shelf
+    degraded: list[Degraded] = field(default_factory=list)
+
+    @property
+    def request(self) -> ResearchRequest:
+        return self.order.request
+
+    @property
+    def request_id(self) -> str:
+        return self.order.request_id
+
+    @property
+    def language(self) -> str:
+        return self.order.language
+
+    @property
+    def options(self) -> ReportOptions:
+        return self.tools.options
+
+    def llm(self, stage: LLMStage) -> ILLMProvider | None:
+        """The model of a stage, within the budget; None where there is none."""
+        model = self.tools.llms.get(stage)
+        return BudgetedLLM(model, self.budget, stage) if model else None
+
+    def context_tokens(self, stage: LLMStage, max_tokens: int) -> int:
+        """How long prompt and answer together may be: what the models hold, or what the budget still pays for."""
+        room = self.budget.room(stage, max_tokens)
+        return self.options.context_tokens if room is None else min(self.options.context_tokens, room + max_tokens)
+
+    def tell(self, event: ResearchEvent) -> None:
+        self.order.tell(event)
+
+    def note(self, *degraded: Degraded) -> None:
+        """Remember what went wrong."""
+        self.degraded.extend(degraded)
+
+    def note_stage(self, stage: LLMStage, degraded: Iterable[Degraded]) -> bool:
+        """Remember what went wrong in a stage; whether the stage itself did its work, be it after a failover."""
+        entries = tuple(degraded)
+        self.note(*entries)
+        return not any(entry.component.partition("/")[0] == stage for entry in entries)
+
+    def stage_key(self, stage: LLMStage, version: str, **inputs: object) -> str:
+        """The key of what the stage's model makes of these inputs."""
+        return self.shelf.key(version, self.tools.label(stage), **inputs)

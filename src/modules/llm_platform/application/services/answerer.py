@@ -1,0 +1,204 @@
+"""The quick answers, shallow and deep: search, and write from what the search results say (research-bridge.md §§2, 3.1)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+from modules.llm_platform.application.research.answer import Researched, nothing_found, reference, respond
+from modules.llm_platform.application.research.events import (
+    Done,
+    Kept,
+    Planned,
+    Ranked,
+    Reset,
+    Searched,
+    SourcesNumbered,
+    Token,
+)
+from modules.llm_platform.application.research.fuse import fuse, number
+from modules.llm_platform.application.research.gather import Gathered, gather
+from modules.llm_platform.application.research.order import ResearchOrder
+from modules.llm_platform.application.research.plan import QUESTIONS, Plan, distinct, plan
+from modules.llm_platform.application.research.write import Order, Written, write
+from modules.llm_platform.application.services.web_search_service import WebSearchService
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.llm_dtos import Spending
+from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
+from modules.llm_platform.domain.ports.llm import ILLMProvider, IWarmUp
+from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer
+from shared.exceptions import AppException
+
+log = logging.getLogger(__name__)
+
+MAX_SOURCES = 20  # a deep research finds up to thirty; the tail costs tokens and is seldom cited
+RESERVE_SHARE = 0.1  # of the time allowed, kept for the extractive answer when the deadline comes near
+RESERVE_MAX_S = 3.0
+PLAN_SHARE = 0.3
+LATE_PLAN = "timeout: the model did not plan in time, the question was taken apart without it"
+
+
+@dataclass(frozen=True, slots=True)
+class ResearchOptions:
+    """The operator's settings: seconds for one research, results of one search, tokens of one answer."""
+
+    timeout_s: float = 120.0
+    results_per_search: int = 10
+    max_tokens: int = DEFAULT_MAX_TOKENS
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One research under way; at `deadline` (event loop time) the last resort begins to write."""
+
+    order: ResearchOrder
+    deadline: float
+
+
+class Answerer:
+    """Answers from search results: one search when shallow, three side by side when deep."""
+
+    def __init__(
+        self,
+        search: WebSearchService,
+        writer: ISynthesizer,
+        last_resort: ISynthesizer,
+        planner: ILLMProvider | None = None,
+        options: ResearchOptions | None = None,
+    ) -> None:
+        self._search = search
+        self._writer = writer
+        self._last_resort = last_resort
+        self._planner = planner
+        self._options = options or ResearchOptions()
+        self._reserve_s = min(RESERVE_MAX_S, self._options.timeout_s * RESERVE_SHARE)
+
+    async def answer(self, order: ResearchOrder) -> None:
+        """Tell all events of the research but the first, Done last.
+
+        Raises the AppException that left nothing to answer from.
+        """
+        run = _Run(order, order.began + self._options.timeout_s - self._reserve_s)
+        planned = await self._plan(run)
+        async with self._warmed_up(run):
+            gathered = await self._gather(run, planned)
+        sources, raw = number(fuse(gathered.answers, self._source_limit(run)))
+        self._tell_sources(run, sources)
+        await order.hold(sources)
+        written = await self._write(run, sources)
+        response = respond(
+            Researched(run.order.request, run.order.request_id, run.order.language, planned, gathered, sources, raw, written),
+            last_resort=self._last_resort.name,
+            sent_to=order.ledger.sent(),
+            latency_s=asyncio.get_running_loop().time() - run.order.began,
+        )
+        log.info(
+            "research done",
+            extra={"depth": run.order.request.depth, "sources": len(sources), "latency_ms": response.metadata.latency_ms},
+        )
+        run.order.tell(Done(request_id=run.order.request_id, response=response))
+
+    async def _plan(self, run: _Run) -> Plan:
+        if run.order.request.depth == "shallow":
+            return Plan((run.order.request.query,))
+        try:
+            async with asyncio.timeout(self._options.timeout_s * PLAN_SHARE):
+                planned = await plan(run.order.request.query, run.order.language, self._planner)
+        except TimeoutError:
+            planned = replace(
+                await plan(run.order.request.query, run.order.language, None),
+                spent=Spending(calls=1),  # it may have written, but nobody will ever tell how much
+                degraded=(Degraded(component="plan", reason=LATE_PLAN),),
+            )
+        run.order.tell(Planned(request_id=run.order.request_id, questions=planned.questions))
+        return planned
+
+    @asynccontextmanager
+    async def _warmed_up(self, run: _Run) -> AsyncGenerator[None, None]:
+        """The model gets ready while the searches are waited for; one that is not ready in time is asked all the same."""
+        if not isinstance(self._planner, IWarmUp):
+            yield
+            return
+        warming = asyncio.create_task(self._planner.warm_up())
+        try:
+            yield
+            await asyncio.wait([warming], timeout=max(0.0, run.deadline - asyncio.get_running_loop().time()))
+        finally:
+            warming.cancel()
+
+    async def _gather(self, run: _Run, planned: Plan) -> Gathered:
+        gathered = await self._search_all(run, planned.questions)
+        empty = sum(not answer.results for answer in gathered.answers)
+        if run.order.request.depth == "shallow" or not empty:
+            return gathered
+        # A question that found nothing is replaced by what the engines themselves suggest.
+        suggested = (suggestion for answer in gathered.answers for suggestion in answer.suggestions)
+        instead = distinct(suggested, run.order.language, taken=planned.questions, limit=min(empty, QUESTIONS))
+        if not instead:
+            return gathered
+        run.order.tell(Planned(request_id=run.order.request_id, questions=(*planned.questions, *instead)))
+        try:
+            return gathered + await self._search_all(run, instead)
+        except AppException as error:
+            return gathered + Gathered((), (Degraded.of("search/suggested", error),), len(instead))
+
+    async def _search_all(self, run: _Run, questions: Sequence[str]) -> Gathered:
+        def found(request: WebSearchRequest, answer: WebSearchResponse) -> None:
+            run.order.tell(
+                Searched(
+                    request_id=run.order.request_id,
+                    query=request.query,
+                    provider=answer.provider,
+                    count=len(answer.results),
+                    cached=answer.cached,
+                )
+            )
+
+        requests = [self._to_search(run, question) for question in questions]
+        return await gather(requests, self._search, run.deadline, found)
+
+    def _to_search(self, run: _Run, question: str) -> WebSearchRequest:
+        asked = run.order.request
+        return WebSearchRequest(
+            query=question,
+            count=self._options.results_per_search,
+            sources=asked.sources,
+            language=run.order.detected,
+            time_range=asked.time_range,
+            domains=asked.domains,
+        )
+
+    def _source_limit(self, run: _Run) -> int:
+        return self._options.results_per_search if run.order.request.depth == "shallow" else MAX_SOURCES
+
+    def _tell_sources(self, run: _Run, sources: Sequence[Source]) -> None:
+        kept = tuple(Kept(url=source.url, title=source.title) for source in sources)
+        run.order.tell(Ranked(request_id=run.order.request_id, query=run.order.request.query, kept=kept))
+        run.order.tell(SourcesNumbered(request_id=run.order.request_id, sources=tuple(map(reference, sources))))
+
+    async def _write(self, run: _Run, sources: tuple[Source, ...]) -> Written | None:
+        if not sources:
+            text = nothing_found(run.order.request.depth, run.order.language)
+            run.order.tell(Token(request_id=run.order.request_id, text=text))
+            return None
+        order = Order(
+            question=run.order.request.query,
+            sources=sources,
+            language=run.order.language,
+            max_tokens=self._options.max_tokens,
+            writer=self._writer,
+            last_resort=self._last_resort,
+            deadline=run.deadline,
+            offer_deep=run.order.request.depth == "shallow",
+            by_model=self._planner is not None,
+        )
+        return await write(
+            order,
+            run.order.streamed,
+            show=lambda text: run.order.tell(Token(request_id=run.order.request_id, text=text)),
+            take_back=lambda reason: run.order.tell(Reset(request_id=run.order.request_id, reason=reason)),
+        )

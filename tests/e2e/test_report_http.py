@@ -1,0 +1,154 @@
+"""A report over HTTP: `llm-platform serve` as a process, its doors, its upstreams' faults, and clients who hang up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from tests.loopback_upstream import serving
+from tests.report_upstream import Upstream, environment
+from tests.report_world import SUB_QUESTIONS
+
+QUESTION = "How do heat pumps work in cold winters?"
+START_S = 30.0
+ANSWER_S = 30.0
+SECONDS = 2.0  # max_seconds of a report whose upstreams hang
+
+
+@asynccontextmanager
+async def served(upstream: Upstream, data: Path) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client of a server of its own, whose upstreams are `upstream`."""
+    async with serving(upstream.handle) as loopback:
+        off = {"RATE_LIMIT_PER_MINUTE": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "0", "LLM_PLATFORM_PORT": "0", "CACHE_TTL_S": "0"}
+        log = data / "server.log"
+        with log.open("w") as file:
+            server = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "modules.llm_platform", "serve", env={**environment(loopback, data), **off}, stderr=file
+            )
+        try:
+            address = await asyncio.wait_for(_address(log), START_S)
+            async with httpx2.AsyncClient(base_url=address, timeout=ANSWER_S) as client:
+                yield client
+        finally:
+            server.terminate()
+            await asyncio.wait_for(server.wait(), START_S)
+
+
+async def _address(log: Path) -> str:
+    while not (found := re.search(r"http://127\.0\.0\.1:\d+", log.read_text())):
+        await asyncio.sleep(0.05)
+    return found[0]
+
+
+async def asked(client: httpx2.AsyncClient, query: str, **more: object) -> tuple[int, dict[str, Any], Mapping[str, str]]:
+    answer = await client.post("/research", json={"query": query, "depth": "report", **more})
+    return answer.status_code, answer.json(), answer.headers
+
+
+async def events(client: httpx2.AsyncClient, **body: object) -> list[dict[str, Any]]:
+    answer = await client.post("/research", json={"depth": "report", **body}, headers={"Accept": "text/event-stream"})
+    return [json.loads(line.removeprefix("data: ")) for line in answer.text.splitlines() if line.startswith("data: ")]
+
+
+async def test_every_door_gives_the_same_report(tmp_path: Path) -> None:
+    """Events, their replay, JSON and a form body: one text; the pages behind its quotes can be had after each."""
+    async with served(Upstream(), tmp_path) as client:
+        first, again = await events(client, query=QUESTION), await events(client, query=QUESTION)
+        assert [each["type"] for each in again] == [each["type"] for each in first]
+        made, replayed = first[-1]["response"], again[-1]["response"]
+        assert made["synthesis"] == "".join(each["text"] for each in first if each["type"] == "token")
+        assert replayed["synthesis"] == made["synthesis"]
+        assert replayed["metadata"]["stored_at"]
+        _, whole, _ = await asked(client, QUESTION)
+        assert whole["citations"] == made["citations"]
+        form = await client.post(
+            "/research", content=json.dumps({"query": QUESTION, "depth": "report"}),
+            headers={"Content-Type": "application/x-www-form-urlencoded"},
+        )  # fmt: skip
+        assert form.json()["synthesis"] == made["synthesis"]
+        for answer in (made, replayed, whole):
+            cited = answer["citations"][0]
+            url = f"/research/{answer['metadata']['request_id']}/sources/{cited['source_index']}"
+            held = (await client.get(url)).json()
+            assert held["text"][cited["quote_start"] : cited["quote_end"]] == cited["quote"]
+        assert (await client.get(f"/research/{made['metadata']['request_id']}/sources/99")).status_code == 404
+
+
+async def test_a_plan_is_looked_at_and_changed(tmp_path: Path) -> None:
+    """POST /research/plan gives sub-questions and who made them; what comes back as `plan` is what is searched."""
+    async with served(Upstream(), tmp_path) as client:
+        plan = (await client.post("/research/plan", json={"query": QUESTION})).json()
+        assert plan["questions"] == list(SUB_QUESTIONS)
+        assert "@" not in plan["planner"]
+        _, answer, _ = await asked(client, QUESTION, plan=[plan["questions"][1], "Is a heat pump loud?"])
+        assert answer["metadata"]["plan"] == [SUB_QUESTIONS[1], "Is a heat pump loud?"]
+        status, refused, _ = await asked(client, QUESTION, max_cost_usd=1.0)
+        assert (status, refused["code"]) == (422, "price_unknown")
+
+
+NO_SEARCH = [
+    ("500", 502, "web_search_error"),
+    ("403", 503, "web_search_config"),
+    ("429", 503, "web_search_blocked"),
+    ("garbage", 502, "web_search_error"),
+    ("reset", 503, "web_search_connection"),
+    ("hang", 503, "timeout"),
+]
+
+
+async def test_no_search_no_answer(tmp_path: Path) -> None:
+    """Where every search fails the error is the provider's, as problem+json and in time; as events it is the last one."""
+    upstream = Upstream()
+    async with served(upstream, tmp_path) as client:
+        for fault, status, code in NO_SEARCH:
+            upstream.faults = {"search": fault}
+            got, problem, headers = await asked(client, QUESTION, max_seconds=SECONDS)
+            assert (got, problem["code"]) == (status, code), fault
+            assert headers["content-type"] == "application/problem+json"
+            assert ("retry-after" in headers) is problem["retryable"]
+            told = await events(client, query=QUESTION, max_seconds=SECONDS)
+            assert [told[0]["type"], told[-1]["type"]] == ["started", "failed"]
+            assert told[-1]["problem"]["code"] == code
+
+
+ELSEWHERE = [
+    *({"model": fault} for fault in ("401", "500", "429", "garbage", "reset", "hang")),
+    *({"read": fault, "page": fault} for fault in ("500", "reset", "hang")),
+    {"read": "garbage"},
+]
+
+
+async def test_whatever_else_fails_a_cited_report_comes(tmp_path: Path) -> None:
+    """A model or the readers with each fault: 200, citations, and `degraded` names who failed."""
+    upstream = Upstream()
+    async with served(upstream, tmp_path) as client:
+        for number, faults in enumerate(ELSEWHERE):
+            upstream.faults = faults
+            status, answer, _ = await asked(client, f"{QUESTION} Part {number}", max_seconds=SECONDS)
+            assert status == 200, (faults, answer)
+            assert answer["citations"], faults
+            assert answer["degraded"] or faults == {"read": "garbage"}, faults  # there the other reader stands in
+            assert answer["metadata"]["latency_ms"] < SECONDS * 1000 + 500
+
+
+async def test_who_hangs_up_is_worked_for_no_longer(tmp_path: Path) -> None:
+    """The client goes at the first event of a kind: soon after, no request is under way or begun any more."""
+    upstream = Upstream()
+    async with served(upstream, tmp_path) as client:
+        for kind in ("planned", "searched", "read", "token"):
+            body = {"query": f"{QUESTION} Until {kind}", "depth": "report", "stream": True}
+            async with client.stream("POST", "/research", json=body) as answer:
+                async for line in answer.aiter_lines():
+                    if line == f"event: {kind}":
+                        break
+            await asyncio.sleep(0.3)
+            before = upstream.answered.total()
+            await asyncio.sleep(0.3)
+            assert upstream.answered.total() == before, kind

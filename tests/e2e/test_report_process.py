@@ -1,0 +1,90 @@
+"""A report as a process: killed, run again, replayed without a network, carried to another machine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.loopback_upstream import serving
+from tests.report_upstream import Upstream, environment
+from tests.report_world import SUB_QUESTIONS
+
+PROGRAM = (sys.executable, "-m", "modules.llm_platform")
+QUESTION = "How do heat pumps work in cold winters?"
+PATIENCE_S = 60.0
+SETTLED_S = 0.3  # what was answered before is in the store by then
+
+
+async def started(*arguments: str, env: Mapping[str, str]) -> asyncio.subprocess.Process:
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(*PROGRAM, *arguments, stdout=pipe, stderr=pipe, env=env)
+
+
+async def ended(*arguments: str, env: Mapping[str, str]) -> tuple[int, str, str]:
+    process = await started(*arguments, env=env)
+    out, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
+    return process.returncode or 0, out.decode(), err.decode()
+
+
+async def report(env: Mapping[str, str], *more: str) -> dict[str, Any]:
+    code, out, err = await ended("research", QUESTION, "--depth", "report", "--yes", "--json", *more, env=env)
+    assert code == 0, err
+    return dict(json.loads(out))
+
+
+@pytest.mark.parametrize("request_number", [0, 3, 6, 9, 14, 18])
+async def test_killed_anywhere_and_run_again_nothing_is_paid_for_twice(request_number: int, tmp_path: Path) -> None:
+    """SIGKILL while that request is under way: the second run asks only for what had no answer, and ends with a report."""
+    first, second = Upstream(silent_from=request_number), Upstream()
+    upstream = [first]
+    async with serving(lambda exchange: upstream[0].handle(exchange)) as loopback:
+        env = environment(loopback, tmp_path)
+        process = await started("research", QUESTION, "--depth", "report", "--yes", "--json", env=env)
+        await asyncio.wait_for(first.reached.wait(), PATIENCE_S)
+        await asyncio.sleep(SETTLED_S)
+        process.send_signal(signal.SIGKILL)
+        await process.communicate()
+        upstream[0] = second
+        answer = await report(env)
+    paid = first.answered + second.answered
+    assert {name: count for name, count in paid.items() if count > 1} == {}
+    assert answer["citations"]
+    assert answer["metadata"]["plan"] == list(SUB_QUESTIONS)
+    assert answer["metadata"]["llm_calls"] == sum(not name.startswith(("read", "search")) for name in second.answered)
+
+
+async def test_a_finished_report_is_replayed_offline_and_elsewhere(tmp_path: Path) -> None:
+    """With the upstream gone the same report comes from the store, with its date; exported and imported it comes there too."""
+    async with serving(Upstream().handle) as loopback:
+        env = environment(loopback, tmp_path / "here")
+        first = await report(env)
+    again = await report(env)
+    offline = await report(env, "--offline")
+    for later in (again, offline):
+        assert later["synthesis"] == first["synthesis"]
+        assert later["citations"] == first["citations"]
+        assert later["metadata"]["stored_at"]
+        assert later["metadata"]["sent_to"] == []
+    code, _, err = await ended("cache", "export", str(tmp_path / "kept.zip"), env=env)
+    assert code == 0, err
+    there = {**env, "LLM_PLATFORM_DATA_DIR": str(tmp_path / "there")}
+    code, _, err = await ended("cache", "import", str(tmp_path / "kept.zip"), env=there)
+    assert code == 0, err
+    assert (await report(there, "--offline"))["synthesis"] == first["synthesis"]
+
+
+async def test_the_ledger_tells_every_host(tmp_path: Path) -> None:
+    """What was sent to whom stands in the answer, and is what the upstream received: queries, addresses, page text."""
+    upstream = Upstream()
+    async with serving(upstream.handle) as loopback:
+        answer = await report(environment(loopback, tmp_path))
+    kinds = {entry["kind"]: entry for entry in answer["metadata"]["sent_to"]}
+    assert set(kinds) == {"query", "url", "page text"}
+    assert kinds["url"]["requests"] == sum(name.startswith("read") for name in upstream.answered)
+    assert kinds["page text"]["bytes"] > kinds["url"]["bytes"]

@@ -1,0 +1,203 @@
+"""A small made-up web and a scripted model for tests of reports: everything in memory, every call counted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from modules.llm_platform.application.research.events import ResearchEvent
+from modules.llm_platform.application.research.report_run import ReportOptions, ReportTools
+from modules.llm_platform.application.services.answerer import Answerer
+from modules.llm_platform.application.services.page_service import PageService
+from modules.llm_platform.application.services.reporter import Reporter
+from modules.llm_platform.application.services.research_service import ResearchService
+from modules.llm_platform.application.services.web_search_service import WebSearchService
+from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart, LLMToken, Spending, Usage
+from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.dtos.report_dtos import LLMStage
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
+from modules.llm_platform.domain.exceptions import PageBlockedError, WebSearchConnectionError
+from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.domain.ports.research_store import IResearchStore
+from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
+from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynthesizer
+from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
+from modules.llm_platform.infrastructure.adapters.no_research_store import NoResearchStore
+from modules.llm_platform.testing import made_up_page
+
+QUESTION = "How do heat pumps work in cold winters?"
+SUB_QUESTIONS = ("How does a heat pump work?", "How do heat pumps do in cold winters?", "What do heat pumps cost?")
+STAGES: tuple[LLMStage, ...] = ("plan", "queries", "rank", "summarize", "write")
+_LISTED = re.compile(r"^(\d+)\. (.*)$", re.MULTILINE)
+
+
+def stage_of(request: LLMRequest) -> LLMStage:
+    """Which stage a prompt belongs to, by what it asks for."""
+    text = "\n".join(message.content for message in request.messages)
+    if "ПОДЗАПРОС" in text:
+        return "plan"
+    if "ЗАПРОС" in text:
+        return "queries"
+    if "[[1," in text:
+        return "rank"
+    return "summarize" if "Summarise" in text else "write"
+
+
+class ReportModel(ILLMProvider):
+    """Answers every stage as a good model would. `marks` gives the mark of a title; `failing` stages raise what they map to."""
+
+    def __init__(
+        self,
+        marks: Callable[[str], int] = lambda title: 5,
+        failing: Mapping[LLMStage, Exception] | None = None,
+        delay_s: float = 0.0,
+        delays: Mapping[LLMStage, float] | None = None,
+        text: str = "Heat pumps move heat [1]. They work in the cold [2].",
+    ) -> None:
+        self.name, self.model = "scripted", "scripted-1"
+        self.asked: list[LLMStage] = []
+        self.requests: list[LLMRequest] = []
+        self.text = text
+        self._marks, self._failing, self._delay_s, self._delays = marks, failing or {}, delay_s, delays or {}
+
+    async def generate(self, request: LLMRequest) -> LLMResponse:
+        stage = stage_of(request)
+        self.asked.append(stage)
+        self.requests.append(request)
+        await asyncio.sleep(self._delays.get(stage, self._delay_s))
+        if stage in self._failing:
+            raise self._failing[stage]
+        usage = Usage(prompt_tokens=100, completion_tokens=10)
+        spent = Spending(calls=1, prompt_tokens=100, completion_tokens=10, cost_usd=0.001)
+        content = self._answer(stage, request)
+        return LLMResponse(content=content, provider=self.name, model=self.model or "", usage=usage, spent=spent)
+
+    async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
+        answer = await self.generate(request)
+        for line in answer.content.splitlines(keepends=True):
+            yield LLMToken(text=line)
+        yield answer
+
+    def _answer(self, stage: LLMStage, request: LLMRequest) -> str:
+        prompt = request.messages[-1].content
+        if stage == "plan":
+            return "\n".join(f"ПОДЗАПРОС: {question}" for question in SUB_QUESTIONS)
+        if stage == "queries":
+            topic = prompt.rpartition("Topic: ")[2].splitlines()[0]
+            return f"ЗАПРОС: {topic} explained"
+        if stage == "rank":
+            return json.dumps([[int(n), title[:12], *[self._marks(title)] * 5] for n, title in _LISTED.findall(prompt)])
+        return "The page says that heat pumps move heat." if stage == "summarize" else self.text
+
+
+class Web(IWebSearchProvider, IPageReader):
+    """`pages` maps an address to its title; each query finds all that `finds` names for it, else every page.
+
+    An address in `walled` cannot be read. `searched` and `read_urls` hold what was asked for.
+    """
+
+    def __init__(
+        self,
+        pages: Mapping[str, str],
+        finds: Callable[[str], Sequence[str]] | None = None,
+        walled: Sequence[str] = (),
+        down: bool = False,
+        texts: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name = "web"
+        self.searched: list[str] = []
+        self.read_urls: list[str] = []
+        self.pages, self._finds, self._walled, self.down, self._texts = pages, finds, walled, down, texts or {}
+
+    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        self.searched.append(request.query)
+        if self.down:
+            raise WebSearchConnectionError
+        urls = self._finds(request.query) if self._finds else list(self.pages)
+        items = tuple(
+            WebSearchResultItem(title=self.pages[url], url=url, snippet=f"About {self.pages[url]}.", source="web")
+            for url in urls[: request.count]
+        )
+        return WebSearchResponse(query=request.query, results=items, provider=self.name)
+
+    async def read(self, url: str) -> Page:
+        self.read_urls.append(url)
+        if url in self._walled:
+            raise PageBlockedError
+        title = self.pages.get(url, "A page")
+        text = self._texts.get(url, f"# {title}\n\nHeat pumps move heat. They work in the cold. {title} says so at {url}.")
+        return made_up_page(url, text, title)
+
+
+def laws_of_events(events: Sequence[ResearchEvent]) -> None:
+    """The laws of interface.md, "Events": started first; planned before searched; sources before a token; the text is the
+    tokens since the last reset; done or failed last, and once.
+    """
+    kinds = [event.type for event in events]
+    assert kinds[0] == "started"
+    assert [kind for kind in kinds if kind in ("done", "failed")] == kinds[-1:]
+    assert len({event.request_id for event in events}) == 1
+    for earlier, later in (("planned", "searched"), ("planned", "ranked"), ("sources", "token"), ("read", "summarized")):
+        if later in kinds:
+            assert earlier in kinds[: kinds.index(later)], (earlier, later)
+    text: list[str] = []
+    for event in events:
+        if event.type == "reset":
+            text.clear()
+        elif event.type == "token":
+            text.append(event.text)
+        elif event.type == "done":
+            assert event.response.synthesis == "".join(text)
+
+
+def some_pages(count: int = 8) -> dict[str, str]:
+    """Pages whose titles begin differently."""
+    names = ("Alpha", "Bravo", "Charlie", "Delta", "Echo", "Foxtrot", "Golf", "Hotel", "India", "Juliett", "Kilo", "Lima")
+    return {f"https://site{n}.example/{names[n % 12].lower()}{n}": f"{names[n % 12]} on heat pumps {n}" for n in range(count)}
+
+
+@dataclass
+class World:
+    """A research service over a made-up web, and what it was asked."""
+
+    web: Web
+    model: ReportModel | None = None
+    store: IResearchStore = field(default_factory=NoResearchStore)
+    options: ReportOptions = field(default_factory=ReportOptions)
+    price: Callable[[int, int], float] | None = None
+    labels: Mapping[str, str] = field(default_factory=lambda: {"search": "web", "read": "web"})
+
+    def service(self) -> ResearchService:
+        extractive = ExtractiveSynthesizer()
+        search = WebSearchService(self.web)
+        return ResearchService(Answerer(search, extractive, extractive), self.reporter(), MemoryCache(100))
+
+    def reporter(self) -> Reporter:
+        extractive = ExtractiveSynthesizer()
+        llms: dict[LLMStage, ILLMProvider] = dict.fromkeys(STAGES, self.model) if self.model else {}
+        tools = ReportTools(
+            search=WebSearchService(self.web),
+            pages=PageService(self.web),
+            store=self.store,
+            llms=llms,
+            writer=lambda llm, context: LLMSynthesizer(llm, context_tokens=context) if llm else extractive,
+            last_resort=extractive,
+            labels={**self.labels, **(dict.fromkeys(STAGES, "scripted-1") if self.model else {})},
+            price=self.price,
+            options=self.options,
+        )
+        return Reporter(tools)
+
+    async def events(self, query: str = QUESTION, **request: object) -> list[ResearchEvent]:
+        asked = ResearchRequest.model_validate({"query": query, "depth": "report", **request})
+        return [event async for event in self.service().stream(asked)]
+
+    def calls(self) -> Counter[str]:
+        return Counter(self.model.asked) if self.model else Counter()

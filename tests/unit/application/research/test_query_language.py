@@ -1,0 +1,24 @@
+"""The language in which a query of a report is searched."""
+
+from __future__ import annotations
+
+import pytest
+
+from modules.llm_platform.application.research.query_language import query_language
+
+
+@pytest.mark.parametrize(
+    ("query", "possible", "language"),
+    [
+        ("Как работает тепловой насос зимой?", ("ru", "en"), "ru"),  # by its script
+        ("How does a heat pump work?", ("de", "en"), "en"),
+        ("Wie funktioniert eine Wärmepumpe?", ("en",), "de"),  # a person's own sub-question
+        ("como funcionam as bombas de calor no inverno", ("pt-BR", "en"), "pt-BR"),  # Portuguese rather than English
+        ("Mixture Tokens", ("ru", "en"), None),
+        ("Mixture Tokens", ("en",), "en"),
+        ("Mixture Tokens", (), None),
+    ],
+)
+def test_a_query_is_searched_in_its_own_language(query: str, possible: tuple[str, ...], language: str | None) -> None:
+    """As the tag that was wished for; where two fit alike, in all."""
+    assert query_language(query, possible) == language

@@ -1,0 +1,241 @@
+"""What a report makes of everything that can go wrong beside it: stores, defects, hostile results, readers that hang."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Sequence
+
+import pytest
+from tests.report_world import QUESTION, STAGES, SUB_QUESTIONS, ReportModel, Web, World, laws_of_events, some_pages
+
+from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent
+from modules.llm_platform.application.research.report_run import ReportOptions
+from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.dtos.report_dtos import LLMStage, PlanRequest
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
+from modules.llm_platform.domain.exceptions import LLMConnectionError, StoreError
+from modules.llm_platform.infrastructure.adapters.no_research_store import NoResearchStore
+
+NEVER_S = 3600.0
+
+
+class BrokenStore(NoResearchStore):
+    """A store that breaks its promise: every method of a research fails."""
+
+    async def get(self, *args: object) -> None:  # type: ignore[override]
+        raise StoreError
+
+    async def put(self, *args: object) -> None:  # type: ignore[override]
+        raise StoreError
+
+    async def values(self, *args: object) -> tuple[()]:  # type: ignore[override]
+        raise StoreError
+
+    async def clean(self) -> int:
+        raise StoreError
+
+
+class HangingWeb(Web):
+    """A web where searching (`searches`) or reading (`reads`) never ends."""
+
+    def __init__(self, *, searches: bool = False, reads: bool = False) -> None:
+        super().__init__(some_pages())
+        self._hangs = (searches, reads)
+        self.under_way = 0
+
+    async def _for_ever(self) -> None:
+        self.under_way += 1
+        try:
+            await asyncio.sleep(NEVER_S)
+        finally:
+            self.under_way -= 1
+
+    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        if self._hangs[0]:
+            await self._for_ever()
+        return await super().search(request)
+
+    async def read(self, url: str) -> Page:
+        if self._hangs[1]:
+            await self._for_ever()
+        return await super().read(url)
+
+
+class HangingModel(ReportModel):
+    """A model that never answers in one stage."""
+
+    def __init__(self, stage: LLMStage) -> None:
+        super().__init__(delays={stage: NEVER_S})
+
+
+def answer_of(events: Sequence[ResearchEvent]) -> ResearchResponse:
+    last = events[-1]
+    assert isinstance(last, Done), last
+    return last.response
+
+
+# --- stores, defects ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_store_that_fails_in_every_method_costs_nothing_but_itself() -> None:
+    """The report is written as without a store, and says that it was not kept."""
+    world = World(Web(some_pages()), ReportModel(), BrokenStore())
+    answer = answer_of(await world.events())
+    assert answer.citations
+    assert [entry.component for entry in answer.degraded].count("store") == 1
+    assert (await world.service().plan(PlanRequest(query=QUESTION))).questions == SUB_QUESTIONS
+
+
+class SlipError(RuntimeError):
+    """What nobody expects."""
+
+
+@pytest.mark.parametrize("stage", STAGES)
+async def test_a_defect_of_a_model_is_raised_as_itself(stage: LLMStage) -> None:
+    """Never a group of exceptions; what runs beside it ends."""
+    world = World(Web(some_pages(12)), ReportModel(failing={stage: SlipError("slip")}))
+    with pytest.raises(SlipError):
+        await world.events()
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_a_defect_of_a_reader_is_raised_as_itself() -> None:
+    """The same for what reads pages, and for the summaries that were under way then."""
+
+    class Slipping(Web):
+        async def read(self, url: str) -> Page:
+            if url == list(self.pages)[3]:
+                raise SlipError("slip")
+            return await super().read(url)
+
+    with pytest.raises(SlipError):
+        await World(Slipping(some_pages()), ReportModel(delays={"summarize": NEVER_S})).events()
+    assert len(asyncio.all_tasks()) == 1
+
+
+# --- time and stopping ----------------------------------------------------------------------------------------------------
+
+
+async def test_searches_that_hang_leave_an_error_in_time() -> None:
+    """Nothing there to write from: 503 timeout, before the time is over, and no search goes on behind it."""
+    web = HangingWeb(searches=True)
+    began = time.monotonic()
+    events = await World(web, ReportModel()).events(max_seconds=1.5)
+    assert time.monotonic() - began < 1.5
+    last = events[-1]
+    assert isinstance(last, Failed)
+    assert (last.problem["status"], last.problem["code"]) == (503, "timeout")
+    assert web.under_way == 0
+
+
+async def test_one_search_that_hangs_is_waited_for_no_longer_than_searching_may_take() -> None:
+    """The others are ranked by the model meanwhile; the late one is counted and named as what it is."""
+
+    class OneHangs(HangingWeb):
+        async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+            if "cost" in request.query:
+                await self._for_ever()
+            return await Web.search(self, request)
+
+    web, model = OneHangs(), ReportModel()
+    answer = answer_of(await World(web, model).events(max_seconds=2.0))
+    assert [entry.component for entry in answer.degraded if entry.reason.startswith("timeout")] == ["search"]
+    assert answer.metadata.searches == len(web.searched) + 1
+    assert "rank" in model.asked
+    assert web.under_way == 0
+
+
+async def test_pages_that_hang_leave_the_words_of_the_search() -> None:
+    """Until the time for reading is over; then the report is written from snippets, and no read goes on."""
+    web = HangingWeb(reads=True)
+    began = time.monotonic()
+    events = await World(web, ReportModel()).events(max_seconds=2.0)
+    assert time.monotonic() - began < 2.0
+    assert answer_of(events).sources
+    assert web.under_way == 0
+    laws_of_events(events)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+async def test_a_model_that_hangs_in_one_stage_leaves_an_answer_in_time(stage: LLMStage) -> None:
+    """Total time is kept, whatever stage never ends, and the answer says so in its text and in `degraded`."""
+    began = time.monotonic()
+    events = await World(Web(some_pages()), HangingModel(stage)).events(max_seconds=2.0)
+    assert time.monotonic() - began < 2.0 + 0.5
+    answer = answer_of(events)
+    assert answer.citations
+    assert any(stage in entry.component or "timeout" in entry.reason for entry in answer.degraded)
+    laws_of_events(events)
+
+
+async def _stopped_after(world: World, kind: str, count: int) -> None:
+    stream = world.service().stream(ResearchRequest(query=QUESTION, depth="report"))
+    seen = itertools.count(1)
+    async for event in stream:
+        if event.type == kind and next(seen) == count:
+            break
+    await stream.aclose()
+
+
+@pytest.mark.parametrize("kind", ["started", "planned", "searched", "ranked", "read", "summarized", "sources", "token"])
+@pytest.mark.parametrize("count", [1, 2])
+async def test_closing_the_stream_leaves_nothing_behind(kind: str, count: int) -> None:
+    """In whatever phase the reader goes: no task is left, and nothing more is asked."""
+    world = World(Web(some_pages(12)), ReportModel(delay_s=0.002), options=ReportOptions(pages=7, read_early=True))
+    before = asyncio.all_tasks()
+    await _stopped_after(world, kind, count)
+    assert asyncio.all_tasks() == before
+    asked = (len(world.web.searched), len(world.web.read_urls), world.calls())
+    await asyncio.sleep(0.02)
+    assert (len(world.web.searched), len(world.web.read_urls), world.calls()) == asked
+
+
+@pytest.mark.parametrize("hangs", ["search", "read", *STAGES])
+async def test_cancelling_in_a_phase_that_hangs_ends_it(hangs: str) -> None:
+    """A reader who goes while a search, a page or a model hangs does not wait for it."""
+    web = HangingWeb(searches=hangs == "search", reads=hangs == "read")
+    model = HangingModel(hangs) if hangs in STAGES else ReportModel()  # type: ignore[arg-type]
+    before = asyncio.all_tasks()
+    running = asyncio.create_task(World(web, model).events())
+    await asyncio.sleep(0.1)
+    running.cancel()
+    await asyncio.wait([running], timeout=1.0)
+    assert running.cancelled()
+    assert asyncio.all_tasks() == before
+    assert web.under_way == 0
+
+
+# --- events ---------------------------------------------------------------------------------------------------------------
+
+FAULTS = [*STAGES, "search", "read", "store"]
+
+
+@pytest.mark.parametrize("faults", list(itertools.combinations(FAULTS, 2)), ids="+".join)
+async def test_the_laws_of_events_hold_whatever_fails(faults: tuple[str, str]) -> None:
+    """planned before searched, sources before the first token, the text is the tokens, one end, whatever two parts fail."""
+    pages = some_pages(8)
+    failing = {stage: LLMConnectionError() for stage in STAGES if stage in faults}
+    web = Web(pages, walled=list(pages) if "read" in faults else (), down="search" in faults)
+    store = BrokenStore() if "store" in faults else NoResearchStore()
+    events = await World(web, ReportModel(failing=failing), store).events()
+    laws_of_events(events)
+    assert (events[-1].type == "failed") is ("search" in faults)
+
+
+async def test_no_page_is_told_of_behind_the_sources() -> None:
+    """A page that comes when the time for reading is over is stopped: nobody hears of it while the text is written."""
+    late = next(iter(some_pages()))
+
+    class Slow(Web):
+        async def read(self, url: str) -> Page:
+            await asyncio.sleep(0.75 if url == late else 0.0)
+            return await super().read(url)
+
+    web = Slow(some_pages())
+    events = await World(web, ReportModel(delays={"write": 0.25})).events(max_seconds=1.0)
+    kinds = [event.type for event in events]
+    assert "read" not in kinds[kinds.index("sources") :]
+    assert [event.status for event in events if event.type == "read" and event.url == late] == ["timeout"]

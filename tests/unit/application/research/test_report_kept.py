@@ -1,0 +1,138 @@
+"""What a report keeps, and what it takes of what was kept."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.report_world import ReportModel, Web, World, laws_of_events, some_pages
+
+from modules.llm_platform.application.research import shelf
+from modules.llm_platform.application.research.events import Done, ResearchEvent
+from modules.llm_platform.application.research.report_run import ReportOptions
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.dtos.report_dtos import RankedSummaries
+from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
+from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore
+from modules.llm_platform.infrastructure.adapters.no_research_store import NoResearchStore
+
+NEVER_S = 3600.0
+
+
+def store(folder: Path) -> DiskResearchStore:
+    return DiskResearchStore(folder / "store", 30.0)
+
+
+def answer_of(events: list[ResearchEvent]) -> ResearchResponse:
+    last = events[-1]
+    assert isinstance(last, Done), last
+    return last.response
+
+
+class Asked(Web):
+    """Keeps the whole requests."""
+
+    def __init__(self, degraded: tuple[Degraded, ...] = (), reader: str = "web") -> None:
+        super().__init__(some_pages())
+        self.requests: list[WebSearchRequest] = []
+        self._degraded, self._reader = degraded, reader
+
+    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        self.requests.append(request)
+        return (await super().search(request)).with_degraded(self._degraded)
+
+    async def read(self, url: str) -> Page:
+        return (await super().read(url)).model_copy(update={"reader": self._reader})
+
+
+# --- the store ------------------------------------------------------------------------------------------------------------
+
+
+async def test_who_left_out_the_results_keeps_them_for_the_next(tmp_path: Path) -> None:
+    """`omit_raw` says how the answer is given, not what is kept: asked again without it, the results are there."""
+    world = World(Web(some_pages()), ReportModel(), store(tmp_path))
+    assert answer_of(await world.events(omit_raw=True)).raw_results is None
+    again = answer_of(await world.events())
+    assert again.metadata.cache_hit
+    assert again.raw_results
+    assert answer_of(await world.events(omit_raw=True)).raw_results is None
+
+
+async def test_a_report_over_documents_is_not_told_again_whatever_their_addresses(tmp_path: Path) -> None:
+    """Under DOCUMENTS_BASE_URL a file's address looks like the web's: who read it tells what it is."""
+    world = World(Asked(reader="documents"), ReportModel(), store(tmp_path))
+    first = answer_of(await world.events())
+    assert len((first.raw_results or ())[0].content) > 60  # the whole text, not the snippet
+    assert not answer_of(await world.events()).metadata.stored_at
+
+
+async def test_what_a_search_lacked_is_said_after_a_restart_too(tmp_path: Path) -> None:
+    """An engine was blocked when the results were kept: a report that is made of them later says so."""
+    hole = Degraded(component="searxng/google", reason="captcha")
+    await World(Asked((hole,)), ReportModel(), store(tmp_path)).events()
+    later = World(Asked(), ReportModel(), store(tmp_path))
+    answer = answer_of(await later.events(instructions="Short."))
+    assert later.web.searched == []
+    assert hole in answer.degraded
+
+
+async def test_two_identical_reports_at_once_are_both_right(tmp_path: Path) -> None:
+    """In one process, on one topic: both end with the same text, and what they kept serves the third."""
+    worlds = [World(Web(some_pages()), ReportModel(delay_s=0.01), store(tmp_path)) for _ in range(2)]
+    both = await asyncio.gather(*(world.events() for world in worlds))
+    assert len({answer_of(events).synthesis for events in both}) == 1
+    for events in both:
+        laws_of_events(events)
+    third = World(Web({}, down=True), ReportModel(), store(tmp_path))
+    assert answer_of(await third.events()).metadata.cache_hit
+
+
+async def test_without_a_store_a_report_is_made_each_time() -> None:
+    """STORE_TTL_DAYS=0: nothing is kept, nothing is replayed."""
+    world = World(Web(some_pages()), ReportModel(), NoResearchStore())
+    await world.events()
+    assert not answer_of(await world.events()).metadata.cache_hit
+    assert world.calls()["write"] == 2
+
+
+async def test_a_store_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, for all of the research: the report comes, and says what is wrong."""
+    monkeypatch.setattr(shelf, "STORE_TIMEOUT_S", 0.05)
+
+    class Hanging(NoResearchStore):
+        async def get(self, *args: object) -> None:  # type: ignore[override]
+            await asyncio.sleep(NEVER_S)
+
+    events = await asyncio.wait_for(World(Web(some_pages()), ReportModel(), Hanging()).events(), 5.0)
+    assert [entry.component for entry in answer_of(events).degraded] == ["store"]
+
+
+async def test_what_was_carried_here_damaged_is_made_anew(tmp_path: Path) -> None:
+    """An imported ranking of summaries that fits nothing is no ranking."""
+
+    class Odd(NoResearchStore):
+        async def get(self, topic, stage, key, kind):  # type: ignore[no-untyped-def,override]
+            return RankedSummaries(urls=(), scores=()) if stage == "ranked_summaries" else None
+
+    world = World(Web(some_pages(12)), ReportModel(), Odd(), ReportOptions(pages=7))
+    assert answer_of(await world.events()).citations
+
+
+async def test_kept_results_name_no_document_either() -> None:
+    """What an archive brought is a stranger's: no `doc:` address of a web search is read, no odd scheme."""
+
+    class Carried(NoResearchStore):
+        async def get(self, topic, stage, key, kind):  # type: ignore[no-untyped-def,override]
+            if kind is not WebSearchResponse:
+                return None
+            urls = ("doc:secret.md", "file:///etc/passwd", "https://good.example/")
+            items = tuple(WebSearchResultItem(title="Heat pumps", url=url, snippet="Heat pumps.") for url in urls)
+            return WebSearchResponse(query="q", results=items, provider="searxng")
+
+    web = Web(some_pages())
+    await World(web, ReportModel(), Carried()).events()
+    assert web.searched == []
+    assert web.read_urls == ["https://good.example/"]

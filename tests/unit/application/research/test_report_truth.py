@@ -1,0 +1,288 @@
+"""What a report says of itself is true: counts, costs, cuts, what was left out, and what came from the store."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.report_world import QUESTION, ReportModel, Web, World, laws_of_events, some_pages, stage_of
+
+from modules.llm_platform.application.research import report
+from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent
+from modules.llm_platform.application.research.report_run import ReportOptions
+from modules.llm_platform.application.research.report_sources import MAX_SOURCE_CHARS
+from modules.llm_platform.application.services import reporter
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMStreamPart, LLMToken
+from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.dtos.report_dtos import PlanRequest
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
+from modules.llm_platform.domain.exceptions import LLMConnectionError
+from modules.llm_platform.domain.own_words import own_words
+from modules.llm_platform.domain.text import count_tokens
+from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore
+
+NEVER_S = 3600.0
+
+
+def store(folder: Path) -> DiskResearchStore:
+    return DiskResearchStore(folder / "store", 30.0)
+
+
+def answer_of(events: list[ResearchEvent]) -> ResearchResponse:
+    last = events[-1]
+    assert isinstance(last, Done), last
+    return last.response
+
+
+class Asked(Web):
+    """Keeps the whole requests."""
+
+    def __init__(self, degraded: tuple[Degraded, ...] = (), reader: str = "web") -> None:
+        super().__init__(some_pages())
+        self.requests: list[WebSearchRequest] = []
+        self._degraded, self._reader = degraded, reader
+
+    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        self.requests.append(request)
+        return (await super().search(request)).with_degraded(self._degraded)
+
+    async def read(self, url: str) -> Page:
+        return (await super().read(url)).model_copy(update={"reader": self._reader})
+
+
+# --- what was left out ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("language", ["en", "de", "fr", "es", "it", "pt-BR", "nl", "pl", "ru", "uk", "zh", "ja", "ko"])
+async def test_the_text_says_in_its_language_what_the_limits_left_out(language: str) -> None:
+    """Two calls: which stages went without stands behind the text, and the text is still exactly the tokens."""
+    events = await World(Web(some_pages()), ReportModel()).events(max_llm_calls=2, language=language)
+    laws_of_events(events)
+    answer = answer_of(events)
+    begin = own_words(language).left_out.partition("{")[0]
+    assert begin in answer.synthesis
+    assert "× queries" in answer.synthesis
+    assert "{" not in answer.synthesis
+
+
+async def test_a_failed_ranking_says_how_many_results_it_concerns() -> None:
+    """Eight results, no marks: keywords decide, and number and reason stand in text and `degraded`."""
+    answer = answer_of(await World(Web(some_pages(8)), ReportModel(failing={"rank": LLMConnectionError()})).events())
+    assert "Search results scored without the language model: 8." in answer.synthesis
+    assert any(entry.reason.startswith("stand_in: 8 of 8 results") for entry in answer.degraded)
+
+
+async def test_without_a_model_nothing_stands_in_for_it() -> None:
+    """Keywords are then how results are ranked: no note, in text or `degraded`."""
+    answer = answer_of(await World(Web(some_pages())).events())
+    assert "without the language model: " not in answer.synthesis
+    assert answer.degraded == ()
+
+
+async def test_a_whole_report_adds_no_word() -> None:
+    """What the model wrote is the text."""
+    model = ReportModel()
+    assert answer_of(await World(Web(some_pages()), model).events()).synthesis == model.text
+
+
+async def test_what_came_to_no_end_is_told_and_not_kept(tmp_path: Path) -> None:
+    """A ranking that was late: the text says so, and the next run makes the report anew."""
+    late = World(Web(some_pages()), ReportModel(delays={"rank": NEVER_S}), store(tmp_path))
+    answer = answer_of(await late.events(max_seconds=1.0))
+    assert own_words("en").late in answer.synthesis
+    again = World(Web(some_pages()), ReportModel(), store(tmp_path))
+    assert answer_of(await again.events()).metadata.stored_at is None
+    assert again.calls()["rank"] == 1
+
+
+async def test_a_summary_that_hangs_holds_up_no_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text is there and needs no summary: the answer comes, and says that they are missing."""
+    monkeypatch.setattr(report, "PATIENCE_S", 0.05)
+    model = ReportModel(delays={"summarize": NEVER_S})
+    answer = answer_of(await asyncio.wait_for(World(Web(some_pages()), model).events(), 5.0))
+    assert answer.synthesis == model.text
+    assert any(entry.reason.startswith("unfinished: 5 summaries") for entry in answer.degraded)
+    assert answer.metadata.llm_calls == len(model.asked)  # they were begun, so they may have to be paid
+
+
+# --- cuts -----------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_page_that_is_too_long_is_said_to_be_cut() -> None:
+    """Twice as long as what is held: about half of its tokens count as truncated, and `degraded` names the page."""
+    pages = some_pages(1)
+    text = "Heat pumps move heat in winter. " * (2 * MAX_SOURCE_CHARS // 32)
+    answer = answer_of(await World(Web(pages, texts=dict.fromkeys(pages, text))).events())
+    assert any(entry.reason.startswith("page_cut") for entry in answer.degraded)
+    assert answer.metadata.truncated_tokens == pytest.approx(count_tokens(text) / 2, rel=0.05)
+
+
+async def test_summaries_of_a_part_are_said_to_be_so() -> None:
+    """A small context: what the summaries do not know of their pages counts as truncated."""
+    pages = some_pages(5)
+    texts = {url: f"{title}. " + f"Heat pumps of {title} move heat. " * 900 for url, title in pages.items()}
+    options = ReportOptions(context_tokens=4000, max_tokens=500)
+    answer = answer_of(await World(Web(pages, texts=texts), ReportModel(), options=options).events())
+    assert any(entry.reason.startswith("page_cut: 5 summaries") for entry in answer.degraded)
+    assert answer.metadata.truncated_tokens > 0
+
+
+# --- what is asked --------------------------------------------------------------------------------------------------------
+
+
+async def test_filters_reach_every_search() -> None:
+    """time_range, domains and kinds go to the providers as they were given; documents are asked apart."""
+    web = Asked()
+    wishes = {"time_range": "month", "domains": ["python.org", "-x.com"], "sources": ["web", "documents", "news"]}
+    await World(web, ReportModel()).events(**wishes)
+    assert {request.time_range for request in web.requests} == {"month"}
+    assert {request.domains for request in web.requests} == {("python.org", "-x.com")}
+    assert {request.sources for request in web.requests} == {("web", "news"), ("documents",)}
+
+
+async def test_a_region_that_is_wished_for_is_searched_in() -> None:
+    """language pt-BR: what is Portuguese is searched as pt-BR, what is English as English."""
+    queries = "ЗАПРОС: como funcionam as bombas de calor no inverno\nЗАПРОС: how do the heat pumps work in the winter"
+
+    class Portuguese(ReportModel):
+        def _answer(self, stage: str, request: LLMRequest) -> str:  # type: ignore[override]
+            return queries if stage == "queries" else super()._answer(stage, request)  # type: ignore[arg-type]
+
+    web = Asked()
+    await World(web, Portuguese()).events("Como funcionam as bombas de calor no inverno?", language="pt-BR")
+    assert {request.language for request in web.requests} == {"pt-BR", "en"}
+
+
+async def test_a_query_in_who_knows_what_language_is_searched_in_all() -> None:
+    """Two languages are possible and the words tell nothing: no engine is told a wrong one."""
+
+    class Names(ReportModel):
+        def _answer(self, stage: str, request: LLMRequest) -> str:  # type: ignore[override]
+            return "ЗАПРОС: Mixture Tokens" if stage == "queries" else super()._answer(stage, request)  # type: ignore[arg-type]
+
+    web = Asked()
+    await World(web, Names()).events("Что такое Mixture Tokens?")
+    assert {request.language for request in web.requests} == {None}
+
+
+@pytest.mark.parametrize("pages", [1, 20])
+async def test_any_number_of_pages_makes_a_report(pages: int) -> None:
+    """REPORT_PAGES 1 and 20: so many are read, and the text is written from five at most."""
+    finds = lambda query: list(some_pages(30))[(10 if "cost" in query else 20 if "cold" in query else 0) :]  # noqa: E731
+    web = Web(some_pages(30), finds)
+    answer = answer_of(await World(web, ReportModel(), options=ReportOptions(pages=pages)).events())
+    assert len(web.read_urls) == pages
+    assert answer.citations
+
+
+# --- failures that are answers, and that are not --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("more", [{}, {"sources": ["web"]}])
+async def test_given_pages_that_all_fail_are_a_failure(more: dict[str, object]) -> None:
+    """No page of the person's could be read, and nobody else answered: that is the reader's error, not "nothing found"."""
+    mine = ["https://mine.example/one", "https://mine.example/two"]
+    events = await World(Web({}, walled=mine, down=True), ReportModel()).events(urls=mine, **more)
+    last = events[-1]
+    assert isinstance(last, Failed)
+    assert last.problem["code"] == "page_blocked"
+    assert last.problem["status"] == 503
+    laws_of_events(events)
+
+
+async def test_a_writer_that_dies_half_way_is_taken_back_and_replayed_so(tmp_path: Path) -> None:
+    """Tokens, a reset, the last resort: `synthesis` is what came after the reset."""
+
+    class Dying(ReportModel):
+        async def stream(self, request: LLMRequest):  # type: ignore[no-untyped-def,override]
+            parts = [part async for part in super().stream(request)]
+            for part in parts:
+                yield part
+                if stage_of(request) == "write" and isinstance(part, LLMToken):
+                    raise LLMConnectionError
+
+    model = Dying(text="Heat pumps move heat [1]. They are old.\n\nThey work in the cold [2].\n")
+    events = await World(Web(some_pages()), model, store(tmp_path)).events()
+    assert "reset" in [event.type for event in events]
+    laws_of_events(events)
+
+
+async def test_a_replay_keeps_its_resets(tmp_path: Path) -> None:
+    """A model's own reset half-way is an event like others: told again in its place, and the text is what came after it."""
+    from modules.llm_platform.domain.dtos.llm_dtos import LLMReset
+
+    class Restarting(ReportModel):
+        async def stream(self, request: LLMRequest):  # type: ignore[no-untyped-def,override]
+            parts: list[LLMStreamPart] = [part async for part in super().stream(request)]
+            if stage_of(request) == "write":
+                yield LLMToken(text="Something else [1]. And more of it.\n\nAnd more.\n")
+                yield LLMReset(error=LLMConnectionError())
+            for part in parts:
+                yield part
+
+    first = await World(Web(some_pages()), Restarting(), store(tmp_path)).events()
+    again = await World(Web({}, down=True), ReportModel(), store(tmp_path)).events()
+    assert "reset" in [event.type for event in first]
+    assert [event.type for event in again] == [event.type for event in first]
+    laws_of_events(first)
+    laws_of_events(again)
+
+
+# --- the plan for a person ------------------------------------------------------------------------------------------------
+
+
+async def test_a_plan_that_was_shown_is_the_one_that_is_searched(tmp_path: Path) -> None:
+    """Asked once: shown again and searched from the store. `other_than` asks anew."""
+    world = World(Web(some_pages()), ReportModel(), store(tmp_path))
+    service = world.service()
+    first = await service.plan(PlanRequest(query=QUESTION))
+    assert await service.plan(PlanRequest(query=QUESTION)) == first
+    await world.events()
+    assert world.calls()["plan"] == 1
+    other = await service.plan(PlanRequest(query=QUESTION, other_than=first.questions))
+    assert not set(other.questions) & set(first.questions)
+
+
+async def test_a_plan_comes_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that hangs: the question is taken apart without it, and the plan says so."""
+    monkeypatch.setattr(reporter, "PLAN_TIMEOUT_S", 0.05)
+    service = World(Web(some_pages()), ReportModel(delays={"plan": NEVER_S})).service()
+    plan = await asyncio.wait_for(service.plan(PlanRequest(query=QUESTION)), 5.0)
+    assert plan.questions
+    assert plan.planner == "decomposition"
+    assert plan.degraded[0].reason.startswith("timeout")
+
+
+# --- money ----------------------------------------------------------------------------------------------------------------
+
+
+async def test_calls_tokens_dollars_and_searches_are_those_that_were_made() -> None:
+    """Each call of the model counts once with what it told; each request to a provider once; a failed one too."""
+    model, web = ReportModel(), Web(some_pages())
+    metadata = answer_of(await World(web, model).events()).metadata
+    calls = len(model.asked)
+    assert (metadata.llm_calls, metadata.tokens_used) == (calls, 110 * calls)
+    assert metadata.cost_usd == pytest.approx(0.001 * calls)
+    assert metadata.searches == len(web.searched)
+
+    class HalfDown(Web):
+        async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+            self.down = "cost" in request.query
+            return await super().search(request)
+
+    half = HalfDown(some_pages())
+    answer = answer_of(await World(half, ReportModel()).events())
+    assert answer.metadata.searches == len(half.searched)
+    assert any(entry.component == "search" for entry in answer.degraded)
+
+
+async def test_latency_counts_from_the_request(tmp_path: Path) -> None:
+    """The answer's own time, looking into the store included."""
+    service = World(Web(some_pages()), ReportModel(delay_s=0.02)).service()
+    before = asyncio.get_running_loop().time()
+    answer = await service.research(ResearchRequest(query=QUESTION, depth="report"))
+    took = (asyncio.get_running_loop().time() - before) * 1000
+    assert 0.8 * took - 20 <= answer.metadata.latency_ms <= took + 1

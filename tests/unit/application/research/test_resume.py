@@ -1,0 +1,158 @@
+"""A report that was stopped goes on where it was, and one that ended is told again from the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.report_world import QUESTION, ReportModel, Web, World, some_pages
+
+from modules.llm_platform.application.research.events import Done, ResearchEvent
+from modules.llm_platform.application.research.report_run import ReportOptions
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
+from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore
+
+TTL_DAYS = 30.0
+
+
+class Stopped(ReportModel):
+    """A model during whose n-th call the process ends."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__()
+        self._at = at
+        self.stop = asyncio.Event()
+
+    async def generate(self, request):  # type: ignore[no-untyped-def]
+        if len(self.asked) == self._at:
+            self.stop.set()
+            await asyncio.Event().wait()
+        return await super().generate(request)
+
+
+def store(folder: Path) -> DiskResearchStore:
+    return DiskResearchStore(folder / "store", TTL_DAYS)
+
+
+def answer_of(events: list[ResearchEvent]) -> ResearchResponse:
+    last = events[-1]
+    assert isinstance(last, Done), last
+    return last.response
+
+
+async def stopped_at(call: int, folder: Path) -> tuple[Counter[str], Web]:
+    """A research whose process ends in that call; what was paid for until then."""
+    model, web = Stopped(call), Web(some_pages(12))
+    running = asyncio.create_task(World(web, model, store(folder)).events())
+    stop = asyncio.create_task(model.stop.wait())
+    await asyncio.wait([running, stop], return_when=asyncio.FIRST_COMPLETED)
+    for task in (running, stop):
+        task.cancel()
+    await asyncio.wait([running, stop])
+    return Counter(model.asked), web
+
+
+@pytest.mark.parametrize("call", range(12))
+async def test_what_was_finished_is_not_paid_for_twice(call: int, tmp_path: Path) -> None:
+    """Stopped in any call and run again: both runs together make no more calls, searches and reads than one whole run."""
+    whole = World(Web(some_pages(12)), ReportModel(), store(tmp_path / "whole"))
+    await whole.events()
+    first, web = await stopped_at(call, tmp_path)
+    again = World(Web(some_pages(12)), ReportModel(), store(tmp_path))
+    answer = answer_of(await again.events())
+    assert first + again.calls() == whole.calls()
+    assert len(web.searched) + len(again.web.searched) <= len(whole.web.searched) + 3  # searches under way at the stop
+    assert not set(web.searched) & set(again.web.searched) or call < 4
+    assert answer.citations
+
+
+async def test_a_finished_report_is_told_again_event_for_event(tmp_path: Path) -> None:
+    """The same events in the same order under another id; no call, no search, no page; the answer has its date."""
+    world = World(Web(some_pages()), ReportModel(), store(tmp_path))
+    first = await world.events()
+    later = World(Web({}, down=True), ReportModel(), store(tmp_path))
+    again = await later.events()
+    unnamed = [event.model_dump(exclude={"request_id", "response"}) for event in first]
+    assert [event.model_dump(exclude={"request_id", "response"}) for event in again] == unnamed
+    assert answer_of(again).synthesis == answer_of(first).synthesis
+    assert answer_of(again).citations == answer_of(first).citations
+    metadata = answer_of(again).metadata
+    assert metadata.cache_hit
+    assert metadata.stored_at is not None
+    assert (metadata.llm_calls, metadata.searches, metadata.cost_usd, metadata.sent_to) == (0, 0, 0.0, ())
+    assert later.calls() == Counter()
+    assert {event.request_id for event in again} != {event.request_id for event in first}
+
+
+async def test_fresh_asks_everybody_again(tmp_path: Path) -> None:
+    """`fresh` takes nothing from the store, and what it makes is kept for the next one."""
+    world = World(Web(some_pages()), ReportModel(), store(tmp_path))
+    await world.events()
+    paid = world.calls()
+    await world.events(fresh=True)
+    assert world.calls() == paid + paid
+    await world.events()
+    assert world.calls() == paid + paid
+
+
+async def test_another_model_or_engine_makes_another_report(tmp_path: Path) -> None:
+    """What one model wrote does not serve where another is set; offline, where none can be asked, it does."""
+    await World(Web(some_pages()), ReportModel(), store(tmp_path)).events()
+    other = World(Web(some_pages()), ReportModel(), store(tmp_path), labels={"search": "elsewhere", "read": "web"})
+    await other.events()
+    assert other.web.searched
+    offline = World(
+        Web({}, down=True), None, store(tmp_path), ReportOptions(offline=True), labels={"search": "offline"}
+    )
+    assert answer_of(await offline.events()).metadata.cache_hit
+    assert offline.web.searched == []
+
+
+@pytest.mark.parametrize("change", [{"instructions": "Short."}, {"plan": ["Is it loud?"]}, {"language": "de"}])
+async def test_another_request_is_another_report(change: dict[str, object], tmp_path: Path) -> None:
+    """Whatever of the request has a part in the answer is part of its key."""
+    world = World(Web(some_pages()), ReportModel(), store(tmp_path))
+    await world.events()
+    await world.events(**change)
+    assert world.calls()["write"] == 2
+
+
+async def test_a_report_by_the_last_resort_is_not_kept(tmp_path: Path) -> None:
+    """Where the model failed at the text, the next run asks it again, and only it."""
+    from modules.llm_platform.domain.exceptions import LLMConnectionError
+
+    broken = World(Web(some_pages()), ReportModel(failing={"write": LLMConnectionError()}), store(tmp_path))
+    assert not answer_of(await broken.events()).metadata.cache_hit
+    mended = World(Web(some_pages()), ReportModel(), store(tmp_path))
+    answer = answer_of(await mended.events())
+    assert not answer.metadata.cache_hit
+    assert mended.calls() == Counter(write=1)
+
+
+async def test_the_sources_of_a_replayed_report_can_be_asked_for(tmp_path: Path) -> None:
+    """The page behind a quote is there after a replay as it was after the research."""
+    await World(Web(some_pages()), ReportModel(), store(tmp_path)).events()
+    service = World(Web({}, down=True), ReportModel(), store(tmp_path)).service()
+    answer = await service.research(ResearchRequest(query=QUESTION, depth="report"), request_id="r2")
+    for citation in answer.citations:
+        held = await service.source("r2", citation.source_index)
+        assert held.text[citation.quote_start : citation.quote_end] == citation.quote
+
+
+async def test_offline_a_report_is_found_whoever_made_its_plan(tmp_path: Path) -> None:
+    """Asked without a plan, a report with a person's plan serves; asked with another plan, it does not."""
+    await World(Web(some_pages()), ReportModel(), store(tmp_path)).events(plan=["Is it loud?"])
+    offline = World(Web({}, down=True), None, store(tmp_path), ReportOptions(offline=True), labels={})
+    assert answer_of(await offline.events()).metadata.plan == ("Is it loud?",)
+    assert (await offline.events(plan=["Is it cheap?"]))[-1].type == "failed"
+
+
+async def test_limits_do_not_make_another_report(tmp_path: Path) -> None:
+    """A report that left nothing out serves whatever the limit; one that did is not kept."""
+    small = World(Web(some_pages()), ReportModel(), store(tmp_path))
+    assert not answer_of(await small.events(max_llm_calls=1)).metadata.cache_hit
+    whole = World(Web(some_pages()), ReportModel(), store(tmp_path))
+    assert not answer_of(await whole.events()).metadata.cache_hit
+    assert answer_of(await whole.events(max_llm_calls=1)).metadata.cache_hit
