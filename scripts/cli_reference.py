@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import typer
@@ -38,11 +39,19 @@ def help_of(*command: str) -> str:
 
 def reference() -> str:
     """The text of docs/reference/cli.md."""
-    root = typer.main.get_command(app)
-    names = list(getattr(root, "commands", {}))
     parts = [HEAD, f"```text\n{help_of()}\n```\n"]
-    parts += [f"## {name}\n\n```text\n{help_of(name)}\n```\n" for name in names]
+    parts += [
+        f"{'#' * (len(command) + 1)} {' '.join(command)}\n\n```text\n{help_of(*command)}\n```\n"
+        for command in commands(typer.main.get_command(app))
+    ]
     return "\n".join(parts)
+
+
+def commands(group: object, *above: str) -> Iterator[tuple[str, ...]]:
+    """Every command, those of a group behind it."""
+    for name, command in getattr(group, "commands", {}).items():
+        yield (*above, name)
+        yield from commands(command, *above, name)
 
 
 def main(arguments: list[str]) -> int:

@@ -13,11 +13,14 @@ from typing import Any
 MARK = "zqxvmark"
 JSON = {"content-type": "application/json"}
 RESEARCH, SEARCH, WEB, CHAT = "/research", "/search", "/llm-platform/web-search", "/llm-platform/chat"
+PLAN = "/research/plan"
+REPORT = {"query": "solar sails", "depth": "report", "sources": ["documents"]}
 PLAIN: Mapping[str, dict[str, Any]] = {
     RESEARCH: {"query": "solar sails"},
     SEARCH: {"q": "solar sails"},
     WEB: {"query": "solar sails"},
     CHAT: {"messages": [{"role": "user", "content": "hi"}]},
+    PLAN: {"query": "solar sails"},
 }
 OK = (200, 503)  # without a model a conversation is a 503
 REFUSED = (422,)
@@ -125,7 +128,7 @@ def questions() -> Iterator[Case]:
 
 def research_fields() -> Iterator[Case]:
     wrong: dict[str, list[Any]] = {
-        "depth": ["DEEP", "report", "deeper", 1, None, [], {}, True, MARK, "shallow "],
+        "depth": ["DEEP", "Report", "deeper", 1, None, [], {}, True, MARK, "shallow "],
         "sources": ["web", [], ["blog"], ["web", "blog"], [1], None, {"0": "web"}, [["web"]], ["web"] * 5, [MARK]],
         "language": [1, "", MARK * 3, "en_", "x", "en-US-POSIX-x", [], True, "../en"],
         "omit_raw": ["true", 1, None, "yes", []],
@@ -136,6 +139,35 @@ def research_fields() -> Iterator[Case]:
     yield from fields(RESEARCH, wrong)
     ignored = {"language": ["en_US"], "base_url": ["http://evil.test/"], "api_key": [MARK], "__proto__": [{"a": 1}]}
     yield from fields(RESEARCH, ignored, (200,))
+
+
+def reports() -> Iterator[Case]:
+    wrong: dict[str, list[Any]] = {
+        "plan": ["solar", [], ["ab"], [1], [None], {}, True, ["sail?"] * 11, [MARK * 100], ["\x00sail"], [["sail?"]]],
+        "urls": [
+            "https://a.test/", ["ftp://a.test/"], ["javascript:alert(1)"], ["file:///etc/passwd"], ["//a.test"], [""], [1],
+            ["https://a.test/" + "b" * 2000], ["https://a.test/\nb"], ["https://a.test/ b"], ["https://a.test/"] * 21, [None],
+            ["https://a.test/\x00"], ["https://a.test/\u202e"], [f"data:text/html,{MARK}"],
+        ],
+        "instructions": ["x" * 2001, 1, [], {"a": 1}, True, MARK * 300],
+        "max_llm_calls": [-1, 10_001, 1.5, "1", True, [], 10**30],
+        "max_cost_usd": [-0.01, "1", True, [], {}, MARK],
+        "max_seconds": [0, -1, 86_401, "60", True, [], MARK],
+        "fresh": ["true", 1, None, [], MARK],
+    }
+    for name, values in wrong.items():
+        yield from posted(RESEARCH, ({**REPORT, name: value} for value in values))
+    without = {"plan": [["What is a sail?"]], "urls": [["https://a.test/"]], "max_llm_calls": [0], "fresh": [True]}
+    yield from fields(RESEARCH, without)
+    right = {"plan": [["What is a sail?"]], "max_llm_calls": [0], "max_seconds": [30], "instructions": ["", "short"]}
+    for name, values in right.items():
+        yield from posted(RESEARCH, ({**REPORT, name: value} for value in values), (200,))
+    within = {"urls": [["http://127.0.0.1:9/"], ["http://169.254.169.254/latest/meta-data/"], ["http://[::1]/"], ["http:///"]]}
+    for name, values in within.items():
+        yield from posted(RESEARCH, ({**REPORT, name: value} for value in values), (200, 422, 502, 503))
+    yield from fields(PLAN, {"query": ["", "ab", 1, None, [], "\u200b\u200b\u200b", "b" * 501, {"password": MARK}]})
+    yield from fields(PLAN, {"language": ["x", 1, ""], "other_than": ["solar", [1], ["ab"], [None], ["sail?"] * 31, {}]})
+    yield from fields(PLAN, {"other_than": [[], ["What is a sail?"]], "language": ["en_US"], "depth": ["deep"]}, (200,))
 
 
 def search_fields() -> Iterator[Case]:
@@ -217,7 +249,7 @@ def methods_and_paths() -> Iterator[Case]:
     for method in ("PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "FOO"):
         for target in (*PLAIN, "/health"):
             yield Case("another method", (400, 404, 405), method, target, {})
-    for target in (RESEARCH, WEB, CHAT):
+    for target in (RESEARCH, PLAN, WEB, CHAT):
         yield Case("no reading", (404, 405), "GET", target, {})
     missing = ["/", "//", "//research", "/research/", "/Research", "/research/..", "/../../etc/passwd", "/.env"]
     missing += ["/..%2f..%2fetc%2fpasswd", "/%2e%2e/%2e%2e/etc/passwd", "/research%00", "/research%2f", "/docs"]
@@ -326,6 +358,6 @@ def wires() -> Iterator[Case]:
 
 
 GROUPS = (
-    no_objects, encodings, questions, research_fields, search_fields, conversations, query_strings, media_types,
+    no_objects, encodings, questions, research_fields, reports, search_fields, conversations, query_strings, media_types,
     methods_and_paths, senders, bodies, wires,
 )  # fmt: skip

@@ -128,7 +128,8 @@ class TestLeaving:
             (["search", "x", "--provider", "bocha"], 1, "BOCHA_API_KEY"),
             (["search", "x", "--provider", "searxng"], 1, "SEARXNG_URL"),
             (["serve", "--host", "0.0.0.0"], 1, "LLM_PLATFORM_API_KEYS"),
-            (["topics", "list"], 2, "topics"),
+            (["topics", "show", "no such topic"], 1, "llm-platform topics list"),
+            (["research", "What is it?", "--max-llm-calls", "3"], 2, "--depth report"),
         ],
     )
     def test_a_failure_is_a_line_and_a_code(self, arguments: list[str], code: int, says: str) -> None:

@@ -10,6 +10,7 @@ from typing import Self
 from modules.llm_platform.application.research.events import Done, ResearchEvent
 from modules.llm_platform.application.services.doctor_service import Finding
 from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import (
     Citation,
     ResearchMetadata,
@@ -18,6 +19,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     SourceRef,
 )
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
+from modules.llm_platform.domain.ledger import note_sent
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.wiring import Wiring
 from shared.config import Settings
@@ -39,6 +41,13 @@ ANSWER = ResearchResponse(
     metadata=ResearchMetadata(
         latency_ms=1234, searches=1, providers=("searxng",), synthesizer="extractive", correction="asyncio"
     ),
+)
+PLANNER, PLAN_BYTES = "model.example.org", 120  # who makes a plan, and what it is sent for one
+PLAN = ResearchPlan(
+    query="What is asyncio?",
+    language="en",
+    questions=("What is an event loop?", "Who uses asyncio?", "What else is there?"),
+    planner="llm/m",
 )
 FOUND = WebSearchResponse(
     query="asyncio",
@@ -80,10 +89,11 @@ class FakePlatform:
         answer: ResearchResponse | Exception = ANSWER,
         events: Sequence[ResearchEvent] = (),
         findings: Sequence[Finding] = (),
+        plans: Sequence[ResearchPlan | Exception] = (PLAN,),
     ) -> None:
         self._found, self._findings = found, tuple(findings)
         self.searches: list[WebSearchRequest] = []
-        self.research = FakeResearch(answer, events)
+        self.research = FakeResearch(answer, events, plans)
         self.web_search = self.doctor = self
         self.spend: bool | None = None
         self.closed = False
@@ -109,12 +119,26 @@ class FakePlatform:
 
 
 class FakeResearch:
-    """`research` gives the answer or raises it; `stream` tells the events, then the answer."""
+    """`research` gives the answer or raises it; `stream` tells the events, then the answer; `plan` gives the plans in turn."""
 
-    def __init__(self, answer: ResearchResponse | Exception, events: Sequence[ResearchEvent]) -> None:
-        self._answer, self._events = answer, events
+    def __init__(
+        self,
+        answer: ResearchResponse | Exception,
+        events: Sequence[ResearchEvent],
+        plans: Sequence[ResearchPlan | Exception],
+    ) -> None:
+        self._answer, self._events, self._plans = answer, events, iter(plans)
         self.requests: list[ResearchRequest] = []
+        self.planned: list[PlanRequest] = []
         self.streamed = False
+
+    async def plan(self, request: PlanRequest) -> ResearchPlan:
+        self.planned.append(request)
+        note_sent(PLANNER, "query", PLAN_BYTES)
+        plan = next(self._plans)
+        if isinstance(plan, Exception):
+            raise plan
+        return plan
 
     async def research(self, request: ResearchRequest) -> ResearchResponse:
         self.requests.append(request)

@@ -15,7 +15,7 @@ import pytest
 from tests.unit.presentation.cli.fakes import ANSWER, FOUND, SENTENCE, FakePlatform, Terminal, wiring
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.research_dtos import Verdict
+from modules.llm_platform.domain.dtos.research_dtos import OF_A_REPORT, ResearchRequest, Verdict
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.domain.exceptions import (
     WebSearchConfigError,
@@ -239,6 +239,7 @@ class TestResearch:
             "domains": ("a.org",),
             "language": "de",
             "omit_raw": True,
+            **{name: ResearchRequest.model_fields[name].default for name in OF_A_REPORT},
         }
         assert not platform.research.streamed
         assert platform.closed
@@ -338,13 +339,11 @@ class TestResearch:
         assert platform.settings.LLM_PLATFORM_OFFLINE
         assert platform.research.requests[0].sources == ("documents",)
 
-    @pytest.mark.parametrize("depth", ["report", "profound"])
-    def test_an_unknown_depth_names_those_there_are(self, depth: str, command: Command) -> None:
-        """What does not exist yet is wrong use, and the message says what exists."""
-        ended = command("research", "What is it?", "--depth", depth)
+    def test_an_unknown_depth_names_those_there_are(self, command: Command) -> None:
+        """What does not exist is wrong use, and the message says what exists."""
+        ended = command("research", "What is it?", "--depth", "profound")
         assert ended.code == 2
-        assert "shallow" in ended.err
-        assert "deep" in ended.err
+        assert [name for name in ("shallow", "deep", "report") if name not in ended.err] == []
 
     @pytest.mark.parametrize(("suffix", "begins"), [("md", "# What is"), ("html", "<!doctype html>"), ("json", "{")])
     def test_a_file_is_written_instead_of_the_screen(

@@ -1,0 +1,176 @@
+"""The plan of a report on a real terminal: what a person types reaches it, and each way out ends as it should."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+PROGRAM = (sys.executable, "-m", "modules.llm_platform")
+PATIENCE_S = 60.0  # how long a test waits for a process before it is called hanging
+PROMPT_S = 3.0  # Ctrl-C to exit, on a busy machine
+PROMPT = "plan> "
+QUESTION = "What heats the greenhouse and where is rain water kept?"
+# Only the terminal that a session has taken for its own turns Ctrl-C into a signal.
+TAKE_THE_TERMINAL = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+CTRL_C, CTRL_D = "\x03", "\x04"
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "heating.md").write_text("# Heating\n\nThe greenhouse is heated by a heat pump of nine kilowatts.\n")
+    (folder / "water.md").write_text("# Water\n\nRain water is kept in two tanks of a thousand litres each.\n")
+    return folder
+
+
+class Terminal:
+    """A person's end of a terminal, and the program at the other."""
+
+    def __init__(self, process: subprocess.Popen[bytes], ours: int) -> None:
+        self.process = process
+        self.seen = ""
+        self._ours = ours
+
+    def type(self, text: str) -> None:
+        os.write(self._ours, text.encode())
+
+    def wait_for(self, text: str) -> str:
+        """What was shown since the last time, up to this text."""
+        before, deadline = len(self.seen), time.monotonic() + PATIENCE_S
+        while text not in self.seen[before:]:
+            assert time.monotonic() < deadline, self.seen
+            assert self._read(), f"it ended without {text!r}: {self.seen}"
+        return self.seen[before:]
+
+    def wait(self) -> int:
+        """To the end: the exit code."""
+        while self._read():
+            pass
+        return self.process.wait(PATIENCE_S)
+
+    def _read(self) -> bool:
+        ready, _, _ = select.select([self._ours], [], [], PATIENCE_S)
+        assert ready, f"nothing happens any more: {self.seen}"
+        with suppress(OSError):  # the last reader of a terminal gets an error, not an end
+            if piece := os.read(self._ours, 65_536):
+                self.seen += piece.decode("utf-8", "replace").replace("\r\n", "\n")
+                return True
+        return False
+
+
+@contextmanager
+def terminal(
+    *arguments: str, stdout: int | None = None, env: Mapping[str, str] | None = None
+) -> Iterator[Terminal]:
+    """The program on a dumb terminal of its own, which Ctrl-C reaches; `stdout` may go elsewhere."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", TAKE_THE_TERMINAL, *PROGRAM, *arguments],
+        stdin=theirs, stdout=theirs if stdout is None else stdout, stderr=theirs, start_new_session=True,
+        env={**os.environ, "TERM": "dumb", "COLUMNS": "200", **(env or {})},
+    )  # fmt: skip
+    os.close(theirs)
+    try:
+        yield Terminal(process, ours)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
+def report(notes: Path, *options: str) -> tuple[str, ...]:
+    return ("research", QUESTION, "--depth", "report", "--documents", str(notes), "--offline", *options)
+
+
+def test_a_plan_is_gone_over(notes: Path, tmp_path: Path) -> None:
+    """Added, edited, moved and removed with the keyboard; the report answers exactly what was accepted."""
+    target = tmp_path / "report.json"
+    with terminal(*report(notes, "--output", str(target))) as screen:
+        shown = screen.wait_for(PROMPT)
+        proposed = re.findall(r"^  \d+\. (.+)$", shown, re.MULTILINE)
+        assert 1 <= len(proposed) <= 3
+        for number in range(len(proposed), 1, -1):
+            screen.type(f"d {number}\n")
+            screen.wait_for(PROMPT)
+        screen.type("e 1\n")
+        screen.wait_for("in other words")
+        screen.type("Что греет теплицу?\n")
+        screen.wait_for(PROMPT)
+        screen.type("a Where is rain water kept?\n")
+        assert "  2. Where is rain water kept?" in screen.wait_for(PROMPT)
+        screen.type("m 2 1\n")
+        assert "  1. Where is rain water kept?\n  2. Что греет теплицу?" in screen.wait_for(PROMPT)
+        screen.type("\n")
+        assert screen.wait() == 0, screen.seen
+    metadata = json.loads(target.read_text(encoding="utf-8"))["metadata"]
+    assert metadata["plan"] == ["Where is rain water kept?", "Что греет теплицу?"]
+    assert "\x1b" not in screen.seen.partition("asking: ")[0]
+
+
+def test_the_menu_is_not_in_the_answer(notes: Path, tmp_path: Path) -> None:
+    """Who sends the answer to a file is still asked on the terminal, and the file holds the answer alone."""
+    with (tmp_path / "out.md").open("wb") as file, terminal(*report(notes), stdout=file.fileno()) as screen:
+        screen.wait_for(PROMPT)
+        screen.type("\n")
+        assert screen.wait() == 0, screen.seen
+    text = (tmp_path / "out.md").read_text(encoding="utf-8")
+    assert "heat pump of nine kilowatts" in text
+    assert PROMPT.strip() not in text
+
+
+@pytest.mark.parametrize(("key", "lines"), [(CTRL_C, 0), (CTRL_D, 1), ("q\n", 1)], ids=["ctrl-c", "ctrl-d", "q"])
+@pytest.mark.parametrize("before", ["", "a\n"], ids=["menu", "question"])
+def test_nothing_is_researched_without_a_yes(key: str, lines: int, before: str, notes: Path, tmp_path: Path) -> None:
+    """Each way out is one key, at the menu and amid a change: exit code 130 at once, no traceback, no file."""
+    if before and key == "q\n":
+        key = "\nq\n"  # there q is a word of the sub-question
+    target = tmp_path / "report.json"
+    with terminal(*report(notes, "--output", str(target))) as screen:
+        screen.wait_for(PROMPT)
+        if before:
+            screen.type(before)
+            screen.wait_for("another sub-question")
+        began = time.monotonic()
+        screen.type(key)
+        assert screen.wait() == 130
+        assert time.monotonic() - began < PROMPT_S
+    assert screen.seen.count("llm-platform: the report was called off") == lines
+    assert "Traceback" not in screen.seen
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("options", [("--yes",), ("--json",), ("--plan-only",)], ids=" ".join)
+def test_who_has_decided_is_not_asked(options: tuple[str, ...], notes: Path) -> None:
+    """On a terminal too: no question stands in the way of a script that runs there."""
+    with terminal(*report(notes, *options)) as screen:
+        assert screen.wait() == 0, screen.seen
+    assert PROMPT not in screen.seen
+
+
+def test_a_plan_survives_the_way_through_a_file(notes: Path, tmp_path: Path) -> None:
+    """What --plan-only prints is what --plan takes, as lines and as JSON."""
+    for options in ((), ("--json",)):
+        printed = subprocess.run(
+            [*PROGRAM, *report(notes, "--plan-only", *options)],
+            capture_output=True, text=True, timeout=PATIENCE_S, check=True,
+        ).stdout  # fmt: skip
+        (tmp_path / "plan").write_text(printed, encoding="utf-8")
+        ended = subprocess.run(
+            [*PROGRAM, *report(notes, "--plan", str(tmp_path / "plan"), "--json")],
+            capture_output=True, text=True, timeout=PATIENCE_S, check=True,
+        )  # fmt: skip
+        plan = json.loads(printed)["questions"] if options else printed.splitlines()
+        assert json.loads(ended.stdout)["metadata"]["plan"] == plan
+        assert len(plan) >= 1
