@@ -13,10 +13,16 @@ from tests.docs.pages import DOCS, PAGES, ROOT, code_in, files_in, output_of, ro
 
 from shared.config import Settings, variable_names
 
-PROGRAMS = ("searching.py", "researching.py", "failing.py", "replacing.py")
+PROGRAMS = ("searching.py", "researching.py", "reporting.py", "failing.py", "replacing.py")
 PRINTED = {
     "searching.py": ["Use a SearXNG instance doc:howto/searxng.md", "found True", "web_search_request 422"],
     "researching.py": ["The next search provider is asked only when", "doc:explanation/searching.md", "3 searches"],
+    "reporting.py": [
+        "decomposition ('When is a cited sentence unsupported?', 'Which stages give way when a limit is near?')",
+        "read doc:howto/limits-and-budgets.md",
+        "the stages give way in this order",
+        " 0 ()\nwhen-is-a-cited-sentence-unsupported",
+    ],
     "failing.py": ["web_search_config False Bocha needs a key: set BOCHA_API_KEY"],
     "replacing.py": ["[1]. ", "['What is known about tides?']"],
 }
@@ -82,7 +88,9 @@ def test_quoted_messages_are_those_of_the_code(page: str) -> None:
         for path in (ROOT / "src/modules/llm_platform/infrastructure").rglob("*.py")
     )
     text = text_of(page)
-    table = [row[0] for row in rows_of(page) if len(row) >= 2 and text.index(f"| {row[0]} |") > text.index("| message |")]
+    table = [
+        row[0] for row in rows_of(page) if len(row) >= 2 and text.index(f"| {row[0]} |") > text.index("| message |")
+    ]
     messages = [message for message in table if message != "message"]
     assert len(messages) == MESSAGE_TABLES[page]
     assert [message for message in messages if message not in source] == []

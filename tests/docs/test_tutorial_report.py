@@ -1,0 +1,88 @@
+"""The tutorial of a report: its commands run, its outputs are those of today, its requests are ones that the server takes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.docs.pages import files_in, sessions_in, shows, text_of
+
+from modules.llm_platform.domain.dtos.report_dtos import PlanRequest
+from modules.llm_platform.presentation.cli.plan_editor import MENU, PROMPT
+from modules.llm_platform.presentation.rest.research_routes import ResearchApiRequest
+
+PAGE = "docs/tutorial-report.md"
+MODELS = {"/research/plan": PlanRequest, "/research": ResearchApiRequest}
+
+
+def shell(command: str, cwd: Path) -> str:
+    here = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    ran = subprocess.run(
+        ["bash", "-ec", command], cwd=cwd, env={**os.environ, "PATH": here}, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.rstrip("\n")
+
+
+def blocks(step: int) -> list[str]:
+    """The commands of one step."""
+    text = text_of(PAGE).partition(f"\n## {step}. ")[2].partition("\n## ")[0]
+    return re.findall(r"```bash\n(.*?)```", text, re.S)
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    """The folder after the first two steps."""
+    for block in (*blocks(1), *blocks(2)):
+        shell(block, tmp_path)
+    return tmp_path
+
+
+def test_the_report_is_the_one_that_is_shown(notes: Path) -> None:
+    """Step 3, from the notes and the plan of the steps before it."""
+    (command, shown), _ = sessions_in(PAGE)
+    printed = shell(command, notes)
+    assert shows(shown, printed), printed
+
+
+def test_the_report_is_kept(notes: Path) -> None:
+    """Step 4 leaves a page and a list of sources."""
+    shell(blocks(4)[0], notes)
+    assert "<h2>Where is rain water kept?</h2>" in (notes / "report.html").read_text(encoding="utf-8")
+    items = json.loads((notes / "sources.json").read_text(encoding="utf-8"))
+    assert {item["URL"] for item in items} == {"doc:greenhouse.md", "doc:solar.md", "doc:water.md"}
+
+
+def test_the_store_is_looked_at(notes: Path) -> None:
+    """Step 6 lists, counts and exports what the steps before it left behind."""
+    shell(blocks(6)[0], notes)
+    assert (notes / "reports.zip").stat().st_size > 0
+
+
+def test_the_program_runs(notes: Path) -> None:
+    """Step 8 prints what stands below it."""
+    (notes / "report.py").write_text(files_in(PAGE)["report.py"], encoding="utf-8")
+    _, (command, shown) = sessions_in(PAGE)
+    printed = shell(command.replace("python ", f"{sys.executable} "), notes)
+    assert shows(shown, printed), printed
+
+
+def test_the_server_takes_the_requests() -> None:
+    """What curl sends in step 7 are questions that the routes accept."""
+    commands = [shlex.split(line) for line in blocks(7)[1].splitlines()]
+    sent = {next(word for word in words if "localhost" in word): words[words.index("-d") + 1] for words in commands}
+    assert set(sent) == {f"localhost:8000{path}" for path in MODELS}
+    for path, model in MODELS.items():
+        assert model.model_validate_json(sent[f"localhost:8000{path}"]).query
+
+
+def test_the_menu_is_the_one_that_is_shown() -> None:
+    """Who reads the page finds on the terminal what it shows."""
+    assert f"{MENU}\n{PROMPT}\n```" in text_of(PAGE)
