@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint check-docs docs serve bench quality sizes lock clean
+.PHONY: help demo test lint check-docs docs serve bench debian-docs quality blind sizes lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -37,11 +37,17 @@ docs: $(READY)  ## write the generated files: .env.example and docs/reference
 serve: $(READY)  ## the server on http://127.0.0.1:8000, until Ctrl-C
 	$(BIN)/llm-platform serve
 
-bench: $(READY)  ## our own overhead against a floor, on fake upstreams (about two minutes)
+bench: $(READY)  ## our own overhead against a floor, on fake upstreams (about four minutes)
 	$(BIN)/python benchmarks/run.py
+
+debian-docs:  ## fetch documentation of Debian into build/debian-docs, to research without a key (needs apt)
+	bash scripts/debian_docs.sh build/debian-docs
 
 quality: $(READY)  ## how well citations are checked, on labelled pairs
 	$(BIN)/python scripts/quality.py
+
+blind: $(READY)  ## 20 questions with two answers each, to be judged blind; SHEET=FILE scores a filled-in one
+	$(BIN)/python scripts/blind.py $(if $(SHEET),score $(SHEET),write $(BLIND))
 
 sizes: $(READY)  ## lines of files and functions, cycles, broad handlers
 	$(BIN)/python scripts/sizes.py

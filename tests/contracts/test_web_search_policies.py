@@ -13,7 +13,9 @@ from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCach
 from modules.llm_platform.infrastructure.policies.by_source_web_search import BySourceWebSearch
 from modules.llm_platform.infrastructure.policies.cached_web_search import CachedWebSearch
 from modules.llm_platform.infrastructure.policies.failover_web_search import FailoverWebSearch
+from modules.llm_platform.infrastructure.policies.pace import Pace
 from modules.llm_platform.infrastructure.policies.retried_web_search import RetriedWebSearch
+from modules.llm_platform.infrastructure.policies.throttled_web_search import ThrottledWebSearch
 from modules.llm_platform.testing.web_search import (
     FakeWebSearch,
     Looking,
@@ -28,6 +30,7 @@ WRAPPED: dict[str, Wrap] = {
     "cached": lambda provider: CachedWebSearch(provider, MemoryCache(10), 60),
     "failover": lambda provider: FailoverWebSearch([provider]),
     "retried": RetriedWebSearch,
+    "throttled": lambda provider: ThrottledWebSearch(provider, Pace(1000, at_once=4)),
     "by source": lambda provider: BySourceWebSearch(provider, None),
     "as documents": lambda provider: BySourceWebSearch(None, provider),
     "all": lambda p: BySourceWebSearch(FailoverWebSearch([CachedWebSearch(RetriedWebSearch(p), MemoryCache(9), 9)]), None),

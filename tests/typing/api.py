@@ -8,6 +8,8 @@ from __future__ import annotations
 from modules.llm_platform import (
     IWebSearchProvider,
     LLMPlatform,
+    PlanRequest,
+    ResearchPlan,
     ResearchRequest,
     ResearchResponse,
     WebSearchRequest,
@@ -42,6 +44,15 @@ async def research(platform: LLMPlatform) -> str:
     answer: ResearchResponse = await platform.research.research(ResearchRequest(query="…", depth="deep"))
     quotes = [citation.quote for citation in answer.citations if citation.verdict == "supported"]
     return "\n".join([answer.synthesis, *quotes])
+
+
+async def report(platform: LLMPlatform) -> ResearchResponse:
+    plan: ResearchPlan = await platform.research.plan(PlanRequest(query="…"))
+    questions = (*plan.questions, "…")
+    request = ResearchRequest(query="…", depth="report", plan=questions, urls=("https://…",), max_llm_calls=20, fresh=True)
+    for topic in await platform.store.topics():
+        await platform.store.clear(topic.name)
+    return await platform.research.research(request)
 
 
 async def tokens(platform: LLMPlatform) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ssl
+import sys
+import types
 
 import anyio
 import httpx2
@@ -95,3 +97,10 @@ def test_known_types_are_told(word: str) -> None:
     """A type that we know helps the operator to look it up; one that we do not know is the sender's own words."""
     assert word in refusal(HERE, 500, {"error": {"type": word}}, {}).message
     assert "shouting" not in refusal(HERE, 500, {"error": {"type": "shouting", "code": "shouting"}}, {}).message
+
+
+@pytest.mark.parametrize("module", ["openai", "anyio"])
+def test_a_package_that_is_half_loaded_has_no_errors_yet(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a thread imports it, another request may fail: that failure is still translated, not one of ours."""
+    monkeypatch.setitem(sys.modules, module, types.ModuleType(module))
+    assert {httpx2.HTTPError, OSError} <= set(foreign_errors())
