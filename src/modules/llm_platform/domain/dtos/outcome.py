@@ -1,0 +1,23 @@
+"""The one outcome of a request, as it went out (rag-core.md §5)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
+
+
+class Outcome(BaseModel):
+    """`body` are the bytes of the message; `request_sha256` is the hash of the request's bytes, so that the same id with
+    another payload can be told. Nothing else of a request is kept.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    stage: RagStage
+    request_id: str
+    kind: Literal["result", "failed"]
+    body: bytes
+    request_sha256: str

@@ -1,0 +1,34 @@
+"""The port of the store of outcomes, which makes one request one outcome across crashes (rag-core.md §5)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from modules.llm_platform.domain.dtos.outcome import Outcome
+from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
+
+
+class IOutcomeStore(ABC):
+    """Keeps the first outcome of each request, by stage and request id, for some days."""
+
+    reach: str  # who shares it, for people: "all workers of this machine"
+
+    @abstractmethod
+    async def get(self, stage: RagStage, request_id: str) -> Outcome | None:
+        """The outcome that was kept, or None."""
+
+    @abstractmethod
+    async def keep(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        """Keep each unless there is one already; for each what is kept now, which is what has to be told.
+
+        What this returns outlives the process. Raises OutcomeStoreError.
+        """
+
+    @abstractmethod
+    async def clean(self) -> int:
+        """Remove what is older than outcomes are kept; how many those were."""
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Close what was opened; a second call does nothing."""

@@ -1,0 +1,159 @@
+"""Bytes in, exactly one outcome out (rag-core.md §5); nothing here knows a Kafka client."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain, repeat
+from typing import Final, TypeVar
+
+from modules.llm_platform.domain.dtos.outcome import Outcome
+from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
+from modules.llm_platform.domain.exceptions import OutcomeStoreError
+from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
+from modules.llm_platform.presentation.kafka.attempts import STORE_WAITS_S, Sleep
+from modules.llm_platform.presentation.kafka.counts import Counts
+from modules.llm_platform.presentation.kafka.failures import OUTCOME_TOO_LARGE
+from modules.llm_platform.presentation.kafka.messages import read_message
+from modules.llm_platform.presentation.kafka.outcomes import Job, Outcomes
+from modules.llm_platform.presentation.kafka.records import IncomingRecord, OutgoingRecord
+from modules.llm_platform.presentation.kafka.stages import Answer, Search, Stages
+from modules.llm_platform.presentation.kafka.topics import FAILED_TOPIC, STAGE_OF
+
+log = logging.getLogger(__name__)
+
+SMALL_RECORD_BYTES: Final = 64_000  # what any topic takes; for those that take less than we were told
+
+Place = AbstractAsyncContextManager[None]
+ANYWHERE: Final[Place] = nullcontext()
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerOptions:
+    """`outcome_bytes`: topic to the longest record that it takes, where that is not `outcomes.OUTCOME_BYTES`.
+
+    `tenant_field`: the field of metadata that becomes a filter of the same name; None for none.
+    """
+
+    max_message_bytes: int = 1_000_000
+    timeout_s: float = 120.0
+    tenant_field: str | None = None
+    outcome_bytes: Mapping[str, int] = field(default_factory=dict)
+
+
+class RagHandler:
+    """Answers requests of both stages. `clock`: seconds that only grow."""
+
+    def __init__(
+        self,
+        search: Search,
+        answer: Answer,
+        outcomes: IOutcomeStore,
+        options: HandlerOptions | None = None,
+        *,
+        sleep: Sleep = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.counts = Counts()
+        self._options = options or HandlerOptions()
+        self._stages = Stages(search, answer, self._options.timeout_s, sleep)
+        self._outcomes = Outcomes(self._options.outcome_bytes)
+        self._small_outcomes = Outcomes({FAILED_TOPIC: SMALL_RECORD_BYTES})
+        self._store, self._sleep, self._clock = outcomes, sleep, clock
+        self._in_flight: dict[tuple[RagStage, str], asyncio.Future[Outcome]] = {}
+
+    async def handle(self, record: IncomingRecord, slot: Place = ANYWHERE) -> OutgoingRecord:
+        """The one outcome of a request, whatever its bytes are; nothing is raised but CancelledError. While its stage runs
+        `slot` is entered, and neither before nor after that.
+
+        While the store of outcomes cannot be used this waits: nothing is told that was not kept. A cancelled request has no
+        outcome and is to be handled again.
+        """
+        job = self._job(record)
+        if job.message.request_id is None:  # nobody can ask for it again, so nothing is kept
+            outcome, code = await self._decided(job, slot)
+            self.counts.outcomes[job.stage, code] += 1
+        else:
+            outcome = await self._first_outcome(job, slot)
+        if outcome.request_sha256 != job.sha256:
+            self.counts.reused[job.stage] += 1
+            log.warning("request_id_reused: an id came again with another payload", extra=_place(job))
+        return self._outcomes.told(job, outcome)
+
+    def too_large(self, record: IncomingRecord) -> OutgoingRecord:
+        """What to tell when the broker finds the outcome of this request too large after all: small, and the same each time."""
+        job = self._job(record)
+        return self._small_outcomes.told(job, self._small_outcomes.failed(job, OUTCOME_TOO_LARGE))
+
+    def _job(self, record: IncomingRecord) -> Job:
+        options, stage = self._options, STAGE_OF[record.topic]
+        return Job.of(record, stage, read_message(stage, record.value, options.max_message_bytes, options.tenant_field))
+
+    async def _first_outcome(self, job: Job, slot: Place) -> Outcome:
+        """What is told first under this id: what another task is working on, what was kept, or what is found now."""
+        place = job.stage, job.request_id
+        while (other := self._in_flight.get(place)) is not None:
+            await asyncio.wait((other,))
+            if not other.cancelled():
+                self.counts.repeated[job.stage] += 1
+                return other.result()
+        mine = self._in_flight[place] = asyncio.get_running_loop().create_future()
+        try:
+            outcome = await self._kept(job, slot)
+            mine.set_result(outcome)
+            return outcome
+        finally:
+            mine.cancel()  # those who wait take over, unless there is a result
+            del self._in_flight[place]
+
+    async def _kept(self, job: Job, slot: Place) -> Outcome:
+        """What the store has from now on: ours, unless it has one already or another worker is faster."""
+        try:
+            kept = await self._store.get(job.stage, job.request_id)
+        except OutcomeStoreError as error:
+            kept = await self._patiently(error, partial(self._store.get, job.stage, job.request_id))
+        if kept is None:
+            mine, code = await self._decided(job, slot)
+            try:
+                [kept] = await self._store.keep((mine,))
+            except OutcomeStoreError as error:
+                [kept] = await self._patiently(error, partial(self._store.keep, (mine,)))
+            if kept is mine or kept.body == mine.body:
+                self.counts.outcomes[job.stage, code] += 1
+                return kept
+        self.counts.repeated[job.stage] += 1
+        return kept
+
+    async def _decided(self, job: Job, slot: Place) -> tuple[Outcome, str]:
+        async with slot:
+            begun = self._clock()
+            found = await self._stages.carry_out(job.request_id, job.message.asked)
+            took_s = self._clock() - begun
+        outcome, code = self._outcomes.made(job, found, round(took_s * 1000))
+        if outcome.kind == "failed":
+            log.info("a request failed", extra={"error_code": code, **_place(job)})
+        return outcome, code
+
+    async def _patiently(self, error: OutcomeStoreError, ask: Callable[[], Awaitable[Result]]) -> Result:
+        """What the store says, as soon as it can be used; it could not the first time."""
+        for wait_s in chain(STORE_WAITS_S, repeat(STORE_WAITS_S[-1])):
+            self.counts.store_waits += 1
+            log.warning("waiting for the store of outcomes", extra={"reason": error.message, "wait_s": wait_s})
+            await self._sleep(wait_s)
+            try:
+                return await ask()
+            except OutcomeStoreError as again:
+                error = again
+        raise AssertionError("the waits have no end")
+
+
+def _place(job: Job) -> dict[str, str | int]:
+    record = job.record
+    return {"stage": job.stage, "topic": record.topic, "partition": record.partition, "offset": record.offset}

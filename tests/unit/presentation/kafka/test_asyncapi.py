@@ -1,0 +1,137 @@
+"""The published contract: whole, and true."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scripts import asyncapi as script
+
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, Hit, RagAnswer, RagCitation, RagHits, RagSearch
+from modules.llm_platform.domain.exceptions import LLMConnectionError
+from modules.llm_platform.presentation.kafka.asyncapi import asyncapi
+from modules.llm_platform.presentation.kafka.failures import OUTCOME_TOO_LARGE, Failure, failure_of
+from modules.llm_platform.presentation.kafka.messages import Echo
+from modules.llm_platform.presentation.kafka.request_error import MEANINGS, RequestError
+from modules.llm_platform.presentation.kafka.schemas import schemas
+from modules.llm_platform.presentation.kafka.topics import FAILED_TOPIC, REQUEST_TOPICS, RESULT_TOPICS
+from modules.llm_platform.presentation.kafka.writing import write_failure, write_result
+
+DOCUMENT = asyncapi()
+SCHEMAS = schemas()
+TOPICS = {*REQUEST_TOPICS.values(), *RESULT_TOPICS.values(), FAILED_TOPIC}
+
+_TEXTS = st.text(max_size=9)
+_MAYBE = st.none() | _TEXTS
+_HITS = st.builds(Hit, doc_id=_TEXTS, score=st.floats(0, 1), title=_MAYBE, snippet=_MAYBE, source=_MAYBE, url=_MAYBE)
+_PARTS = st.lists(st.builds(Degraded, component=_TEXTS, reason=_TEXTS), max_size=2).map(tuple)
+_FOUND = st.builds(RagHits, hits=st.lists(_HITS, max_size=3).map(tuple), degraded=_PARTS)
+_CITED = st.lists(st.builds(RagCitation, doc_id=_MAYBE, title=_MAYBE, url=_MAYBE), max_size=3).map(tuple)
+_ANSWERS = st.builds(RagAnswer, answer=_TEXTS, citations=_CITED, degraded=_PARTS)
+_ECHOS = st.builds(Echo, st.sampled_from([None, '"t"']), st.sampled_from([None, "{}", '{"a": [1.10]}']))
+
+
+def _references(part: Any) -> Iterator[str]:
+    if isinstance(part, dict):
+        if isinstance(part.get("$ref"), str):
+            yield part["$ref"]
+        for inner in part.values():
+            yield from _references(inner)
+    elif isinstance(part, list):
+        for inner in part:
+            yield from _references(inner)
+
+
+def _at(reference: str) -> Any:
+    found: Any = DOCUMENT
+    for name in reference.removeprefix("#/").split("/"):
+        found = found[name]
+    return found
+
+
+def _problems(topic: str, body: bytes) -> list[str]:
+    return [error.message for error in jsonschema_rs.validator_for(SCHEMAS[topic]).iter_errors(json.loads(body))]
+
+
+def test_every_topic_is_there() -> None:
+    """Each has a channel, a message, a schema, and an operation that says who sends."""
+    assert {channel["address"] for channel in DOCUMENT["channels"].values()} == TOPICS
+    assert DOCUMENT["components"]["messages"].keys() == TOPICS
+    assert DOCUMENT["components"]["schemas"].keys() == TOPICS
+    actions = {each["channel"]["$ref"].rpartition("/")[2]: each["action"] for each in DOCUMENT["operations"].values()}
+    assert actions == {topic: "receive" if topic in REQUEST_TOPICS.values() else "send" for topic in TOPICS}
+
+
+def test_every_reference_leads_somewhere() -> None:
+    """No tool stumbles over a name that is not there."""
+    found = list(_references(DOCUMENT))
+    assert len(found) > 20
+    assert all(isinstance(_at(reference), dict) for reference in found)
+
+
+@pytest.mark.parametrize("topic", sorted(TOPICS))
+def test_each_schema_is_one(topic: str) -> None:
+    """By the rules of the newest draft and of the one that AsyncAPI is built on."""
+    jsonschema_rs.meta.validate(SCHEMAS[topic] | {"$schema": "https://json-schema.org/draft/2020-12/schema"})
+    jsonschema_rs.meta.validate(SCHEMAS[topic] | {"$schema": "http://json-schema.org/draft-07/schema#"})
+
+
+def test_no_field_is_forgotten() -> None:
+    """What the stages take and give is what the schemas name; whether words may serve alone is not for the sender to say."""
+    named = {topic: schema["properties"] for topic, schema in SCHEMAS.items()}
+    assert named[REQUEST_TOPICS["search"]].keys() >= RagSearch.model_fields.keys() - {"by_words_alone"}
+    assert named[REQUEST_TOPICS["answer"]]["context"]["items"]["properties"].keys() == ContextItem.model_fields.keys()
+    assert named[RESULT_TOPICS["search"]]["hits"]["items"]["properties"].keys() == Hit.model_fields.keys()
+    assert named[RESULT_TOPICS["answer"]]["citations"]["items"]["properties"].keys() == RagCitation.model_fields.keys()
+
+
+@given(_FOUND, _ECHOS)
+def test_every_search_result_is_valid(found: RagHits, echo: Echo) -> None:
+    """Whatever a search finds."""
+    assert _problems(RESULT_TOPICS["search"], write_result("a", echo, found, 3)) == []
+
+
+@given(_ANSWERS, _ECHOS)
+def test_every_answer_is_valid(found: RagAnswer, echo: Echo) -> None:
+    """Whatever an answer says."""
+    assert _problems(RESULT_TOPICS["answer"], write_result("a", echo, found, 3)) == []
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        OUTCOME_TOO_LARGE,
+        failure_of(TimeoutError()),
+        failure_of(LLMConnectionError()),
+        *(failure_of(RequestError("context", reason, "context[0]")) for reason in MEANINGS),
+    ],
+    ids=lambda failure: failure.details.get("reason", failure.code),
+)
+def test_every_failure_is_valid(failure: Failure) -> None:
+    """Whatever went wrong."""
+    assert _problems(FAILED_TOPIC, write_failure("a", Echo('"t"', "{}"), "answer", failure)) == []
+
+
+def test_the_files_are_fresh(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is published is what the code says."""
+    assert script.main(["--check"]) == 0, capsys.readouterr().out
+
+
+def test_stale_files_are_named(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The check fails until the files are written, and then it does not."""
+    monkeypatch.setattr(script, "REFERENCE", tmp_path)
+    assert script.main(["--check"]) == 1
+    assert "asyncapi.json" in capsys.readouterr().out
+    assert script.main([]) == 0
+    assert script.main(["--check"]) == 0
+    (tmp_path / "schemas" / "rag_failed.schema.json").write_text("{}", encoding="utf-8")
+    assert script.main(["--check"]) == 1
+    assert "rag_failed" in capsys.readouterr().out

@@ -1,0 +1,101 @@
+"""Deadlines with one timer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from modules.llm_platform.presentation.kafka.deadlines import Deadlines
+
+
+async def hang(deadlines: Deadlines, log: list[str] | None = None) -> None:
+    with deadlines.begin():
+        try:
+            await asyncio.Event().wait()
+        finally:
+            if log is not None:
+                log.append("ended")
+
+
+async def test_each_has_its_own() -> None:
+    """Those that begin later end later, although there is one timer; those that end in time are left alone."""
+    deadlines, ended = Deadlines(0.05), list[float]()
+
+    async def one(after_s: float) -> None:
+        await asyncio.sleep(after_s)
+        begun = time.monotonic()
+        with pytest.raises(TimeoutError):
+            await hang(deadlines)
+        ended.append(time.monotonic() - begun)
+
+    async def quick() -> None:
+        with deadlines.begin():
+            await asyncio.sleep(0.001)
+
+    await asyncio.gather(*(one(number * 0.02) for number in range(5)), *(quick() for _ in range(20)))
+    assert len(ended) == 5
+    assert all(0.045 <= took <= 0.5 for took in ended)
+    with pytest.raises(TimeoutError):  # the timer starts again after a pause
+        await hang(deadlines)
+
+
+async def test_being_cancelled_is_not_being_late() -> None:
+    """Who cancels the task hears of that, also when the deadline comes in the same moment."""
+    deadlines = Deadlines(0.01)
+    task = asyncio.create_task(hang(deadlines))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    both = asyncio.create_task(hang(deadlines))
+    await asyncio.sleep(0)
+    asyncio.get_running_loop().call_later(0.01, both.cancel)
+    time.sleep(0.05)  # both come with the same turn of the loop
+    with pytest.raises(asyncio.CancelledError):
+        await both
+
+
+async def test_what_comes_after_is_not_touched() -> None:
+    """The task is no longer being cancelled when it has caught the TimeoutError, and inner errors stay themselves."""
+    deadlines = Deadlines(0.01)
+    with pytest.raises(TimeoutError):
+        await hang(deadlines)
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+    with pytest.raises(KeyError), deadlines.begin():
+        raise KeyError
+    with deadlines.begin() as until:
+        assert until > asyncio.get_running_loop().time()
+    await asyncio.sleep(0.03)
+
+
+async def test_who_will_not_be_cancelled() -> None:
+    """What swallows the cancellation goes on with its result."""
+    deadlines = Deadlines(0.01)
+    with deadlines.begin():
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            result = "kept"
+    assert result == "kept"
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
+def test_on_another_loop() -> None:
+    """A loop that ended takes its timer along: the next one gets another."""
+    deadlines = Deadlines(0.02)
+
+    async def quick() -> None:
+        with deadlines.begin():
+            await asyncio.sleep(0)
+
+    asyncio.run(quick())
+    log: list[str] = []
+    with pytest.raises(TimeoutError):
+        asyncio.run(hang(deadlines, log))
+    assert log == ["ended"]

@@ -1,0 +1,78 @@
+"""Every error has a code of the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import get_args
+
+import pytest
+
+from modules.llm_platform.domain import exceptions
+from modules.llm_platform.domain.exceptions import LLMException
+from modules.llm_platform.presentation.kafka.failures import (
+    MAX_MESSAGE_CHARS,
+    OUTCOME_TOO_LARGE,
+    UNFORESEEN,
+    ErrorCode,
+    failure_of,
+)
+from modules.llm_platform.presentation.kafka.request_error import RequestError
+from shared.exceptions import AppException
+
+# What the stages of rag-core have no part in: it would be a mistake of ours.
+INTERNAL = ("WebSearch", "PriceUnknown", "SourceNotHeld", "Store", "TopicNotFound", "OutcomeStore", "AppException")
+
+
+def _errors() -> Iterator[type[AppException]]:
+    for name in dir(exceptions):
+        found = getattr(exceptions, name)
+        if isinstance(found, type) and issubclass(found, AppException):
+            yield found
+
+
+def _expected(error: type[AppException]) -> str:
+    name = error.__name__
+    if name == "ResearchTimeoutError":
+        return "timeout"
+    if issubclass(error, LLMException):
+        return "llm_failed"
+    if name.startswith("Embedding"):
+        return "embedding_failed"
+    if name.startswith(("VectorStore", "Page")):
+        return "retrieval_failed"
+    assert name.startswith(INTERNAL), f"{name}: decide which code it has"
+    return "internal"
+
+
+@pytest.mark.parametrize("error", list(_errors()), ids=lambda error: error.__name__)
+def test_each_error_has_its_code(error: type[AppException]) -> None:
+    """Recoverable by what the error itself says; the message is the error's own, our name of it is in the details."""
+    failure = failure_of(error())
+    assert failure.code == _expected(error)
+    assert failure.recoverable is error.retryable
+    assert failure.message == error().message
+    assert failure.details == {"cause": error.code}
+
+
+def test_all_codes_are_used() -> None:
+    """The six of the contract, and no other."""
+    codes = {_expected(error) for error in _errors()} | {failure_of(RequestError("query", "wrong_type")).code}
+    assert codes == set(get_args(ErrorCode))
+
+
+def test_a_deadline_is_recoverable() -> None:
+    """Another time it may be quicker."""
+    failure = failure_of(TimeoutError("who waited where"))
+    assert (failure.code, failure.recoverable, failure.details) == ("timeout", True, {})
+    assert "where" not in failure.message
+
+
+def test_messages_are_short() -> None:
+    """However much an error has to say."""
+    assert len(failure_of(AppException("long " * 1000)).message) == MAX_MESSAGE_CHARS
+
+
+@pytest.mark.parametrize("failure", [UNFORESEEN, OUTCOME_TOO_LARGE])
+def test_our_own_failures_cannot_be_recovered(failure: object) -> None:
+    """The same request would end the same way."""
+    assert (getattr(failure, "code", None), getattr(failure, "recoverable", None)) == ("internal", False)
