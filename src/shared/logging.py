@@ -90,10 +90,13 @@ def configure_logging(
 @contextmanager
 def bind_request_id(request_id: str) -> Iterator[None]:
     """Every log of this context, and of tasks that it starts, carries the request's id."""
-    from structlog.contextvars import bound_contextvars
+    from structlog.contextvars import bind_contextvars, reset_contextvars
 
-    with bound_contextvars(request_id=request_id):
+    before = bind_contextvars(request_id=request_id)
+    try:
         yield
+    finally:
+        reset_contextvars(**before)
 
 
 class _Cleaner:

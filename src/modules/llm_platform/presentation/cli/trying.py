@@ -1,0 +1,139 @@
+"""The commands `kafka send` and `kafka tail`."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from modules.llm_platform.presentation.cli.console import Console
+from modules.llm_platform.presentation.cli.exit_codes import WRONG_USE, CommandError
+from modules.llm_platform.presentation.cli.working import client_settings, kafka_errors, kafka_settings
+from modules.llm_platform.presentation.kafka.topics import REQUEST_TOPICS
+from shared.logging import configure_logging, printable
+
+if TYPE_CHECKING:
+    from modules.llm_platform.presentation.kafka.by_hand import Cluster, OutcomeTail
+    from modules.llm_platform.presentation.kafka.records import IncomingRecord
+
+TEXT_FIELD = {"search": "query", "answer": "question"}
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """What the command line said. `text` that begins with { is sent as it is."""
+
+    text: str
+    stage: Literal["search", "answer"]
+    request_id: str | None
+    top_k: int | None
+    filters: tuple[str, ...]
+
+
+def send(console: Console, sending: Sending, wait_s: float) -> None:
+    """Send it and wait for its outcome. CommandError when none comes in time."""
+    message, request_id = _message(sending)
+    with _connected(console) as cluster:
+        from modules.llm_platform.presentation.kafka import by_hand
+
+        key = request_id.encode() if request_id else None
+        if not wait_s or request_id is None:
+            console.warn(f"sent to {by_hand.send(cluster, REQUEST_TOPICS[sending.stage], message, key, {})}")
+            return
+        with _tailing(cluster, from_start=False) as watching:
+            console.step(f"sent to {by_hand.send(cluster, REQUEST_TOPICS[sending.stage], message, key, {})}")
+            for outcome in watching.outcomes(wait_s):
+                if _id_of(outcome) == request_id:
+                    console.verbatim(printable(_text(outcome)))
+                    return
+    raise CommandError(
+        f"no outcome of {request_id} within {wait_s:g} s: does a worker run? See `llm-platform worker --check`"
+    )
+
+
+def tail(
+    console: Console,
+    *,
+    from_start: bool,
+    count: int | None,
+    seconds: float | None,
+    request_id: str | None,
+    as_json: bool,
+) -> None:
+    """Print outcomes until there were so many, so long, or Ctrl-C."""
+    with _connected(console) as cluster, _tailing(cluster, from_start=from_start) as watching:
+        left = count
+        for outcome in watching.outcomes(seconds):
+            if request_id is not None and _id_of(outcome) != request_id:
+                continue
+            where = "" if as_json else f"{outcome.topic}/{outcome.partition}/{outcome.offset} "
+            console.verbatim(printable(where + _text(outcome)))
+            console.out.flush()
+            left = None if left is None else left - 1
+            if left == 0:
+                return
+
+
+def _message(sending: Sending) -> tuple[bytes, str | None]:
+    """The bytes to send, and the id by which their outcome can be told; None where the person wrote something else."""
+    if sending.text.lstrip().startswith("{"):
+        try:
+            written = json.loads(sending.text)
+        except ValueError:
+            return sending.text.encode(), sending.request_id
+        found = written.get("request_id")
+        return sending.text.encode(), found if isinstance(found, str) else sending.request_id
+    request_id = sending.request_id or f"{sending.stage}-{uuid.uuid4()}"
+    message: dict[str, Any] = {"request_id": request_id, TEXT_FIELD[sending.stage]: sending.text}
+    if sending.top_k is not None:
+        message["top_k"] = sending.top_k
+    if sending.filters:
+        message["filters"] = _filters(sending.filters)
+    return json.dumps(message, ensure_ascii=False).encode(), request_id
+
+
+def _filters(written: tuple[str, ...]) -> dict[str, list[str]]:
+    filters: dict[str, list[str]] = {}
+    for each in written:
+        name, sign, value = each.partition("=")
+        if not name or not sign:
+            raise CommandError(f"--filter {each!r} is no KEY=VALUE. Example: --filter lang=en", WRONG_USE)
+        filters.setdefault(name, []).append(value)
+    return filters
+
+
+@contextmanager
+def _connected(console: Console) -> Iterator[Cluster]:
+    settings = kafka_settings(console, {})
+    configure_logging("ERROR", settings.LOG_FORMAT, settings.secrets())
+    with kafka_errors():
+        from modules.llm_platform.presentation.kafka.by_hand import Cluster
+
+        yield Cluster(settings.KAFKA_BOOTSTRAP_SERVERS, client_settings(settings))
+
+
+@contextmanager
+def _tailing(cluster: Cluster, *, from_start: bool) -> Iterator[OutcomeTail]:
+    from modules.llm_platform.presentation.kafka.by_hand import OutcomeTail
+
+    watching = OutcomeTail(cluster, from_start=from_start)
+    try:
+        yield watching
+    finally:
+        watching.close()
+
+
+def _text(outcome: IncomingRecord) -> str:
+    return (outcome.value or b"").decode("utf-8", "replace")
+
+
+def _id_of(outcome: IncomingRecord) -> str | None:
+    try:
+        message = json.loads(outcome.value or b"")
+    except ValueError:
+        return None
+    found = message.get("request_id") if isinstance(message, dict) else None
+    return found if isinstance(found, str) else None

@@ -1,0 +1,93 @@
+"""A small client of the contract, for people who want to try it: sends a request, shows outcomes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Final
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+
+from modules.llm_platform.presentation.kafka.client_config import Config, admin_config, producer_config
+from modules.llm_platform.presentation.kafka.clients import make_consumer, make_producer
+from modules.llm_platform.presentation.kafka.records import IncomingRecord
+from modules.llm_platform.presentation.kafka.request import record_of
+from modules.llm_platform.presentation.kafka.topics import FAILED_TOPIC, RESULT_TOPICS
+
+ASK_S: Final = 10.0
+POLL_S: Final = 0.2
+SEND_S: Final = 10.0
+_OWN_GROUP: Final = "llm-platform-by-hand"  # the client wants a name; nothing is committed and nothing is shared
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Where it is, and KAFKA_CONFIG."""
+
+    brokers: Sequence[str]
+    config: Config = field(repr=False)  # with its passwords
+
+
+def send(cluster: Cluster, topic: str, value: bytes, key: bytes | None, headers: Mapping[str, str]) -> str:
+    """Write one request; where it lies: `topic/partition/offset`. Raises KafkaException."""
+    config = {**producer_config(cluster.brokers, cluster.config), "message.timeout.ms": int(SEND_S * 1000)}
+    producer = make_producer(config, {})
+    places: list[str] = []
+    refusals: list[KafkaError] = []
+
+    def report(error: KafkaError | None, message: object) -> None:
+        if error is not None:
+            refusals.append(error)
+        else:
+            places.append("/".join(str(getattr(message, part)()) for part in ("topic", "partition", "offset")))
+
+    producer.produce(topic, value, key, on_delivery=report, headers=list(headers.items()) or None)
+    producer.flush(SEND_S + 1)
+    if refusals:
+        raise KafkaException(refusals[0])
+    if not places:
+        raise KafkaException(KafkaError(KafkaError._MSG_TIMED_OUT))
+    return places[0]
+
+
+class OutcomeTail:
+    """Reads the topics of outcomes, in no group: from their ends at the time when this is made, or from the start."""
+
+    def __init__(self, cluster: Cluster, *, from_start: bool = False) -> None:
+        config = {**admin_config(cluster.brokers, cluster.config), "group.id": _OWN_GROUP, "enable.auto.commit": False}
+        with ExitStack() as undo:
+            self._consumer = make_consumer(config, {})
+            undo.callback(self._consumer.close)
+            self._consumer.assign(list(_starts(self._consumer, from_start)))
+            undo.pop_all()
+
+    def outcomes(self, for_s: float | None) -> Iterator[IncomingRecord]:
+        """As they come, until `for_s` seconds are over; None: for ever. Raises KafkaException."""
+        until = None if for_s is None else time.monotonic() + for_s
+        while until is None or time.monotonic() < until:
+            message = self._consumer.poll(POLL_S)
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
+                yield record_of(message)
+            elif error.fatal() or not error.retriable():
+                raise KafkaException(error)
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._consumer.close()
+
+
+def _starts(consumer: Consumer, from_start: bool) -> Iterator[TopicPartition]:
+    for topic in (*RESULT_TOPICS.values(), FAILED_TOPIC):
+        about = consumer.list_topics(topic, timeout=ASK_S).topics[topic]
+        if about.error is not None:
+            continue  # a stage that nobody runs here needs no topic
+        for number in about.partitions:
+            place = TopicPartition(topic, number)
+            # The end is asked for now: "wherever it is when the reading begins" would miss what comes in between.
+            end = consumer.get_watermark_offsets(place, timeout=ASK_S)[1]
+            yield TopicPartition(topic, number, OFFSET_BEGINNING if from_start else end)

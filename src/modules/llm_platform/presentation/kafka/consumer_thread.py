@@ -1,0 +1,275 @@
+"""The thread that owns the consumer: it reads, keeps the ledgers, and commits.
+
+Any call from another thread would wait behind a running poll, so whatever the others want reaches it through a queue. It
+polls whatever happens: a request may take minutes without the group believing that this worker is gone.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from modules.llm_platform.presentation.kafka.client_view import ClientView, Partition, client_view
+from modules.llm_platform.presentation.kafka.clients import Callbacks
+from modules.llm_platform.presentation.kafka.commits import COMMIT_EVERY_S, Commits
+from modules.llm_platform.presentation.kafka.offsets import PartitionLedger
+from modules.llm_platform.presentation.kafka.points import At, Point
+from modules.llm_platform.presentation.kafka.request import Request, record_of
+
+log = logging.getLogger(__name__)
+
+POLL_S: Final = 0.1
+PAUSE_AFTER_S: Final = 1.0  # to pause throws away what was fetched ahead: only where the window stays full
+REVOKE_WAIT_S: Final = 5.0  # for what runs in a partition that another worker takes over
+LOOK_S: Final = 1.0
+LAST_COMMIT_S: Final = 5.0
+CLOSE_S: Final = 10.0
+CLOSE_AWAY_S: Final = 0.5
+MOST_AT_ONCE: Final = 1000  # records of one cycle
+
+Settled = queue.SimpleQueue[Sequence[Request]]
+
+
+class ConsumerThread:
+    """Reads `topics`. `window`: requests that may be with the loop. `arrived` gets the new ones, `let_go` the ledgers that
+    were revoked: at first those of their requests that did not begin are to be given up, then (True) all. Both are called
+    on this thread. Each request comes back once, through `settled`: finished where `done` is set, else given up.
+    """
+
+    def __init__(
+        self,
+        make_consumer: Callable[[Callbacks], Consumer],
+        topics: Sequence[str],
+        window: int,
+        settled: Settled,
+        arrived: Callable[[list[Request]], object],
+        let_go: Callable[[Sequence[PartitionLedger], bool], object],
+        troubled: Callable[[KafkaError], None],
+        at: At | None = None,
+    ) -> None:
+        self._ledgers: dict[Partition, PartitionLedger] = {}
+        self.commits = Commits(self._ledgers, at)
+        self._consumer = make_consumer({"on_commit": self.commits.answered, "stats_cb": self._client_said})
+        self._topics = list(topics)
+        self._window = window
+        self._settled = settled
+        self._arrived, self._let_go, self._troubled = arrived, let_go, troubled
+        self._at = at
+        self.view = ClientView()
+        self._outside = 0  # requests with the loop
+        self._paused = False
+        self._ends: dict[Partition, int] = {}  # as far as they were looked at
+        self._looked_at = 0
+        self._to_pause_too = False  # partitions came while the others were paused
+        self._full_since: float | None = None
+        self._draining = self._leaving = False
+
+    # --- what the other threads may call -------------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Take nothing more."""
+        self._draining = True
+        self._settled.put(())
+
+    def leave(self) -> None:
+        """Commit, leave the group, and let `run` return."""
+        self._draining = self._leaving = True
+        self._settled.put(())
+
+    # --- the thread ----------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Until `leave`. Raises KafkaException where the client is beyond help."""
+        self._consumer.subscribe(
+            self._topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
+        reachable = False
+        try:
+            while not self._leaving:
+                self._cycle()
+            reachable = self._last_words()
+        finally:
+            self._close(CLOSE_S if reachable else CLOSE_AWAY_S)
+
+    def _cycle(self) -> None:
+        self._settle(0)
+        room = self._window - self._outside
+        if room > 0 and not self._draining:
+            self._take(room)
+        else:
+            self._hold()
+        self.commits.now_and_then(self._consumer)
+
+    def _take(self, room: int) -> None:
+        self._full_since = None
+        if self._paused:
+            self._consumer.resume(self._consumer.assignment())
+            self._paused = False
+        first = self._consumer.poll(POLL_S)
+        if first is None:
+            return
+        mine = self._ledgers.get(_place(first))
+        more = self._consumer.consume(min(room, MOST_AT_ONCE) - 1, timeout=0) if room > 1 else []
+        # The second call may have handed over the partition of the first: its new owner does that request. (Within one
+        # call the client itself drops what belongs to an assignment that is over.)
+        kept = first.error() is not None or mine is self._ledgers.get(_place(first))
+        self._deliver([first, *more] if kept else more)
+
+    def _hold(self) -> None:
+        """Nothing more fits. For a second that is waited for; then it is better to pause, and to poll on."""
+        now = time.monotonic()
+        self._full_since = self._full_since or now
+        if not self._draining and now - self._full_since < PAUSE_AFTER_S:
+            self._settle(COMMIT_EVERY_S)
+            return
+        if not self._paused or self._to_pause_too:
+            self._consumer.pause(self._consumer.assignment())
+            self._paused, self._to_pause_too = True, False
+        self._look_at_an_end()
+        came = self._consumer.poll(0)  # only what was fetched before the pause, and the group's affairs
+        if came is not None and not self._draining:
+            self._deliver([came])
+        self._settle(POLL_S)
+
+    def _look_at_an_end(self) -> None:
+        """Of one paused partition after the other: nothing else tells how much is waiting there."""
+        if not self.view.brokers_up or not self._ledgers:
+            return
+        places = list(self._ledgers)
+        self._looked_at = (self._looked_at + 1) % len(places)
+        topic, partition = place = places[self._looked_at]
+        try:
+            _, self._ends[place] = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), LOOK_S)
+        except KafkaException as error:
+            log.debug("the end of a partition is not known", extra={"error": error.args[0].name()})
+
+    def _deliver(self, messages: Sequence[Message]) -> None:
+        requests = []
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                self._trouble(error)
+                continue
+            ledger = self._ledger_for(message)
+            if ledger is None:
+                continue
+            record = record_of(message)
+            ledger.start(record.offset)
+            requests.append(Request(record, ledger))
+        self._pass("after_poll")
+        self._outside += len(requests)
+        if requests:
+            self._arrived(requests)
+
+    def _ledger_for(self, message: Message) -> PartitionLedger | None:
+        """The ledger of its partition, a fresh one when the position was set back, or the log was cut. None where the
+        partition is another worker's by now: a floor of ours there would hide what that one has not finished.
+        """
+        place = _place(message)
+        ledger = self._ledgers.get(place)
+        if ledger is not None and not ledger.follows(message.offset() or 0):
+            ledger = self._ledgers[place] = PartitionLedger(*place)
+        return ledger
+
+    def _settle(self, wait_s: float) -> None:
+        """Write down what is over; where nothing is, wait so long for the first."""
+        try:
+            requests = self._settled.get(timeout=wait_s) if wait_s else self._settled.get_nowait()
+            while True:
+                for request in requests:
+                    self._outside -= 1
+                    if request.done:
+                        request.ledger.finish(request.record.offset)
+                    else:
+                        request.ledger.abandon()
+                requests = self._settled.get_nowait()
+        except queue.Empty:
+            return
+
+    # --- the end -------------------------------------------------------------------------------------------------------
+
+    def _last_words(self) -> bool:
+        """Commit what is finished, with an end to the waiting: a synchronous commit has none while the brokers are away.
+        Whether they answered.
+        """
+        self._settle(0)
+        until = time.monotonic() + LAST_COMMIT_S
+        while (waiting := self.commits.waiting()) and time.monotonic() < until:
+            self.commits.now_and_then(self._consumer)
+            self._consumer.poll(POLL_S)
+        self._ledgers.clear()  # leaving revokes the partitions: there is nothing more to commit
+        return not waiting
+
+    def _close(self, within_s: float) -> None:
+        """Leave the group. A commit that no broker answers holds the client up for most of a minute, and it cannot be told
+        to stop: then it is left behind, on a thread that does not keep the process.
+        """
+        closing = threading.Thread(target=self._consumer.close, name="kafka-close", daemon=True)
+        closing.start()
+        closing.join(within_s)
+        if closing.is_alive():
+            log.warning("the group was not told that this worker leaves: no broker answers")
+
+    # --- the group -----------------------------------------------------------------------------------------------------
+
+    def _on_assign(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        for each in partitions:
+            self._ledgers[each.topic, each.partition] = PartitionLedger(each.topic, each.partition)
+        self._to_pause_too = True
+        log.info("partitions assigned", extra={"partitions": _names(partitions)})
+        self._pass("in_rebalance")
+
+    def _on_revoke(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        """Finish what runs there, within a limit, commit, and hand over the rest."""
+        leaving = self._ledgers_of(partitions)
+        self._pass("in_rebalance")
+        self._let_go(leaving, False)
+        until = time.monotonic() + REVOKE_WAIT_S
+        while any(ledger.running for ledger in leaving) and time.monotonic() < until:
+            self._settle(POLL_S)
+        self.commits.at_last(consumer, leaving)
+        self._forget(partitions, leaving)
+        log.info("partitions handed over", extra={"partitions": _names(partitions)})
+
+    def _on_lost(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        """They are another worker's already: nothing may be committed any more."""
+        self._forget(partitions, self._ledgers_of(partitions))
+        log.warning("partitions lost", extra={"partitions": _names(partitions)})
+
+    def _ledgers_of(self, partitions: Sequence[TopicPartition]) -> list[PartitionLedger]:
+        found = (self._ledgers.get((each.topic, each.partition)) for each in partitions)
+        return [ledger for ledger in found if ledger is not None]
+
+    def _forget(self, partitions: Sequence[TopicPartition], ledgers: Sequence[PartitionLedger]) -> None:
+        for each in partitions:
+            self._ledgers.pop((each.topic, each.partition), None)
+            self._ends.pop((each.topic, each.partition), None)
+        self._let_go(ledgers, True)
+
+    # --- what the client says ------------------------------------------------------------------------------------------
+
+    def _client_said(self, statistics: str) -> None:
+        self.view = client_view(statistics, self._ends)
+
+    def _trouble(self, error: KafkaError) -> None:
+        if error.fatal():
+            raise KafkaException(error)
+        self._troubled(error)
+
+    def _pass(self, point: Point) -> None:
+        if self._at is not None:
+            self._at(point)
+
+
+def _place(message: Message) -> Partition:
+    return message.topic() or "", message.partition() or 0
+
+
+def _names(partitions: Iterable[TopicPartition]) -> list[str]:
+    return [f"{each.topic}/{each.partition}" for each in partitions]

@@ -1,0 +1,166 @@
+"""The worker: reads requests, tells each its one outcome, and commits what is told.
+
+At least once, one outcome: an offset is committed when the outcomes of all requests below it are written for good, and
+what is asked twice gets the bytes that were kept first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+
+from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
+from modules.llm_platform.presentation.kafka.client_config import Config, consumer_config, producer_config
+from modules.llm_platform.presentation.kafka.clients import Callbacks, make_consumer, make_producer
+from modules.llm_platform.presentation.kafka.consumer_thread import ConsumerThread, Settled
+from modules.llm_platform.presentation.kafka.desk import Desk, Handler
+from modules.llm_platform.presentation.kafka.points import At
+from modules.llm_platform.presentation.kafka.producer_pump import ProducerPump
+from modules.llm_platform.presentation.kafka.topics import REQUEST_TOPICS
+from modules.llm_platform.presentation.kafka.trouble import Trouble
+
+log = logging.getLogger(__name__)
+
+BUFFERED: Final = 2  # windows of requests that are read: one is worked on, one waits to be
+NOT_SETTLED: Final = "the group has not settled; if it never does, `llm-platform worker --check` says what is missing"
+STAGES: Final[tuple[RagStage, ...]] = ("search", "answer")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """`config` is KAFKA_CONFIG. Raises nothing; `run_worker` does."""
+
+    brokers: Sequence[str]
+    group_id: str = "rag-core"
+    stages: Sequence[RagStage] = STAGES
+    concurrency: int = 16
+    drain_s: float = 20.0
+    config: Config = field(default_factory=dict, repr=False)  # with its passwords
+
+
+async def run_worker(
+    handler: Handler, options: WorkerOptions, *, stop: asyncio.Event | None = None, at: At | None = None
+) -> None:
+    """Work until SIGTERM, SIGINT or `stop`, then drain: nothing is answered twice for a stop.
+
+    Raises SettingsError for settings that cannot be used, and KafkaException where a client is beyond help; whatever was
+    read and not told by then will be read again.
+    """
+    worker = Worker(handler, options, at)
+    with stopped_by_signals(worker.stop):
+        watching = asyncio.create_task(_when(stop, worker.stop)) if stop is not None else None
+        try:
+            await worker.run()
+        finally:
+            if watching is not None:
+                watching.cancel()
+
+
+class Worker:
+    """One run, which begins when this is made. Everything but the two threads' own work happens on the running loop."""
+
+    def __init__(self, handler: Handler, options: WorkerOptions, at: At | None = None) -> None:
+        given, brokers = options.config, options.brokers
+        self._loop = asyncio.get_running_loop()
+        self._options, self._at = options, at
+        self._asked_to_stop, self._in_a_hurry = asyncio.Event(), asyncio.Event()
+        self._trouble = Trouble(self._broken)
+        callbacks: Callbacks = {"error_cb": self._trouble.note}
+        settled: Settled = SimpleQueue()
+        self._pump = ProducerPump(make_producer(producer_config(brokers, given), callbacks))
+        self.desk = Desk(handler, self._pump, options.concurrency, settled, at)
+        self.reader = ConsumerThread(
+            lambda more: make_consumer(consumer_config(brokers, options.group_id, given), {**callbacks, **more}),
+            [REQUEST_TOPICS[stage] for stage in options.stages],
+            BUFFERED * options.concurrency,
+            settled,
+            lambda requests: self._loop.call_soon_threadsafe(self.desk.take, requests),
+            lambda ledgers, all_of_them: self._loop.call_soon_threadsafe(self.desk.let_go, ledgers, all_of_them),
+            self._trouble.note,
+            at,
+        )
+
+    def stop(self) -> None:
+        """Take nothing more, finish what is under way, and end. A second call: end at once."""
+        if self._asked_to_stop.is_set():
+            self._in_a_hurry.set()
+        self._asked_to_stop.set()
+
+    def not_ready(self) -> str | None:
+        """Why requests are not answered right now; None: they are."""
+        if self._asked_to_stop.is_set():
+            return "stopping"
+        if not self.reader.view.brokers_up:
+            return "no broker can be reached"
+        if self.desk.refusing is not None:
+            return f"the brokers refuse outcomes: {self.desk.refusing}"
+        return None if self.reader.view.joined else NOT_SETTLED
+
+    async def run(self) -> None:
+        """Until `stop`. See `run_worker`."""
+        with ThreadPoolExecutor(2, "kafka") as threads:
+            pumping = self._loop.run_in_executor(threads, self._pump.run)
+            reading = self._loop.run_in_executor(threads, self.reader.run)
+            try:
+                await self._until_over(reading, pumping, self.desk.failure)
+                await self._drain()
+            finally:
+                await self.desk.drain(0)
+                self.reader.leave()
+                self._pump.stop()
+                await asyncio.wait([reading, pumping])
+        for thread in (reading, pumping):
+            thread.result()
+
+    async def _until_over(self, *failures: asyncio.Future[None]) -> None:
+        """Until somebody wants the worker to stop, or something is broken for good."""
+        await self._first_of([self._loop.create_task(self._asked_to_stop.wait())], failures)
+        for failure in failures:
+            if failure.done():
+                failure.result()
+
+    async def _drain(self) -> None:
+        log.info("stopping: nothing more is taken", extra={"in_flight": self.desk.in_flight})
+        if self._at is not None:
+            self._at("in_shutdown")
+        self.reader.drain()
+        draining = self._loop.create_task(self.desk.drain(self._options.drain_s))
+        await self._first_of([draining, self._loop.create_task(self._in_a_hurry.wait())], [self.desk.failure])
+
+    @staticmethod
+    async def _first_of(tasks: Sequence[asyncio.Task[Any]], others: Sequence[asyncio.Future[Any]]) -> None:
+        """Until one of them is done. The tasks end with that."""
+        try:
+            await asyncio.wait([*tasks, *others], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    def _broken(self, error: KafkaError) -> None:
+        self._loop.call_soon_threadsafe(self.desk.fail, KafkaException(error))
+
+
+@contextmanager
+def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+async def _when(event: asyncio.Event, call: Callable[[], None]) -> None:
+    await event.wait()
+    call()

@@ -1,0 +1,87 @@
+"""Readiness and figures of a worker over HTTP, for those who keep it running; no framework, it answers three GETs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from http import HTTPStatus
+from typing import Final
+
+from modules.llm_platform.presentation.kafka.figures import CONTENT_TYPE
+from shared.config import SettingsError
+
+REQUEST_BYTES: Final = 8192  # of the line and the headers, which nobody reads
+REQUEST_S: Final = 5.0
+AT_ONCE: Final = 32
+
+_END: Final = b"\r\n\r\n"
+_JSON: Final = "application/json"
+
+
+class WorkerHttp:
+    """`not_ready` says why requests are not answered, None when they are; `figures` gives the text for Prometheus."""
+
+    def __init__(self, not_ready: Callable[[], str | None], figures: Callable[[], str]) -> None:
+        self._not_ready = not_ready
+        self._figures = figures
+        self._open = 0
+
+    @asynccontextmanager
+    async def listening(self, host: str, port: int) -> AsyncIterator[int]:
+        """Answer while inside; the port (one that is free when `port` is 0). SettingsError when it cannot be had."""
+        try:
+            server = await asyncio.start_server(self._serve, host, port, limit=REQUEST_BYTES)
+        except OSError as error:
+            raise SettingsError(
+                f"WORKER_HTTP_PORT {port} of {host} cannot be listened on ({error.strerror}): choose another, 0 is any "
+                "free one. Example: WORKER_HTTP_PORT=9101"
+            ) from None
+        try:
+            yield int(server.sockets[0].getsockname()[1])
+        finally:
+            server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open += 1
+        try:
+            async with asyncio.timeout(REQUEST_S):
+                if self._open <= AT_ONCE:
+                    head = await reader.readuntil(_END)
+                    writer.write(self._answer(head.split(b"\r\n", 1)[0].decode("latin-1")))
+                    await writer.drain()
+        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
+            pass  # whoever asks so gets no answer
+        finally:
+            self._open -= 1
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+    def _answer(self, line: str) -> bytes:
+        method, _, rest = line.partition(" ")
+        path = rest.partition(" ")[0].partition("?")[0]
+        status, kind, body = self._page(path) if method in ("GET", "HEAD") else _problem(HTTPStatus.METHOD_NOT_ALLOWED)
+        data = body.encode()
+        head = (
+            f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {kind}\r\nContent-Length: {len(data)}\r\n"
+            "Cache-Control: no-store\r\nConnection: close\r\n\r\n"
+        )
+        return head.encode() + (b"" if method == "HEAD" else data)
+
+    def _page(self, path: str) -> tuple[HTTPStatus, str, str]:
+        if path == "/metrics":
+            return HTTPStatus.OK, CONTENT_TYPE, self._figures()
+        if path == "/health":  # the process answers, so it is alive
+            return HTTPStatus.OK, _JSON, json.dumps({"status": "alive"})
+        if path == "/ready":
+            why = self._not_ready()
+            status = HTTPStatus.OK if why is None else HTTPStatus.SERVICE_UNAVAILABLE
+            return status, _JSON, json.dumps({"status": "ready" if why is None else "not ready", "detail": why})
+        return _problem(HTTPStatus.NOT_FOUND)
+
+
+def _problem(status: HTTPStatus) -> tuple[HTTPStatus, str, str]:
+    problem = {"type": "about:blank", "title": status.phrase, "status": status.value}
+    return status, "application/problem+json", json.dumps(problem)

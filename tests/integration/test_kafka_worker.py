@@ -1,0 +1,229 @@
+"""The worker in this process, on the mock cluster: what the contract suite, which sees it from outside, cannot arrange."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from tests.kafka.mock_cluster import MockCluster
+
+from modules.llm_platform.presentation.cli.exit_codes import run
+from modules.llm_platform.presentation.cli.working import quick_loop
+from modules.llm_platform.presentation.kafka.points import Point
+from modules.llm_platform.presentation.kafka.records import IncomingRecord, OutgoingRecord
+from modules.llm_platform.presentation.kafka.slots import Slot
+from modules.llm_platform.presentation.kafka.worker import Worker, WorkerOptions, run_worker
+from modules.llm_platform.testing.patience import becomes
+from shared.config import SettingsError
+
+REQUESTS, RESULTS, FAILED = "rag_search_request", "rag_search_result", "rag_failed"
+PATIENCE_S = 20.0
+PARTITIONS = 2
+
+
+@pytest.fixture
+def broker() -> Iterator[MockCluster]:
+    with MockCluster({REQUESTS: PARTITIONS, RESULTS: 1, FAILED: 1}) as mock:
+        yield mock
+
+
+class Echo:
+    """Answers with the request's value, after the gate is open; `answer` makes another outcome."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.handled: list[IncomingRecord] = []
+        self.answer: Callable[[IncomingRecord], bytes] = lambda record: record.value or b"tombstone"
+
+    async def handle(self, record: IncomingRecord, slot: Slot) -> OutgoingRecord:
+        async with slot:
+            self.handled.append(record)
+            await self.gate.wait()
+        return OutgoingRecord(RESULTS, record.key, self.answer(record), record.headers)
+
+    def too_large(self, record: IncomingRecord) -> OutgoingRecord:
+        return OutgoingRecord(FAILED, record.key, b"too large")
+
+
+def options(broker: MockCluster, concurrency: int = 4, drain_s: float = 5.0) -> WorkerOptions:
+    return WorkerOptions(
+        [broker.bootstrap], "team", ("search",), concurrency, drain_s, {**broker.client, "statistics.interval.ms": 100}
+    )
+
+
+@asynccontextmanager
+async def working(
+    handler: Echo, told: WorkerOptions, at: Callable[[Point], None] | None = None
+) -> AsyncIterator[Worker]:
+    worker = Worker(handler, told, at)
+    running = asyncio.create_task(worker.run())
+    try:
+        assert await becomes(lambda: worker.not_ready() is None or running.done(), PATIENCE_S)
+        yield worker
+    finally:
+        worker.stop()
+        worker.stop()
+        await running
+
+
+def send(broker: MockCluster, values: Sequence[bytes | None], partition: int = 0) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for value in values:
+        producer.produce(REQUESTS, value, b"k", partition)
+    assert producer.flush(PATIENCE_S) == 0
+
+
+def read(broker: MockCluster, topic: str, count: int) -> list[bytes]:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "reader", "fetch.wait.max.ms": 10})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    values: list[bytes] = []
+    until = time.monotonic() + PATIENCE_S
+    while len(values) < count and time.monotonic() < until:
+        message = consumer.poll(0.1)
+        if message is not None and message.error() is None:
+            value = message.value()
+            values.append(value if isinstance(value, bytes) else b"")
+    consumer.close()
+    return values
+
+
+def committed(broker: MockCluster, partition: int = 0) -> int:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "team"})
+    [place] = consumer.committed([TopicPartition(REQUESTS, partition)], timeout=PATIENCE_S)
+    consumer.close()
+    return int(place.offset)
+
+
+async def test_from_request_to_commit(broker: MockCluster) -> None:
+    """In the order of the key, a tombstone among them; all is committed, and no lag is left."""
+    points: list[Point] = []
+    handler = Echo()
+    async with working(handler, options(broker), points.append) as worker:
+        await asyncio.to_thread(send, broker, [b"1", None, b"3"])
+        assert await asyncio.to_thread(read, broker, RESULTS, 3) == [b"1", b"tombstone", b"3"]
+        assert await becomes(lambda: worker.reader.view.lag.get((REQUESTS, 0)) == 0, PATIENCE_S)
+        assert worker.reader.commits.age() == 0
+    assert await asyncio.to_thread(committed, broker) == 3
+    assert {"after_poll", "after_produce", "before_commit", "after_commit", "in_rebalance", "in_shutdown"} <= set(
+        points
+    )
+
+
+def test_on_the_loop_of_the_command(broker: MockCluster) -> None:
+    """As the command runs it: requests are answered, and SIGTERM ends it with all of them committed."""
+    values = [b"%d" % number for number in range(200)]
+
+    async def play() -> None:
+        running = asyncio.create_task(run_worker(Echo(), options(broker)))
+        await asyncio.to_thread(send, broker, values)
+        assert await asyncio.to_thread(read, broker, RESULTS, len(values)) == values
+        os.kill(os.getpid(), signal.SIGTERM)
+        async with asyncio.timeout(PATIENCE_S):
+            await running
+
+    run(play(), quick_loop())
+    assert committed(broker) == len(values)
+
+
+async def test_no_more_than_the_window_is_read(broker: MockCluster) -> None:
+    """With every request at work and as many waiting nothing more is taken, however long it lasts; then all is done."""
+    handler = Echo()
+    handler.gate.clear()
+    async with working(handler, options(broker, concurrency=3)) as worker:
+        await asyncio.to_thread(send, broker, [b"%d" % number for number in range(50)])
+        assert await becomes(lambda: worker.desk.waiting == 3, PATIENCE_S)
+        await asyncio.sleep(1.5)  # longer than it takes until the partitions are paused
+        assert (worker.desk.in_flight, worker.desk.waiting) == (3, 3)
+        assert worker.not_ready() is None
+        assert await becomes(lambda: worker.reader.view.lag.get((REQUESTS, 0)) == 50, PATIENCE_S)
+        handler.gate.set()
+        assert len(await asyncio.to_thread(read, broker, RESULTS, 50)) == 50
+
+
+async def test_a_stop_waits_for_what_runs(broker: MockCluster) -> None:
+    """And takes nothing more: what was begun is told and committed, the rest is left for the next worker."""
+    handler = Echo()
+    handler.gate.clear()
+    async with working(handler, options(broker, concurrency=2)) as worker:
+        await asyncio.to_thread(send, broker, [b"%d" % number for number in range(10)])
+        assert await becomes(lambda: len(handler.handled) == 2, PATIENCE_S)
+        worker.stop()
+        assert worker.not_ready() == "stopping"
+        await asyncio.sleep(0.2)
+        handler.gate.set()
+        assert await becomes(lambda: worker.desk.in_flight == 0, PATIENCE_S)
+    assert len(handler.handled) == 2
+    assert await asyncio.to_thread(committed, broker) == 2
+
+
+async def test_a_stop_has_an_end(broker: MockCluster) -> None:
+    """A request that outlasts the drain is given up and not committed: the next worker does it."""
+    handler = Echo()
+    handler.gate.clear()
+    began = 0.0
+    async with working(handler, options(broker, drain_s=0.2)) as worker:
+        await asyncio.to_thread(send, broker, [b"slow"])
+        assert await becomes(lambda: len(handler.handled) == 1, PATIENCE_S)
+        began = time.monotonic()
+        worker.stop()
+        await asyncio.sleep(0.3)
+    assert time.monotonic() - began < 5
+    assert await asyncio.to_thread(committed, broker) < 0
+    handler.gate.set()
+    async with working(handler, options(broker)):
+        assert await asyncio.to_thread(read, broker, RESULTS, 1) == [b"slow"]
+
+
+async def test_an_outcome_beyond_the_clients_limit_becomes_a_failure(broker: MockCluster) -> None:
+    """And the requests behind it are answered."""
+    handler = Echo()
+    handler.answer = lambda record: (record.value or b"") * (2_000_000 if record.value == b"x" else 1)
+    async with working(handler, options(broker)):
+        await asyncio.to_thread(send, broker, [b"x", b"y"])
+        assert await asyncio.to_thread(read, broker, FAILED, 1) == [b"too large"]
+        assert await asyncio.to_thread(read, broker, RESULTS, 1) == [b"y"]
+
+
+async def test_a_defect_stops_the_worker_with_its_error(broker: MockCluster) -> None:
+    """What the handler should never raise is not passed over: nothing of it is committed."""
+    handler = Echo()
+
+    def broken(record: IncomingRecord) -> bytes:
+        raise RuntimeError("a defect")
+
+    handler.answer = broken
+    running = asyncio.create_task(run_worker(handler, options(broker)))
+    await asyncio.to_thread(send, broker, [b"1"])
+    with pytest.raises(RuntimeError, match="a defect"):
+        async with asyncio.timeout(PATIENCE_S):
+            await running
+    assert await asyncio.to_thread(committed, broker) < 0
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "event"])
+async def test_it_ends_when_it_is_told(broker: MockCluster, how: str) -> None:
+    """By a signal or by the event, and leaves no handler of signals behind."""
+    stop, handler = asyncio.Event(), Echo()
+    running = asyncio.create_task(run_worker(handler, options(broker), stop=stop))
+    await asyncio.to_thread(send, broker, [b"1"])
+    assert await becomes(lambda: len(handler.handled) == 1, PATIENCE_S)
+    if how == "event":
+        stop.set()
+    else:
+        os.kill(os.getpid(), signal.Signals[how])
+    async with asyncio.timeout(PATIENCE_S):
+        await running
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+async def test_wrong_settings_stop_the_start() -> None:
+    """Before anything is connected."""
+    with pytest.raises(SettingsError, match="acks"):
+        await run_worker(Echo(), WorkerOptions(["127.0.0.1:9"], config={"acks": 0}))

@@ -1,0 +1,104 @@
+"""The file of outcomes under SIGKILL and under several processes: what was told to be kept is there, whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
+
+PATIENCE_S = 30
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+
+KEEPING = """
+import asyncio, hashlib, json, sys
+from pathlib import Path
+from modules.llm_platform.domain.dtos.outcome import Outcome
+from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
+
+store = SqliteOutcomeStore(Path(sys.argv[1]), 7)
+who, first, count = sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+
+async def keep(number):
+    body = (who * (number % 50 + 1) * 40).encode()
+    [kept] = await store.keep([
+        Outcome(stage="search", request_id=str(number), kind="result", body=body, request_sha256="0" * 64)
+    ])
+    print(json.dumps([number, hashlib.sha256(kept.body).hexdigest()]), flush=True)
+
+async def work():
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for start in range(first, first + count, 20):
+        await asyncio.gather(*(keep(number) for number in range(start, start + 20)))
+
+asyncio.run(work())
+"""
+
+
+@contextmanager
+def keeping(file: Path, who: str, count: int) -> Iterator[subprocess.Popen[str]]:
+    """A process that will keep so many outcomes when it is told to go, and is over at the end."""
+    command = [sys.executable, "-c", KEEPING, str(file), who, "0", str(count)]
+    path = os.pathsep.join([str(SOURCE), os.environ.get("PYTHONPATH", "")])
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
+    ) as child:
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "ready\n"
+            yield child
+        finally:
+            child.kill()
+
+
+def go(child: subprocess.Popen[str]) -> None:
+    assert child.stdin is not None
+    child.stdin.write("\n")
+    child.stdin.flush()
+
+
+def told(text: str) -> dict[int, str]:
+    """What a process was told, without a last line that was cut off by its end."""
+    lines = text.splitlines() if text.endswith("\n") or not text else text.splitlines()[:-1]
+    return dict(map(json.loads, lines))
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_what_was_told_outlives_a_kill(tmp_path: Path, seed: int) -> None:
+    """A process that is killed in the midst of keeping has lost nothing of what it was told is kept."""
+    file = tmp_path / "outcomes.sqlite3"
+    with keeping(file, "a", 100_000) as child:
+        go(child)
+        assert child.stdout is not None
+        lines = [child.stdout.readline() for _ in range(random.Random(seed).randint(1, 900))]
+        child.kill()
+        rest = child.stdout.read()  # `communicate` would pass over what is buffered already
+    numbers = told("".join(lines) + rest)
+    assert len(numbers) >= len(lines)
+    store = SqliteOutcomeStore(file, 7)
+    for number in numbers:
+        outcome = await store.get("search", str(number))
+        assert outcome is not None
+        assert outcome.body == b"a" * ((number % 50 + 1) * 40)
+    await store.aclose()
+
+
+async def test_processes_that_race_are_told_the_same(tmp_path: Path) -> None:
+    """Three processes that compute the same requests at once, into a file that does not exist yet: one outcome each."""
+    file = tmp_path / "outcomes.sqlite3"
+    with keeping(file, "a", 400) as one, keeping(file, "b", 400) as two, keeping(file, "c", 400) as three:
+        for child in (one, two, three):
+            go(child)
+        answers = [told(child.communicate(timeout=PATIENCE_S)[0]) for child in (one, two, three)]
+        assert [child.returncode for child in (one, two, three)] == [0, 0, 0]
+    assert answers[0] == answers[1] == answers[2]
+    assert len(answers[0]) == 400

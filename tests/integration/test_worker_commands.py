@@ -1,0 +1,316 @@
+"""`worker`, `worker --check`, `kafka send` and `kafka tail` on the mock cluster, as people use them."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from urllib.error import HTTPError
+
+import pytest
+from tests.kafka.broker import Broker
+from tests.kafka.foreign import TOPICS
+from tests.kafka.mock_cluster import MockCluster
+
+from modules.llm_platform.domain.exceptions import OutcomeStoreError
+from modules.llm_platform.presentation.cli import trying, working
+from modules.llm_platform.presentation.cli.console import Console
+from modules.llm_platform.presentation.cli.exit_codes import CommandError
+from modules.llm_platform.presentation.cli.trying import Sending
+from modules.llm_platform.presentation.kafka.handler import RagHandler
+from modules.llm_platform.presentation.kafka.parts import WorkerParts
+from modules.llm_platform.testing import MemoryOutcomeStore
+from shared.config import Settings, SettingsError
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE_S = 30.0
+NOTE = "the index is this machine's: several machines need QDRANT_URL"
+
+WORKING = """
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from modules.llm_platform.domain.dtos.retrieval_dtos import Hit, RagAnswer, RagHits
+from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
+from modules.llm_platform.presentation.cli.console import Console
+from modules.llm_platform.presentation.cli.exit_codes import exit_codes
+from modules.llm_platform.presentation.cli.working import carry_out
+from modules.llm_platform.presentation.kafka.handler import RagHandler
+from modules.llm_platform.presentation.kafka.parts import WorkerParts
+
+async def search(wanted):
+    return RagHits(hits=(Hit(doc_id=wanted.query, score=0.5),))
+
+async def answer(asked):
+    return RagAnswer(answer=asked.question)
+
+@asynccontextmanager
+async def parts(settings):
+    store = SqliteOutcomeStore(Path(sys.argv[1]) / "outcomes.sqlite3", settings.OUTCOME_TTL_DAYS)
+    yield WorkerParts(RagHandler(search, answer, store), store, (sys.argv[2],))
+    await store.aclose()
+
+console = Console()
+with exit_codes(console):
+    carry_out(console, parts, {}, None)
+"""
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with MockCluster(TOPICS) as mock:
+        yield mock
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_before() -> Iterator[None]:
+    """The commands set the logs of their process up."""
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    yield
+    root.setLevel(level)
+    root.handlers[:] = handlers
+
+
+@pytest.fixture
+def on_the_broker(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in variables(broker).items():
+        monkeypatch.setenv(name, value)
+
+
+def variables(broker: Broker) -> dict[str, str]:
+    return {"KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap, "KAFKA_CONFIG": json.dumps(dict(broker.client))}
+
+
+@pytest.fixture
+def console() -> Console:
+    return Console(io.StringIO(), io.StringIO(), io.StringIO())
+
+
+def printed(console: Console) -> list[str]:
+    assert isinstance(console.out, io.StringIO)
+    return console.out.getvalue().splitlines()
+
+
+async def nobody(_: object) -> None:
+    raise AssertionError
+
+
+@asynccontextmanager
+async def parts(settings: Settings) -> AsyncIterator[WorkerParts]:
+    store = MemoryOutcomeStore()
+    yield WorkerParts(RagHandler(nobody, nobody, store), store, (NOTE,))  # type: ignore[arg-type]
+
+
+@contextmanager
+def at_work(broker: Broker, folder: Path, **more: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A worker in a process of its own; its address."""
+    path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, **variables(broker), "WORKER_HTTP_PORT": "0", "PYTHONPATH": path, **more}
+    with subprocess.Popen(
+        [sys.executable, "-c", WORKING, str(folder), NOTE], stderr=subprocess.PIPE, text=True, env=environment
+    ) as child:
+        try:
+            assert child.stderr is not None
+            first = child.stderr.readline()
+            yield child, first.rsplit("; ", 1)[-1].split("/ready")[0]
+        finally:
+            child.kill()
+
+
+def page(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except HTTPError as error:
+        return error.code, error.read().decode()
+
+
+@pytest.mark.usefixtures("on_the_broker")
+def test_from_a_question_to_the_end(broker: Broker, tmp_path: Path, console: Console) -> None:
+    """Start, ready, a request by hand and its outcome, the figures, SIGTERM: done, with 0."""
+    with at_work(broker, tmp_path) as (child, address):
+        until = time.monotonic() + PATIENCE_S
+        while page(f"{address}/ready")[0] != 200:
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        trying.send(console, Sending("what is a topic?", "search", "mine", 3, ("lang=en", "lang=de")), PATIENCE_S)
+        outcome = json.loads(printed(console)[-1])
+        assert outcome["request_id"] == "mine"
+        assert outcome["hits"][0]["doc_id"] == "what is a topic?"
+        trying.send(console, Sending("and a partition?", "answer", None, None, ()), PATIENCE_S)
+        assert json.loads(printed(console)[-1])["answer"] == "and a partition?"
+        trying.send(console, Sending('{"request_id": "odd", "query": 7}', "search", None, None, ()), PATIENCE_S)
+        assert json.loads(printed(console)[-1])["error_code"] == "invalid_payload"
+        figures = page(f"{address}/metrics")[1]
+        assert re.search(r'llm_platform_worker_outcomes_total\{stage="search",code="ok"\} [1-9]', figures)
+        assert re.search(r'llm_platform_worker_outcomes_total\{stage="search",code="invalid_payload"\} [1-9]', figures)
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(PATIENCE_S) == 0
+        assert child.stderr is not None
+        said = child.stderr.read()
+    assert "outcomes are shared by all workers of this machine" in said
+    assert NOTE in said
+    again = Console(io.StringIO(), io.StringIO(), io.StringIO())
+    trying.tail(again, from_start=True, count=1, seconds=PATIENCE_S, request_id="mine", as_json=True)
+    assert json.loads(printed(again)[0]) == outcome
+
+
+def test_one_that_is_not_ready_says_why(tmp_path: Path) -> None:
+    """Nobody listens where the broker should be: the worker waits, and tells; a second SIGTERM is not needed."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        nowhere = f"127.0.0.1:{unused.getsockname()[1]}"
+        broker = type("Nowhere", (), {"bootstrap": nowhere, "client": {}})()
+        with at_work(broker, tmp_path) as (child, address):
+            assert page(f"{address}/ready") == (
+                503, '{"status": "not ready", "detail": "no broker can be reached"}',
+            )  # fmt: skip
+            assert page(f"{address}/health")[0] == 200
+            began = time.monotonic()
+            child.send_signal(signal.SIGTERM)
+            assert child.wait(PATIENCE_S) == 0
+            assert time.monotonic() - began < 10
+
+
+@pytest.mark.usefixtures("on_the_broker")
+def test_tail_shows_what_comes(broker: Broker, console: Console) -> None:
+    """From now on, with its place; and it ends after so long."""
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+
+    def produce() -> None:
+        time.sleep(1)
+        producer.produce("rag_failed", b'{"request_id": "late\x1b[31m"}')
+        producer.flush(10)
+
+    late = threading.Thread(target=produce)
+    late.start()
+    trying.tail(console, from_start=False, count=1, seconds=PATIENCE_S, request_id=None, as_json=False)
+    late.join()
+    assert re.fullmatch(r'rag_failed/\d+/\d+ \{"request_id": "late"\}', printed(console)[0])
+    trying.tail(console, from_start=False, count=None, seconds=0.3, request_id=None, as_json=False)
+    assert len(printed(console)) == 1
+
+
+@pytest.mark.usefixtures("on_the_broker")
+def test_no_outcome_in_time_is_a_failure(console: Console) -> None:
+    """One line that says what to look at."""
+    with pytest.raises(CommandError, match=r"no outcome of lonely within 0.5 s.*worker --check"):
+        trying.send(console, Sending("anybody?", "search", "lonely", None, ()), 0.5)
+
+
+@pytest.mark.usefixtures("on_the_broker")
+def test_not_waiting_says_where_it_went(console: Console) -> None:
+    """Topic, partition and offset of the request, also of one that is no request."""
+    trying.send(console, Sending("{broken", "answer", None, None, ()), 5)
+    trying.send(console, Sending("unawaited", "answer", None, None, ()), 0)
+    assert isinstance(console.err, io.StringIO)
+    assert re.fullmatch(r"(sent to rag_answer_request/\d+/\d+\n){2}", console.err.getvalue())
+
+
+@pytest.mark.usefixtures("on_the_broker")
+def test_a_filter_that_is_none(console: Console) -> None:
+    """Wrong use, with an example."""
+    with pytest.raises(CommandError, match="--filter lang=en") as caught:
+        trying.send(console, Sending("x", "search", None, None, ("lang",)), 0)
+    assert caught.value.code == 2
+
+
+@pytest.mark.usefixtures("on_the_broker")
+def test_the_check_names_what_it_looked_at(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers, topics, outcomes, notes; the mock tells nothing of rights and settings, which is said and is no failure."""
+    monkeypatch.setattr("modules.llm_platform.presentation.kafka.check.ASK_S", 0.3)
+    working.check(console, parts, {}, None, as_json=True)
+    checks = {each["subject"]: each for each in json.loads("\n".join(printed(console)))["checks"]}
+    assert checks["brokers"]["verdict"] == "ok"
+    for topic in TOPICS:
+        assert "partitions" in checks[f"topic {topic}"]["text"]
+    assert checks["settings of rag_search_request"]["verdict"] == "warning"
+    assert checks["note"]["text"] == NOTE
+    working.check(console, parts, {}, "search", as_json=False)
+    assert not [line for line in printed(console) if "rag_answer" in line and line.startswith("!")]
+
+
+@pytest.mark.usefixtures("on_the_broker")
+def test_a_missing_topic_fails_the_check(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the one line that names it."""
+    monkeypatch.setattr("modules.llm_platform.presentation.kafka.check.ASK_S", 0.3)
+    monkeypatch.setattr("modules.llm_platform.presentation.kafka.check.FAILED_TOPIC", "not_there")
+    with pytest.raises(CommandError, match="not well: topic not_there"):
+        working.check(console, parts, {}, None, as_json=False)
+
+
+@pytest.mark.usefixtures("on_the_broker")
+def test_a_store_that_fails_fails_the_check(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing could be answered."""
+
+    class Broken(MemoryOutcomeStore):
+        async def get(self, stage: object, request_id: str) -> None:
+            raise OutcomeStoreError("the file of outcomes is damaged")
+
+    @asynccontextmanager
+    async def broken(settings: Settings) -> AsyncIterator[WorkerParts]:
+        store = Broken()
+        yield WorkerParts(RagHandler(nobody, nobody, store), store)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("modules.llm_platform.presentation.kafka.check.ASK_S", 0.3)
+    with pytest.raises(CommandError, match="not well: outcomes"):
+        working.check(console, broken, {}, None, as_json=False)
+
+
+def test_brokers_that_cannot_be_reached_fail_the_check(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what to look at."""
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9")
+    monkeypatch.setattr("modules.llm_platform.presentation.kafka.check.ASK_S", 0.5)
+    with pytest.raises(CommandError, match="not well: brokers"):
+        working.check(console, parts, {}, None, as_json=False)
+    assert any("KAFKA_BOOTSTRAP_SERVERS" in line for line in printed(console))
+
+
+@pytest.mark.parametrize("command", ["worker", "check", "send"])
+def test_without_brokers_the_variable_is_named(console: Console, command: str) -> None:
+    """Whatever is started."""
+    commands = {
+        "worker": lambda: working.carry_out(console, parts, {}, None),
+        "check": lambda: working.check(console, parts, {}, None, as_json=False),
+        "send": lambda: trying.send(console, Sending("x", "search", None, None, ()), 0),
+    }
+    with pytest.raises(SettingsError, match="KAFKA_BOOTSTRAP_SERVERS"):
+        commands[command]()
+
+
+@pytest.mark.usefixtures("on_the_broker")
+def test_a_setting_that_breaks_the_promise_stops_the_start(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is read."""
+    monkeypatch.setenv("KAFKA_CONFIG", '{"acks": "1"}')
+    monkeypatch.setenv("WORKER_HTTP_PORT", "0")
+    with pytest.raises(SettingsError, match="acks"):
+        working.carry_out(console, parts, {}, "search")
+
+
+def test_a_stage_that_is_none() -> None:
+    """With an example."""
+    with pytest.raises(SettingsError, match=r"'find' is no stage.*--stages search,answer"):
+        working.stages_of("search,find")
+
+
+def test_without_the_package_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exact line to install it."""
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    with pytest.raises(CommandError, match=re.escape('pip install "llm-platform[kafka]"')), working.kafka_errors():
+        pass

@@ -1,0 +1,177 @@
+"""The file of outcomes: shared, private, and honest about what is wrong with it."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import stat
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from modules.llm_platform.domain.exceptions import OutcomeStoreError
+from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
+from modules.llm_platform.infrastructure.outcome_table import CLEANED_AT_ONCE, FORMAT, OutcomeTable
+from modules.llm_platform.testing.outcome_store import made_up_outcome
+
+Opener = Callable[[], SqliteOutcomeStore]
+DAYS = 7
+SURROGATE = "\ud800"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "store" / "outcomes.sqlite3"
+
+
+@pytest.fixture
+async def opened(file: Path) -> AsyncIterator[Opener]:
+    stores: list[SqliteOutcomeStore] = []
+
+    def another() -> SqliteOutcomeStore:
+        stores.append(SqliteOutcomeStore(file, DAYS))
+        return stores[-1]
+
+    yield another
+    for store in stores:
+        await store.aclose()
+
+
+async def test_workers_of_a_machine_share_it(opened: Opener) -> None:
+    """What one keeps the other finds, and of two who keep the same request both are told the first one."""
+    here, there = opened(), opened()
+    first, second = (made_up_outcome("a", body=body) for body in (b"1", b"2"))
+    assert await here.keep([first]) == [first]
+    assert await there.get("search", "a") == first
+    assert await there.keep([second]) == [first]
+
+
+async def test_two_that_race_agree(opened: Opener) -> None:
+    """Two workers that compute the same requests at the same time tell the same."""
+    here, there = opened(), opened()
+    mine = [made_up_outcome(f"{number}", body=b"here") for number in range(300)]
+    yours = [made_up_outcome(f"{number}", body=b"there") for number in range(300)]
+    told = await asyncio.gather(
+        *(here.keep([each]) for each in mine), *(there.keep([each]) for each in yours), return_exceptions=False
+    )
+    assert told[:300] == told[300:]
+
+
+async def test_a_second_start_finds_what_was_kept(opened: Opener) -> None:
+    """Closing and opening loses nothing."""
+    store = opened()
+    outcome = made_up_outcome("a", body=b"\x00\xff")
+    await store.keep([outcome])
+    await store.aclose()
+    assert await opened().get("search", "a") == outcome
+
+
+async def test_others_cannot_read_it(opened: Opener, file: Path) -> None:
+    """Outcomes say what somebody asked: the folder and the file are their owner's."""
+    await opened().keep([made_up_outcome("a", body=b"1")])
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+async def test_an_odd_id_harms_nobody_else(opened: Opener) -> None:
+    """Half a surrogate pair in one id is kept like any other, and so are those of the same round."""
+    store = opened()
+    odd, plain = made_up_outcome(SURROGATE, body=b"1"), made_up_outcome("plain", body=b"2")
+    assert await asyncio.gather(store.keep([odd]), store.keep([plain])) == [[odd], [plain]]
+    assert await store.get("search", SURROGATE) == odd
+
+
+async def test_what_is_kept_and_asked_in_one_round_is_found(opened: Opener) -> None:
+    """A question that goes along with the keeping gets the answer."""
+    store = opened()
+    outcome = made_up_outcome("a", body=b"1")
+    kept, found = await asyncio.gather(store.keep([outcome]), store.get("search", "a"))
+    assert (kept, found) == ([outcome], outcome)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None)
+@given(rows=st.lists(st.tuples(st.sampled_from(["search", "answer"]), st.integers(0, 150)), max_size=300))
+def test_first_of_each_request(tmp_path: Path, rows: list[tuple[str, int]]) -> None:
+    """However many there are in one call, in whatever order: each is told the first one of its stage and id."""
+    table = OutcomeTable(tmp_path / "first.sqlite3", lambda: 0.0)
+    table.clean(1.0)
+    outcomes = [
+        made_up_outcome(f"{number}", body=b"%d" % place, stage="search" if stage == "search" else "answer")
+        for place, (stage, number) in enumerate(rows)
+    ]
+    first: dict[tuple[str, str], object] = {}
+    for each in outcomes:
+        first.setdefault((each.stage, each.request_id), each)
+    expected = [first[each.stage, each.request_id] for each in outcomes]
+    try:
+        assert table.keep_all(outcomes) == expected
+        assert table.get_all([(each.stage, each.request_id) for each in outcomes]) == expected
+        while table.clean(1.0):
+            pass
+        assert table.get_all([(each.stage, each.request_id) for each in outcomes]) == [None] * len(outcomes)
+    finally:
+        table.close()
+
+
+async def test_cleaning_goes_to_the_end(opened: Opener, file: Path) -> None:
+    """However many are old, one call removes them all."""
+    now = [0.0]
+    store = SqliteOutcomeStore(file, DAYS, clock=lambda: now[0])
+    many = 2 * CLEANED_AT_ONCE + 7
+    await store.keep([made_up_outcome(f"{number}", body=b"x") for number in range(many)])
+    now[0] = (DAYS + 1) * 86_400
+    assert await store.clean() == many
+    assert await store.clean() == 0
+    await store.aclose()
+
+
+async def test_a_damaged_file_is_an_error(opened: Opener, file: Path) -> None:
+    """What is no database is said to be none, with the remedy; when it is gone, the same store works."""
+    file.parent.mkdir()
+    file.write_bytes(b"not a database, but long enough to look at" * 100)
+    store = opened()
+    with pytest.raises(OutcomeStoreError, match="damaged: move it away"):
+        await store.keep([made_up_outcome("a", body=b"1")])
+    with pytest.raises(OutcomeStoreError, match="damaged"):
+        await store.get("search", "a")
+    file.unlink()
+    outcome = made_up_outcome("a", body=b"1")
+    assert await store.keep([outcome]) == [outcome]
+
+
+async def test_a_newer_format_is_left_alone(opened: Opener, file: Path) -> None:
+    """A file of a newer version is neither read nor changed."""
+    await opened().keep([made_up_outcome("a", body=b"1")])
+    with sqlite3.connect(file) as connection:
+        connection.execute(f"PRAGMA user_version = {FORMAT + 1}")
+    connection.close()
+    with pytest.raises(OutcomeStoreError, match="newer version"):
+        await opened().get("search", "a")
+
+
+async def test_a_folder_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
+    """A file where the folder belongs: an error that names the setting and no path."""
+    (tmp_path / "blocked").write_text("")
+    store = SqliteOutcomeStore(tmp_path / "blocked" / "outcomes.sqlite3", DAYS)
+    with pytest.raises(OutcomeStoreError, match="LLM_PLATFORM_DATA_DIR") as caught:
+        await store.clean()
+    assert str(tmp_path) not in caught.value.message
+    await store.aclose()
+
+
+async def test_one_failing_round_is_not_the_last(opened: Opener, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an error the next call looks anew."""
+    store = opened()
+    outcome = made_up_outcome("a", body=b"1")
+    with monkeypatch.context() as broken:
+        broken.setattr(OutcomeTable, "_opened", _cannot_open)
+        with pytest.raises(OutcomeStoreError, match="disk I/O error"):
+            await store.keep([outcome])
+    assert await store.keep([outcome]) == [outcome]
+
+
+def _cannot_open(self: OutcomeTable) -> sqlite3.Connection:
+    raise sqlite3.OperationalError("disk I/O error")

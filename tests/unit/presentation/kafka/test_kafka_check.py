@@ -1,0 +1,149 @@
+"""`worker --check` on brokers that tell everything; the mock cluster tells little, the real broker is asked in services."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AclOperation
+
+from modules.llm_platform.presentation.kafka.check import Wanted, findings
+
+READ = ("rag_search_request", "rag_answer_request")
+WRITTEN = ("rag_search_result", "rag_answer_result", "rag_failed")
+WANTED = Wanted("team", ("search", "answer"), outcome_bytes=1_000_000)
+GOOD = {"cleanup.policy": "delete", "retention.ms": "604800000", "max.message.bytes": "1048588"}
+
+
+def told(value: object) -> Future[Any]:
+    future: Future[Any] = Future()
+    if isinstance(value, Exception):
+        future.set_exception(value)
+    else:
+        future.set_result(value)
+    return future
+
+
+class FakeAdmin:
+    """Brokers on which all is well, but for what a test says."""
+
+    def __init__(self) -> None:
+        self.copies = 3
+        self.missing: set[str] = set()
+        self.rights: dict[str, object] = {}
+        self.settings: dict[str, Mapping[str, str]] = {}
+        self.config_error: Exception | None = None
+
+    def list_topics(self, timeout: float) -> SimpleNamespace:
+        partition = SimpleNamespace(replicas=list(range(self.copies)))
+        topics = {
+            name: SimpleNamespace(error=None, partitions={0: partition, 1: partition})
+            for name in (*READ, *WRITTEN)
+            if name not in self.missing
+        }
+        return SimpleNamespace(brokers={1: None, 2: None}, topics=topics)
+
+    def describe_topics(self, topics: Any, **_: object) -> dict[str, Future[Any]]:
+        return {name: told(self._right(name)) for name in (*READ, *WRITTEN)}
+
+    def describe_consumer_groups(self, groups: Sequence[str], **_: object) -> dict[str, Future[Any]]:
+        return {name: told(self._right(name)) for name in groups}
+
+    def describe_configs(self, resources: Sequence[Any], **_: object) -> dict[Any, Future[Any]]:
+        return {resource: told(self.config_error or self._config(resource.name)) for resource in resources}
+
+    def _right(self, name: str) -> object:
+        right = self.rights.get(name, [AclOperation.ALL])
+        return right if isinstance(right, Exception) else SimpleNamespace(authorized_operations=right)
+
+    def _config(self, topic: str) -> dict[str, SimpleNamespace]:
+        return {
+            name: SimpleNamespace(value=value) for name, value in (GOOD | dict(self.settings.get(topic, {}))).items()
+        }
+
+
+@pytest.fixture
+def admin() -> FakeAdmin:
+    return FakeAdmin()
+
+
+def bad(admin: FakeAdmin, wanted: Wanted = WANTED) -> list[tuple[str, str, str]]:
+    return [
+        (each.verdict, each.subject, each.text)
+        for each in findings(admin, wanted)  # type: ignore[arg-type]
+        if each.verdict != "ok"
+    ]
+
+
+def test_all_is_well(admin: FakeAdmin) -> None:
+    """A line for each thing, none of them a complaint."""
+    assert bad(admin) == []
+    assert len(list(findings(admin, WANTED))) == 1 + 5 + 6 + 5  # type: ignore[arg-type]
+
+
+def test_one_stage_needs_its_topics_alone(admin: FakeAdmin) -> None:
+    """Who only searches needs no topic of answers."""
+    admin.missing = {"rag_answer_request", "rag_answer_result"}
+    assert bad(admin, Wanted("team", ("search",), 1)) == []
+
+
+def test_a_missing_right_is_a_failure(admin: FakeAdmin) -> None:
+    """To read requests, to write outcomes, to be in the group; the right of the other kind does not do."""
+    admin.rights = {
+        "rag_search_request": [AclOperation.DESCRIBE, AclOperation.WRITE],
+        "rag_failed": [AclOperation.READ],
+        "team": [AclOperation.DESCRIBE],
+        "rag_search_result": [AclOperation.WRITE],
+    }
+    assert [each[:2] for each in bad(admin)] == [
+        ("failed", "right to read rag_search_request"),
+        ("failed", "right to write rag_failed"),
+        ("failed", "right to read as group team"),
+    ]
+
+
+def test_what_is_not_told_is_a_warning(admin: FakeAdmin) -> None:
+    """No answer, a refusal, or a broker that keeps no rights."""
+    refusal = KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED))
+    admin.rights = {"rag_failed": [], "team": refusal, "rag_search_result": TimeoutError()}
+    admin.config_error = refusal
+    told_nothing = bad(admin)
+    assert {each[0] for each in told_nothing} == {"warning"}
+    assert len(told_nothing) == 3 + 5
+
+
+@pytest.mark.parametrize(
+    ("topic", "setting", "value", "verdict", "word"),
+    [
+        ("rag_search_request", "cleanup.policy", "compact", "failed", "same key"),
+        ("rag_search_request", "cleanup.policy", "compact,delete", "failed", "same key"),
+        ("rag_answer_request", "retention.ms", "60000", "warning", "never answered"),
+        ("rag_answer_result", "max.message.bytes", "100000", "warning", "become failures"),
+        ("rag_failed", "unclean.leader.election.enable", "true", "warning", "gone"),
+    ],
+)
+def test_topics_that_do_not_fit(
+    admin: FakeAdmin, topic: str, setting: str, value: str, verdict: str, word: str
+) -> None:
+    """What loses requests is a failure, what may is a warning; each says what to do."""
+    admin.settings = {topic: {setting: value}}
+    [(found, subject, text)] = bad(admin)
+    assert (found, subject) == (verdict, f"settings of {topic}")
+    assert word in text
+
+
+def test_for_ever_is_long_enough(admin: FakeAdmin) -> None:
+    """A retention of -1 is none."""
+    admin.settings = {"rag_search_request": {"retention.ms": "-1"}}
+    assert bad(admin) == []
+
+
+def test_one_copy_is_a_risk(admin: FakeAdmin) -> None:
+    """acks=all is as good as the copies that there are."""
+    admin.copies = 1
+    assert {each[0] for each in bad(admin)} == {"warning"}
+    assert len(bad(admin)) == 5

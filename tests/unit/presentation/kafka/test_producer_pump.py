@@ -1,0 +1,131 @@
+"""The thread that writes outcomes, with a client that does as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from modules.llm_platform.presentation.kafka import producer_pump
+from modules.llm_platform.presentation.kafka.producer_pump import ProducerPump
+from modules.llm_platform.presentation.kafka.records import OutgoingRecord
+
+OUTCOME = OutgoingRecord("out", b"k", b"v", (("a", b"b"), ("c", None)))
+AWAY = KafkaError(KafkaError._MSG_TIMED_OUT)
+
+
+class FakeProducer:
+    """Reports what it was given with the next poll, unless it is silent; `full` times it has no room."""
+
+    def __init__(self) -> None:
+        self.produced: list[tuple[Any, ...]] = []
+        self.waiting: deque[Callable[..., None]] = deque()
+        self.error: KafkaError | None = None
+        self.refusal: KafkaError | None = None
+        self.full = 0
+        self.silent = False
+        self.purged = False
+        self.polled_on: set[int] = set()
+
+    def produce(self, topic: str, value: bytes, key: bytes | None, *, on_delivery: Any, headers: Any) -> None:
+        if self.full:
+            self.full -= 1
+            raise BufferError
+        if self.refusal is not None:
+            raise KafkaException(self.refusal)
+        self.produced.append((topic, value, key, headers))
+        self.waiting.append(on_delivery)
+
+    def poll(self, timeout: float) -> int:
+        self.polled_on.add(threading.get_ident())
+        time.sleep(min(timeout, 0.002))
+        while self.waiting and not self.silent:
+            self.waiting.popleft()(self.error, None)
+        return 0
+
+    def flush(self, timeout: float) -> int:
+        self.poll(timeout)
+        return len(self.waiting)
+
+    def purge(self) -> None:
+        self.purged = True
+        self.waiting.clear()
+
+
+@pytest.fixture
+def producer() -> FakeProducer:
+    return FakeProducer()
+
+
+@pytest.fixture
+async def pump(producer: FakeProducer) -> AsyncIterator[ProducerPump]:
+    pump = ProducerPump(producer)  # type: ignore[arg-type]
+    running = asyncio.create_task(asyncio.to_thread(pump.run))
+    yield pump
+    pump.stop()
+    await running
+
+
+async def test_a_report_comes_when_it_is_written(pump: ProducerPump, producer: FakeProducer) -> None:
+    """Key, value and headers as they are; None says that the brokers have it."""
+    report = await pump.hand_over(OUTCOME)
+    async with asyncio.timeout(5):
+        assert await report is None
+    assert producer.produced == [("out", b"v", b"k", [("a", b"b"), ("c", None)])]
+    assert producer.polled_on.isdisjoint({threading.get_ident()})
+
+
+async def test_each_gets_its_own_report(pump: ProducerPump) -> None:
+    """However many there are at once."""
+    reports = [await pump.hand_over(OUTCOME) for _ in range(500)]
+    async with asyncio.timeout(5):
+        assert await asyncio.gather(*reports) == [None] * 500
+
+
+async def test_a_refusal_is_reported(pump: ProducerPump, producer: FakeProducer) -> None:
+    """Of the brokers later, of the client at once."""
+    producer.error = AWAY
+    async with asyncio.timeout(5):
+        assert await (await pump.hand_over(OUTCOME)) == AWAY
+    producer.refusal = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+    with pytest.raises(KafkaException):
+        await pump.hand_over(OUTCOME)
+
+
+async def test_a_full_buffer_is_waited_for(pump: ProducerPump, producer: FakeProducer) -> None:
+    """Until the client has room again."""
+    producer.full = 3
+    async with asyncio.timeout(5):
+        assert await (await pump.hand_over(OUTCOME)) is None
+    assert producer.full == 0
+
+
+async def test_who_does_not_wait_any_more_is_no_trouble(pump: ProducerPump, producer: FakeProducer) -> None:
+    """A report that was cancelled; the others come."""
+    producer.silent = True
+    given_up, waited_for = await pump.hand_over(OUTCOME), await pump.hand_over(OUTCOME)
+    given_up.cancel()
+    producer.silent = False
+    async with asyncio.timeout(5):
+        assert await waited_for is None
+
+
+async def test_what_is_not_written_at_the_end_is_said(
+    producer: FakeProducer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Brokers that are away hold nobody up: what waits is given up, and its requests come again."""
+    monkeypatch.setattr(producer_pump, "FLUSH_S", 0.01)
+    producer.silent = True
+    pump = ProducerPump(producer)  # type: ignore[arg-type]
+    running = asyncio.create_task(asyncio.to_thread(pump.run))
+    await pump.hand_over(OUTCOME)
+    pump.stop()
+    await running
+    assert producer.purged
+    assert "outcomes were not written" in caplog.text
