@@ -1,0 +1,189 @@
+"""Embeddings of a service that speaks OpenAI's protocol, and of Azure OpenAI: POST {base_url}/embeddings."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote
+
+import httpx2
+
+from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
+from modules.llm_platform.domain.exceptions import EmbeddingConfigError, EmbeddingError
+from modules.llm_platform.domain.ports.embedder import IEmbedder
+from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.infrastructure.http import Upstream
+from modules.llm_platform.infrastructure.upstream_errors import ErrorFamily, Rule
+from modules.llm_platform.infrastructure.vectors.embeddable import beginnings
+from modules.llm_platform.infrastructure.vectors.embedding_answer import vectors_in
+
+OPENAI_URL: Final = "https://api.openai.com/v1"
+AZURE_API_VERSION: Final = "2024-10-21"
+TIMEOUT_S: Final = 60.0  # of one try
+MAX_BODY_BYTES: Final = 32 << 20  # 64 vectors of 3072 numbers, written out, take 4 MB
+BATCH_TEXTS: Final = 64
+BATCH_CHARS: Final = 200_000  # the service takes 300,000 tokens
+AT_ONCE: Final = 4  # batches
+TRIES: Final = 4
+PAUSE_S: Final = 0.5  # before the second try; twice as long before each further one
+LONGEST_PAUSE_S: Final = 30.0  # who is told to wait longer gives up: the caller may come again
+# As we count, a fifth below what the services count: of OpenAI's own models, and what any other takes.
+OPENAI_WINDOW_TOKENS: Final = 6500
+SMALL_WINDOW_TOKENS: Final = 400
+DIMENSIONS: Final = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
+
+EMBEDDING_ERRORS: Final = ErrorFamily(
+    config=EmbeddingConfigError,
+    connection=EmbeddingError,
+    timeout=EmbeddingError,
+    blocked=EmbeddingError,
+    error=EmbeddingError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingConnection:
+    """One configured service. `variables` are the settings that messages name: of the address, the key and the model."""
+
+    kind: str  # openai or azure
+    model: str  # on Azure the deployment
+    base_url: str | None = None
+    api_key: str = field(default="", repr=False)
+    api_version: str = AZURE_API_VERSION
+    timeout: float = TIMEOUT_S
+    variables: tuple[str, str, str] = ("EMBEDDING_BASE_URL", "EMBEDDING_API_KEY", "EMBEDDING_MODEL")
+
+    @property
+    def address(self) -> str:
+        return self.base_url or (OPENAI_URL if self.kind == "openai" else "")
+
+    @property
+    def mistake(self) -> str | None:
+        """What is missing, as a remedy."""
+        address, key, model = self.variables
+        hosted = self.kind == "azure" or self.address == OPENAI_URL
+        missing = [name for name, there in ((address, self.address), (model, self.model)) if not there]
+        missing += [key] if hosted and not self.api_key else []
+        return f"{self.kind} embeddings need a setting: set {' and '.join(missing)}" if missing else None
+
+
+class OpenAIEmbedder(IEmbedder):
+    """`dimension` is 0 until the first text was embedded, where the model is none that we know.
+
+    With `client=None` each request has a connection of its own.
+    """
+
+    def __init__(
+        self,
+        connection: EmbeddingConnection,
+        client: httpx2.AsyncClient | None = None,
+        redactor: Redactor | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.name = "/".join(filter(None, (connection.kind, connection.model)))
+        self.dimension = DIMENSIONS.get(connection.model, 0)
+        self.window_tokens = OPENAI_WINDOW_TOKENS if connection.model in DIMENSIONS else SMALL_WINDOW_TOKENS
+        self._connection = connection
+        self._sleep = sleep
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._path = _path(connection)
+        self._upstream = Upstream(
+            self.name,
+            connection.address,
+            setting=connection.variables[0],
+            timeout=connection.timeout,
+            client=client,
+            headers=_headers(connection),
+            rules=_rules(connection),
+            errors=EMBEDDING_ERRORS,
+            redactor=redactor,
+            max_bytes=MAX_BODY_BYTES,
+        )
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector | None]:
+        if self._connection.mistake:
+            raise EmbeddingConfigError(self._connection.mistake)
+        begun = beginnings(texts, self.window_tokens)
+        places = [place for place, text in enumerate(begun) if text]
+        batches = list(_batches(places, begun))
+        tasks = [asyncio.ensure_future(self._batch([begun[place] for place in batch])) for batch in batches]
+        try:
+            answers = await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:  # of the others, when one has failed
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        vectors: list[Vector | None] = [None] * len(texts)
+        for batch, answer in zip(batches, answers, strict=True):
+            for place, vector in zip(batch, answer, strict=True):
+                vectors[place] = vector
+        return vectors
+
+    async def _batch(self, texts: list[str]) -> list[Vector | None]:
+        async with self._turns:
+            for number in range(TRIES):
+                try:
+                    return await self._once(texts)
+                except EmbeddingError as error:
+                    pause = PAUSE_S * 2**number if error.retry_after_s is None else error.retry_after_s
+                    if number + 1 == TRIES or pause > LONGEST_PAUSE_S:
+                        raise
+                await self._sleep(pause)
+            raise AssertionError("the last try returns or raises")
+
+    async def _once(self, texts: list[str]) -> list[Vector | None]:
+        body: dict[str, Any] = {"input": texts, "model": self._connection.model, "encoding_format": "float"}
+        reply = await self._upstream.post_json(self._path, body, holds="page text")
+        vectors, dimension = vectors_in(self._upstream.object_in(reply), len(texts), self.name)
+        if dimension and self.dimension not in (0, dimension):
+            raise EmbeddingConfigError(
+                f"{self.name} gives vectors of {dimension} numbers, not of {self.dimension}: "
+                f"check {self._connection.variables[2]}, and index anew"
+            )
+        self.dimension = dimension or self.dimension
+        return vectors
+
+
+def _batches(places: Sequence[int], texts: Sequence[str]) -> Iterator[list[int]]:
+    batch: list[int] = []
+    chars = 0
+    for place in places:
+        if batch and (len(batch) == BATCH_TEXTS or chars + len(texts[place]) > BATCH_CHARS):
+            yield batch
+            batch, chars = [], 0
+        batch.append(place)
+        chars += len(texts[place])
+    if batch:
+        yield batch
+
+
+def _path(connection: EmbeddingConnection) -> str:
+    if connection.kind != "azure":
+        return "/embeddings"
+    deployment, version = quote(connection.model, safe=""), quote(connection.api_version, safe="")
+    return f"/openai/deployments/{deployment}/embeddings?api-version={version}"
+
+
+def _headers(connection: EmbeddingConnection) -> dict[str, str]:
+    if not connection.api_key:
+        return {}
+    if connection.kind == "azure":
+        return {"api-key": connection.api_key}
+    return {"Authorization": f"Bearer {connection.api_key}"}
+
+
+def _rules(connection: EmbeddingConnection) -> dict[int, Rule]:
+    """What is said of a status; those of `upstream_errors` where nothing is."""
+    address, key, model = connection.variables
+    refused = {
+        status: Rule("config", f"does not accept the texts ({status}): check {model}")
+        for status in (400, 413, 415, 422)
+    }
+    return refused | {
+        401: Rule("config", f"refuses the key (401): check {key}"),
+        403: Rule("config", f"forbids the request (403): check {key} and {model}"),
+        404: Rule("config", f"knows no such address or model (404): check {address} and {model}"),
+        405: Rule("config", f"knows no such address (405): check {address}"),
+    }

@@ -1,0 +1,272 @@
+"""One embedded collection on Qdrant's engine in this process (qdrant-edge-py 0.9): what is asked of it, in one thread.
+
+The shard has no log of its own (`wal_enabled=False`). A finished generation can therefore be open in many processes at
+once: to load or close one writes no byte that was not there before. What a crash interrupts is thrown away with the folder
+`work`, so nothing is lost by it but what was not finished.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from modules.llm_platform.domain.dtos.retrieval_dtos import (
+    Collection,
+    EmbeddedPassage,
+    Filters,
+    FoundPassage,
+    IndexedDocument,
+    Passage,
+    Vector,
+)
+from modules.llm_platform.domain.exceptions import VectorStoreConfigError
+from modules.llm_platform.infrastructure.file_lock import FileLock
+from modules.llm_platform.infrastructure.vectors.edge_engine import config, engine, forget, only, translated, vectors
+from modules.llm_platform.infrastructure.vectors.generations import Generations, Stamp
+from modules.llm_platform.infrastructure.vectors.hybrid import chosen, question
+from modules.llm_platform.infrastructure.vectors.mistakes import another_embedder, no_collection, not_one_of_ours
+from modules.llm_platform.infrastructure.vectors.payloads import (
+    DENSE,
+    DOC_ID,
+    DOCUMENT,
+    FACTS_ID,
+    FIELDS,
+    INDEXED,
+    KIND,
+    PASSAGE,
+    WORDS,
+    clean,
+    document_of,
+    document_payload,
+    document_point,
+    facts_of,
+    facts_payload,
+    field_texts,
+    passage_of,
+)
+from modules.llm_platform.infrastructure.vectors.points import prepared
+
+if TYPE_CHECKING:
+    from qdrant_edge import EdgeShard
+
+PAGE: Final = 1000  # documents listed at once
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A shard, what it says of itself, and of a generation the lock that keeps it and the stamp it was opened at."""
+
+    shard: EdgeShard
+    facts: Collection
+    lock: FileLock | None = None
+    stamp: Stamp | None = None
+
+
+class EdgeCollection:
+    """All methods block, and are to be called by one thread. They raise vector store errors and nothing else."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self._name = name
+        self._generations = Generations(folder)
+        self._reading: _Open | None = None
+        self._work: _Open | None = None
+
+    # --- asking -----------------------------------------------------------------------------------------------------------
+
+    def facts(self) -> Collection | None:
+        with translated():
+            current = self._current()
+            return current.facts if current else None
+
+    def search(self, text: str, vector: Vector | None, filters: Filters, limit: int) -> list[FoundPassage]:
+        edge = engine()
+        with translated():
+            current = self._needed()
+            asked = question(current.facts, text, vector, limit)
+            if not asked.lists:
+                return []
+            wanted = only(edge, [(FIELDS, field_texts(key, values)) for key, values in chosen(filters)])
+            lists = []
+            if asked.vector is not None:
+                lists.append(edge.Query.Nearest(asked.vector, DENSE))
+            if asked.word_lists:
+                words = edge.SparseVector(asked.words.indices, asked.words.values)
+                lists += [edge.Query.Nearest(words, WORDS)] * asked.word_lists
+            request = edge.QueryRequest(
+                limit=limit,
+                query=edge.Fusion.Dbsf(),
+                prefetches=[edge.Prefetch(limit=asked.candidates, query=each, filter=wanted) for each in lists],
+                with_payload=True,
+            )
+            points = current.shard.query(request)
+            return [
+                FoundPassage(passage=passage_of(point.id, point.payload or {}), score=asked.score(point.score))
+                for point in points
+            ]
+
+    def lookup(self, doc_ids: Sequence[str]) -> dict[str, IndexedDocument]:
+        with translated():
+            records = self._needed().shard.retrieve([document_point(doc_id) for doc_id in doc_ids], True, False)
+            found = {record.payload[DOC_ID]: document_of(record.payload) for record in records if record.payload}
+            return {doc_id: found[clean(doc_id)] for doc_id in doc_ids if clean(doc_id) in found}
+
+    def documents(self, after: Any) -> tuple[list[IndexedDocument], Any]:
+        """A page of them, and where the next one begins; None at the end."""
+        edge = engine()
+        with translated():
+            wanted = only(edge, [(KIND, [DOCUMENT])])
+            records, following = self._needed().shard.scroll(
+                edge.ScrollRequest(offset=after, limit=PAGE, filter=wanted, with_payload=True, with_vector=False)
+            )
+            return [document_of(record.payload) for record in records if record.payload], following
+
+    def passages(self, doc_id: str) -> list[Passage]:
+        edge = engine()
+        with translated():
+            shard = self._needed().shard
+            wanted = only(edge, [(DOC_ID, [clean(doc_id)]), (KIND, [PASSAGE])])
+            count = shard.count(edge.CountRequest(filter=wanted))
+            request = edge.ScrollRequest(limit=count + 1, filter=wanted, with_payload=True, with_vector=False)
+            records, _ = shard.scroll(request)
+            found = [(record.id, record.payload) for record in records if record.payload]
+            return [passage_of(*each) for each in sorted(found, key=lambda each: each[1]["place"])]
+
+    # --- writing ----------------------------------------------------------------------------------------------------------
+
+    def prepare(self, wanted: Collection) -> None:
+        with translated():
+            self._check(wanted)
+            self._take()
+            self._check(wanted)  # another writer may have made it meanwhile
+            if self._current() is None:
+                self._create(wanted)
+
+    def replace(self, documents: Sequence[tuple[IndexedDocument, Sequence[EmbeddedPassage]]]) -> None:
+        """Several at once, since each call of the engine costs as much as a few points. Of one id the last one counts."""
+        edge = engine()
+        with translated():
+            work = self._begun()
+            new = {document_point(document.doc_id): (document, passages) for document, passages in documents}
+            there = {str(record.id) for record in work.shard.retrieve(list(new), False, False)}
+            if there:
+                gone = [document.doc_id for point, (document, _) in new.items() if point in there]
+                work.shard.update(forget(edge, gone))
+            points = [
+                edge.Point(each.id, vectors(edge, each.vector, each.words), each.payload)
+                for each in prepared(work.facts, *(passages for _, passages in new.values()))
+            ]
+            points += [edge.Point(point, {}, document_payload(document)) for point, (document, _) in new.items()]
+            work.shard.update(edge.UpdateOperation.upsert_points(points))
+
+    def remove(self, doc_ids: Sequence[str]) -> None:
+        with translated():
+            if self.lookup(doc_ids):
+                self._begun().shard.update(forget(engine(), doc_ids))
+
+    def finish(self) -> None:
+        with translated():
+            work, self._work = self._work, None
+            try:
+                if work is not None:
+                    self._write_down(work.shard)
+                    self._generations.publish()
+            finally:
+                self._generations.end()
+
+    def close(self) -> None:
+        with translated():
+            self._close_reading()
+            work, self._work = self._work, None
+            if work is not None:
+                work.shard.close()
+            self._generations.end()
+
+    def _write_down(self, shard: EdgeShard) -> None:
+        shard.flush()
+        if shard.optimize():  # only where much was deleted
+            logger.info("index_vacuumed", extra={"collection": self._name})
+            shard.flush()
+        shard.close()
+
+    # --- opening ----------------------------------------------------------------------------------------------------------
+
+    def _needed(self) -> _Open:
+        current = self._current()
+        if current is None:
+            raise no_collection(self._name)
+        return current
+
+    def _current(self) -> _Open | None:
+        """What we write ourselves, else the newest generation."""
+        if self._work is not None:
+            return self._work
+        stamp = self._generations.stamp()
+        if self._reading is None or self._reading.stamp != stamp:
+            self._close_reading()
+            self._reading = self._open_newest(stamp)
+        return self._reading
+
+    def _open_newest(self, stamp: Stamp | None) -> _Open | None:
+        shared = self._generations.share()
+        if shared is None:
+            return None
+        path, lock = shared
+        shard = None
+        try:
+            shard = engine().EdgeShard.load(str(path))
+            return _Open(shard, self._facts_in(shard), lock, stamp)
+        finally:
+            if shard is None:
+                lock.release()
+
+    def _close_reading(self) -> None:
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            reading.shard.close()
+            if reading.lock is not None:
+                reading.lock.release()
+
+    def _facts_in(self, shard: EdgeShard) -> Collection:
+        records = shard.retrieve([FACTS_ID], True, False)
+        if not records or not records[0].payload:
+            raise not_one_of_ours(self._name)
+        return facts_of(self._name, records[0].payload)
+
+    def _check(self, wanted: Collection) -> None:
+        current = self._current()
+        if current is None:
+            return
+        there = current.facts
+        if (there.embedder, there.dimension) != (wanted.embedder, wanted.dimension):
+            raise another_embedder(there, wanted)
+
+    def _take(self) -> None:
+        if not self._generations.take():
+            raise VectorStoreConfigError(
+                f"another process is writing to the collection {self._name!r}: wait until it is done, or use a Qdrant "
+                "server (QDRANT_URL), which takes several"
+            )
+
+    def _begun(self) -> _Open:
+        """The shard that is written, begun as a copy of the newest generation."""
+        if self._work is None:
+            self._needed()
+            self._take()
+            self._close_reading()
+            self._generations.copy_newest()
+            shard = engine().EdgeShard.load(str(self._generations.work))
+            self._work = _Open(shard, self._facts_in(shard))
+        return self._work
+
+    def _create(self, facts: Collection) -> None:
+        edge = engine()
+        self._generations.work.mkdir()
+        shard = edge.EdgeShard.create(str(self._generations.work), config(edge, facts.dimension))
+        for field in INDEXED:
+            shard.update(edge.UpdateOperation.create_field_index(field, edge.PayloadSchemaType.Keyword))
+        shard.update(edge.UpdateOperation.upsert_points([edge.Point(FACTS_ID, {}, facts_payload(facts))]))
+        self._work = _Open(shard, facts)

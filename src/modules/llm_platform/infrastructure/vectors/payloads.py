@@ -1,0 +1,122 @@
+"""How passages, documents and a collection's facts are written down in Qdrant: one schema, embedded or on a server.
+
+A collection holds three kinds of points. Passages have the vectors `d` (dense) and `s` (words); a document has none and is
+found by its id alone, and so is the one point that holds the facts. Filters are kept as texts `key=value` in one list, so
+that one index serves every key, whatever its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+from uuid import UUID, uuid5
+
+from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, Filters, IndexedDocument, Passage
+
+DENSE: Final = "d"
+WORDS: Final = "s"
+KIND: Final = "kind"
+DOC_ID: Final = "doc_id"
+FIELDS: Final = "fields"
+PASSAGE: Final = "passage"
+DOCUMENT: Final = "document"
+FACTS: Final = "facts"
+INDEXED: Final = (KIND, DOC_ID, FIELDS)  # what is asked for by value
+FACTS_ID: Final = "5bf7d3c1-1f3c-5d55-9d5e-0d3f0a4e6c11"
+
+_DOCUMENTS: Final = UUID("0d6e1f0e-54a0-5b0b-8c5e-9a3b0f7c2d10")  # the namespace of the points of documents
+
+
+def clean(text: str) -> str:
+    """The text as UTF-8 can hold it: half a pair becomes a question mark."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="replace").decode()
+    return text
+
+
+def document_point(doc_id: str) -> str:
+    """The id of a document's own point."""
+    return str(uuid5(_DOCUMENTS, clean(doc_id)))
+
+
+def field_texts(key: str, values: Iterable[str]) -> list[str]:
+    """`key=value` for each value; the first `=` divides, so those of the key are written as %3D."""
+    name = clean(key).replace("%", "%25").replace("=", "%3D")
+    return [f"{name}={clean(value)}" for value in values]
+
+
+def passage_payload(passage: Passage, place: int) -> dict[str, Any]:
+    """`place` is the passage's place among those of its document."""
+    return {
+        KIND: PASSAGE,
+        DOC_ID: clean(passage.doc_id),
+        "place": place,
+        "title": clean(passage.title),
+        "text": clean(passage.text),
+        "start": passage.start,
+        **{name: clean(value) for name in ("url", "source", "lang") if (value := getattr(passage, name)) is not None},
+        FIELDS: [text for key, values in passage.fields.items() for text in field_texts(key, values)],
+    }
+
+
+def passage_of(point_id: object, payload: Mapping[str, Any]) -> Passage:
+    return Passage(
+        id=str(point_id),
+        doc_id=payload[DOC_ID],
+        title=payload["title"],
+        text=payload["text"],
+        start=payload["start"],
+        url=payload.get("url"),
+        source=payload.get("source"),
+        lang=payload.get("lang"),
+        fields=_fields_of(payload.get(FIELDS) or ()),
+    )
+
+
+def _fields_of(texts: Iterable[str]) -> Filters:
+    values: dict[str, list[str]] = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        values.setdefault(name.replace("%3D", "=").replace("%25", "%"), []).append(value)
+    return {key: tuple(each) for key, each in values.items()}
+
+
+def document_payload(document: IndexedDocument) -> dict[str, Any]:
+    url = {} if document.url is None else {"url": clean(document.url)}
+    return {
+        KIND: DOCUMENT,
+        DOC_ID: clean(document.doc_id),
+        "sha256": document.sha256,
+        "passages": document.passages,
+        "title": clean(document.title),
+        **url,
+    }
+
+
+def document_of(payload: Mapping[str, Any]) -> IndexedDocument:
+    return IndexedDocument(
+        doc_id=payload[DOC_ID],
+        sha256=payload["sha256"],
+        passages=payload["passages"],
+        title=payload["title"],
+        url=payload.get("url"),
+    )
+
+
+def facts_payload(collection: Collection) -> dict[str, Any]:
+    return {
+        KIND: FACTS,
+        "embedder": collection.embedder,
+        "dimension": collection.dimension,
+        "mean": list(collection.mean),
+    }
+
+
+def facts_of(name: str, payload: Mapping[str, Any]) -> Collection:
+    return Collection(
+        name=name, embedder=payload["embedder"], dimension=payload["dimension"], mean=tuple(payload["mean"])
+    )

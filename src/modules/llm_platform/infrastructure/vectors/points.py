@@ -1,0 +1,56 @@
+"""Passages as they enter a store: what is searched by, ready for either client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from modules.llm_platform.domain.bm25 import SparseVector, passage_words
+from modules.llm_platform.domain.centring import LEAST_LENGTH
+from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, EmbeddedPassage, Vector
+from modules.llm_platform.infrastructure.vectors.payloads import passage_payload
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedPoint:
+    """`vector` is centred and of length 1; None where there was none that could be used."""
+
+    id: str
+    vector: list[float] | None
+    words: SparseVector
+    payload: dict[str, Any]
+
+
+def prepared(facts: Collection, *documents: Sequence[EmbeddedPassage]) -> Iterator[PreparedPoint]:
+    """The points of documents, in their order. Words of the title count for each of its passages."""
+    vectors = iter(_centred([each.vector for passages in documents for each in passages], facts))
+    for passages in documents:
+        for place, each in enumerate(passages):
+            passage = each.passage
+            yield PreparedPoint(
+                passage.id,
+                next(vectors),
+                passage_words(f"{passage.title}\n{passage.text}"),
+                passage_payload(passage, place),
+            )
+
+
+def _centred(vectors: Sequence[Vector | None], facts: Collection) -> list[list[float] | None]:
+    """What `domain.centring.centred` says of each, four times as fast."""
+    found: list[list[float] | None] = [None] * len(vectors)
+    usable = [place for place, vector in enumerate(vectors) if vector is not None and len(vector) == facts.dimension]
+    if not usable or not facts.dimension:
+        return found
+    import numpy as np
+
+    with np.errstate(all="ignore"):  # NaN and endless numbers are what we look for
+        moved = np.array([vectors[place] for place in usable], dtype=np.float64)
+        if facts.mean:
+            moved -= facts.mean
+        lengths = np.linalg.norm(moved, axis=1)
+        good = (lengths > LEAST_LENGTH) & np.isfinite(lengths)
+        rows = (moved / np.where(good, lengths, 1)[:, None]).tolist()
+    for place, row, is_good in zip(usable, rows, good.tolist(), strict=True):
+        found[place] = row if is_good else None
+    return found

@@ -1,0 +1,33 @@
+"""The vector store in memory keeps the promises of every store."""
+
+from __future__ import annotations
+
+import pytest
+
+from modules.llm_platform.domain.exceptions import VectorStoreError
+from modules.llm_platform.testing import MemoryVectorStore, VectorStoreContract
+from modules.llm_platform.testing.made_up_documents import FACTS, NAME
+from modules.llm_platform.testing.vector_store_contract import OpenAgain
+
+
+class TestMemoryVectorStore(VectorStoreContract):
+    @pytest.fixture
+    def store(self) -> MemoryVectorStore:
+        return MemoryVectorStore()
+
+    @pytest.fixture
+    def open_again(self, store: MemoryVectorStore) -> OpenAgain:
+        async def again() -> MemoryVectorStore:
+            return MemoryVectorStore(same_as=store)
+
+        return again
+
+
+async def test_a_scripted_failure() -> None:
+    """It raises what it was given from then on, whatever is asked."""
+    store = MemoryVectorStore()
+    await store.prepare(FACTS)
+    store.error = VectorStoreError()
+    for asking in (store.describe(NAME), store.search(NAME, "x", None, {}, 1), store.finish(NAME)):
+        with pytest.raises(VectorStoreError):
+            await asking

@@ -1,0 +1,210 @@
+"""Services of OpenAI's embedding protocol keep the promises of every embedder, and fail in words of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from tests.loopback_upstream import Exchange, Handler, Loopback, hang_up, in_turn, json_reply, reply, serving, silence
+
+from modules.llm_platform.domain import ledger
+from modules.llm_platform.domain.exceptions import EmbeddingConfigError, EmbeddingError
+from modules.llm_platform.infrastructure.adapters.none_embedder import NoneEmbedder
+from modules.llm_platform.infrastructure.adapters.openai_embedder import (
+    BATCH_TEXTS,
+    EmbeddingConnection,
+    OpenAIEmbedder,
+)
+from modules.llm_platform.testing import EmbedderContract, HashEmbedder
+from shared.exceptions import AppException
+
+KEY = "sk-of-mine-0123456789"
+HASH = HashEmbedder()
+
+
+async def vectors(exchange: Exchange) -> None:
+    """A service that works: vectors of any length, in any order."""
+    texts = exchange.json["input"]
+    found = await HASH.embed(texts)
+    rows = [
+        {"index": n, "embedding": [3 * x for x in v or [1.0] * HASH.dimension], "object": "embedding"}
+        for n, v in enumerate(found)
+    ]
+    await json_reply({"object": "list", "data": rows[::-1], "usage": {"prompt_tokens": 5}})(exchange)
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[Loopback]:
+    async with serving(vectors) as loopback:
+        yield loopback
+
+
+def an_embedder(url: str, kind: str = "openai", **options: Any) -> OpenAIEmbedder:
+    waits: list[float] = options.pop("waits", [])
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        await asyncio.sleep(0)
+
+    base = f"{url}/v1" if kind == "openai" else url
+    connection = EmbeddingConnection(**{"kind": kind, "model": "small", "base_url": base, "api_key": KEY, **options})
+    return OpenAIEmbedder(connection, sleep=sleep)
+
+
+class TestOpenAIEmbedder(EmbedderContract):
+    @pytest.fixture(params=["openai", "azure"])
+    async def embedder(self, service: Loopback, request: pytest.FixtureRequest) -> OpenAIEmbedder:
+        embedder = an_embedder(service.url, request.param)
+        await embedder.embed(["learns how long its vectors are"])
+        return embedder
+
+
+async def test_what_is_sent(service: Loopback) -> None:
+    """Model, texts and key stand where each kind of service looks for them; a blank text is not sent."""
+    for kind in ("openai", "azure"):
+        await an_embedder(service.url, kind, api_version="2025-01-01").embed(["one", " ", "two"])
+    ours, azure = service.requests
+    assert ours.path == "/v1/embeddings"
+    assert ours.headers["authorization"] == f"Bearer {KEY}"
+    assert ours.json == {"input": ["one", "two"], "model": "small", "encoding_format": "float"}
+    assert azure.path == "/openai/deployments/small/embeddings?api-version=2025-01-01"
+    assert (azure.headers["api-key"], azure.headers.get("authorization")) == (KEY, None)
+
+
+async def test_many_texts_go_in_batches(service: Loopback) -> None:
+    """As many as a service takes at once, by number and by length; the vectors are in the order of the texts."""
+    texts = [f"text number{number}" for number in range(BATCH_TEXTS * 2 + 5)]
+    found = await an_embedder(service.url).embed(texts)
+    assert sorted(len(each.json["input"]) for each in service.requests) == [5, BATCH_TEXTS, BATCH_TEXTS]
+    assert found[70] == pytest.approx((await HASH.embed(texts[70:71]))[0])
+    service.requests.clear()
+    long = an_embedder(service.url, model="text-embedding-3-small")
+    assert long.dimension == 1536
+    with pytest.raises(EmbeddingConfigError, match="64 numbers, not of 1536"):
+        await long.embed(["word " * 6000] * 10)
+    assert max(len(each.body) for each in service.requests) < 250_000
+
+
+async def test_a_long_text_is_cut(service: Loopback) -> None:
+    """No service is given more than its window holds."""
+    await an_embedder(service.url).embed(["word " * 5000, "日本語" * 5000])
+    first, second = service.requests[0].json["input"]
+    assert first.split() == ["word"] * 400
+    assert len(second) == 400
+
+
+@pytest.mark.parametrize(
+    ("handler", "kind", "words", "tries"),
+    [
+        (reply(401, KEY.encode()), EmbeddingConfigError, "EMBEDDING_API_KEY", 1),
+        (reply(403), EmbeddingConfigError, "EMBEDDING_API_KEY", 1),
+        (reply(404), EmbeddingConfigError, "EMBEDDING_MODEL", 1),
+        (reply(400, b'{"error": "too long"}'), EmbeddingConfigError, "EMBEDDING_MODEL", 1),
+        (reply(302, b"", "Location: http://127.0.0.1:9/"), EmbeddingConfigError, "EMBEDDING_BASE_URL", 1),
+        (reply(500), EmbeddingError, "500", 4),
+        (reply(429), EmbeddingError, "429", 4),
+        (reply(429, b"", "Retry-After: 3600"), EmbeddingError, "429", 1),
+        (reply(200, b"<html>hello</html>"), EmbeddingError, "web page", 4),
+        (reply(200, b"[1]"), EmbeddingError, "JSON", 4),
+        (json_reply({"data": []}), EmbeddingError, "0 vectors for 1", 4),
+        (json_reply({"data": [{"index": 7, "embedding": [1.0]}]}), EmbeddingError, "vectors", 4),
+        (json_reply({"data": [{"embedding": "AAAA"}]}), EmbeddingError, "no vectors", 4),
+        (json_reply({"data": [{"embedding": []}]}), EmbeddingError, "no vectors", 4),
+        (hang_up, EmbeddingError, "broke off", 4),
+        (silence, EmbeddingError, "in time", 4),
+    ],
+)
+async def test_failures(handler: Handler, kind: type[AppException], words: str, tries: int) -> None:
+    """Each says its remedy and nothing that the service sent; what may pass is tried again."""
+    async with serving(handler) as loopback:
+        with pytest.raises(kind, match=words) as raised:
+            await an_embedder(loopback.url, timeout=0.2).embed(["a text"])
+        assert KEY not in raised.value.message
+        assert len(loopback.requests) == tries
+
+
+async def test_nobody_there() -> None:
+    """A service that does not run is told by the setting of its address."""
+    with pytest.raises(EmbeddingError, match="EMBEDDING_BASE_URL"):
+        await an_embedder("http://127.0.0.1:9").embed(["a text"])
+
+
+async def test_another_try() -> None:
+    """After a failure that passes the answer comes; it waits as long as it is told."""
+    waits: list[float] = []
+    async with serving(in_turn(reply(503), reply(429, b"", "Retry-After: 7"), vectors)) as loopback:
+        (found,) = await an_embedder(loopback.url, waits=waits).embed(["a text"])
+    assert found is not None
+    assert waits == [0.5, 7]
+
+
+async def test_one_batch_fails_all_fail() -> None:
+    """The others are given up: no request goes on unheard."""
+
+    async def second_fails(exchange: Exchange) -> None:
+        await (reply(401) if "text 70" in exchange.json["input"] else silence)(exchange)
+
+    async with serving(second_fails) as loopback:
+        async with asyncio.timeout(5):
+            with pytest.raises(EmbeddingConfigError):
+                await an_embedder(loopback.url).embed([f"text {number}" for number in range(100)])
+            while loopback.busy:
+                await asyncio.sleep(0.01)
+
+
+async def test_broken_numbers_are_no_vector() -> None:
+    """NaN, null, words and zeros give None, never NaN."""
+    rows: list[list[Any]] = [[float("nan"), 1.0], [None, 1.0], ["x", 1.0], [0.0, 0.0], [0.0, 2.0], [1e400, 0.0]]
+    body = json.dumps({"data": [{"index": n, "embedding": row} for n, row in enumerate(rows)]}).encode()
+    async with serving(reply(200, body)) as loopback:
+        found = await an_embedder(loopback.url).embed([f"text {number}" for number in range(len(rows))])
+    assert found == [None, None, None, None, [0.0, 1.0], None]
+
+
+async def test_vectors_of_another_length(service: Loopback) -> None:
+    """A service that changes its model under our feet is noticed."""
+    rows = {"data": [{"embedding": [1.0, 0.0]}]}
+    async with serving(in_turn(vectors, json_reply(rows))) as loopback:
+        embedder = an_embedder(loopback.url)
+        await embedder.embed(["a text"])
+        assert embedder.dimension == HASH.dimension
+        with pytest.raises(EmbeddingConfigError, match="EMBEDDING_MODEL"):
+            await embedder.embed(["a text"])
+
+
+@pytest.mark.parametrize(
+    ("options", "missing"),
+    [
+        ({"model": "", "base_url": "http://127.0.0.1:9"}, "EMBEDDING_MODEL"),
+        ({"model": "m", "base_url": None, "api_key": ""}, "EMBEDDING_API_KEY"),
+        ({"kind": "azure", "model": "m", "base_url": None}, "EMBEDDING_BASE_URL"),
+    ],
+)
+async def test_half_configured(options: dict[str, Any], missing: str) -> None:
+    """What is missing is named at the first call."""
+    embedder = OpenAIEmbedder(EmbeddingConnection(**{"kind": "openai", "api_key": KEY, **options}))
+    with pytest.raises(EmbeddingConfigError, match=missing):
+        await embedder.embed(["a text"])
+
+
+async def test_a_local_service_needs_no_key(service: Loopback) -> None:
+    """No header is sent where there is nothing to send."""
+    await an_embedder(service.url, api_key="").embed(["a text"])
+    assert "authorization" not in service.requests[0].headers
+
+
+async def test_noted_in_the_ledger(service: Loopback) -> None:
+    """Which host was sent text, in how many requests."""
+    with ledger.opened() as noted:
+        await an_embedder(service.url).embed(["a text"])
+    (sent,) = noted.sent()
+    assert (sent.host, sent.kind, sent.requests) == ("127.0.0.1", "page text", 1)
+
+
+async def test_the_embedder_that_is_none() -> None:
+    """It has a vector for nothing."""
+    assert await NoneEmbedder().embed(["a", "b"]) == [None, None]
+    assert NoneEmbedder().dimension == 0

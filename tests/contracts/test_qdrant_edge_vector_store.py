@@ -1,0 +1,119 @@
+"""The embedded vector store keeps the promises of every store, and those of its own: one writes, many read."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from uuid import NAMESPACE_URL, uuid5
+
+import pytest
+
+from modules.llm_platform.domain.dtos.retrieval_dtos import EmbeddedPassage, IndexedDocument, Passage
+from modules.llm_platform.domain.exceptions import VectorStoreConfigError, VectorStoreError
+from modules.llm_platform.infrastructure.adapters.qdrant_edge_vector_store import QdrantEdgeVectorStore
+from modules.llm_platform.infrastructure.vectors.edge_engine import VACUUM_FROM_POINTS
+from modules.llm_platform.testing import VectorStoreContract
+from modules.llm_platform.testing.made_up_documents import FACTS, NAME
+from modules.llm_platform.testing.vector_store_contract import OpenAgain
+
+
+class TestQdrantEdge(VectorStoreContract):
+    @pytest.fixture
+    async def store(self, tmp_path: Path) -> AsyncIterator[QdrantEdgeVectorStore]:
+        store = QdrantEdgeVectorStore(tmp_path / "index")
+        yield store
+        await store.aclose()
+
+    @pytest.fixture
+    async def open_again(self, tmp_path: Path) -> AsyncIterator[OpenAgain]:
+        async with AsyncExitStack() as stack:
+
+            async def again() -> QdrantEdgeVectorStore:
+                store = QdrantEdgeVectorStore(tmp_path / "index")
+                stack.push_async_callback(store.aclose)
+                return store
+
+            yield again
+
+
+async def test_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The remedy is the line to type, and what works without the package."""
+    monkeypatch.setitem(sys.modules, "qdrant_edge", None)
+    store = QdrantEdgeVectorStore(tmp_path)
+    for asking in (store.prepare(FACTS), store.search(NAME, "x", None, {}, 1)):
+        with pytest.raises(VectorStoreConfigError, match=r'pip install "llm-platform\[retrieval\]".*QDRANT_URL'):
+            await asking
+    await store.aclose()
+
+
+@pytest.mark.parametrize("damage", ["current", "segments", "config"])
+async def test_damaged_files(damage: str, tmp_path: Path) -> None:
+    """An index that cannot be read is an error with a remedy, never an empty one."""
+    store = QdrantEdgeVectorStore(tmp_path)
+    await store.prepare(FACTS)
+    await store.finish(NAME)
+    await store.aclose()
+    generation = tmp_path / NAME / "g-000001"
+    if damage == "current":
+        (tmp_path / NAME / "current").write_bytes(b"\xff\0")
+    elif damage == "segments":
+        shutil.rmtree(generation / "segments")
+        (generation / "segments").mkdir()
+    else:
+        (generation / "edge_config.json").write_text("{")
+    with pytest.raises((VectorStoreError, VectorStoreConfigError)) as raised:
+        await store.search(NAME, "x", None, {}, 1)
+    assert str(tmp_path) not in raised.value.message
+    await store.aclose()
+
+
+async def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
+    """What the file system refuses is told with its reason."""
+    (tmp_path / "index").write_text("")
+    store = QdrantEdgeVectorStore(tmp_path / "index")
+    with pytest.raises(VectorStoreError, match="data folder"):
+        await store.prepare(FACTS)
+    await store.aclose()
+
+
+async def test_replacing_again_and_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What was replaced does not pile up: the shard is written anew without it."""
+    store = QdrantEdgeVectorStore(tmp_path)
+    passages = [
+        EmbeddedPassage(Passage(id=str(uuid5(NAMESPACE_URL, str(n))), doc_id="a", title="", text=f"word{n}"), None)
+        for n in range(VACUUM_FROM_POINTS * 2)
+    ]
+    await store.prepare(FACTS)
+    await store.replace(NAME, IndexedDocument(doc_id="a", sha256="1", passages=len(passages)), passages)
+    await store.finish(NAME)
+    assert "index_vacuumed" not in caplog.text
+    caplog.set_level(logging.INFO)
+    await store.replace(NAME, IndexedDocument(doc_id="a", sha256="2", passages=10), passages[:10])
+    await store.finish(NAME)
+    assert "index_vacuumed" in caplog.text
+    assert len(await store.passages(NAME, "a")) == 10
+    assert await store.describe(NAME) == FACTS
+    assert [each.passage.text for each in await store.search(NAME, "word7", None, {}, 5)] == ["word7"]
+    await store.replace(NAME, IndexedDocument(doc_id="b", sha256="2", passages=1), [passages[11]])
+    assert [each.passage.text for each in await store.search(NAME, "word11", None, {}, 5)] == ["word11"]
+    await store.aclose()
+
+
+async def test_a_cancelled_caller_harms_nobody(tmp_path: Path) -> None:
+    """The work that was begun ends; the next call is served as ever."""
+    store = QdrantEdgeVectorStore(tmp_path)
+    await store.prepare(FACTS)
+    for _ in range(20):
+        asking = asyncio.ensure_future(store.search(NAME, "x", None, {}, 1))
+        await asyncio.sleep(0)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+    await store.finish(NAME)
+    assert await store.describe(NAME) == FACTS
+    await store.aclose()

@@ -1,0 +1,225 @@
+"""The store on a Qdrant server keeps the promises of every store: on the client's own stand-in, and on a real server when
+QDRANT_TEST_URL names one.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from typing import cast
+from uuid import NAMESPACE_URL, uuid5
+
+import pytest
+from httpx import Headers, ReadTimeout
+from qdrant_client import AsyncQdrantClient
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+from tests.loopback_upstream import Handler, drip, hang_up, json_reply, reply, serving, silence
+
+from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, EmbeddedPassage, IndexedDocument, Passage
+from modules.llm_platform.domain.exceptions import VectorStoreConfigError, VectorStoreError
+from modules.llm_platform.infrastructure.adapters import qdrant_vector_store
+from modules.llm_platform.infrastructure.adapters.qdrant_vector_store import QdrantVectorStore
+from modules.llm_platform.testing import VectorStoreContract
+from modules.llm_platform.testing.made_up_documents import FACTS, NAME
+from modules.llm_platform.testing.vector_store_contract import OpenAgain
+from shared.exceptions import AppException
+
+KEY = "qdrant-key-of-mine"
+
+pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[AsyncQdrantClient]:
+    client = AsyncQdrantClient(":memory:")
+    yield client
+    await client.close()
+
+
+class TestQdrantInMemory(VectorStoreContract):
+    @pytest.fixture
+    def store(self, client: AsyncQdrantClient) -> QdrantVectorStore:
+        return QdrantVectorStore("http://localhost:6333", client=client)
+
+    @pytest.fixture
+    def open_again(self, client: AsyncQdrantClient) -> OpenAgain:
+        async def again() -> QdrantVectorStore:
+            return QdrantVectorStore("http://localhost:6333", client=client)
+
+        return again
+
+
+def a_store(url: str, timeout: float = 5.0) -> QdrantVectorStore:
+    return QdrantVectorStore(url, KEY, timeout=timeout)
+
+
+@pytest.mark.parametrize(
+    ("handler", "kind", "words"),
+    [
+        (reply(401, KEY.encode()), VectorStoreConfigError, "QDRANT_API_KEY"),
+        (reply(403), VectorStoreConfigError, "QDRANT_API_KEY"),
+        (reply(400, KEY.encode()), VectorStoreConfigError, "QDRANT_URL"),
+        (reply(500, KEY.encode()), VectorStoreError, "500"),
+        (reply(503), VectorStoreError, "503"),
+        (reply(429, b"{}", "Retry-After: 5"), VectorStoreError, "too often"),
+        (reply(200, b"<html>"), VectorStoreConfigError, "QDRANT_URL"),
+        (json_reply({"hello": KEY}), VectorStoreConfigError, "QDRANT_URL"),
+        (reply(302, b"", "Location: http://127.0.0.1:9/"), VectorStoreConfigError, "QDRANT_URL"),
+        (hang_up, VectorStoreError, "QDRANT_URL"),
+        (silence, VectorStoreError, "in time"),
+        (drip, VectorStoreError, "in time"),
+    ],
+)
+async def test_failures(handler: Handler, kind: type[AppException], words: str) -> None:
+    """Each says its remedy and nothing that the server sent; none is an empty answer."""
+    async with serving(handler) as loopback:
+        store = a_store(loopback.url, timeout=0.3 if words == "in time" else 10.0)
+        try:
+            for asking in (store.describe("x"), store.search("x", "a", None, {}, 1), store.prepare(FACTS)):
+                with pytest.raises(AppException, match=words) as raised:
+                    await asking
+                assert type(raised.value) is kind
+                assert KEY not in raised.value.message
+                assert raised.value.__cause__ is None or KEY not in str(raised.value.__cause__)
+            assert loopback.requests[0].headers["api-key"] == KEY
+        finally:
+            await store.aclose()
+
+
+async def test_nobody_there() -> None:
+    """A server that does not run is told by the setting of its address, and may be there the next time."""
+    store = a_store("http://127.0.0.1:9")
+    with pytest.raises(VectorStoreError, match="QDRANT_URL") as raised:
+        await store.search("x", "a", None, {}, 1)
+    assert raised.value.retryable
+    await store.aclose()
+
+
+async def test_no_address() -> None:
+    """What cannot be an address is told before anything is sent."""
+    with pytest.raises(VectorStoreConfigError, match="QDRANT_URL"):
+        await a_store("http://[::bad").describe("x")
+
+
+async def test_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The remedy is the line to type."""
+    monkeypatch.setitem(sys.modules, "qdrant_client", None)
+    with pytest.raises(VectorStoreConfigError, match=r'pip install "llm-platform\[retrieval\]"'):
+        await a_store("http://127.0.0.1:9").describe("x")
+
+
+async def test_a_collection_of_somebody_else(client: AsyncQdrantClient) -> None:
+    """A collection that we did not make is neither read nor written."""
+    await client.create_collection(NAME, vectors_config={})
+    store = QdrantVectorStore("http://localhost:6333", client=client)
+    for asking in (store.describe(NAME), store.prepare(FACTS), store.search(NAME, "x", None, {}, 1)):
+        with pytest.raises(VectorStoreConfigError, match="not made by llm-platform"):
+            await asking
+
+
+async def test_made_anew_behind_our_back(client: AsyncQdrantClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A collection that another machine made anew is read by its new facts after a while."""
+    store = QdrantVectorStore("http://localhost:6333", client=client)
+    await store.prepare(FACTS)
+    await store.search(NAME, "x", None, {}, 1)
+    await client.delete_collection(NAME)
+    await QdrantVectorStore("http://localhost:6333", client=client).prepare(
+        Collection(name=NAME, embedder="e", dimension=2)
+    )
+    monkeypatch.setattr(qdrant_vector_store, "FACTS_FOR_S", 0.0)
+    assert await store.search(NAME, "x", [1.0, 0.0], {}, 1) == []
+
+
+async def test_a_writer_that_dies_half_way(client: AsyncQdrantClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document that was not replaced to the end counts as changed: nobody takes the mixture for the new form."""
+    store = QdrantVectorStore("http://localhost:6333", client=client)
+    await store.prepare(FACTS)
+    old = IndexedDocument(doc_id="a", sha256="old", passages=1)
+    await store.replace(NAME, old, [a_passage("old words")])
+
+    async def died(*_: object, **__: object) -> None:
+        raise VectorStoreError("died")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "_forget", died)
+        with pytest.raises(VectorStoreError, match="died"):
+            await store.replace(NAME, old.model_copy(update={"sha256": "new"}), [a_passage("new words")])
+    assert (await store.lookup(NAME, ["a"]))["a"].sha256 == "old"
+    await store.replace(NAME, old.model_copy(update={"sha256": "new"}), [a_passage("new words")])
+    assert [each.text for each in await store.passages(NAME, "a")] == ["new words"]
+
+
+def a_passage(text: str) -> EmbeddedPassage:
+    return EmbeddedPassage(Passage(id=str(uuid5(NAMESPACE_URL, text)), doc_id="a", title="", text=text), None)
+
+
+async def test_its_own_client_is_closed() -> None:
+    """What it opened it closes; what it was given stays open."""
+    async with serving(json_reply({"result": {"exists": False}, "status": "ok", "time": 0.0})) as loopback:
+        store = a_store(loopback.url)
+        assert await store.describe("x") is None
+        await store.aclose()
+        await store.aclose()
+    client = AsyncQdrantClient(":memory:")
+    given = QdrantVectorStore("", client=client)
+    await given.aclose()
+    assert not await client.collection_exists("x")
+    await client.close()
+
+
+@pytest.mark.live
+class TestQdrantServer(VectorStoreContract):
+    """On a real server, when QDRANT_TEST_URL names one; its collection is removed afterwards."""
+
+    @pytest.fixture
+    async def store(self) -> AsyncIterator[QdrantVectorStore]:
+        client = AsyncQdrantClient(os.environ["QDRANT_TEST_URL"], check_compatibility=False)
+        for name in (NAME, "other"):
+            await client.delete_collection(name)
+        yield QdrantVectorStore("", client=client)
+        for name in (NAME, "other"):
+            await client.delete_collection(name)
+        await client.close()
+
+    @pytest.fixture
+    async def open_again(self) -> AsyncIterator[OpenAgain]:
+        stores: list[QdrantVectorStore] = []
+
+        async def again() -> QdrantVectorStore:
+            stores.append(QdrantVectorStore(os.environ["QDRANT_TEST_URL"]))
+            return stores[-1]
+
+        yield again
+        for store in stores:
+            await store.aclose()
+
+
+class Failing:
+    """A client whose server answers with something that no method expects."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def collection_exists(self, _: str) -> bool:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "words"),
+    [
+        (OSError("no route"), VectorStoreError, "QDRANT_URL"),
+        (KeyError("payload"), VectorStoreConfigError, "not made by"),
+        (UnexpectedResponse(404, "Not found", b'{"status": {"error": "x"}}', Headers()), VectorStoreConfigError, "index PATH"),
+        (UnexpectedResponse(404, "Not found", b"<html>nginx", Headers()), VectorStoreConfigError, "something else"),
+        (UnexpectedResponse(404, "Not found", b"[]", Headers()), VectorStoreConfigError, "something else"),
+        (UnexpectedResponse(409, "Conflict", b"", Headers()), VectorStoreError, "409"),
+        (UnexpectedResponse(422, "Wrong", b"", Headers()), VectorStoreConfigError, "1.16"),
+        (ResponseHandlingException(ReadTimeout("slow")), VectorStoreError, "in time"),
+    ],
+)
+async def test_rare_failures(error: Exception, kind: type[AppException], words: str) -> None:
+    """Whatever the client raises is an error of ours."""
+    store = QdrantVectorStore("", client=cast("AsyncQdrantClient", Failing(error)))
+    with pytest.raises(kind, match=words):
+        await store.describe("x")

@@ -1,0 +1,80 @@
+"""Passages and questions as sparse vectors of words."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modules.llm_platform.domain.bm25 import MAX_QUESTION_WORDS, SparseVector, passage_words, question_words
+
+
+def weights(vector: SparseVector) -> dict[int, float]:
+    return dict(zip(vector.indices, vector.values, strict=True))
+
+
+def shared(question: str, passage: str) -> int:
+    return len(set(question_words(question).indices) & set(passage_words(passage).indices))
+
+
+def test_a_repeated_word_weighs_more_but_not_twice_as_much() -> None:
+    """BM25 saturates: the second occurrence says less than the first."""
+    once, twice = weights(passage_words("cat dog")), weights(passage_words("cat cat dog"))
+    (index,) = question_words("cat").indices
+    assert once[index] < twice[index] < 2 * once[index]
+
+
+def test_a_word_of_a_long_passage_weighs_less() -> None:
+    """The same word among many others is less of what the passage is about."""
+    (index,) = question_words("cat").indices
+    assert weights(passage_words("cat " + "dog " * 400))[index] < weights(passage_words("cat dog"))[index]
+
+
+def test_a_question_is_its_telling_words() -> None:
+    """Each once and of weight 1; function words only where there is nothing else."""
+    assert question_words("What is the cat cat?") == question_words("CAT")
+    assert question_words("cat").values == [1.0]
+    assert question_words("The Who").indices
+    assert not question_words("?!… 。")
+
+
+@pytest.mark.parametrize(
+    ("question", "passage", "common"),
+    [
+        ("asyncio.run", "call asyncio.run() once", 3),
+        ("asyncio run", "call asyncio.run() once", 2),
+        ("run_in_executor", "loop.run_in_executor(None, f)", 3),
+        ("c++ templates", "templates of C++", 2),
+        ("Москва река", "река МОСКВА длинная", 2),
+        ("向量数据库", "生产环境中的向量数据库", 4),
+        ("ＡＢＣ", "abc", 1),
+        ("straße", "STRASSE", 1),
+    ],
+)
+def test_what_is_the_same_word(question: str, passage: str, common: int) -> None:
+    """Case, width and joints make no difference; scripts without blanks are compared by pairs of letters."""
+    assert shared(question, passage) == common
+
+
+def test_ascii_takes_a_short_way_to_the_same_words() -> None:
+    """A passage weighs the same whether or not a letter beyond ASCII stands in it."""
+    text = "Call asyncio.run(main()) in C++ or c#, not foo_bar-baz.x 3.14 times a_"
+    plain, other = weights(passage_words(text)), weights(passage_words(text + " é"))
+    assert set(plain) < set(other)
+    assert len(other) == len(plain) + 1
+
+
+def test_a_long_question_is_bounded() -> None:
+    """However long, it is asked by a bounded number of words."""
+    assert len(question_words(" ".join(f"word{number}" for number in range(5000))).indices) == MAX_QUESTION_WORDS
+
+
+@given(st.text())
+def test_any_text(text: str) -> None:
+    """Numbers fit into 32 bits, each once; weights are finite and positive."""
+    for vector in (passage_words(text), question_words(text)):
+        assert len(vector.indices) == len(set(vector.indices)) == len(vector.values)
+        assert all(0 <= index < 2**32 for index in vector.indices)
+        assert all(0 < value < math.inf for value in vector.values)

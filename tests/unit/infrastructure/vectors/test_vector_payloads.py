@@ -1,0 +1,67 @@
+"""What is written down of passages, documents and collections comes back as it was."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, IndexedDocument, Passage
+from modules.llm_platform.infrastructure.vectors.payloads import (
+    clean,
+    document_of,
+    document_payload,
+    document_point,
+    facts_of,
+    facts_payload,
+    field_texts,
+    passage_of,
+    passage_payload,
+)
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+FIELDS = st.dictionaries(TEXT, st.lists(TEXT, min_size=1).map(tuple), max_size=4)
+
+
+@given(TEXT, TEXT, FIELDS, st.none() | TEXT)
+def test_passages(doc_id: str, text: str, fields: dict[str, tuple[str, ...]], url: str | None) -> None:
+    """Fields of any name and value among them, through JSON."""
+    passage = Passage(id="x", doc_id=doc_id, title=text, text=text, start=7, url=url, fields=fields)
+    assert passage_of("x", json.loads(json.dumps(passage_payload(passage, 3)))) == passage
+
+
+@given(TEXT, st.none() | TEXT)
+def test_documents(text: str, url: str | None) -> None:
+    """With or without an address."""
+    document = IndexedDocument(doc_id=text, sha256="s", passages=2, title=text, url=url)
+    assert document_of(json.loads(json.dumps(document_payload(document)))) == document
+
+
+def test_facts() -> None:
+    """The mean to the last digit."""
+    facts = Collection(name="n", embedder="e", dimension=2, mean=(0.1, 1 / 3))
+    assert facts_of("n", json.loads(json.dumps(facts_payload(facts)))) == facts
+
+
+@given(TEXT, TEXT, TEXT, TEXT)
+def test_fields_do_not_collide(key: str, value: str, other_key: str, other_value: str) -> None:
+    """Two fields are written alike only where they are the same."""
+    alike = field_texts(key, [value]) == field_texts(other_key, [other_value])
+    assert alike == ((key, value) == (other_key, other_value))
+
+
+@given(st.text())
+def test_clean(text: str) -> None:
+    """What comes out can be written in UTF-8, and what already could is not changed."""
+    assert clean(text).encode().decode() == clean(text)
+    assert clean(clean(text)) == clean(text)
+    assert len(clean(text)) == len(text)
+    assert clean("ünïcode") == "ünïcode"
+    assert clean("\ud800") == "?"
+
+
+def test_points_of_documents() -> None:
+    """The same on every machine, another for each document."""
+    assert document_point("a") == "bcde56b6-ce99-502c-a8f6-848733b3d45e"
+    assert document_point("a") != document_point("b")
