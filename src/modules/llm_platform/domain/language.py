@@ -50,6 +50,8 @@ _SCRIPTS = {
     "latin": "A-Za-zªº\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff",
 }
 _RUNS = re.compile("|".join(f"(?P<{name}>[{letters}]+)" for name, letters in _SCRIPTS.items()))
+_ASCII_RUNS = re.compile(r"[\x00-\x7f]+")
+_ASCII_OTHERS = bytes(code for code in range(128) if not chr(code).isalpha())
 _DENSE = frozenset({"kana", "han", "ko", "th", "lo", "km", "my"})
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 
@@ -102,8 +104,10 @@ def _stop_words(language: str) -> frozenset[str]:
 
 
 def _letters_by_script(text: str) -> Counter[str]:
-    letters: Counter[str] = Counter()
-    for run in _RUNS.finditer(text):
+    rest = _ASCII_RUNS.sub(" ", text)  # most of a text, and there is no question whose it is
+    ascii_letters = len(text.encode("ascii", "ignore").translate(None, _ASCII_OTHERS))
+    letters: Counter[str] = Counter({"latin": ascii_letters} if ascii_letters else {})
+    for run in _RUNS.finditer(rest):
         script = run.lastgroup or ""
         letters[script] += (run.end() - run.start()) * (DENSE_LETTER if script in _DENSE else 1)
     return letters

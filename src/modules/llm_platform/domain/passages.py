@@ -133,9 +133,10 @@ def _blocks(text: str) -> Iterator[tuple[int, int, Kind, int]]:
                 yield begin or 0, end, "code", 0
                 begin, fence = None, ""
             continue
-        opened = _FENCE.match(line)
-        heading = _HEADING.match(line) if end - start <= HEADING_LINE_CHARS else None
-        underline = _UNDERLINE.fullmatch(line) if begin is not None and lines == 1 else None
+        first = line.lstrip(" ")[:1]  # asked before the patterns: most lines begin with a letter
+        opened = _FENCE.match(line) if first in "`~" else None
+        heading = _HEADING.match(line) if first == "#" and end - start <= HEADING_LINE_CHARS else None
+        underline = _UNDERLINE.fullmatch(line) if begin is not None and lines == 1 and first in "=-" else None
         if underline and begin is not None and end - begin <= HEADING_LINE_CHARS:
             yield begin, end, "heading", 1 if underline[1][0] == "=" else 2
             begin, lines = None, 0

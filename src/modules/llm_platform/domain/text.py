@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import sentencex
@@ -17,6 +18,11 @@ _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u
 _MARKS = "\u0300-\u036f\u0591-\u05bd\u064b-\u065f\u0900-\u0963\u0966-\u0dff"
 _LETTERS = rf"(?:[^\W_{_UNSPACED}]|[{_MARKS}])+"
 _WORD = re.compile(rf"[{_UNSPACED}]+|{_LETTERS}(?:[_.'’+#-]*{_LETTERS})*[+#]*")
+# The same words, found in a third and in a tenth of the time: where there is neither of those, and where all letters are ASCII.
+_PLAIN_WORD = re.compile(r"[^\W_]+(?:[_.'’+#-]+[^\W_]+)*[+#]*")
+_ASCII_WORD = re.compile(r"[a-z0-9]+(?:[_.'’+#-]+[a-z0-9]+)*[+#]*")
+_ASCII_RUNS = re.compile(r"[\x00-\x7f]+")
+_UNSPACED_OR_MARK = re.compile(rf"[{_UNSPACED}{_MARKS}]")
 _LONE_SURROGATES = re.compile(r"[\ud800-\udfff]")
 _PART = re.compile(r"[^\W_]+")
 _UNSPACED_RUN = re.compile(rf"[{_UNSPACED}]+")
@@ -105,7 +111,11 @@ def fold(text: str) -> str:
 
 def words(text: str) -> list[str]:
     """Comparable words in order: folded, joined identifiers kept (`asyncio.run`, `c++`), unspaced scripts as bigrams."""
-    return list(_words(fold(text)))
+    folded = fold(text)
+    rest = "" if folded.isascii() else _ASCII_RUNS.sub("", folded)
+    if _UNSPACED_OR_MARK.search(rest):
+        return list(_words(folded))
+    return (_PLAIN_WORD if any(map(str.isalnum, rest)) else _ASCII_WORD).findall(folded)
 
 
 def _words(folded: str) -> Iterator[str]:
@@ -125,3 +135,11 @@ def word_parts(word: str) -> list[str]:
 def count_tokens(text: str) -> int:
     """About as many tokens as a current model's vocabulary makes of the text, for any script; never less than one a word."""
     return len(_TOKEN.findall(text))
+
+
+def first_tokens(text: str, limit: int) -> str:
+    """The text's beginning of at most so many tokens as `count_tokens` counts them."""
+    if count_tokens(text) <= limit:  # one call of the pattern, many times as fast as one for each token
+        return text
+    starts = (found.start() for found in _TOKEN.finditer(text))
+    return text[: next(islice(starts, limit, None))].rstrip()  # where the first one begins that is too many

@@ -11,11 +11,11 @@ from typing import Final, TypeVar
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import WebSearchTimeoutError
-from modules.llm_platform.domain.freshness import window
 from modules.llm_platform.domain.language import detect
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.documents.addresses import DocumentAddresses
+from modules.llm_platform.infrastructure.documents.lacking import lacking_of
 from modules.llm_platform.infrastructure.documents.library import DocumentLibrary, Found
 from modules.llm_platform.infrastructure.documents.reading import Document
 from modules.llm_platform.infrastructure.documents.results import Quotable
@@ -53,7 +53,7 @@ class DocumentWebSearchAdapter(IWebSearchProvider):
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="documents")  # starts with the first search
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
-        lacking = tuple(_lacking(request))
+        lacking = tuple(lacking_of(request, self.name))
         language = detect(request.query) or request.language or "en"
         try:
             async with asyncio.timeout(self._timeout):
@@ -119,17 +119,3 @@ class DocumentWebSearchAdapter(IWebSearchProvider):
             yield Degraded(component=self.name, reason=f"and {len(words) - WORDS_SHOWN} more files")
         if not found.documents:
             yield Degraded(component=self.name, reason="the folder holds no readable documents")
-
-
-def _lacking(request: WebSearchRequest) -> Iterator[Degraded]:
-    """What a folder cannot do of a request. Raises WebSearchRequestError for a freshness that nobody knows."""
-    name = DocumentWebSearchAdapter.name
-    if window(request) is not None:
-        yield Degraded(component=name, reason="documents are not searched by date: freshness was left out")
-    if request.engines:
-        yield Degraded(component=name, reason="documents have no engines to choose from")
-    if request.domains:
-        yield Degraded(component=name, reason="documents belong to no site: domains were left out")
-    for kind in ("news", "academic"):
-        if kind in request.sources:
-            yield Degraded(component=name, reason=f"documents were searched instead of {kind}")

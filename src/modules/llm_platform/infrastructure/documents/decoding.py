@@ -36,6 +36,7 @@ _MARKS = (
 )
 _DECLARED = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]{1,40})""", re.IGNORECASE)
 _CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 127], " ")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")  # asked first: `translate` goes letter by letter
 
 
 class Decoded(NamedTuple):
@@ -78,7 +79,8 @@ def _by_sender(data: bytes, encoding: str | None) -> Decoded | None:
 
 
 def _tidied(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n").translate(_CONTROLS)
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text.translate(_CONTROLS) if _CONTROL.search(text) else text
 
 
 def _decoded(data: bytes, encoding: str) -> Decoded:

@@ -37,17 +37,19 @@ class Listing:
     left_out: dict[str, str] = field(default_factory=dict)
 
 
-def list_folder(root: Path) -> Listing:
+def list_folder(root: Path, *, suffixes: tuple[str, ...] = SUFFIXES, max_files: int | None = None) -> Listing:
     """All documents below `root`, hidden ones excepted. Links are followed inside the folder only, each file once.
 
     Raises OSError when the folder itself cannot be opened.
     """
-    return _Walk(root.resolve(strict=True)).run()
+    return _Walk(root.resolve(strict=True), suffixes, MAX_FILES if max_files is None else max_files).run()
 
 
 class _Walk:
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, suffixes: tuple[str, ...], max_files: int) -> None:
         self._root = root
+        self._suffixes = suffixes
+        self._max_files = max_files
         self._listing = Listing()
         self._links: list[str] = []
         self._files: set[Identity] = set()
@@ -65,7 +67,7 @@ class _Walk:
 
     def _walk(self, start: str) -> None:
         waiting = [start]
-        while waiting and len(self._listing.files) < MAX_FILES:
+        while waiting and len(self._listing.files) < self._max_files:
             folder = waiting.pop()
             for entry in self._entries(folder):
                 path = f"{folder}/{entry.name}" if folder else entry.name
@@ -73,7 +75,7 @@ class _Walk:
                     self._links.append(path)
                 elif entry.is_dir(follow_symlinks=False):
                     waiting.append(path)
-                elif _is_document(entry.name):
+                elif self._is_document(entry.name):
                     self._take(path, entry.stat(follow_symlinks=False))
 
     def _entries(self, folder: str) -> Iterator[os.DirEntry[str]]:
@@ -92,8 +94,8 @@ class _Walk:
     def _take(self, path: str, status: os.stat_result) -> None:
         if not stat.S_ISREG(status.st_mode):
             self._listing.left_out[path] = "it is not a regular file"
-        elif len(self._listing.files) >= MAX_FILES:
-            self._listing.left_out[path] = f"the folder holds more than {MAX_FILES} documents"
+        elif len(self._listing.files) >= self._max_files:
+            self._listing.left_out[path] = f"the folder holds more than {self._max_files} documents"
         else:
             self._files.add((status.st_dev, status.st_ino))
             stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
@@ -104,22 +106,21 @@ class _Walk:
             target = (self._root / link).resolve(strict=True)
             status = target.stat()
         except (OSError, RuntimeError) as error:  # RuntimeError: a circle of links, before Python 3.13
-            if _is_document(link):
+            if self._is_document(link):
                 self._listing.left_out[link] = "it is a link that leads nowhere"
             elif not isinstance(error, FileNotFoundError):
                 self._listing.left_out[link] = "it is a link that cannot be followed"
             return
         if not target.is_relative_to(self._root):
-            if stat.S_ISDIR(status.st_mode) or _is_document(link):
+            if stat.S_ISDIR(status.st_mode) or self._is_document(link):
                 self._listing.left_out[link] = "it is a link that leaves the folder"
         elif stat.S_ISDIR(status.st_mode):
             self._walk(link)
-        elif _is_document(link) and (status.st_dev, status.st_ino) not in self._files:
+        elif self._is_document(link) and (status.st_dev, status.st_ino) not in self._files:
             self._take(link, status)
 
-
-def _is_document(name: str) -> bool:
-    return name.lower().endswith(SUFFIXES)
+    def _is_document(self, name: str) -> bool:
+        return name.lower().endswith(self._suffixes)
 
 
 def _is_hidden(name: str) -> bool:

@@ -11,7 +11,7 @@ from modules.llm_platform.domain.language import detect
 from modules.llm_platform.domain.passages import Passage, split_passages
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.documents.decoding import decode
-from modules.llm_platform.infrastructure.documents.errors import UnreadableDocument
+from modules.llm_platform.infrastructure.documents.errors import EmptyDocument, UnreadableDocument
 from modules.llm_platform.infrastructure.documents.folder import FoundFile
 from modules.llm_platform.infrastructure.documents.parser_process import DocumentParser, Parsed
 
@@ -40,13 +40,19 @@ class Document:
 
 def read_document(root: Path, file: FoundFile, parser: DocumentParser, redactor: Redactor) -> Document:
     """Read, decode and cut one file. Raises UnreadableDocument, with the reason, when there is nothing to search."""
+    read = read_text(root, file, parser, redactor)
+    passages = split_passages(read.text, language=detect(read.text[:TOLD_BY_CHARS]) or "en")
+    return Document(file.path, read.title or "", read.text, tuple(passages), read.note)
+
+
+def read_text(root: Path, file: FoundFile, parser: DocumentParser, redactor: Redactor) -> Parsed:
+    """Read and decode one file, which always gets a title. Raises UnreadableDocument as above."""
     parsed = _parse(root, file, parser)
     text = redactor.text(parsed.text)
     if not text.strip():
-        raise UnreadableDocument("it holds no text")
-    title = redactor.text(parsed.title or _first_heading(text) or _name(file.path))[:MAX_TITLE_CHARS]
-    passages = split_passages(text, language=detect(text[:TOLD_BY_CHARS]) or "en")
-    return Document(file.path, title, text, tuple(passages), parsed.note)
+        raise EmptyDocument("it holds no text")
+    title = redactor.text(parsed.title or first_heading(text) or _name(file.path))[:MAX_TITLE_CHARS]
+    return Parsed(text, title, parsed.note)
 
 
 def _parse(root: Path, file: FoundFile, parser: DocumentParser) -> Parsed:
@@ -85,7 +91,8 @@ def _markdown(text: str, note: str | None) -> Parsed:
     return Parsed(text[matter.end() :], titled["title"].strip() if titled else None, note)
 
 
-def _first_heading(text: str) -> str | None:
+def first_heading(text: str) -> str | None:
+    """What the text calls itself near its beginning, without marks of Markdown."""
     found = _HEADING.search(text[:TITLE_WITHIN_CHARS])
     return " ".join(_MARKUP.sub(r"\1", found[1] or found[2]).split()) if found else None
 

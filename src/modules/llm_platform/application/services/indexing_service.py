@@ -1,0 +1,148 @@
+"""Put documents into a collection: what is new or changed is read, cut, embedded and stored; the rest costs nothing."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from modules.llm_platform.application.indexing.ahead import ahead
+from modules.llm_platform.application.indexing.checkpoints import CHECKPOINT_S, Checkpoints
+from modules.llm_platform.application.indexing.intake import Batch, Intake
+from modules.llm_platform.application.indexing.new_collection import EmbeddedBatch, beginning
+from modules.llm_platform.application.indexing.tally import Tally
+from modules.llm_platform.domain.dtos.indexing_dtos import IndexProgress, IndexReport
+from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, EmbeddedPassage
+from modules.llm_platform.domain.ports.document_source import IDocumentSource
+from modules.llm_platform.domain.ports.embedder import IEmbedder
+from modules.llm_platform.domain.ports.vector_store import IVectorStore
+
+log = logging.getLogger(__name__)
+
+STORED_AT_ONCE: Final = 32  # documents
+REMOVED_AT_ONCE: Final = 500
+NOTHING_FOUND: Final = "no document was found, so nothing was removed"
+NOT_ALL_SEEN: Final = "not all of it could be looked into, so nothing was removed"
+
+
+class IndexingService:
+    """Indexes into one collection.
+
+    What a crash or an error interrupts is there up to the last checkpoint, each document whole or not at all; indexing
+    again goes on from there. Memory does not grow with the documents, but for their ids.
+    """
+
+    def __init__(
+        self,
+        source: IDocumentSource,
+        embedder: IEmbedder,
+        store: IVectorStore,
+        collection: str,
+        *,
+        checkpoint_s: float = CHECKPOINT_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._source = source
+        self._embedder = embedder
+        self._store = store
+        self.collection = collection
+        self._checkpoint_s = checkpoint_s
+        self._clock = clock
+
+    async def index(
+        self, paths: Sequence[Path], *, prune: bool = False
+    ) -> AsyncGenerator[IndexProgress | IndexReport, None]:
+        """Progress now and then, and the report as the last value. With `prune` documents of the collection that these
+        paths do not hold are removed. Bad files are skipped and stand in the report.
+
+        Raises EmbeddingError, VectorStoreError (try again), EmbeddingConfigError and VectorStoreConfigError (do what it
+        says); what was stored before is kept.
+        """
+        began = self._clock()
+        tally = Tally()
+        try:
+            async with aclosing(self._batches(paths, tally)) as batches:
+                async for batch in batches:
+                    tally.done_bytes = max(tally.done_bytes, batch.place)
+                    yield tally.progress()
+            if prune:
+                await self._prune(tally)
+        finally:
+            await self._store.finish(self.collection)
+        report = tally.report(self.collection, self._embedder.name)
+        self._log(report, began)
+        yield report
+
+    async def _batches(self, paths: Sequence[Path], tally: Tally) -> AsyncGenerator[EmbeddedBatch, None]:
+        """Batches that have been stored; each is read and the next one embedded meanwhile."""
+        is_new = await self._is_new()
+        intake = Intake(self._source, self._store, self.collection, tally)
+        checkpoints = Checkpoints(lambda: self._store.finish(self.collection), self._checkpoint_s, self._clock)
+        read = ahead(intake.batches(paths, is_new=is_new))
+        async with aclosing(ahead(self._embedded(read))) as embedded:
+            if is_new:
+                first, mean = await beginning(embedded)
+                if any(batch.documents for batch in first):
+                    await self._store.prepare(self._facts(mean))
+                for batch in first:
+                    await self._put(batch, tally, checkpoints)
+                    yield batch
+            async for batch in embedded:
+                await self._put(batch, tally, checkpoints)
+                yield batch
+
+    async def _is_new(self) -> bool:
+        """Whether the collection has to be made. Takes the writer's place in one that is there, if it is this embedder's."""
+        if not self._embedder.dimension:
+            await self._embedder.embed(["dimension"])  # some know it only then
+        if await self._store.describe(self.collection) is None:
+            return True
+        await self._store.prepare(self._facts())
+        return False
+
+    def _facts(self, mean: tuple[float, ...] = ()) -> Collection:
+        embedder = self._embedder
+        return Collection(name=self.collection, embedder=embedder.name, dimension=embedder.dimension, mean=mean)
+
+    async def _embedded(self, batches: AsyncGenerator[Batch, None]) -> AsyncGenerator[EmbeddedBatch, None]:
+        async with aclosing(batches):
+            async for batch in batches:
+                yield await self._embed(batch)
+
+    async def _embed(self, batch: Batch) -> EmbeddedBatch:
+        vectors = iter(await self._embedder.embed([text for each in batch.documents for text in each.to_embed]))
+        documents = [
+            (each.document, [EmbeddedPassage(passage, next(vectors)) for passage in each.passages])
+            for each in batch.documents
+        ]
+        return EmbeddedBatch(batch.place, documents, batch.known)
+
+    async def _put(self, batch: EmbeddedBatch, tally: Tally, checkpoints: Checkpoints) -> None:
+        rest = iter(batch.documents)
+        while several := list(islice(rest, STORED_AT_ONCE)):
+            await self._store.replace_many(self.collection, several)
+            checkpoints.wrote()
+            for document, _ in several:
+                tally.stored(document, is_known=document.doc_id in batch.known)
+        await checkpoints.reached()
+
+    async def _prune(self, tally: Tally) -> None:
+        """Remove what was not met; nothing, where that may be because we could not look."""
+        reason = NOTHING_FOUND if not tally.met else NOT_ALL_SEEN if "" in tally.hidden else None
+        if reason:
+            tally.remark("--prune", reason)
+            return
+        if await self._store.describe(self.collection) is None:
+            return
+        gone = [each.doc_id async for each in self._store.documents(self.collection) if tally.is_gone(each.doc_id)]
+        for first in range(0, len(gone), REMOVED_AT_ONCE):
+            await self._store.remove(self.collection, gone[first : first + REMOVED_AT_ONCE])
+        tally.removed = len(gone)
+
+    def _log(self, report: IndexReport, began: float) -> None:
+        counts = report.model_dump(exclude={"problems"})
+        log.info("indexed", extra={**counts, "duration_ms": round((self._clock() - began) * 1000, 1)})

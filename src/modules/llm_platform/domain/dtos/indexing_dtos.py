@@ -1,0 +1,89 @@
+"""Documents on their way into a collection, and what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from pydantic import BaseModel, ConfigDict
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentText:
+    """A document as it is cut into passages. `fields` are what can be filtered by. `note` says what is missing of it."""
+
+    title: str
+    text: str
+    url: str | None = None
+    source: str | None = None
+    lang: str | None = None
+    fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A file or a line that cannot be indexed: `where` it is and why, in words for its owner, without its content.
+
+    Documents whose ids begin with `hides` may be in it all the same: "" may be any, None is none.
+    """
+
+    where: str
+    reason: str
+    hides: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundDocument:
+    """A document that was found and not read yet. `digest` is another one when its content is; `where` names it to people.
+
+    `read` blocks. `place` is how many bytes have been gone through when this one is done.
+    """
+
+    doc_id: str
+    digest: str
+    where: str
+    place: int
+    read: Callable[[], DocumentText | LeftOut]
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class IndexProblem(_Value):
+    """A file or a line that was left out, or read in part."""
+
+    where: str
+    reason: str
+
+
+class IndexProgress(_Value):
+    """How far an indexing is: documents looked at, passages written, and bytes gone through of all."""
+
+    documents: int
+    passages: int
+    done_bytes: int
+    total_bytes: int
+
+
+class IndexReport(_Value):
+    """What an indexing did. `unchanged` documents cost nothing, `failed` ones were left out, `removed` ones were pruned;
+    `passages` were written. `problems` tells the first of them, `problem_count` is the number of all.
+    """
+
+    collection: str
+    embedder: str
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    failed: int = 0
+    removed: int = 0
+    passages: int = 0
+    problems: tuple[IndexProblem, ...] = ()
+    problem_count: int = 0
+
+    @property
+    def documents(self) -> int:
+        """How many of the documents that were given are in the collection now."""
+        return self.added + self.changed + self.unchanged

@@ -1,0 +1,138 @@
+"""Passages of indexed documents, what is asked of them, and what is answered from them (rag-core.md §§4.1 to 4.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
+from modules.llm_platform.domain.dtos.web_search_dtos import Language
+
+Filters = dict[str, tuple[str, ...]]  # any of the values, all of the keys; an empty tuple is no filter
+Vector = Sequence[float]
+RagStage = Literal["search", "answer"]
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Passage(_Value):
+    """A stretch of a document. `id` is a UUID that stays the same while document and text do; `start` is its place in the
+    document in code points. `fields` are what can be filtered by: every scalar or list field of the document, as text.
+    """
+
+    id: str
+    doc_id: str
+    title: str
+    text: str
+    start: int = 0
+    url: str | None = None
+    source: str | None = None
+    lang: str | None = None
+    fields: dict[str, tuple[str, ...]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedPassage:
+    """A passage with its dense vector; None where no embedder could make one, and BM25 alone finds it."""
+
+    passage: Passage
+    vector: Vector | None
+
+
+class FoundPassage(_Value):
+    """A passage that was found, with a score from 0 to 1."""
+
+    passage: Passage
+    score: float
+
+
+class IndexedDocument(_Value):
+    """What a collection knows of a document: enough to see whether it changed, and to cite it."""
+
+    doc_id: str
+    sha256: str
+    passages: int
+    title: str = ""
+    url: str | None = None
+
+
+class Collection(_Value):
+    """A collection's own facts: which embedder made its vectors, their length, and the mean that is subtracted from them."""
+
+    name: str
+    embedder: str
+    dimension: int
+    mean: tuple[float, ...] = ()
+
+
+class Hit(_Value):
+    """One document that was found, with its best passage as snippet."""
+
+    doc_id: str
+    score: float
+    title: str | None = None
+    snippet: str | None = None
+    source: str | None = None
+    url: str | None = None
+
+
+class RagSearch(_Value):
+    """What to look for. `top_k` None: the platform's own. `by_words_alone`: words may serve alone where no vector could be
+    made; not for an outcome that is kept for good.
+    """
+
+    query: str
+    top_k: int | None = None
+    filters: Filters = {}
+    by_words_alone: bool = True
+
+
+class RagHits(_Value):
+    """One hit for each document, best first. `query_cut` says that the embedder read only the query's beginning."""
+
+    hits: tuple[Hit, ...]
+    query_cut: bool = False
+    degraded: tuple[Degraded, ...] = ()
+
+
+class ContextItem(_Value):
+    """A piece of context that the asker brings: words, or an address to read (rag-core.md §2)."""
+
+    doc_id: str | None = None
+    snippet: str | None = None
+    url: str | None = None
+
+
+class RagQuestion(_Value):
+    """What to answer. Context that is given comes first; retrieval fills up to `top_k` (None: the platform's own)."""
+
+    question: str
+    context: tuple[ContextItem, ...] = ()
+    top_k: int | None = None
+    filters: Filters = {}
+    language: Language | None = None
+
+
+class RagCitation(_Value):
+    """A document that a checked sentence of the answer cites."""
+
+    doc_id: str | None = None
+    title: str | None = None
+    url: str | None = None
+
+
+class RagAnswer(_Value):
+    """The answer, the documents that it cites, and what it took. `[n]` in the text is the n-th of the citations."""
+
+    answer: str
+    citations: tuple[RagCitation, ...] = ()
+    answered: bool = True
+    synthesizer: str = ""
+    spent: Spending = NOTHING_SPENT
+    degraded: tuple[Degraded, ...] = ()

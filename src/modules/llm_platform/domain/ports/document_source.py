@@ -1,0 +1,35 @@
+"""The port of whatever documents are indexed from."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from modules.llm_platform.domain.dtos.indexing_dtos import FoundDocument, LeftOut
+
+
+class IDocumentWalk(ABC):
+    """One way through documents. It blocks, and is used by one thread; `stop` alone may be called from any."""
+
+    total_bytes: int  # of all that there is to go through
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[FoundDocument | LeftOut]:
+        """Every document once, always in the same order; nothing is raised for a bad one."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Let the document that is being read fail, and every later one."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close what was opened; a second call does nothing."""
+
+
+class IDocumentSource(ABC):
+    """Finds documents below paths."""
+
+    @abstractmethod
+    def walk(self, paths: Sequence[Path]) -> IDocumentWalk:
+        """The documents of these files and folders. It blocks, and raises nothing for a path that is not there."""

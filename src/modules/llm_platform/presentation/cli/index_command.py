@@ -1,0 +1,41 @@
+"""The command `index` as typer sees it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from modules.llm_platform.presentation.cli import options
+from modules.llm_platform.presentation.cli.console import Console
+from modules.llm_platform.presentation.cli.exit_codes import exit_codes
+
+Paths = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="PATH...", exists=True, readable=True,
+        help="Folders and files: Markdown, text, HTML, PDF, and JSON lines with a document each.",
+    ),
+]  # fmt: skip
+Collection = Annotated[
+    str | None, typer.Option("--collection", metavar="NAME", help="To put them into; default QDRANT_COLLECTION.")
+]
+Prune = Annotated[bool, typer.Option("--prune", help="Remove what these paths do not hold from the collection.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print what was done as JSON, and nothing else.")]
+
+
+def index(
+    ctx: typer.Context,
+    paths: Paths,
+    collection: Collection = None,
+    prune: Prune = False,
+    offline: options.Offline = False,
+    as_json: AsJson = False,
+) -> None:
+    """Index documents, to be searched and answered from; what is unchanged costs nothing."""
+    console = Console()
+    with exit_codes(console):
+        from modules.llm_platform.presentation.cli.indexing import IndexOrder, carry_out
+
+        carry_out(console, ctx.obj, IndexOrder(tuple(paths), collection, prune, offline), as_json=as_json)

@@ -1,0 +1,105 @@
+"""The command `index`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from modules.llm_platform.domain.dtos.indexing_dtos import IndexProgress, IndexReport
+from modules.llm_platform.presentation.cli.as_json import dumped
+from modules.llm_platform.presentation.cli.console import Console, Line
+from modules.llm_platform.presentation.cli.exit_codes import CommandError, run
+from modules.llm_platform.presentation.cli.for_people import many
+from modules.llm_platform.presentation.cli.options import collection_named, setting_arguments
+from modules.llm_platform.presentation.cli.preparing import prepare
+from modules.llm_platform.presentation.cli.wiring import Wiring
+from shared.config import Settings
+
+PROBLEMS_SHOWN: Final = 20
+NOTHING: Final = "no document was found there: give folders or files that end in .md, .txt, .html, .pdf or .jsonl"
+KEPT: Final = "stopped: what was indexed is kept, and the same command goes on from there"
+
+Watch: TypeAlias = Callable[[IndexProgress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexOrder:
+    """What the options ask for."""
+
+    paths: Sequence[Path]
+    collection: str | None = None
+    prune: bool = False
+    offline: bool = False
+
+
+def carry_out(console: Console, wiring: Wiring, order: IndexOrder, *, as_json: bool) -> None:
+    """Index and say what was done. A bad file is a line on standard error; only when nothing could be indexed it is a
+    failure.
+    """
+    settings = prepare(console, setting_arguments(offline=order.offline, QDRANT_COLLECTION=collection_named(order.collection)))
+    try:
+        with _bar(console) as watch:
+            report = run(_index(wiring, settings, order, watch))
+    except KeyboardInterrupt:
+        console.warn(KEPT)
+        raise
+    for line in _problems(report):
+        console.warn(line)
+    if as_json:
+        console.verbatim(dumped(report.model_dump(mode="json")))
+    else:
+        console.lines(_told(report))
+    if not report.documents:
+        raise CommandError(NOTHING)
+
+
+async def _index(wiring: Wiring, settings: Settings, order: IndexOrder, watch: Watch) -> IndexReport:
+    async with wiring.build_platform(settings) as platform:
+        report = IndexReport(collection=settings.QDRANT_COLLECTION, embedder=settings.EMBEDDER)
+        async with aclosing(platform.indexing.index(order.paths, prune=order.prune)) as steps:
+            async for step in steps:
+                if isinstance(step, IndexReport):
+                    report = step
+                else:
+                    watch(step)
+        return report
+
+
+@contextmanager
+def _bar(console: Console) -> Iterator[Watch]:
+    """A progress bar on standard error for a person who watches; else nobody is told."""
+    if not console.watched:
+        yield lambda step: None
+        return
+    from rich.console import Console as RichConsole
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[said]}"), TimeRemainingColumn())
+    with Progress(*columns, console=RichConsole(file=console.err), transient=True) as progress:
+        task = progress.add_task("", total=None, said="looking …")
+
+        def watch(step: IndexProgress) -> None:
+            said = f"{many(step.documents, 'document')}, {many(step.passages, 'passage')} written"
+            progress.update(task, total=step.total_bytes, completed=step.done_bytes, said=said)
+
+        yield watch
+
+
+def _problems(report: IndexReport) -> Iterator[str]:
+    for problem in report.problems[:PROBLEMS_SHOWN]:
+        yield f"{problem.where}: {problem.reason}"
+    if report.problem_count > PROBLEMS_SHOWN:
+        yield f"and {report.problem_count - PROBLEMS_SHOWN} more"
+
+
+def _told(report: IndexReport) -> Iterator[Line]:
+    yield Line(f"{many(report.documents, 'document')} in the collection {report.collection}", "bold")
+    counts = {
+        "new": report.added, "changed": report.changed, "unchanged": report.unchanged,
+        "left out": report.failed, "removed": report.removed,
+    }  # fmt: skip
+    yield Line(", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing to do")
+    yield Line(f"{many(report.passages, 'passage')} written, by {report.embedder}", "dim")

@@ -1,0 +1,232 @@
+"""The promises of a web search provider, kept by the index; and its documents as pages."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from hashlib import sha256
+
+import pytest
+
+from modules.llm_platform.application.services.retrieval_service import MAX_TOP_K, RetrievalService
+from modules.llm_platform.domain.dtos.retrieval_dtos import (
+    Collection,
+    EmbeddedPassage,
+    Filters,
+    FoundPassage,
+    IndexedDocument,
+    Passage,
+    Vector,
+)
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
+from modules.llm_platform.domain.exceptions import (
+    PageConfigError,
+    PageConnectionError,
+    PageError,
+    PageRequestError,
+    VectorStoreConfigError,
+    VectorStoreError,
+    WebSearchConfigError,
+    WebSearchConnectionError,
+)
+from modules.llm_platform.infrastructure.adapters import index_web_search
+from modules.llm_platform.infrastructure.adapters.index_page_reader import IndexPageReader, put_together
+from modules.llm_platform.infrastructure.adapters.index_web_search import IndexWebSearch
+from modules.llm_platform.infrastructure.adapters.none_embedder import NoneEmbedder
+from modules.llm_platform.infrastructure.policies.by_address_page_reader import ByAddressPageReader
+from modules.llm_platform.testing import (
+    FakePageReader,
+    HashEmbedder,
+    Looking,
+    MemoryVectorStore,
+    Slow,
+    WebSearchProviderContract,
+)
+from shared.exceptions import AppException
+
+EMBEDDER = HashEmbedder()
+FACTS = Collection(name="documents", embedder=EMBEDDER.name, dimension=EMBEDDER.dimension)
+URLS = {"web": "https://example.org/web", "odd": "s3://bucket/odd", "file.md": "doc:file.md", "nowhere at all": None}
+
+
+async def filled(store: MemoryVectorStore) -> MemoryVectorStore:
+    await store.prepare(FACTS)
+    for doc_id, url in URLS.items():
+        texts = [f"The gateway of {doc_id} restarts.", "More words.", "The gateway restarts after a timeout."]
+        starts = [0, 40, 60]
+        passages = [
+            Passage(id=f"{doc_id}-{n}", doc_id=doc_id, title=f"About {doc_id}", text=text, start=start, url=url)
+            for n, (text, start) in enumerate(zip(texts, starts, strict=True))
+        ]
+        vectors = await EMBEDDER.embed(texts)
+        embedded = [EmbeddedPassage(*each) for each in zip(passages, vectors, strict=True)]
+        await store.replace("documents", IndexedDocument(doc_id=doc_id, sha256="0", passages=3), embedded)
+    return store
+
+
+class SlowStore(MemoryVectorStore):
+    """A store that never answers."""
+
+    running = 0
+
+    async def search(
+        self, collection: str, text: str, vector: Vector | None, filters: Filters, limit: int
+    ) -> list[FoundPassage]:
+        self.running += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.running -= 1
+        return []
+
+
+def over(store: MemoryVectorStore) -> IndexWebSearch:
+    return IndexWebSearch(RetrievalService(EMBEDDER, store, "documents", top_k=5))
+
+
+@pytest.fixture
+async def store() -> MemoryVectorStore:
+    return await filled(MemoryVectorStore())
+
+
+@pytest.fixture
+def provider(store: MemoryVectorStore) -> IndexWebSearch:
+    return over(store)
+
+
+class TestIndexWebSearch(WebSearchProviderContract):
+    @pytest.fixture
+    def provider(self, store: MemoryVectorStore) -> IndexWebSearch:
+        return over(store)
+
+    @pytest.fixture
+    def findable(self) -> WebSearchRequest:
+        return WebSearchRequest(query="When does the gateway restart?")
+
+    @pytest.fixture
+    def nothing_to_find(self, store: MemoryVectorStore) -> Looking:
+        retrieval = RetrievalService(NoneEmbedder(), store, "documents", top_k=5)
+        return Looking(IndexWebSearch(retrieval), WebSearchRequest(query="photosynthesis"))
+
+    @pytest.fixture
+    def unreachable(self) -> Looking:
+        return Looking(over(MemoryVectorStore(error=VectorStoreError())), WebSearchRequest(query="gateway"))
+
+    @pytest.fixture
+    async def slow(self) -> Slow:
+        store = SlowStore()
+        await store.prepare(FACTS)
+        return Slow(over(store), lambda: store.running)
+
+
+class TestWhatIsShown:
+    async def test_each_document_once_under_an_address_that_can_be_opened(self, provider: IndexWebSearch) -> None:
+        """Its own where that is one, else `doc:` and its id."""
+        answer = await provider.search(WebSearchRequest(query="the gateway restarts"))
+        assert {item.url for item in answer.results} == {
+            "https://example.org/web", "doc:odd", "doc:file.md", "doc:nowhere%20at%20all",
+        }  # fmt: skip
+        assert answer.total_matches == 4
+        assert {provider.document_of(item.url) for item in answer.results} == URLS.keys()
+        assert provider.document_of("https://example.org/other") is None
+
+    async def test_pages(self, provider: IndexWebSearch) -> None:
+        """One after the other, without repetition; beyond the cap the answer says why it is empty."""
+        pages = [
+            await provider.search(WebSearchRequest(query="the gateway restarts", count=3, page=page)) for page in (1, 2)
+        ]
+        assert [len(page.results) for page in pages] == [3, 1]
+        assert len({item.url for page in pages for item in page.results}) == 4
+        far = await provider.search(WebSearchRequest(query="gateway", count=50, page=MAX_TOP_K // 50 + 1))
+        assert (far.results, [each.component for each in far.degraded]) == ((), ["documents"])
+
+    async def test_what_it_lacks_is_said(self, provider: IndexWebSearch) -> None:
+        """As by the folder of documents."""
+        answer = await provider.search(WebSearchRequest(query="gateway", freshness="oneDay", engines=("google",)))
+        assert len(answer.degraded) == 2
+
+    async def test_a_missing_collection_names_the_remedy(self) -> None:
+        """Searching and asking for its health alike."""
+        asked = over(MemoryVectorStore())
+        for asking in (asked.search(WebSearchRequest(query="gateway")), asked.ping()):
+            with pytest.raises(WebSearchConfigError, match="llm-platform index"):
+                await asking
+
+    async def test_health(self, provider: IndexWebSearch) -> None:
+        """It tells which collection, and fails when the store does."""
+        assert await provider.ping() == "collection documents, by hash/64"
+        with pytest.raises(WebSearchConnectionError):
+            await over(MemoryVectorStore(error=VectorStoreError())).ping()
+
+    async def test_addresses_are_not_remembered_without_end(
+        self, provider: IndexWebSearch, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The oldest go first."""
+        monkeypatch.setattr(index_web_search, "MAX_SHOWN", 2)
+        answer = await provider.search(WebSearchRequest(query="the gateway restarts"))
+        web = [item.url for item in answer.results if item.url.startswith("https:")]
+        await provider.search(WebSearchRequest(query="the gateway of file.md restarts", count=3))
+        await provider.search(WebSearchRequest(query="gateway nowhere odd file.md", count=4))
+        assert provider.document_of(answer.results[-1].url) in URLS
+        assert len(provider._shown) == 2, web
+
+
+class TestPages:
+    async def test_the_whole_text(self, provider: IndexWebSearch) -> None:
+        """Also of a document whose address is on the web: nothing is fetched."""
+        reader = IndexPageReader(provider)
+        answer = await provider.search(WebSearchRequest(query="the gateway restarts"))
+        for item in answer.results:
+            assert reader.serves(item.url)
+            page = await reader.read(item.url)
+            assert page.url == item.url
+            assert page.text.endswith("More words.\n\nThe gateway restarts after a timeout.")
+            assert item.snippet in page.text
+            assert page.sha256 == sha256(page.text.encode()).hexdigest()
+            assert (page.title, page.reader) == (item.title, "documents")
+
+    @pytest.mark.parametrize(
+        ("url", "error"), [("https://example.org/unseen", PageRequestError), ("doc:not-there", PageError)]
+    )
+    async def test_what_is_not_there(self, provider: IndexWebSearch, url: str, error: type[AppException]) -> None:
+        """An address that no search has shown is none of ours; one of ours may name nothing."""
+        reader = IndexPageReader(provider)
+        assert reader.serves(url) == url.startswith("doc:")
+        with pytest.raises(error) as raised:
+            await reader.read(url)
+        assert url.partition(":")[2] not in raised.value.message
+
+    async def test_the_address_decides_who_reads(self, provider: IndexWebSearch) -> None:
+        """What a search of the index has shown is read there, what is on the web alone from the web."""
+        web = FakePageReader({"https://example.org/web": "From the web.", "https://example.org/other": "Other."})
+        reader = ByAddressPageReader(IndexPageReader(provider), web)
+        assert (await reader.read("https://example.org/web")).text == "From the web."
+        await provider.search(WebSearchRequest(query="the gateway restarts"))
+        assert (await reader.read("https://example.org/web")).reader == "documents"
+        assert (await reader.read("doc:file.md")).reader == "documents"
+        assert (await reader.read("https://example.org/other")).reader == "fake"
+
+    @pytest.mark.parametrize(
+        ("failure", "error"),
+        [(VectorStoreError(), PageConnectionError), (VectorStoreConfigError("set it up"), PageConfigError)],
+    )
+    async def test_a_store_that_fails(self, failure: AppException, error: type[AppException]) -> None:
+        """Is told as page errors are."""
+        with pytest.raises(error):
+            await IndexPageReader(over(MemoryVectorStore(error=failure))).read("doc:a")
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        ([(0, "One two.")], "One two."),
+        ([(0, "One two."), (4, "two. Three.")], "One two. Three."),
+        ([(3, "One."), (9, "Two.")], "One.\n\nTwo."),
+        ([(0, "One two three."), (4, "two"), (14, " Four.")], "One two three. Four."),
+        ([], ""),
+    ],
+)
+def test_passages_are_put_together(parts: Sequence[tuple[int, str]], text: str) -> None:
+    """What stands in two of them stands once in the text."""
+    passages = [Passage(id=str(n), doc_id="a", title="A", text=each, start=start) for n, (start, each) in enumerate(parts)]
+    assert put_together(passages) == text

@@ -1,0 +1,62 @@
+"""A process that reads an embedded index, or writes to it until it is killed. Run by the tests of the embedded store."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, EmbeddedPassage, IndexedDocument, Passage
+from modules.llm_platform.infrastructure.adapters.qdrant_edge_vector_store import QdrantEdgeVectorStore
+
+NAME = "shared"
+FACTS = Collection(name=NAME, embedder="none", dimension=0)
+PASSAGES = 50  # of each document: enough for a switch to come between two of them
+
+
+def a_document(doc_id: str, word: str) -> tuple[IndexedDocument, list[EmbeddedPassage]]:
+    """All of its passages hold the word."""
+    number = int.from_bytes(doc_id.encode(), "big") % 1000 * 100
+    passages = [
+        Passage(id=f"00000000-0000-4000-8000-{number + place:012}", doc_id=doc_id, title="", text=f"same {word}")
+        for place in range(PASSAGES)
+    ]
+    document = IndexedDocument(doc_id=doc_id, sha256=word, passages=PASSAGES)
+    return document, [EmbeddedPassage(passage, None) for passage in passages]
+
+
+async def read(folder: Path) -> None:
+    """Search until a line comes on stdin; each answer has to be of one generation. Prints how many of them there were."""
+    store = QdrantEdgeVectorStore(folder)
+    seen: set[str] = set()
+    ended = asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+    sys.stdout.write("reading\n")
+    sys.stdout.flush()
+    while not ended.done():
+        found = await store.search(NAME, "same", None, {}, 3 * PASSAGES)
+        words = {each.passage.text for each in found}
+        known = {document.sha256 async for document in store.documents(NAME)}
+        if len(words) != 1 or len(found) != 2 * PASSAGES or len(known) != 1:
+            raise SystemExit(f"a mixture: {len(found)} passages of {words}, documents of {known}")
+        seen |= words
+        await asyncio.sleep(0.005)  # the writer needs the processors too
+    await store.aclose()
+    sys.stdout.write(f"{len(seen)}\n")
+
+
+async def write(folder: Path) -> None:
+    """Finish one document, write another, and wait to be killed."""
+    store = QdrantEdgeVectorStore(folder)
+    await store.prepare(FACTS)
+    await store.replace(NAME, *a_document("finished", "first"))
+    await store.finish(NAME)
+    await store.replace(NAME, *a_document("unfinished", "second"))
+    sys.stdout.write("writing\n")
+    sys.stdout.flush()
+    while True:
+        await store.replace(NAME, *a_document("unfinished", "second"))
+        await asyncio.sleep(0)
+
+
+if __name__ == "__main__":
+    asyncio.run({"read": read, "write": write}[sys.argv[1]](Path(sys.argv[2])))

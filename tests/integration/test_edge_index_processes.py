@@ -1,0 +1,140 @@
+"""The embedded index between processes: one writes, many read, and whoever is killed harms nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.integration import reading_index
+from tests.integration.reading_index import FACTS, NAME, a_document
+
+from modules.llm_platform.domain.exceptions import VectorStoreConfigError
+from modules.llm_platform.infrastructure.adapters import qdrant_edge_vector_store
+from modules.llm_platform.infrastructure.adapters.qdrant_edge_vector_store import QdrantEdgeVectorStore
+
+READERS = 3
+GENERATIONS = 8
+SOURCE = Path(qdrant_edge_vector_store.__file__).parents[4]
+PATIENCE_S = 30.0
+
+
+@asynccontextmanager
+async def running(role: str, folder: Path) -> AsyncIterator[Process]:
+    """The process, once it has begun."""
+    environment = {**os.environ, "PYTHONPATH": f"{SOURCE}{os.pathsep}{os.environ['PYTHONPATH']}"}
+    command = [sys.executable, "-W", "error", reading_index.__file__, role, str(folder)]
+    process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment)
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            assert process.stdout is not None
+            assert await process.stdout.readline() in (b"reading\n", b"writing\n"), (await process.communicate())[1]
+            yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[QdrantEdgeVectorStore]:
+    store = QdrantEdgeVectorStore(tmp_path)
+    yield store
+    await store.aclose()
+
+
+async def publish(store: QdrantEdgeVectorStore, word: str) -> None:
+    await store.prepare(FACTS)
+    for doc_id in ("a", "b"):
+        await store.replace(NAME, *a_document(doc_id, word))
+    await store.finish(NAME)
+
+
+def generations(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / NAME).iterdir() if path.is_dir())
+
+
+async def test_readers_go_on_while_somebody_writes(store: QdrantEdgeVectorStore, tmp_path: Path) -> None:
+    """Each answer in each process is of one generation, old or new; in the end the older ones are gone."""
+    await publish(store, "word0")
+    async with (
+        running("read", tmp_path) as first,
+        running("read", tmp_path) as second,
+        running("read", tmp_path) as third,
+    ):
+        for number in range(1, GENERATIONS):
+            await publish(store, f"word{number}")
+            await asyncio.sleep(0.02)
+        for reader in (first, second, third):
+            told, complaint = await reader.communicate(b"\n")
+            assert reader.returncode == 0, complaint.decode()
+            assert int(told) > 1
+    await publish(store, "last")
+    assert generations(tmp_path) == [f"g-{GENERATIONS + 1:06}"]
+
+
+async def test_a_generation_that_is_read_stays(store: QdrantEdgeVectorStore, tmp_path: Path) -> None:
+    """Nothing is taken away from somebody who reads; what nobody reads any more goes with the next switch."""
+    await publish(store, "first")
+    reader = QdrantEdgeVectorStore(tmp_path)
+    assert len(await reader.passages(NAME, "a")) == reading_index.PASSAGES
+    await store.aclose()  # which reads it too
+    await publish(store, "second")
+    assert generations(tmp_path) == ["g-000001", "g-000002"]
+    assert {each.passage.text for each in await reader.search(NAME, "same", None, {}, 10)} == {"same second"}
+    await reader.aclose()
+    await publish(store, "third")
+    assert generations(tmp_path) == ["g-000003"]
+
+
+async def test_a_second_writer_gets_a_clear_word(store: QdrantEdgeVectorStore, tmp_path: Path) -> None:
+    """While one process writes, another is told to wait, whatever it wants to write; it may read."""
+    async with running("write", tmp_path):
+        for writing in (
+            store.prepare(FACTS),
+            store.replace(NAME, *a_document("a", "x")),
+            store.remove(NAME, ["finished"]),
+        ):
+            with pytest.raises(VectorStoreConfigError, match=r"another process is writing.*QDRANT_URL"):
+                await writing
+        assert [each.doc_id async for each in store.documents(NAME)] == ["finished"]
+
+
+async def test_a_killed_writer(store: QdrantEdgeVectorStore, tmp_path: Path) -> None:
+    """What it finished is there, nothing of what it did not, and the next one can write at once."""
+    async with running("write", tmp_path) as writer:
+        writer.send_signal(signal.SIGKILL)
+        await writer.wait()
+    assert [each.doc_id async for each in store.documents(NAME)] == ["finished"]
+    assert {each.passage.text for each in await store.search(NAME, "same", None, {}, 1000)} == {"same first"}
+    await store.replace(NAME, *a_document("unfinished", "third"))
+    await store.finish(NAME)
+    assert {each.sha256 async for each in store.documents(NAME)} == {"first", "third"}
+    assert len(generations(tmp_path)) == 1
+
+
+async def test_a_killed_reader_keeps_nothing(store: QdrantEdgeVectorStore, tmp_path: Path) -> None:
+    """Its generation goes like any other that nobody reads."""
+    await publish(store, "first")
+    async with running("read", tmp_path) as reader:
+        reader.send_signal(signal.SIGKILL)
+        await reader.wait()
+    await publish(store, "second")
+    await publish(store, "third")
+    assert generations(tmp_path) == ["g-000003"]
+
+
+async def test_what_is_not_finished_is_given_up(store: QdrantEdgeVectorStore, tmp_path: Path) -> None:
+    """Closing is like a crash: readers see what was finished before, and the folder holds nothing else."""
+    await publish(store, "first")
+    await store.replace(NAME, *a_document("c", "second"))
+    assert (await store.lookup(NAME, ["c"]))["c"].sha256 == "second"
+    await store.aclose()
+    assert await store.lookup(NAME, ["c"]) == {}
+    assert generations(tmp_path) == ["g-000001"]

@@ -1,0 +1,65 @@
+"""application/indexing/checkpoints.py"""
+
+from __future__ import annotations
+
+import pytest
+
+from modules.llm_platform.application.indexing.checkpoints import COST_SHARE, Checkpoints
+
+
+class World:
+    """A clock, and a store whose finishing takes a while."""
+
+    def __init__(self, cost_s: float = 0.0) -> None:
+        self.now, self.cost_s, self.finished = 0.0, cost_s, 0
+
+    async def finish(self) -> None:
+        self.now += self.cost_s
+        self.finished += 1
+
+
+async def test_it_is_made_safe_after_some_time_and_not_before() -> None:
+    """And only once for the same work."""
+    world = World()
+    checkpoints = Checkpoints(world.finish, 20, lambda: world.now)
+    for now, finished in ((0, 0), (19, 0), (20, 1), (20, 1), (39, 1), (40, 2)):
+        world.now = now
+        checkpoints.wrote()
+        await checkpoints.reached()
+        assert world.finished == finished, now
+
+
+async def test_nothing_written_nothing_to_make_safe() -> None:
+    """After a checkpoint the next one waits for a write."""
+    world = World()
+    checkpoints = Checkpoints(world.finish, 20, lambda: world.now)
+    for world.now in (20, 40, 60):
+        await checkpoints.reached()
+    assert world.finished == 1
+
+
+async def test_dear_checkpoints_are_rare() -> None:
+    """Where one takes ten seconds, the next comes after a hundred; the first write after it counts as its cost."""
+    world = World(cost_s=4)
+    checkpoints = Checkpoints(world.finish, 20, lambda: world.now)
+    world.now = 20
+    await checkpoints.reached()
+    world.now += 6
+    checkpoints.wrote()
+    due = world.now + 10 * COST_SHARE
+    world.now = due - 1
+    await checkpoints.reached()
+    assert world.finished == 1
+    world.now = due
+    await checkpoints.reached()
+    assert world.finished == 2
+
+
+async def test_a_failure_is_not_hidden() -> None:
+    """What could not be made safe is an error."""
+
+    async def finish() -> None:
+        raise ValueError("the disk is full")
+
+    with pytest.raises(ValueError, match="disk"):
+        await Checkpoints(finish, 0).reached()

@@ -1,0 +1,68 @@
+"""application/indexing/cutting.py"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modules.llm_platform.application.indexing.cutting import OVERLAP_WORDS, cut, fingerprint
+from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText
+
+LONG = "# Heating\n\n" + " ".join(f"The pump number {number} draws four kilowatts in winter." for number in range(80))
+
+
+def test_a_document_becomes_passages_that_tell_where_they_stand() -> None:
+    """Each is a verbatim stretch of the text, with the document's facts; neighbours share whole sentences."""
+    made = cut("a.md", "digest", DocumentText("T", LONG, "doc:a.md", "notes", fields={"doc_type": ("md",)}))
+    assert made.document.model_dump() == {
+        "doc_id": "a.md", "sha256": fingerprint("digest"), "passages": len(made.passages), "title": "T", "url": "doc:a.md",
+    }  # fmt: skip
+    assert len(made.passages) > 2
+    for passage in made.passages:
+        assert LONG[passage.start :].startswith(passage.text)
+        assert (passage.doc_id, passage.url, passage.source, passage.lang) == ("a.md", "doc:a.md", "notes", "en")
+        assert passage.fields == {"doc_type": ("md",), "lang": ("en",)}
+        assert UUID(passage.id).version == 5
+    first, second = made.passages[:2]
+    shared = first.start + len(first.text) - second.start
+    assert 0 < len(first.text[-shared:].split()) <= OVERLAP_WORDS
+    assert second.text.startswith("The pump")
+
+
+def test_the_embedder_reads_title_and_headings_too() -> None:
+    """A passage amid a section says little without what stands above it."""
+    made = cut("a.md", "digest", DocumentText("The house", LONG))
+    assert made.to_embed[1] == f"The house\nHeating\n{made.passages[1].text}"
+
+
+def test_the_language_that_is_named_wins() -> None:
+    """And stands among the filters once."""
+    named = DocumentText("T", "What is this?", lang="de-AT", fields={"lang": ("de-AT",)})
+    (passage,) = cut("a", "d", named).passages
+    assert (passage.lang, passage.fields["lang"]) == ("de-AT", ("de-AT",))
+    (unknown,) = cut("a", "d", DocumentText("T", "42 17")).passages
+    assert (unknown.lang, unknown.fields) == (None, {})
+
+
+@given(st.text(max_size=400), st.text(min_size=1, max_size=20))
+def test_ids_are_stable_and_differ(text: str, doc_id: str) -> None:
+    """The same document gives the same ids, no two passages share one, and another document has others."""
+    text = f"{text}\n\n{text}"
+    ids = [passage.id for passage in cut(doc_id, "d", DocumentText("T", text)).passages]
+    assert ids == [passage.id for passage in cut(doc_id, "e", DocumentText("U", text)).passages]
+    assert len(set(ids)) == len(ids)
+    assert not set(ids) & {passage.id for passage in cut(doc_id + "x", "d", DocumentText("T", text)).passages}
+
+
+def test_the_same_words_twice_are_two_passages() -> None:
+    """A document may repeat itself."""
+    paragraph = "\n\n".join([" ".join(["again"] * 199)] * 3)
+    ids = [passage.id for passage in cut("a", "d", DocumentText("T", paragraph)).passages]
+    assert len(ids) == len(set(ids)) >= 3
+
+
+def test_no_text_no_passages() -> None:
+    """Blanks hold nothing to find."""
+    assert cut("a", "d", DocumentText("T", " \n\n ")).passages == []

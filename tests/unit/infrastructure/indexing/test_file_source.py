@@ -1,0 +1,209 @@
+"""infrastructure/indexing/file_source.py and json_lines.py"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.infrastructure.documents.pdf_samples import pdf
+
+from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, FoundDocument, LeftOut
+from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.infrastructure.indexing import json_lines
+from modules.llm_platform.infrastructure.indexing.file_source import FileDocumentSource
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "notes"
+    (folder / "sub dir").mkdir(parents=True)
+    (folder / "heat.md").write_text("---\ntitle: Heating\n---\nThe heat pump draws four kilowatts.\n")
+    (folder / "sub dir" / "wasser.txt").write_text("Der Tank ist nicht so groß wie das Haus.\n")
+    (folder / "page.html").write_text("<title>Page</title><body><h1>Roof</h1><p>The roof is solar.</p></body>")
+    (folder / "paper.pdf").write_bytes(pdf("The paper is thin.", title="Paper"))
+    (folder / "program.py").write_text("pass")
+    return folder
+
+
+def walked(*paths: Path, **options: Any) -> tuple[list[FoundDocument], list[LeftOut], dict[str, DocumentText | LeftOut]]:
+    """What was found, what was left out, and what the found ones say, by id."""
+    walk = FileDocumentSource(**options).walk(paths)
+    try:
+        all_of_it = list(walk)
+        found = [each for each in all_of_it if isinstance(each, FoundDocument)]
+        left = [each for each in all_of_it if isinstance(each, LeftOut)]
+        assert [each.place for each in found] == sorted(each.place for each in found)
+        assert all(each.place <= walk.total_bytes for each in found)
+        return found, left, {each.doc_id: each.read() for each in found}
+    finally:
+        walk.close()
+        walk.close()
+
+
+def lines(path: Path, *values: Any) -> Path:
+    path.write_text("".join(value if isinstance(value, str) else json.dumps(value) + "\n" for value in values))
+    return path
+
+
+def text(read: DocumentText | LeftOut) -> DocumentText:
+    assert isinstance(read, DocumentText), read
+    return read
+
+
+class TestFiles:
+    def test_each_kind_is_read(self, folder: Path) -> None:
+        """Known by its path below the folder, in a fixed order; other files are passed over."""
+        found, left, read = walked(folder)
+        assert [each.doc_id for each in found] == ["heat.md", "page.html", "paper.pdf", "sub dir/wasser.txt"]
+        assert left == []
+        assert [text(each).title for each in read.values()] == ["Heating", "Page", "Paper", "wasser"]
+        assert text(read["heat.md"]).text.strip() == "The heat pump draws four kilowatts."
+        assert text(read["page.html"]).text.startswith("# Roof")
+        assert text(read["sub dir/wasser.txt"]).url == "doc:sub%20dir/wasser.txt"
+
+    def test_what_can_be_filtered_by(self, folder: Path) -> None:
+        """The id, the folder's name, the kind of document."""
+        _, _, read = walked(folder)
+        assert text(read["page.html"]).fields == {
+            "doc_id": ("page.html",), "source": ("notes",), "doc_type": ("html",),
+        }  # fmt: skip
+        assert text(read["page.html"]).source == "notes"
+
+    def test_addresses_below_a_site(self, folder: Path) -> None:
+        """Where the folder is published; the digest changes with it, since the address stands in every passage."""
+        ours, _, _ = walked(folder)
+        theirs, _, read = walked(folder, base_url="https://wiki.example.org/")
+        assert text(read["heat.md"]).url == "https://wiki.example.org/heat.md"
+        assert not {each.digest for each in ours} & {each.digest for each in theirs}
+
+    def test_the_digest_is_that_of_the_content(self, folder: Path) -> None:
+        """Another time of writing changes nothing, another letter does."""
+        before = {each.doc_id: each.digest for each in walked(folder)[0]}
+        os.utime(folder / "heat.md", (0, 0))
+        (folder / "page.html").write_text("<p>Something else.")
+        after = {each.doc_id: each.digest for each in walked(folder)[0]}
+        assert [doc_id for doc_id in before if before[doc_id] != after[doc_id]] == ["page.html"]
+
+    def test_a_file_by_itself(self, folder: Path) -> None:
+        """Is known by its name, as in its folder."""
+        found, _, read = walked(folder / "heat.md")
+        assert [each.doc_id for each in found] == ["heat.md"]
+        assert text(read["heat.md"]).source == "notes"
+
+    def test_no_secret_and_no_half_letters(self, folder: Path) -> None:
+        """Keys are taken out of text, title and path; a name that is no UTF-8 gets a replacement."""
+        (folder / "sk-secret-1.md").write_text("# sk-secret-1\n\nThe key is sk-secret-1.")
+        (Path(os.fsdecode(os.fsencode(folder) + b"/bad\xff.md"))).write_text("Readable.")
+        _, _, read = walked(folder, redactor=Redactor(["sk-secret-1"]))
+        assert "sk-secret" not in repr(read)
+        assert "bad?.md" in read
+
+
+class TestWhatCannotBeRead:
+    def test_bad_files_are_named(self, folder: Path) -> None:
+        """Each with its reason and its id, so that it is not taken for gone."""
+        (folder / "binary.md").write_bytes(b"\0\1\2" * 50)
+        (folder / "broken.pdf").write_bytes(b"%PDF-1.4 nothing")
+        (folder / "out.md").symlink_to("/etc/hostname")
+        _, left, read = walked(folder)
+        bad = {doc_id: each for doc_id, each in read.items() if isinstance(each, LeftOut)}
+        assert bad.keys() == {"binary.md", "broken.pdf"}
+        assert all(each.hides == doc_id and each.reason for doc_id, each in bad.items())
+        assert [(each.where, each.hides) for each in left] == [(str(folder / "out.md"), "out.md")]
+
+    def test_an_empty_file(self, folder: Path) -> None:
+        """Is a document without words: what was indexed of it before may go."""
+        (folder / "empty.txt").write_text(" \n")
+        _, _, read = walked(folder)
+        empty = read["empty.txt"]
+        assert isinstance(empty, DocumentText)
+        assert empty.text == ""
+
+    def test_a_file_that_goes_meanwhile(self, folder: Path) -> None:
+        """Is left out in words."""
+        walk = FileDocumentSource().walk([folder])
+        (folder / "heat.md").unlink()
+        left = [each for each in walk if isinstance(each, LeftOut)]
+        assert [(each.hides, each.reason) for each in left] == [("heat.md", "it cannot be opened (No such file or directory)")]
+
+    @pytest.mark.parametrize(("name", "hides"), [("nowhere", ""), ("program.py", None)])
+    def test_a_path_that_is_none(self, folder: Path, name: str, hides: str | None) -> None:
+        """Of a path that is not there nobody knows what it held."""
+        found, left, _ = walked(folder / name)
+        assert (found, [each.hides for each in left]) == ([], [hides])
+
+    def test_what_is_no_regular_file(self, folder: Path) -> None:
+        """A pipe would keep us waiting for ever."""
+        os.mkfifo(folder / "pipe.md")
+        assert walked(folder / "pipe.md")[0] == []
+
+    def test_a_stopped_walk_reads_no_page(self, folder: Path) -> None:
+        """After `stop` what needs the parser fails at once."""
+        walk = FileDocumentSource().walk([folder])
+        found = {each.doc_id: each for each in walk if isinstance(each, FoundDocument)}
+        walk.stop()
+        assert isinstance(found["paper.pdf"].read(), LeftOut)
+        walk.close()
+
+
+class TestJsonLines:
+    def test_each_line_is_a_document(self, tmp_path: Path) -> None:
+        """With its own id and fields; blank lines and a mark at the beginning are nothing."""
+        file = tmp_path / "x.jsonl"
+        file.write_bytes(
+            b'\xef\xbb\xbf{"doc_id": "a", "title": "A", "text": "one", "tags": ["x", "y"]}\n\n'
+            b'{"doc_id": "b", "text": "two", "url": "https://example.org/b"}'
+        )
+        found, left, read = walked(file)
+        assert [(each.doc_id, each.where, each.place) for each in found] == [
+            ("a", f"{file}:1", 68), ("b", f"{file}:3", file.stat().st_size),
+        ]  # fmt: skip
+        assert left == []
+        assert text(read["a"]).fields["tags"] == ("x", "y")
+        assert text(read["b"]).url == "https://example.org/b"
+
+    def test_bad_lines_are_named_and_passed_over(self, tmp_path: Path) -> None:
+        """By their number; a record whose id is readable is not taken for gone."""
+        file = lines(tmp_path / "x.ndjson", "{broken\n", {"doc_id": "a", "text": "one"}, "[]\n", {"doc_id": "b"}, "\xff\n")
+        found, left, read = walked(file)
+        assert [each.where for each in left] == [f"{file}:1", f"{file}:3", f"{file}:5"]
+        assert [each.doc_id for each in found] == ["a", "b"]
+        assert isinstance(read["b"], LeftOut)
+
+    def test_a_line_without_end(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It is passed over without being held, and the next one is read."""
+        monkeypatch.setattr(json_lines, "MAX_LINE_BYTES", 100)
+        file = lines(tmp_path / "x.jsonl", {"text": "x" * 1000}, {"doc_id": "a", "text": "one"}, {"text": "x" * 90})
+        found, left, _ = walked(file)
+        assert [each.where for each in left] == [f"{file}:1", f"{file}:3"]
+        assert [(each.doc_id, each.where) for each in found] == [("a", f"{file}:2")]
+
+    def test_secrets_are_taken_out(self, tmp_path: Path) -> None:
+        """Also where JSON spells them in escapes."""
+        file = tmp_path / "x.jsonl"
+        file.write_text('{"doc_id": "a", "text": "sk-secret-1 and sk-\\u0073ecret-1", "note": "sk-secret-1"}\n')
+        _, _, read = walked(file, redactor=Redactor(["sk-secret-1"]))
+        assert text(read["a"]).text == "[redacted] and [redacted]"
+        assert text(read["a"]).fields["note"] == ("[redacted]",)
+
+    def test_a_file_that_cannot_be_opened_hides_anything(self, tmp_path: Path) -> None:
+        """Nobody knows what was in it."""
+        file = lines(tmp_path / "x.jsonl", {"text": "x"})
+        walk = FileDocumentSource().walk([file])
+        file.unlink()
+        assert [each.hides for each in _left(list(walk))] == [""]
+
+    def test_among_other_files(self, folder: Path) -> None:
+        """A folder may hold both."""
+        lines(folder / "more.jsonl", {"doc_id": "a", "text": "one"})
+        assert [each.doc_id for each in walked(folder)[0]] == [
+            "heat.md", "a", "page.html", "paper.pdf", "sub dir/wasser.txt",
+        ]  # fmt: skip
+
+
+def _left(walked: Sequence[FoundDocument | LeftOut]) -> list[LeftOut]:
+    return [each for each in walked if isinstance(each, LeftOut)]

@@ -1,0 +1,50 @@
+"""Embedders and vector stores that must not be used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, IndexedDocument
+from modules.llm_platform.domain.exceptions import EmbeddingConfigError, VectorStoreConfigError
+from modules.llm_platform.infrastructure.policies.unconfigured_embedder import UnconfiguredEmbedder
+from modules.llm_platform.infrastructure.policies.unconfigured_vector_store import UnconfiguredVectorStore
+
+REMEDY = "Offline: do this"
+DOCUMENT = IndexedDocument(doc_id="d", sha256="0" * 64, passages=0)
+FACTS = Collection(name="c", embedder="e", dimension=1)
+
+
+async def _all_of(store: UnconfiguredVectorStore) -> None:
+    async for _ in store.documents("c"):
+        pass
+
+
+CALLS: list[Callable[[UnconfiguredVectorStore], Coroutine[Any, Any, Any]]] = [
+    lambda store: store.describe("c"),
+    lambda store: store.prepare(FACTS),
+    lambda store: store.replace("c", DOCUMENT, ()),
+    lambda store: store.remove("c", ["d"]),
+    _all_of,
+    lambda store: store.lookup("c", ["d"]),
+    lambda store: store.search("c", "words", None, {}, 5),
+    lambda store: store.passages("c", "d"),
+    lambda store: store.finish("c"),
+]
+
+
+async def test_an_embedder_says_what_to_set() -> None:
+    """At the call, for whatever text."""
+    with pytest.raises(EmbeddingConfigError, match=REMEDY):
+        await UnconfiguredEmbedder("openai", REMEDY).embed([])
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_a_store_says_what_to_set(call: Callable[[UnconfiguredVectorStore], Coroutine[Any, Any, Any]]) -> None:
+    """Whatever is asked of it; closing it is no question."""
+    store = UnconfiguredVectorStore("offline", REMEDY)
+    with pytest.raises(VectorStoreConfigError, match=REMEDY):
+        await call(store)
+    await store.aclose()
