@@ -1,0 +1,241 @@
+"""From settings to an answer: the index, the answer stage and the worker's parts as the container puts them together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modules.llm_platform.application.platform import LLMPlatform
+from modules.llm_platform.application.services.doctor_service import NO_INDEX, Finding
+from modules.llm_platform.container import Resources, _embedding_connection, build_platform, build_worker_parts
+from modules.llm_platform.domain.dtos.indexing_dtos import IndexReport
+from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagCitation, RagQuestion, RagSearch
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
+from modules.llm_platform.domain.exceptions import (
+    EmbeddingConfigError,
+    PageConfigError,
+    VectorStoreConfigError,
+    WebSearchConfigError,
+)
+from modules.llm_platform.domain.ports.embedder import IEmbedder
+from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
+from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
+from modules.llm_platform.domain.ports.vector_store import IVectorStore
+from modules.llm_platform.presentation.kafka.records import IncomingRecord
+from modules.llm_platform.testing import (
+    FakeLLM,
+    FakePageReader,
+    FakeSynthesizer,
+    HashEmbedder,
+    MemoryOutcomeStore,
+    MemoryVectorStore,
+)
+from shared.config import Settings
+
+QUESTION = "How long does a session token stay valid?"
+TEXT = "A session token stays valid for thirty minutes after the last request."
+OPENAI = "https://api.openai.com/v1"
+AZURE = {
+    "EMBEDDER": "azure", "AZURE_OPENAI_ENDPOINT": "https://a.openai.azure.com", "AZURE_OPENAI_API_KEY": "azure-key-1",
+    "EMBEDDING_MODEL": "deployed",
+}  # fmt: skip
+
+Configure = Callable[..., Settings]
+
+
+@pytest.fixture
+def configure(tmp_path: Path) -> Configure:
+    def settings(**values: Any) -> Settings:
+        return Settings(**{"LLM_PLATFORM_DATA_DIR": tmp_path / "data", "EMBEDDER": "none", **values})
+
+    return settings
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "sessions.md").write_text(f"# Sessions\n\n{TEXT}\n", "utf-8")
+    return tmp_path / "docs"
+
+
+async def index(platform: LLMPlatform, folder: Path) -> IndexReport:
+    *_, report = [step async for step in platform.indexing.index([folder])]
+    assert isinstance(report, IndexReport)
+    return report
+
+
+@pytest.mark.parametrize("embedder", ["none", "wordllama"])
+async def test_what_was_indexed_answers(configure: Configure, folder: Path, embedder: str) -> None:
+    """Embedded all the way: no network, no key, no server."""
+    async with build_platform(configure(EMBEDDER=embedder, LLM_PLATFORM_OFFLINE=True)) as platform:
+        assert (await index(platform, folder)).added == 1
+        answer = await platform.answers.answer(RagQuestion(question=QUESTION))
+    assert answer.answer == f"{TEXT[:-1]} [1]."
+    assert answer.citations == (RagCitation(doc_id="sessions.md", title="Sessions", url="doc:sessions.md"),)
+
+
+async def test_a_server_that_was_there_first_finds_what_is_indexed_later(configure: Configure, folder: Path) -> None:
+    """Who names documents without a folder gets the index, once there is one; before, both remedies are named."""
+    settings = configure(SEARCH_PROVIDERS=("documents",))
+    wanted = WebSearchRequest(query=QUESTION)
+    async with build_platform(settings) as server:
+        with pytest.raises(WebSearchConfigError, match=r"llm-platform index PATH.*DOCUMENTS_DIR"):
+            await server.web_search.search(wanted)
+        async with build_platform(settings) as another:
+            await index(another, folder)
+        assert [each.url for each in (await server.web_search.search(wanted)).results] == ["doc:sessions.md"]
+
+
+async def test_the_doctor_looks_at_the_index(configure: Configure, folder: Path) -> None:
+    """None is no failure; one is tried with its embedder, and named once."""
+    offline = {"LLM_PLATFORM_OFFLINE": True, "EMBEDDER": "wordllama"}
+    async with build_platform(configure(**offline)) as platform:
+        assert (await platform.doctor.examine())[-1] == Finding("index", "ok", NO_INDEX)
+        await index(platform, folder)
+    async with build_platform(configure(**offline)) as platform:
+        (found,) = await platform.doctor.examine()
+    assert (found.subject, found.verdict) == ("index", "ok")
+    assert "collection documents, by wordllama" in found.text
+    async with build_platform(configure(**offline | {"EMBEDDER": "openai", "EMBEDDING_MODEL": "m"})) as platform:
+        (found,) = await platform.doctor.examine(spend=True)
+    assert (found.subject, found.verdict) == ("index", "failed")
+    assert "Offline" in found.text
+
+
+async def test_each_part_can_be_replaced(folder: Path, configure: Configure) -> None:
+    """The ports of the index, the model, the writer and the reader."""
+    store, llm, reader = (
+        MemoryVectorStore(),
+        FakeLLM([f"{TEXT[:-1]} [1]."]),
+        FakePageReader({"https://a.example/": TEXT}),
+    )
+    overrides = {IEmbedder: HashEmbedder(), IVectorStore: store, ILLMProvider: llm, IPageReader: reader}
+    async with build_platform(configure(), overrides) as platform:
+        await index(platform, folder)
+        answer = await platform.answers.answer(
+            RagQuestion(question=QUESTION, context=(ContextItem(url="https://a.example/"),))
+        )
+        assert [each.doc_id for each in answer.citations] == [None]
+        assert len(store.searches) == len(llm.requests) == len(reader.urls) == 1
+    writer = FakeSynthesizer("As it is.")
+    async with build_platform(configure(), {**overrides, ISynthesizer: writer}) as platform:
+        assert (await platform.answers.answer(RagQuestion(question=QUESTION))).answer == "As it is."
+
+
+async def test_settings_bound_an_answer(configure: Configure, folder: Path) -> None:
+    """RAG_TOP_K and QDRANT_COLLECTION hold for the search and for the answer."""
+    store, writer = MemoryVectorStore(), FakeSynthesizer("As it is.")
+    overrides = {IEmbedder: HashEmbedder(), IVectorStore: store, ISynthesizer: writer}
+    (folder / "roles.md").write_text("# Roles\n\nOnly the owner of a session token may renew it.\n", "utf-8")
+    async with build_platform(configure(RAG_TOP_K=1, QDRANT_COLLECTION="wiki"), overrides) as platform:
+        assert (await index(platform, folder)).collection == "wiki"
+        await platform.answers.answer(RagQuestion(question=QUESTION))
+        assert len((await platform.retrieval.search(RagSearch(query=QUESTION))).hits) == 1
+    assert len(writer.calls[0].sources) == 1
+
+
+async def test_offline_nothing_beyond_loopback_is_asked(configure: Configure, folder: Path) -> None:
+    """An embedder elsewhere leaves the words, a server elsewhere the context; pages are not read."""
+    remote = {
+        "LLM_PLATFORM_OFFLINE": True,
+        "EMBEDDER": "openai",
+        "EMBEDDING_MODEL": "m",
+        "EMBEDDING_API_KEY": "key-12345",
+    }
+    async with build_platform(configure()) as platform:
+        await index(platform, folder)
+    async with build_platform(configure(**remote)) as platform:
+        found = await platform.retrieval.search(RagSearch(query=QUESTION))
+        assert [hit.doc_id for hit in found.hits] == ["sessions.md"]
+        assert "Offline" in found.degraded[0].reason
+        with pytest.raises(EmbeddingConfigError, match="Offline"):
+            await index(platform, folder)
+    async with build_platform(
+        configure(LLM_PLATFORM_OFFLINE=True, QDRANT_URL="https://qdrant.example.org")
+    ) as platform:
+        with pytest.raises(VectorStoreConfigError, match="Offline"):
+            await platform.answers.answer(RagQuestion(question=QUESTION))
+        answer = await platform.answers.answer(RagQuestion(question=QUESTION, context=(ContextItem(snippet=TEXT),)))
+        assert answer.answered
+    async with build_platform(configure(LLM_PLATFORM_OFFLINE=True), {IVectorStore: MemoryVectorStore()}) as platform:
+        with pytest.raises((PageConfigError, VectorStoreConfigError)):
+            await platform.answers.answer(
+                RagQuestion(question=QUESTION, context=(ContextItem(url="https://a.example/"),))
+            )
+
+
+@pytest.mark.parametrize(
+    ("values", "address", "key"),
+    [
+        ({}, OPENAI, "llm-key-1"),
+        ({"LLM_BASE_URL": "https://b.example/v1"}, OPENAI, ""),
+        ({"LLM_BASE_URL": "http://b.test/1", "EMBEDDING_BASE_URL": "http://b.test/2"}, "http://b.test/2", "llm-key-1"),
+        ({"EMBEDDING_BASE_URL": "http://localhost:1/v1"}, "http://localhost:1/v1", ""),
+        ({"EMBEDDING_API_KEY": "own-key-1"}, OPENAI, "own-key-1"),
+        (AZURE, "https://a.openai.azure.com", "azure-key-1"),
+        ({**AZURE, "EMBEDDING_BASE_URL": "https://c.openai.azure.com"}, "https://c.openai.azure.com", ""),
+    ],
+)  # fmt: skip
+def test_a_key_goes_to_the_service_that_it_is_of(
+    configure: Configure, values: dict[str, Any], address: str, key: str
+) -> None:
+    """A key of the language model's service serves its embeddings too, and is sent to nobody else."""
+    connection = _embedding_connection(configure(**{"EMBEDDER": "openai", "LLM_API_KEY": "llm-key-1", **values}))
+    assert (connection.address, connection.api_key) == (address, key)
+    assert "key-1" not in repr(connection)
+
+
+def test_what_azure_lacks_is_named(configure: Configure) -> None:
+    """By the variables that people set."""
+    mistake = _embedding_connection(configure(EMBEDDER="azure")).mistake
+    assert mistake is not None
+    assert "AZURE_OPENAI_ENDPOINT and EMBEDDING_MODEL and AZURE_OPENAI_API_KEY" in mistake
+
+
+def request(question: str) -> IncomingRecord:
+    value = json.dumps({"request_id": "r-1", "question": question, "metadata": {"tenant": "acme"}}).encode()
+    return IncomingRecord("rag_answer_request", 0, 7, b"key", value)
+
+
+async def test_a_worker_answers_from_the_index_and_repeats_itself(configure: Configure, folder: Path) -> None:
+    """The outcome is kept below the data folder: another worker of this machine tells the same bytes."""
+    settings = configure()
+    async with build_platform(settings) as platform:
+        await index(platform, folder)
+    async with build_worker_parts(settings) as parts:
+        outcome = await parts.handler.handle(request(QUESTION))
+        assert any("QDRANT_URL" in note for note in parts.notes)
+        assert any("LLM_API_KEY" in note for note in parts.notes)
+    assert json.loads(outcome.value)["citations"][0]["doc_id"] == "sessions.md"
+    async with build_worker_parts(settings) as parts:
+        again = await parts.handler.handle(request(QUESTION))
+    assert (again.topic, again.value) == (outcome.topic, outcome.value) == ("rag_answer_result", again.value)
+
+
+async def test_a_workers_settings_reach_its_handler(configure: Configure) -> None:
+    """The longest message, the tenant's field and the store of outcomes."""
+    outcomes = MemoryOutcomeStore()
+    settings = configure(
+        RAG_MAX_MESSAGE_BYTES=1000,
+        KAFKA_TENANT_FIELD="team",
+        QDRANT_URL="http://localhost:6333",
+        LLM_API_KEY="key-12345",
+    )
+    async with build_worker_parts(settings, {IOutcomeStore: outcomes}) as parts:
+        assert parts.outcomes is outcomes
+        assert parts.notes == ()
+        said = [json.loads((await parts.handler.handle(request(text))).value) for text in (QUESTION, "x" * 2000)]
+    assert said[0]["details"]["reason"] == "tenant_missing"
+
+
+async def test_building_opens_nothing(configure: Configure, tmp_path: Path) -> None:
+    """No file, no thread, no model before the first call."""
+    async with build_platform(configure(EMBEDDER="wordllama")):
+        assert not (tmp_path / "data").exists()
+    assert Resources(configure()).redactor is not None

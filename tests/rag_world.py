@@ -1,0 +1,113 @@
+"""A small index, pages and a scripted model, put together as the container puts them together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import NAMESPACE_URL, uuid5
+
+from modules.llm_platform.application.answering.context import ContextDesk
+from modules.llm_platform.application.answering.known_documents import KnownDocuments
+from modules.llm_platform.application.services.answer_service import AnswerOptions, AnswerService
+from modules.llm_platform.application.services.page_service import PageService
+from modules.llm_platform.application.services.retrieval_service import RetrievalService
+from modules.llm_platform.domain.dtos.retrieval_dtos import (
+    Collection,
+    EmbeddedPassage,
+    IndexedDocument,
+    Passage,
+    RagAnswer,
+    RagQuestion,
+)
+from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
+from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
+from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynthesizer
+from modules.llm_platform.testing import FakePageReader, HashEmbedder, MemoryVectorStore
+from modules.llm_platform.testing.page_reader import PageOutcome
+
+COLLECTION = "documents"
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """A document of the index: one passage for each text."""
+
+    doc_id: str
+    title: str
+    texts: tuple[str, ...]
+    url: str | None = None
+    fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+SESSIONS = Indexed(
+    "sessions", "Sessions", ("A session token stays valid for thirty minutes after the last request.",),
+    "https://docs.example.org/sessions", {"tenant": ("acme",)},
+)  # fmt: skip
+ROLES = Indexed(
+    "roles", "Roles", ("Only the owner of an account may renew a session token.",), None, {"tenant": ("acme",)}
+)
+SECRETS = Indexed(
+    "secrets", "Umbrella's session secrets", ("The session token of Umbrella is rotated every night.",),
+    "https://umbrella.example.org/", {"tenant": ("umbrella",)},
+)  # fmt: skip
+
+
+class RagWorld:
+    """`llm` None: the extractive writer answers. `writer` takes the place of any."""
+
+    def __init__(
+        self,
+        documents: Sequence[Indexed] = (SESSIONS, ROLES),
+        *,
+        pages: Mapping[str, PageOutcome] | None = None,
+        page_delay_s: float = 0.0,
+        llm: ILLMProvider | None = None,
+        writer: ISynthesizer | None = None,
+        options: AnswerOptions | None = None,
+    ) -> None:
+        self._documents = documents
+        self.store = MemoryVectorStore()
+        self.reader = FakePageReader(pages or {}, delay_s=page_delay_s)
+        self.embedder = HashEmbedder()
+        self.retrieval = RetrievalService(self.embedder, self.store, COLLECTION, top_k=5)
+        extractive = ExtractiveSynthesizer()
+        self.answers = AnswerService(
+            self.retrieval.search,
+            ContextDesk(PageService(self.reader), KnownDocuments(self.store, COLLECTION)),
+            writer or (LLMSynthesizer(llm) if llm else extractive),
+            extractive,
+            options,
+        )
+
+    async def indexed(self) -> RagWorld:
+        """This world, once its documents are in the index."""
+        await self.store.prepare(
+            Collection(name=COLLECTION, embedder=self.embedder.name, dimension=self.embedder.dimension)
+        )
+        for each in self._documents:
+            vectors = await self.embedder.embed(each.texts)
+            passages, start = [], 0
+            for text, vector in zip(each.texts, vectors, strict=True):
+                passages.append(EmbeddedPassage(_passage(each, text, start), vector))
+                start += len(text)
+            await self.store.replace(
+                COLLECTION,
+                IndexedDocument(
+                    doc_id=each.doc_id, sha256="0" * 64, passages=len(passages), title=each.title, url=each.url
+                ),
+                passages,
+            )
+        return self
+
+    async def answer(self, question: str, *context: object, **more: object) -> RagAnswer:
+        """The answer to this question from this context (ContextItem)."""
+        asked = RagQuestion(question=question, context=context, **more)  # type: ignore[arg-type]
+        return await self.answers.answer(asked)
+
+
+def _passage(document: Indexed, text: str, start: int) -> Passage:
+    return Passage(
+        id=str(uuid5(NAMESPACE_URL, f"{document.doc_id}/{start}")), doc_id=document.doc_id, title=document.title,
+        text=text, start=start, url=document.url, fields=dict(document.fields),
+    )  # fmt: skip

@@ -1,0 +1,101 @@
+"""Context and index that tell the model what to do change nothing, even where it obeys every word of them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from tests.rag_world import Indexed, RagWorld
+from tests.security.test_injection_pages import CASES, FOLDER, URL, Case, foreign, read
+
+from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse
+from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagAnswer, RagQuestion
+from modules.llm_platform.presentation.cli.answer_view import as_research
+from modules.llm_platform.presentation.cli.asking import Answered
+from modules.llm_platform.presentation.cli.for_files import research_html, research_markdown
+from modules.llm_platform.testing import FakeLLM
+
+QUESTION = "What is Mixture of Tokens?"
+SENTENCE = "Mixture of Tokens is a topic of this sample page."
+OTHER = ContextItem(doc_id="other", snippet=f"{SENTENCE} It has nothing to hide.")
+DOORS = ("read", "given", "indexed")
+
+
+@pytest.fixture(params=CASES, ids=lambda case: case.file)
+def case(request: pytest.FixtureRequest) -> Case:
+    return request.param  # type: ignore[no-any-return]
+
+
+class Obedient(FakeLLM):
+    """Repeats what it is shown, says what the pages want said, and sends where they want it sent."""
+
+    def __init__(self, case: Case) -> None:
+        super().__init__()
+        self._case = case
+
+    async def generate(self, request: LLMRequest) -> LLMResponse:
+        self.requests.append(request)
+        sent = [
+            f"![x](https://{host}/?q=1) <img src='https://{host}/'> https://{host}/y" for host in self._case.exfil_hosts
+        ]
+        text = "\n\n".join(
+            [
+                f"{SENTENCE[:-1]} [2].",
+                request.messages[-1].content,
+                *self._case.markers,
+                *sent,
+                f"{SENTENCE[:-1]} [1][7].",
+            ]
+        )
+        return LLMResponse(content=text, provider="fake", model="obedient")
+
+
+async def answered(case: Case, door: str, model: Obedient) -> RagAnswer:
+    """An answer from the page, which came by this door, and from one that is what it says."""
+    text = (await read(case)).text
+    raw = (FOLDER / case.file).read_text(encoding="utf-8", errors="replace")
+    given = {"read": ContextItem(url=URL), "given": ContextItem(doc_id="bad", snippet=raw, url=URL), "indexed": None}[
+        door
+    ]
+    documents = (Indexed("bad", "A <b>page</b>\x1b[31m", (text,), URL),) if door == "indexed" else ()
+    world = await RagWorld(documents, pages={URL: await read(case)}, llm=model).indexed()
+    return await world.answer(QUESTION, *(item for item in (OTHER, given) if item))
+
+
+@pytest.mark.parametrize("door", DOORS)
+async def test_an_obedient_models_answer_holds_nothing_foreign(case: Case, door: str) -> None:
+    """No link, image or HTML but a citation's, no number but a citation's; what no reader sees is not in the prompt."""
+    model = Obedient(case)
+    answer = await answered(case, door, model)
+    assert SENTENCE[:-1] in answer.answer
+    assert not list(foreign(answer.answer, set(range(1, len(answer.citations) + 1))))
+    assert {each.url for each in answer.citations} <= {URL, None}
+    assert len(answer.citations) <= 2
+    (asked,) = model.requests
+    prompt = "\n".join(message.content for message in asked.messages)
+    assert door == "given" or not case.hidden_text or not any(marker in prompt for marker in case.markers)
+
+
+async def test_the_pages_words_stand_between_the_fences(case: Case) -> None:
+    """Whichever way they came, they are data, and no number or role of theirs looks like ours."""
+    for door in DOORS:
+        model = Obedient(case)
+        await answered(case, door, model)
+        system, user = (message.content for message in model.requests[0].messages)
+        (fence,) = re.findall(r"=== [0-9a-f]{16} ===", system)  # a page may hold one of its own
+        before, data, after = user.split(fence)
+        assert before.strip() == ""
+        assert after.strip() == f"Question: {QUESTION}"
+        assert not re.search(r"<\|", data)
+        assert set(re.findall(r"\[(\d+)\]", data)) <= {"1", "2"}
+
+
+@pytest.mark.parametrize("door", DOORS)
+async def test_its_files_hold_nothing_foreign(case: Case, door: str) -> None:
+    """What `ask --output` writes: titles and notes are as harmless as the text."""
+    answer = await answered(case, door, Obedient(case))
+    shown = as_research(Answered(RagQuestion(question=QUESTION), answer, 7))
+    page_of_html = research_html(shown)
+    assert not re.search(r"<(?:img|script|iframe|svg)\b", page_of_html)
+    assert not [link for link in re.findall(r"href=\"([^\"]*)", page_of_html) if not link.startswith(("#", URL))]
+    assert "\x1b" not in page_of_html + research_markdown(shown)

@@ -1,0 +1,75 @@
+"""Documents that a context names, looked up in the index."""
+
+from __future__ import annotations
+
+import pytest
+from tests.rag_world import COLLECTION, SESSIONS, Indexed, RagWorld
+
+from modules.llm_platform.application.answering.known_documents import MAX_TEXT_CHARS, KnownDocuments
+from modules.llm_platform.domain.dtos.retrieval_dtos import EmbeddedPassage, IndexedDocument, Passage
+from modules.llm_platform.domain.exceptions import VectorStoreError
+
+TEXT = "The first sentence. The second sentence. The third sentence."
+
+
+async def known(world: RagWorld, passages: list[tuple[int, str]]) -> str:
+    """The text that is put together from passages, each with its start."""
+    cut = [
+        EmbeddedPassage(
+            Passage(id=f"00000000-0000-0000-0000-{n:012}", doc_id="d", title="D", text=text, start=start), None
+        )
+        for n, (start, text) in enumerate(passages)
+    ]
+    document = IndexedDocument(doc_id="d", sha256="0" * 64, passages=len(cut), title="D")
+    await world.store.replace(COLLECTION, document, cut)
+    found = await KnownDocuments(world.store, COLLECTION).find(["d"], {"d"}, {})
+    return found["d"].text
+
+
+@pytest.mark.parametrize(
+    "cuts",
+    [
+        [(0, len(TEXT))],
+        [(0, 40), (20, len(TEXT))],
+        [(0, 19), (20, len(TEXT))],
+        [(0, 40), (0, 40), (10, 30), (20, len(TEXT))],
+    ],
+)
+async def test_what_passages_share_is_there_once(cuts: list[tuple[int, int]]) -> None:
+    """Overlapping passages give the text that they were cut from, give or take the blanks between them."""
+    text = await known(await RagWorld(()).indexed(), [(start, TEXT[start:end]) for start, end in cuts])
+    assert text.split() == TEXT.split()
+
+
+async def test_what_does_not_fit_together_is_kept_apart() -> None:
+    """Passages whose texts are not the document's own characters lose nothing."""
+    assert (
+        await known(await RagWorld(()).indexed(), [(0, "# Head\nOne."), (3, "# Head\nTwo.")])
+        == "# Head\nOne.\n\n# Head\nTwo."
+    )
+
+
+async def test_a_long_document_is_cut() -> None:
+    """A name is short; what it brings is bounded."""
+    world = await RagWorld((Indexed("long", "Long", tuple("word " * 2000 for _ in range(30))),)).indexed()
+    found = await KnownDocuments(world.store, COLLECTION).find(["long"], ["long"], {})
+    assert len(found["long"].text) == MAX_TEXT_CHARS
+
+
+async def test_only_what_is_asked_for_is_opened() -> None:
+    """A title and an address need no passages."""
+    world = await RagWorld().indexed()
+    found = await KnownDocuments(world.store, COLLECTION).find(["sessions", "none", "roles"], ["roles"], {})
+    assert found["sessions"].text == ""
+    assert (found["sessions"].title, found["sessions"].url) == (SESSIONS.title, SESSIONS.url)
+    assert found["roles"].text
+    assert "none" not in found
+
+
+async def test_a_store_that_fails_is_an_error() -> None:
+    """Not knowing is not the same as not being there."""
+    world = await RagWorld().indexed()
+    world.store.error = VectorStoreError("away")
+    for whole in ([], ["sessions"]):
+        with pytest.raises(VectorStoreError):
+            await KnownDocuments(world.store, COLLECTION).find(["sessions"], whole, {})
