@@ -6,9 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 # New lock or new metadata: install again. The stamp is the last thing written, so a broken installation is not mistaken for one.
 READY := $(VENV)/.installed
+KAFKA := build/kafka
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint check-docs docs serve bench debian-docs quality blind sizes lock clean
+.PHONY: help demo test test-services crash kafka-jars kafka lint check-docs docs serve bench debian-docs quality blind sizes lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -19,6 +20,17 @@ demo: $(READY)  ## ask a question about this project's own documents: no key, no
 test: lint check-docs  ## everything that CI checks
 	$(BIN)/pytest --cov --cov-report=term
 
+test-services: $(READY) kafka-jars  ## the same suites on real services, here Apache Kafka (needs Java 17 and Maven)
+	$(BIN)/pytest -m services tests/services
+
+crash: $(READY)  ## kill workers 200 times under 10,000 requests, then look whether anything was lost (about ten minutes)
+	$(BIN)/python -m tests.crash.run
+
+kafka-jars: $(KAFKA)/.ready  ## fetch Kafka's jars into build/kafka, through Maven
+
+kafka: $(READY) kafka-jars  ## a Kafka on 127.0.0.1:9092 to try things on, until Ctrl-C; nothing is kept
+	$(BIN)/python -m tests.kafka.real_broker $(foreach topic,search_request search_result answer_request answer_result failed,--topic rag_$(topic)=12)
+
 lint: $(READY)  ## style, types, layers
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -28,16 +40,18 @@ check-docs: $(READY)  ## generated files are up to date
 	$(BIN)/python scripts/settings_reference.py --check
 	$(BIN)/python scripts/cli_reference.py --check
 	$(BIN)/python scripts/openapi.py --check
+	$(BIN)/python scripts/asyncapi.py --check
 
 docs: $(READY)  ## write the generated files: .env.example and docs/reference
 	$(BIN)/python scripts/settings_reference.py
 	$(BIN)/python scripts/cli_reference.py
 	$(BIN)/python scripts/openapi.py
+	$(BIN)/python scripts/asyncapi.py
 
 serve: $(READY)  ## the server on http://127.0.0.1:8000, until Ctrl-C
 	$(BIN)/llm-platform serve
 
-bench: $(READY)  ## our own overhead against a floor, on fake upstreams (about four minutes)
+bench: $(READY)  ## our own overhead against a floor, on fake upstreams and brokers (about ten minutes)
 	$(BIN)/python benchmarks/run.py
 
 debian-docs:  ## fetch documentation of Debian into build/debian-docs, to research without a key (needs apt)
@@ -45,6 +59,7 @@ debian-docs:  ## fetch documentation of Debian into build/debian-docs, to resear
 
 quality: $(READY)  ## how well citations are checked, on labelled pairs
 	$(BIN)/python scripts/quality.py
+	$(BIN)/python scripts/retrieval_quality.py
 
 blind: $(READY)  ## 20 questions with two answers each, to be judged blind; SHEET=FILE scores a filled-in one
 	$(BIN)/python scripts/blind.py $(if $(SHEET),score $(SHEET),write $(BLIND))
@@ -59,6 +74,13 @@ lock: $(READY)  ## resolve the dependencies again, with hashes and without the a
 
 clean:  ## remove the environment and everything that tools leave behind
 	rm -rf $(VENV) build dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+
+# Emptied first: two versions of a jar side by side are a Kafka of neither.
+$(KAFKA)/.ready: tests/services/pom.xml scripts/service_tools.sh
+	@bash scripts/service_tools.sh
+	@rm -rf $(KAFKA) && mkdir -p $(KAFKA)
+	mvn --batch-mode --quiet --file $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(KAFKA)
+	@touch $@
 
 $(READY): requirements.lock pyproject.toml scripts/bootstrap.sh
 	@bash scripts/bootstrap.sh $(VENV)

@@ -31,6 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
     _scrub_environment()
     _keep_running()
     network_guard.install()
+    pytest.register_assert_rewrite("tests.kafka.contract", "tests.kafka.broker_contract")  # their asserts explain themselves
     hypothesis_settings.register_profile("default", max_examples=50, deadline=None, derandomize=True, database=None)
     hypothesis_settings.register_profile("thorough", max_examples=2000, deadline=None, database=None)
     hypothesis_settings.load_profile(config.getoption("--hypothesis-profile", None) or "default")

@@ -1,0 +1,248 @@
+"""Reads the topics and decides whether the promise was kept. It knows the contract (docs/reference/kafka.md) and nothing of
+our code; it reads with a client that is not ours.
+
+    python -m tests.crash.checker 127.0.0.1:9092     # any cluster whose workers have nothing left to do
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from aiokafka import AIOKafkaConsumer
+
+STAGE_OF = {"rag_search_request": "search", "rag_answer_request": "answer"}
+RESULT_OF = {"rag_search_result": "search", "rag_answer_result": "answer"}
+FAILED = "rag_failed"
+TOPICS = (*STAGE_OF, *RESULT_OF, FAILED)
+REUSED = ("request_id_reused", b"true")
+LONGEST_ID, UNPARSABLE = 1000, "unparsable:"
+READ_S = 120.0
+FETCH_WAIT_MS, FETCH_BYTES = 20, 4_000_000
+SHOWN = 20  # problems that are printed
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s"]')  # of JSON: two texts with the same tokens differ in white space alone
+_SPACE = re.compile(r"[\s,:]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record as it lies in its topic."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+    @property
+    def place(self) -> str:
+        return f"{self.topic}/{self.partition}/{self.offset}"
+
+
+class Name(NamedTuple):
+    """What one outcome belongs to."""
+
+    stage: str
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`repeats`: outcomes that were written again, which at least once allows."""
+
+    requests: int
+    names: int
+    outcomes: int
+    repeats: int
+    codes: Mapping[str, int]
+    problems: tuple[str, ...]
+
+
+def judge(records: Iterable[Record]) -> Verdict:
+    """Every request has an outcome, no two of one request differ, nothing is answered that was not asked."""
+    every = sorted(records, key=lambda one: (one.topic, one.partition, one.offset))
+    asked, told = _by_name(every, STAGE_OF, _asked), _by_name(every, (*RESULT_OF, FAILED), _told)
+    problems = [f"an outcome that nobody asked for: {told[name][0].place}" for name in told if name not in asked]
+    for name, requests in asked.items():
+        problems += _of_one(name, requests, told.get(name, []))
+    problems += _out_of_order(asked, told)
+    requests, outcomes = _count(asked), _count(told)
+    codes = Counter(_code(found[0]) for found in told.values())
+    return Verdict(requests, len(asked), outcomes, max(outcomes - requests, 0), codes, tuple(problems))
+
+
+def _by_name(records: Iterable[Record], topics: Iterable[str], named: Any) -> dict[Name, list[Record]]:
+    found: dict[Name, list[Record]] = {}
+    for record in records:
+        if record.topic in topics:
+            found.setdefault(named(record), []).append(record)
+    return found
+
+
+def _asked(request: Record) -> Name:
+    """The sender's id, or where none can be read the one that is made of the record's place."""
+    given = _object(request.value).get("request_id")
+    if isinstance(given, str) and 0 < len(given) <= LONGEST_ID and not given.startswith(UNPARSABLE):
+        return Name(STAGE_OF[request.topic], given)
+    made = f"{UNPARSABLE}{request.topic}-{request.partition}-{request.offset}"
+    return Name(STAGE_OF[request.topic], made)
+
+
+def _told(outcome: Record) -> Name:
+    body = _object(outcome.value)
+    return Name(RESULT_OF.get(outcome.topic, str(body.get("stage"))), str(body.get("request_id")))
+
+
+def _of_one(name: Name, requests: Sequence[Record], outcomes: Sequence[Record]) -> Iterator[str]:
+    """What is wrong with the outcomes of one id."""
+    which = f"{name.stage} {name.request_id!r}"
+    if not outcomes:
+        yield f"lost: {which}, asked at {requests[0].place}"
+        return
+    if len({(one.topic, one.value) for one in outcomes}) > 1:
+        yield f"contradicted: {which} is {' and '.join(sorted({one.place for one in outcomes}))}"
+    asked = Counter((one.key, one.headers) for one in requests)
+    told = Counter((one.key, tuple(each for each in one.headers if each != REUSED)) for one in outcomes)
+    for (key, _), count in (asked - told).items():
+        yield f"lost: {which} with the key {key!r} and its headers, {count} times"
+    for key, _ in told.keys() - asked.keys():
+        yield f"a key or headers that nobody sent: {which} with the key {key!r}"
+    if len({one.value for one in requests}) == 1 and any(REUSED in one.headers for one in outcomes):
+        yield f"called reused, though its payload never differed: {which}"
+    yield from _wrong_echo(which, requests, outcomes[0])
+
+
+def _wrong_echo(which: str, requests: Sequence[Record], outcome: Record) -> Iterator[str]:
+    """Of an id with several payloads the echo is that of any of them, but of one."""
+    told = _echo(outcome.value)
+    details = _object(outcome.value).get("details")
+    outgrown = isinstance(details, dict) and details.get("reason") == "outcome_too_large"
+    asked = [_echo(one.value) for one in requests]
+    if outgrown:
+        asked = [(trace, None) for trace, _ in asked]
+    if told not in asked:
+        yield f"trace_id or metadata are not as they were sent: {which}"
+
+
+def _out_of_order(asked: Mapping[Name, Sequence[Record]], told: Mapping[Name, Sequence[Record]]) -> Iterator[str]:
+    """Requests of one key in one partition: the first outcomes of each in a topic come in the order of the requests."""
+    rows: dict[tuple[str, int, bytes, str], list[tuple[int, Record]]] = {}
+    for name, requests in asked.items():
+        for key in {one.key for one in requests} - {None}:
+            assert key is not None
+            first = next(one for one in requests if one.key == key)
+            answer = next((one for one in told.get(name, ()) if one.key == key), None)
+            if answer is not None:
+                rows.setdefault((first.topic, first.partition, key, answer.topic), []).append((first.offset, answer))
+    for (_, _, key, topic), row in rows.items():
+        answers = [answer for _, answer in sorted(row, key=lambda pair: pair[0])]
+        if len({one.partition for one in answers}) > 1:
+            yield f"the key {key!r} lies in several partitions of {topic}"
+            continue
+        for one, after in pairwise(answers):
+            if after.offset < one.offset:
+                yield f"out of order: {after.place} with the key {key!r} should come after {one.place}"
+
+
+def _code(outcome: Record) -> str:
+    return str(_object(outcome.value).get("error_code", "ok"))
+
+
+def _count(found: Mapping[Name, Sequence[Record]]) -> int:
+    return sum(map(len, found.values()))
+
+
+def _text(value: bytes | None) -> str:
+    try:
+        return (value or b"").decode("utf-8")
+    except UnicodeDecodeError:
+        return ""
+
+
+def _object(value: bytes | None) -> dict[str, Any]:
+    """The JSON object that the bytes are; an empty one where they are none."""
+    try:
+        body = json.loads(_text(value))
+    except ValueError:
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def _echo(value: bytes | None) -> tuple[Any, list[str] | None]:
+    """trace_id, and the tokens of metadata: order, escapes and digits are to be those of the request."""
+    body = _object(value)
+    metadata = _TOKEN.findall(_member(_text(value), "metadata")) if body.get("metadata") is not None else None
+    return body.get("trace_id"), metadata
+
+
+def _member(text: str, name: str) -> str:
+    """The source text of a member of the object that `text` is and that has it."""
+    read = json.JSONDecoder().raw_decode
+    at = text.index("{") + 1
+    while True:
+        key, at = read(text, _SPACE.match(text, at).end())  # type: ignore[union-attr]
+        begins = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+        _, at = read(text, begins)
+        if key == name:
+            return text[begins:at]
+
+
+async def read_topics(bootstrap: str) -> list[Record]:
+    """Everything that the five topics hold now. RuntimeError where the broker has dropped some: then nobody can judge."""
+    consumer = AIOKafkaConsumer(  # without a group it has all partitions of its topics
+        *TOPICS, bootstrap_servers=bootstrap, auto_offset_reset="earliest", fetch_max_wait_ms=FETCH_WAIT_MS,
+        max_partition_fetch_bytes=FETCH_BYTES,
+    )  # fmt: skip
+    await consumer.start()
+    try:
+        async with asyncio.timeout(READ_S):
+            return await _read(consumer)
+    finally:
+        await consumer.stop()
+
+
+async def _read(consumer: AIOKafkaConsumer) -> list[Record]:
+    partitions = consumer.assignment()
+    if any((await consumer.beginning_offsets(partitions)).values()):
+        raise RuntimeError("the broker does not have the beginning of its topics any more")
+    ends = {place: end for place, end in (await consumer.end_offsets(partitions)).items() if end}
+    found: list[Record] = []
+    while any([await consumer.position(place) < end for place, end in ends.items()]):
+        for records in (await consumer.getmany(timeout_ms=100)).values():
+            found += [
+                Record(one.topic, one.partition, one.offset, one.key, one.value, tuple(one.headers)) for one in records
+            ]
+    return found
+
+
+def told_as_text(verdict: Verdict) -> str:
+    """For people."""
+    codes = ", ".join(f"{code} {count}" for code, count in sorted(verdict.codes.items()))
+    lines = [
+        f"{verdict.requests} requests under {verdict.names} ids, {verdict.outcomes} outcomes ({codes}),"
+        f" {verdict.repeats} of them written again",
+        *verdict.problems[:SHOWN],
+        f"{len(verdict.problems)} problems" if verdict.problems else "the promise was kept",
+    ]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Was each request answered, and never in two ways?")
+    parser.add_argument("bootstrap", metavar="HOST:PORT")
+    verdict = judge(asyncio.run(read_topics(parser.parse_args().bootstrap)))
+    sys.stdout.write(told_as_text(verdict) + "\n")
+    return 1 if verdict.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""The checker itself: a promise that is broken in any way is found, one that is kept is not complained of."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import islice
+
+import pytest
+from tests.crash.checker import Record, judge
+from tests.crash.fates import POINTS, fates
+from tests.crash.workload import TRACE, asks
+
+ASKED = b'{"request_id": "a", "trace_id": "t", "query": "q", "metadata": {"b": 1.50, "a": "\\u00fc"}}'
+TOLD = b'{"request_id":"a","trace_id":"t","hits":[],"latency_ms":3,"metadata":{"b":1.50,"a":"\\u00fc"}}'
+REQUEST = Record("rag_search_request", 4, 10, b"k", ASKED, TRACE)
+OUTCOME = Record("rag_search_result", 2, 20, b"k", TOLD, TRACE)
+NEXT = Record("rag_search_request", 4, 11, b"k", ASKED.replace(b'"a"', b'"next"', 1))
+NEXT_OUTCOME = Record("rag_search_result", 2, 21, b"k", TOLD.replace(b'"a"', b'"next"', 1))
+FAILURE = b'{"request_id":"%s","stage":"search","error_code":"invalid_payload"}'
+REUSED = (*TRACE, ("request_id_reused", b"true"))
+
+
+def told(body: bytes, **changes: object) -> Record:
+    return replace(OUTCOME, value=body, **changes)  # type: ignore[arg-type]
+
+
+def broken(*records: Record) -> str:
+    return "\n".join(judge(records).problems)
+
+
+def test_a_kept_promise_is_not_complained_of() -> None:
+    """Outcomes written again are allowed: at least once is the delivery."""
+    again = replace(OUTCOME, offset=30)
+    verdict = judge([REQUEST, NEXT, OUTCOME, NEXT_OUTCOME, again])
+    assert verdict.problems == ()
+    assert (verdict.requests, verdict.names, verdict.outcomes, verdict.repeats) == (2, 2, 3, 1)
+
+
+@pytest.mark.parametrize("value", [None, b"\xff", b"{", b"[1]", b'{"query": "q"}', b'{"request_id": 7}', b'{"request_id": ""}'])
+def test_a_request_without_a_readable_id_is_answered_by_its_place(value: bytes | None) -> None:
+    """Nobody can ask for it by an id, and still it has its outcome."""
+    request = replace(REQUEST, value=value)
+    made = FAILURE % b"unparsable:rag_search_request-4-10"
+    assert broken(request, told(made, topic="rag_failed")) == ""
+    assert "lost" in broken(request)
+
+
+def test_a_request_without_an_outcome_is_found() -> None:
+    """Also where another request of the same id has one: each record is answered."""
+    assert "lost: search 'a', asked at rag_search_request/4/10" in broken(REQUEST)
+    assert "lost: search 'a' with the key b'other'" in broken(REQUEST, replace(REQUEST, offset=11, key=b"other"), OUTCOME)
+    assert "lost: search 'a' with the key b'k'" in broken(REQUEST, replace(REQUEST, offset=11), OUTCOME)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        told(TOLD.replace(b":3", b":4"), offset=30),
+        told(TOLD + b" ", offset=30),
+        replace(OUTCOME, topic="rag_answer_result"),
+        told(FAILURE % b"a", topic="rag_failed"),
+    ],
+    ids=["another latency", "another space", "another stage", "a failure"],
+)
+def test_two_outcomes_that_differ_are_found(other: Record) -> None:
+    """Byte for byte, time and white space included, and in whichever topic the second is."""
+    assert broken(REQUEST, OUTCOME, other) != ""
+
+
+def test_an_outcome_that_nobody_asked_for_is_found() -> None:
+    """An id of another stage is another request."""
+    assert "nobody asked" in broken(OUTCOME)
+    assert "nobody asked" in broken(REQUEST, OUTCOME, told(TOLD.replace(b'"a"', b'"b"', 1), offset=21))
+    assert "nobody asked" in broken(REQUEST, OUTCOME, told(FAILURE.replace(b"search", b"answer") % b"a", topic="rag_failed"))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        replace(OUTCOME, key=b"other"),
+        replace(OUTCOME, key=None),
+        replace(OUTCOME, headers=()),
+        replace(OUTCOME, headers=TRACE[::-1]),
+        replace(OUTCOME, headers=(*TRACE, ("more", b"1"))),
+        told(TOLD.replace(b"1.50", b"1.5")),
+        told(TOLD.replace(b"\\u00fc", b"\xc3\xbc")),
+        told(TOLD.replace(b'"b":1.50,"a":"\\u00fc"', b'"a":"\\u00fc","b":1.50')),
+        told(TOLD.replace(b'"t"', b'"u"')),
+        told(TOLD.replace(b'"trace_id":"t",', b"")),
+        told(TOLD[: TOLD.index(b',"metadata"')] + b"}"),
+        replace(OUTCOME, headers=REUSED),
+    ],
+)
+def test_what_was_to_come_back_as_it_was_sent_is_compared(changed: Record) -> None:
+    """Key, headers, trace_id, metadata with their order, digits and escapes; nothing is called reused that is not."""
+    assert broken(REQUEST, changed) != ""
+
+
+def test_a_reused_id_has_the_outcome_of_one_of_its_payloads() -> None:
+    """Which came first is not to be seen from outside; the header says that they differ."""
+    reused = replace(REQUEST, offset=11, value=ASKED.replace(b"1.50", b"2.50"))
+    second = replace(OUTCOME, offset=21, headers=REUSED)
+    assert broken(REQUEST, reused, OUTCOME, second) == ""
+    neither = told(TOLD.replace(b"1.50", b"3.50"))
+    assert broken(REQUEST, reused, neither, replace(neither, offset=21, headers=REUSED)) != ""
+
+
+def test_outcomes_of_one_key_out_of_order_are_found() -> None:
+    """The order of the first ones counts: what is written again comes later."""
+    early, late = replace(NEXT_OUTCOME, offset=15), replace(NEXT_OUTCOME, offset=25)
+    assert "out of order" in broken(REQUEST, NEXT, OUTCOME, early)
+    assert broken(REQUEST, NEXT, OUTCOME, late, replace(OUTCOME, offset=30)) == ""
+    assert "several partitions" in broken(REQUEST, NEXT, OUTCOME, replace(NEXT_OUTCOME, partition=3))
+
+
+def test_an_outcome_too_large_has_no_metadata() -> None:
+    """So the contract says; with them it would be too large again."""
+    body = b'{"request_id":"a","trace_id":"t","stage":"search","details":{"reason":"outcome_too_large"}}'
+    assert broken(REQUEST, told(body, topic="rag_failed")) == ""
+    assert broken(REQUEST, told(body[:-1] + b',"metadata":{}}', topic="rag_failed")) != ""
+
+
+def test_each_point_and_each_kind_of_request_has_its_turn() -> None:
+    """A run that never kills at one of the points, or never repeats an id, would prove less than it says."""
+    kinds = {fate.how for fate in fates(10, random.Random(1))}
+    assert set(POINTS) < kinds
+    assert {"any time", "while it stops", "leaves"} < kinds
+    sent = list(islice(asks(random.Random(1)), 1000))
+    assert len(sent) > len(set(sent)), "nothing comes again"
+    assert any(ask.value is None for ask in sent)
+    assert any(ask.key is None for ask in sent)
+    assert any(b"another" in (ask.value or b"") for ask in sent)

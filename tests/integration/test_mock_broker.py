@@ -1,0 +1,95 @@
+"""The broker of the quick suites: librdkafka's mock cluster."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from tests.kafka import mock_api
+from tests.kafka.broker import ROOT, Broker, wait_until
+from tests.kafka.broker_contract import BrokerContract, gone_within, quiet
+from tests.kafka.foreign import TOPICS
+from tests.kafka.mock_cluster import MockCluster, read_endpoint
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with MockCluster(TOPICS) as mock:
+        yield mock
+
+
+class TestMockBroker(BrokerContract):
+    """The mock does what the suites need of a Kafka."""
+
+
+def test_other_processes_find_it_by_its_endpoint_file() -> None:
+    """The file is there when the broker is ready, and gone with it."""
+    with MockCluster() as mock:
+        assert read_endpoint(mock.endpoint) == mock.bootstrap
+        file = mock.endpoint
+    with pytest.raises(RuntimeError, match="no broker"):
+        read_endpoint(file)
+
+
+def test_an_endpoint_file_of_a_dead_process_is_no_broker(tmp_path: Path) -> None:
+    """A file left behind by a machine that was switched off is not believed."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    (tmp_path / "endpoint.json").write_text(f'{{"pid": {ended.pid}, "bootstrap": "127.0.0.1:1"}}', "utf-8")
+    with pytest.raises(RuntimeError, match="no broker"):
+        read_endpoint(tmp_path / "endpoint.json")
+
+
+def test_it_cannot_outlive_its_starter(tmp_path: Path) -> None:
+    """A run of tests that is killed leaves no broker behind."""
+    starter = (
+        "import sys, time; from tests.kafka.mock_cluster import MockCluster; mock = MockCluster().__enter__();"
+        " print(mock.bootstrap, flush=True); time.sleep(600)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", starter], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    address = process.stdout.readline().strip()
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    assert gone_within(5, address)
+
+
+def test_a_command_that_it_does_not_know_is_refused() -> None:
+    """The one line in, one line out of the process does not get out of step after a mistake."""
+    with MockCluster() as mock:
+        with pytest.raises(RuntimeError, match="partition"):
+            mock.create_topics({"none": -5})
+        mock.create_topics({"one": 1})
+        assert len(Producer(quiet(mock)).list_topics("one", timeout=10).topics["one"].partitions) == 1
+
+
+class TestPlainWay:
+    """Where a wheel's librdkafka cannot be called by name, a setting of a producer makes the same broker."""
+
+    def test_it_takes_records(self) -> None:
+        """Four partitions a topic, made when they are asked for."""
+        with MockCluster({"plain": 4}, plain=True) as mock:
+            sender = Producer(quiet(mock, acks="all"))
+            reports: list[object] = []
+            sender.produce("plain", b"x", on_delivery=lambda error, _: reports.append(error))
+            wait_until(lambda: sender.poll(0.05) >= 0 and bool(reports), "the delivery")
+            assert reports == [None]
+
+    def test_it_says_what_it_cannot(self) -> None:
+        """A suite that needs twelve partitions does not run on four without a word."""
+        with pytest.raises(RuntimeError, match="4 partitions a topic, not 12"), MockCluster({"plain": 12}, plain=True):
+            raise AssertionError
+
+    def test_a_library_without_the_functions_is_recognised(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        """Another build of librdkafka raises what the fallback waits for."""
+        (tmp_path / "librdkafka.so").write_bytes(b"no library")
+        monkeypatch.setattr(mock_api, "library", lambda: tmp_path / "librdkafka.so")
+        with pytest.raises(mock_api.MockUnavailable):
+            mock_api.load()

@@ -1,0 +1,123 @@
+"""What the suites rely on, of every broker that they run on. Written with librdkafka and read with aiokafka, or the reverse."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Iterator
+
+from confluent_kafka import Consumer, Producer
+from tests.kafka.broker import Broker, wait_until
+from tests.kafka.foreign import PARTITIONS, SEARCHED, TOPICS, ForeignClient, Seen
+
+LARGE_BYTES = 900_000
+JOIN_S = 20.0
+
+
+def quiet(broker: Broker, **settings: str | int | bool) -> dict[str, str | int | bool]:
+    """Settings of librdkafka's clients that keep a broker's absence out of the test's output."""
+    return {"bootstrap.servers": broker.bootstrap, "log_level": 0, **settings}
+
+
+def producer(broker: Broker) -> Producer:
+    return Producer(quiet(broker, acks="all", **{"enable.idempotence": True, "delivery.timeout.ms": 30_000}))
+
+
+def written(broker: Broker) -> list[Seen]:
+    async def read() -> list[Seen]:
+        found = await ForeignClient(broker.bootstrap, "nobody").outcomes()
+        return [seen for seens in found.values() for seen in seens]
+
+    return asyncio.run(read())
+
+
+class BrokerContract:
+    """Subclass it with a fixture `broker` that has TOPICS."""
+
+    def test_topics_have_the_partitions_that_were_asked_for(self, broker: Broker) -> None:
+        """The suites count on twelve partitions; a topic with others would let a test of three workers prove little."""
+        known = producer(broker).list_topics(timeout=10).topics
+        assert {name: len(known[name].partitions) for name in TOPICS} == dict(TOPICS)
+
+    def test_records_keep_every_part_of_themselves(self, broker: Broker) -> None:
+        """Key, value, headers, a header without a value: as written by one library, so read by another."""
+        name, sender = f"parts-{uuid.uuid4()}", producer(broker)
+        value = b'{"request_id": "%s"}' % name.encode()
+        sender.produce(SEARCHED, value, key=b"\x00key", headers=[("traceparent", b"00-1"), ("empty", b""), ("none", None)])
+        assert sender.flush(10) == 0
+        (seen,) = [one for one in written(broker) if one.value == value]
+        assert seen.key == b"\x00key"
+        assert seen.headers == (("traceparent", b"00-1"), ("empty", b""), ("none", None))
+
+    def test_a_large_record_and_a_tombstone_pass(self, broker: Broker) -> None:
+        """Values near the usual limit, and values that are none, which JSON-only brokers would lose."""
+        topic = f"sizes-{uuid.uuid4()}"
+        broker.create_topics({topic: 1})
+        sender = producer(broker)
+        for value in (b"x" * LARGE_BYTES, None):
+            sender.produce(topic, value, key=b"k")
+        assert sender.flush(10) == 0
+        reader = Consumer(quiet(broker, **{"group.id": topic, "auto.offset.reset": "earliest"}, **broker.client))
+        reader.subscribe([topic])
+        values: list[bytes | None] = []
+        try:
+            wait_until(lambda: self._collect(reader, values) == 2, "two records", JOIN_S)
+        finally:
+            reader.close()
+        assert [None if value is None else len(value) for value in values] == [LARGE_BYTES, None]
+
+    @staticmethod
+    def _collect(reader: Consumer, values: list[bytes | None]) -> int:
+        values += [message.value() for message in reader.consume(10, timeout=0.1) if message.error() is None]
+        return len(values)
+
+    def test_a_broker_that_was_away_has_lost_nothing(self, broker: Broker) -> None:
+        """Same address, same records; what a client could not send meanwhile arrives afterwards, once."""
+        before, meanwhile = f"before-{uuid.uuid4()}", f"meanwhile-{uuid.uuid4()}"
+        sender = producer(broker)
+        sender.produce(SEARCHED, b'{"request_id": "%s"}' % before.encode())
+        assert sender.flush(10) == 0
+        broker.down()
+        sender.produce(SEARCHED, b'{"request_id": "%s"}' % meanwhile.encode())
+        assert sender.flush(0.5) == 1, "it was not away"
+        broker.up()
+        assert sender.flush(20) == 0
+        ids = [seen.request_id for seen in written(broker)]
+        assert (ids.count(before), ids.count(meanwhile)) == (1, 1)
+
+    def test_two_members_share_the_partitions(self, broker: Broker) -> None:
+        """Groups work as the workers use them: a second member takes its part within seconds."""
+        group = f"members-{uuid.uuid4()}"
+        settings = quiet(broker, **{"group.id": group, "enable.auto.commit": False}, **broker.client)
+        members = [Consumer(settings), Consumer(settings)]
+        try:
+            for member in members:
+                member.subscribe([SEARCHED])
+            wait_until(lambda: sorted(self._owned(members)) == list(range(PARTITIONS)), "both to have a part", JOIN_S)
+        finally:
+            for member in members:
+                member.close()
+
+    @staticmethod
+    def _owned(members: list[Consumer]) -> Iterator[int]:
+        for member in members:
+            member.poll(0.05)
+        parts = [[partition.partition for partition in member.assignment()] for member in members]
+        return iter([number for part in parts for number in part] if all(parts) else [])
+
+
+def gone_within(seconds: float, address: str) -> bool:
+    """Nobody listens at the address any more."""
+    import socket
+
+    host, port = address.split(":")
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with socket.socket() as knock:
+            if knock.connect_ex((host, int(port))):
+                return True
+        time.sleep(0.05)
+    return False
+
+

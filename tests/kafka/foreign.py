@@ -1,0 +1,164 @@
+"""A client of the contract that shares no code with ours: aiokafka, and the words of the contract.
+
+It sends requests, and it knows when a group is done with them: each offset is committed, and an outcome is there before
+its request's offset is committed, so that what the topics hold then is all there will be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+SEARCH, ANSWER = "rag_search_request", "rag_answer_request"
+SEARCHED, ANSWERED, FAILED = "rag_search_result", "rag_answer_result", "rag_failed"
+REQUESTS, OUTCOMES = (SEARCH, ANSWER), (SEARCHED, ANSWERED, FAILED)
+PARTITIONS = 12
+TOPICS: Mapping[str, int] = dict.fromkeys((*REQUESTS, *OUTCOMES), PARTITIONS)
+
+SETTLE_S = 60.0
+LOOK_S = 0.05
+MOCK_WAIT_MS = 20  # the mock never wakes a fetch that waits
+FETCH_BYTES = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An outcome as it lies in its topic."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes
+    headers: tuple[tuple[str, bytes | None], ...]
+
+    @property
+    def body(self) -> dict[str, Any]:
+        body = json.loads(self.value.decode("utf-8"))
+        assert isinstance(body, dict)
+        return body
+
+    @property
+    def request_id(self) -> str:
+        return str(self.body["request_id"])
+
+
+class ForeignClient:
+    """Somebody else's producer and consumer."""
+
+    def __init__(self, bootstrap: str, group: str) -> None:
+        self._bootstrap, self._group = bootstrap, group
+
+    async def __aenter__(self) -> Self:
+        """Only sending needs this."""
+        self._producer = AIOKafkaProducer(
+            bootstrap_servers=self._bootstrap, acks="all", max_request_size=FETCH_BYTES, retry_backoff_ms=50
+        )
+        await self._producer.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._producer.stop()
+
+    async def send(
+        self,
+        topic: str,
+        value: object,
+        key: bytes | None = None,
+        headers: Iterable[tuple[str, bytes | None]] = (),
+        partition: int | None = None,
+    ) -> Sent:
+        """One request; bytes and None (a tombstone) as they are, anything else as JSON. It is written when this returns."""
+        raw = value if value is None or isinstance(value, bytes) else json.dumps(value, ensure_ascii=False).encode()
+        done = await self._producer.send_and_wait(topic, raw, key=key, headers=list(headers), partition=partition)
+        return Sent(topic, done.partition, done.offset)
+
+    async def send_all(self, requests: Iterable[tuple[str, object, bytes | None]]) -> None:
+        """Many at once, in batches, each partition in the order given."""
+        waiting = [
+            await self._producer.send(topic, json.dumps(value).encode(), key=key) for topic, value, key in requests
+        ]
+        await asyncio.gather(*waiting)
+
+    async def settled(self, topics: Iterable[str] = REQUESTS, timeout_s: float = SETTLE_S) -> dict[str, list[Seen]]:
+        """All outcomes by request id, once the group has committed every request. AssertionError when it does not."""
+        consumer = self._consumer(self._group)
+        await consumer.start()
+        try:
+            async with asyncio.timeout(timeout_s):
+                while behind := await self._behind(consumer, topics):
+                    await asyncio.sleep(LOOK_S)
+        except TimeoutError:
+            raise AssertionError(f"not committed after {timeout_s:.0f} s: {behind} of the requests' offsets") from None
+        finally:
+            await consumer.stop()
+        return await self.outcomes()
+
+    async def lag(self, topics: Iterable[str] = REQUESTS) -> int:
+        """Requests that the group has not committed yet."""
+        consumer = self._consumer(self._group)
+        await consumer.start()
+        try:
+            return await self._behind(consumer, topics)
+        finally:
+            await consumer.stop()
+
+    @staticmethod
+    async def _behind(consumer: AIOKafkaConsumer, topics: Iterable[str]) -> int:
+        partitions = [TopicPartition(topic, number) for topic in topics for number in range(PARTITIONS)]
+        ends = await consumer.end_offsets(partitions)
+        committed = {partition: await consumer.committed(partition) or 0 for partition in partitions if ends[partition]}
+        ahead = {partition: offset for partition, offset in committed.items() if offset > ends[partition]}
+        assert not ahead, f"committed beyond the end: {ahead}"
+        return sum(ends[partition] - offset for partition, offset in committed.items())
+
+    async def outcomes(self) -> dict[str, list[Seen]]:
+        """Whatever the outcome topics hold now, by request id, each in the order of its topic."""
+        consumer = self._consumer(None)
+        await consumer.start()
+        try:
+            found = await self._read(consumer)
+        finally:
+            await consumer.stop()
+        by_id: dict[str, list[Seen]] = {}
+        for seen in found:
+            by_id.setdefault(seen.request_id, []).append(seen)
+        return by_id
+
+    async def _read(self, consumer: AIOKafkaConsumer) -> list[Seen]:
+        partitions = [TopicPartition(topic, number) for topic in OUTCOMES for number in range(PARTITIONS)]
+        ends = {partition: end for partition, end in (await consumer.end_offsets(partitions)).items() if end}
+        consumer.assign(list(ends))
+        found: list[Seen] = []
+        async with asyncio.timeout(SETTLE_S):
+            while any([await consumer.position(partition) < end for partition, end in ends.items()]):
+                for records in (await consumer.getmany(timeout_ms=100)).values():
+                    found += [
+                        Seen(one.topic, one.partition, one.offset, one.key, one.value, tuple(one.headers)) for one in records
+                    ]
+        return found
+
+    def _consumer(self, group: str | None) -> AIOKafkaConsumer:
+        return AIOKafkaConsumer(
+            bootstrap_servers=self._bootstrap,
+            group_id=group,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=MOCK_WAIT_MS,
+            max_partition_fetch_bytes=FETCH_BYTES,
+        )

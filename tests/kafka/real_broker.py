@@ -1,0 +1,217 @@
+"""A real Apache Kafka 4 in KRaft mode: one node, on loopback, in a temporary folder that goes with it.
+
+    python -m tests.kafka.real_broker --port 9092 --topic rag_search_request=12     # by hand, until Ctrl-C
+
+The jars come from `make kafka-jars`. The broker is a child that cannot outlive its starter, see leash.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+from tests.kafka.broker import ROOT, wait_until
+
+JARS = ROOT / "build" / "kafka"
+CLUSTER_ID = "bGxtLXBsYXRmb3JtLXRlcw"  # any 16 bytes in base64
+START_S = 90.0  # on a busy machine; two or three seconds are usual
+STOP_S = 20.0
+CALL_S = 5.0
+QUICK_START: tuple[str, ...] = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+FAST: tuple[str, ...] = ("-Xms512m", "-Xmx1g", "-XX:+UseG1GC")  # for benchmarks: slower to start, compiles fully
+_LOGGER = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true")
+_TAIL_CHARS = 3000
+
+
+class RealBroker:
+    """The Broker of the services suite. `down` kills the process, `stop` asks it to end, `up` starts it on its old data."""
+
+    name = "kafka"
+    client: Mapping[str, str | int] = {"group.protocol": "consumer"}
+
+    def __init__(
+        self, topics: Mapping[str, int] | None = None, *, port: int = 0, jvm: Sequence[str] = QUICK_START, jars: Path = JARS
+    ) -> None:
+        self._topics = dict(topics or {})
+        self._jvm = tuple(jvm)
+        self._jars = jars
+        self._folder = Path(tempfile.mkdtemp(prefix="kafka-"))
+        self._port, self._controller_port = port or _free_port(), _free_port()
+        self.bootstrap = f"127.0.0.1:{self._port}"
+        self.log = self._folder / "broker.log"
+        self._leash: subprocess.Popen[str] | None = None
+        self.pid = 0
+
+    def __enter__(self) -> Self:
+        try:
+            self._format()
+            self.up()
+            self.create_topics(self._topics)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def create_topics(self, topics: Mapping[str, int]) -> None:
+        if not topics:
+            return
+        admin = self._admin()
+        for future in admin.create_topics([NewTopic(name, count, 1) for name, count in topics.items()]).values():
+            future.result(CALL_S)
+        wait_until(lambda: self._leads(admin, topics), "the leaders of the new topics")
+
+    def up(self) -> None:
+        command = [sys.executable, "-m", "tests.kafka.leash", *self._java("kafka.Kafka", str(self._properties))]
+        with self.log.open("ab") as log:
+            self._leash = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT,
+                start_new_session=True,  # Ctrl-C is for us; the leash ends with us
+            )  # fmt: skip
+        self.pid = int(self._leash.stdout.readline())  # type: ignore[union-attr]
+        wait_until(lambda: self._ended() or self._answers(), "Kafka to start", START_S)
+        if self._ended():
+            raise RuntimeError(f"Kafka ended while it started:\n{self.log.read_text('utf-8', 'replace')[-_TAIL_CHARS:]}")
+
+    def down(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        self._gone()
+
+    def stop(self) -> None:
+        """An orderly shutdown, as in an upgrade."""
+        os.kill(self.pid, signal.SIGTERM)
+        self._gone()
+
+    def close(self) -> None:
+        if self._leash is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)  # its data goes too: no need to be polite
+            self._gone()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _gone(self) -> None:
+        leash, self._leash = self._leash, None
+        if leash is None:
+            raise RuntimeError("Kafka is not running")
+        leash.wait(STOP_S)
+        leash.stdin.close()  # type: ignore[union-attr]
+        leash.stdout.close()  # type: ignore[union-attr]
+
+    def _ended(self) -> bool:
+        return self._leash is None or self._leash.poll() is not None
+
+    def _answers(self) -> bool:
+        """It listens, and its one node has registered, so that topics can be made."""
+        with socket.socket() as knock:
+            if knock.connect_ex(("127.0.0.1", self._port)):
+                return False
+        with contextlib.suppress(KafkaException):
+            return bool(self._admin().list_topics(timeout=1).brokers)
+        return False
+
+    @staticmethod
+    def _leads(admin: AdminClient, topics: Mapping[str, int]) -> bool:
+        """Each partition answers for itself: metadata name a leader before the leader knows."""
+        partitions = [TopicPartition(name, number) for name, count in topics.items() for number in range(count)]
+        latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        asked = admin.list_offsets(dict.fromkeys(partitions, latest), request_timeout=CALL_S)
+        try:
+            return all(answer.result(CALL_S).offset >= 0 for answer in asked.values())
+        except KafkaException:
+            return False
+
+    def _admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
+    @property
+    def _properties(self) -> Path:
+        return self._folder / "server.properties"
+
+    def _format(self) -> None:
+        self._properties.write_text("".join(f"{key}={value}\n" for key, value in self._settings().items()), "utf-8")
+        arguments = ("kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER_ID, "--config", str(self._properties))
+        done = subprocess.run(self._java(*arguments), capture_output=True, text=True, check=False, timeout=START_S)
+        if done.returncode:
+            raise RuntimeError(f"Kafka's storage could not be formatted:\n{(done.stdout + done.stderr)[-_TAIL_CHARS:]}")
+
+    def _java(self, *arguments: str) -> list[str]:
+        java = shutil.which("java")
+        if java is None:
+            raise RuntimeError("no java: `make test-services` installs what it needs")
+        if not any(self._jars.glob("kafka_2.13-*.jar")):
+            raise RuntimeError("Kafka's jars are not in build/kafka: run `make kafka-jars`")
+        return [java, *self._jvm, *_LOGGER, "-cp", str(self._jars / "*"), *arguments]
+
+    def _settings(self) -> dict[str, object]:
+        """What a single node needs, and the groups of KIP-848 as quick as tests want them (Kafka: 5 s and 45 s)."""
+        return {
+            "process.roles": "broker,controller",
+            "node.id": 1,
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{self._controller_port}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
+            "log.dirs": str(self._folder / "data"),
+            "auto.create.topics.enable": "false",
+            "offsets.topic.num.partitions": 1,
+            "offsets.topic.replication.factor": 1,
+            "transaction.state.log.num.partitions": 1,
+            "transaction.state.log.replication.factor": 1,
+            "transaction.state.log.min.isr": 1,
+            "share.coordinator.state.topic.num.partitions": 1,
+            "share.coordinator.state.topic.replication.factor": 1,
+            "share.coordinator.state.topic.min.isr": 1,
+            "group.initial.rebalance.delay.ms": 0,
+            "group.consumer.min.heartbeat.interval.ms": 200,
+            "group.consumer.heartbeat.interval.ms": 200,
+            "group.consumer.min.session.timeout.ms": 3000,
+            "group.consumer.session.timeout.ms": 6000,
+            "broker.session.timeout.ms": 2000,
+            "broker.heartbeat.interval.ms": 200,
+            "num.network.threads": 2,
+            "num.io.threads": 2,
+            "log.cleaner.enable": "true",
+        }
+
+
+def _free_port() -> int:
+    """A port that is free now. Kafka has to be told its own, since clients find it there again after a restart."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="A Kafka to try things on: loopback only, nothing is kept")
+    parser.add_argument("--port", type=int, default=9092)
+    parser.add_argument("--topic", action="append", default=[], metavar="NAME=PARTITIONS")
+    options = parser.parse_args()
+    topics = {name: int(count or 1) for name, _, count in (topic.partition("=") for topic in options.topic)}
+    with RealBroker(topics, port=options.port) as broker:
+        sys.stdout.write(f"KAFKA_BOOTSTRAP_SERVERS={broker.bootstrap}\n")
+        sys.stdout.flush()
+        with contextlib.suppress(KeyboardInterrupt):
+            while True:
+                time.sleep(3600)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+"""Workers and the broker that are killed under load, on Apache Kafka; crash/test_crashes.py has the mock cluster."""
+
+from __future__ import annotations
+
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+from tests.crash.harness import Conductor, Plan
+from tests.crash.run import as_text
+from tests.kafka.foreign import TOPICS
+from tests.kafka.real_broker import RealBroker
+
+PLAN = Plan(requests=400, kills=10, restarts=2)
+
+pytestmark = pytest.mark.services
+
+
+def test_nothing_is_lost_or_contradicted_however_workers_and_broker_die(tmp_path: Path) -> None:
+    """The broker is killed once and upgraded once, between the deaths of workers."""
+    with RealBroker(TOPICS) as kafka:
+        ways = cycle((kafka.down, kafka.stop))
+
+        def restart() -> None:
+            next(ways)()
+            kafka.up()
+
+        run = Conductor(kafka, PLAN, tmp_path, restart).run()
+    assert run.verdict.problems == (), as_text(run)
+    assert list(run.ends) == []
+    assert run.verdict.requests == PLAN.requests
+    assert sum(run.kills.values()) == PLAN.kills
