@@ -43,7 +43,8 @@ SECRET_MIN_CHARS = 8  # a shorter secret is not searched for in what we print: i
 LONGEST_WAIT_S = 86_400  # a deadline beyond a day is a slip of the pen
 OUR_PREFIXES = (
     "LLM_", "SEARXNG_", "SEARCHXNG_", "SEARCH_", "BOCHA_", "KIMI_", "AITUNNEL_", "AZURE_OPENAI_", "DOCUMENTS_",
-    "RESEARCH_", "CACHE_", "READER_", "READERS", "JINA_", "STORE_", "REPORT_", "QUERY_", "LIMIT_",
+    "RESEARCH_", "CACHE_", "READER_", "READERS", "JINA_", "STORE_", "REPORT_", "QUERY_", "LIMIT_", "QDRANT_",
+    "EMBEDD", "RAG_", "KAFKA_", "OUTCOME_", "WORKER_",
 )  # fmt: skip
 SECTIONS: Mapping[str, str] = {  # the first field of each group, and the group's heading
     "LLM_PLATFORM_HOST": "Server",
@@ -53,11 +54,14 @@ SECTIONS: Mapping[str, str] = {  # the first field of each group, and the group'
     "LLM_KIND": "Language models",
     "READERS": "Reading pages",
     "REPORT_PAGES": "Reports",
+    "QDRANT_URL": "Index",
+    "KAFKA_BOOTSTRAP_SERVERS": "Kafka",
     "RESEARCH_TIMEOUT_S": "Research and cache",
 }
 
 _ADDRESS = re.compile(r"https?://([^\s/?#\\]+@)?[^\s/?#@\\]+(/[^\s?#\\]*)?", re.IGNORECASE)
 _HOST_ENTRY = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::[1-9]\d{0,4})?")
+_SECRET_OPTION = re.compile(r"password|passphrase|secret|key\.pem|oauthbearer\.config")  # of librdkafka, by its name
 _USER = re.compile(r"://[^\s/@]+@")
 _SHOULD = re.compile(r"^(?:Input|String|Value|Tuple|List|Dictionary|URL) should\b")
 
@@ -85,6 +89,20 @@ def _decoded(value: Any) -> Any:
         return json.loads(value) if isinstance(value, str) else value
     except ValueError:
         raise ValueError("must be JSON") from None  # the decoder's own words quote what was sent
+
+
+def _client_options(value: Any) -> Any:
+    options = _decoded(value)
+    if not isinstance(options, dict):
+        raise ValueError("must be a JSON object, name to value")
+    for name, option in options.items():
+        if not isinstance(option, str | int | float | bool | SecretStr):
+            raise ValueError(f"({name}) must be text, a number, true or false")
+    return options
+
+
+def _secrets_hidden(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: SecretStr(str(value)) if _SECRET_OPTION.search(name) else value for name, value in options.items()}
 
 
 def _address(value: str, *, with_user: bool = False) -> str:
@@ -150,8 +168,12 @@ ReaderList = Annotated[tuple[ReaderName, ...], NoDecode, BeforeValidator(_lower_
 ProviderList = Annotated[tuple[SearchProviderName, ...], NoDecode, BeforeValidator(_providers)]
 LanguageTag = Annotated[str, Field(pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$")]
 LanguageList = Annotated[tuple[LanguageTag, ...], NoDecode, BeforeValidator(_lower_split), Field(max_length=4)]
+CollectionName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")]
 Key = Annotated[SecretStr, BeforeValidator(_key)]
 KeyList = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_keys)]
+KafkaConfig = Annotated[
+    dict[str, str | int | float | bool | SecretStr], NoDecode, BeforeValidator(_client_options), AfterValidator(_secrets_hidden)
+]
 Folder = Annotated[Path, AfterValidator(Path.expanduser)]
 Seconds = Annotated[float, Field(gt=0, le=LONGEST_WAIT_S, allow_inf_nan=False)]
 PerTime = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -371,6 +393,42 @@ class Settings(BaseSettings):
         30.0, description="Days that the stages of reports are kept; 0: no store"
     )
 
+    # Index
+    QDRANT_URL: HttpUrl | None = Field(
+        None, examples=["http://localhost:6333"], description="Address of a Qdrant server; default: an embedded index"
+    )
+    QDRANT_API_KEY: Key | None = Field(None, description="Its key")
+    QDRANT_COLLECTION: CollectionName = Field("documents", description="Name of the collection that is indexed and searched")
+    EMBEDDER: Literal["wordllama", "openai", "azure", "none"] = Field(
+        "wordllama", description="wordllama (embedded), openai (any compatible service), azure, or none (words alone)"
+    )
+    EMBEDDING_BASE_URL: HttpUrl | None = Field(
+        None, examples=["http://localhost:11434/v1"], description="Address of the embedding service"
+    )
+    EMBEDDING_API_KEY: Key | None = Field(None, description="Its key; default LLM_API_KEY or AZURE_OPENAI_API_KEY")
+    EMBEDDING_MODEL: str | None = Field(None, examples=["text-embedding-3-small"], description="Its model or deployment")
+    RAG_TOP_K: int = Field(5, ge=1, le=100, description="Documents of a search, and passages of an answer, if nothing is said")
+
+    # Kafka
+    KAFKA_BOOTSTRAP_SERVERS: CommaList = Field(
+        (), examples=["localhost:9092"], description="Comma list of brokers that the worker connects to"
+    )
+    KAFKA_GROUP_ID: str = Field("rag-core", min_length=1, max_length=200, description="Consumer group of the workers")
+    KAFKA_CONFIG: KafkaConfig = Field(
+        {}, repr=False, examples=['{"security.protocol": "SASL_SSL"}'],
+        description="JSON, further settings of librdkafka's clients; those that the delivery promise needs cannot be changed",
+    )  # fmt: skip
+    KAFKA_CONCURRENCY: int = Field(16, ge=1, le=1024, description="Requests whose stages run at once in one worker")
+    KAFKA_TENANT_FIELD: str | None = Field(
+        None, examples=["tenant"], description="Field of metadata that becomes a filter of the same name; default none"
+    )
+    RAG_MAX_MESSAGE_BYTES: int = Field(1_000_000, ge=1000, le=100_000_000, description="Longest request that is accepted")
+    RAG_TIMEOUT_S: Seconds = Field(120.0, description="Deadline of one request in seconds, retries included")
+    OUTCOME_TTL_DAYS: Annotated[float, Field(gt=0, le=36_500, allow_inf_nan=False)] = Field(
+        7.0, description="Days for which a repeated request gets its first outcome again"
+    )
+    WORKER_HTTP_PORT: int = Field(9100, ge=0, le=65535, description="Port of the worker's readiness and metrics; 0: any free")
+
     # Research and cache
     RESEARCH_TIMEOUT_S: Seconds = Field(120.0, description="Deadline of one research in seconds; of a report 900 if not set")
     CACHE_TTL_S: SecondsOrNone = Field(3600.0, description="Seconds that searches and syntheses are kept; 0: no cache")
@@ -409,8 +467,8 @@ def _secrets_of(value: Any) -> Iterator[str]:
     elif isinstance(value, BaseModel):
         for name in type(value).model_fields:
             yield from _secrets_of(getattr(value, name))
-    elif isinstance(value, tuple):
-        for item in value:
+    elif isinstance(value, tuple | dict):
+        for item in value.values() if isinstance(value, dict) else value:
             yield from _secrets_of(item)
 
 

@@ -17,8 +17,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 # Imported by name, and an inseparable part of what is declared.
 PARTS = {"httpcore2": "httpx2", "idna": "httpx2", "pydantic-core": "pydantic", "starlette": "fastapi", "click": "typer"}
-# Declared, and used without an import: uvicorn takes both when it finds them.
-TAKEN_BY_OTHERS = {"httptools", "uvloop"}
+# Declared, and used without an import: uvicorn takes the first two when it finds them, of the third we read the weights.
+TAKEN_BY_OTHERS = {"httptools", "uvloop", "wordllama"}
 
 
 def normal(name: str) -> str:

@@ -19,7 +19,7 @@ LARGE_FILE_LINES = 300  # more only with a sentence in the file's docstring that
 LARGE_FILE_REASON = "Over 300 lines:"
 FUNCTION_LINES_P90 = 30
 LONGEST_FUNCTION_LINES = 60
-BROAD_HANDLERS = 3
+BROAD_HANDLERS = 4
 LAZY_LOADING_HOOKS = ("__getattr__", "__dir__")  # PEP 562
 PRINTING_FILE = "presentation/cli/console.py"
 
@@ -56,7 +56,7 @@ def test_no_module_waits_for_itself(code: list[Module]) -> None:
 
 
 def test_errors_are_decided_upon(code: list[Module]) -> None:
-    """At most three handlers catch everything; each other one names what it can deal with."""
+    """At most four catch everything (HTTP, commands, Kafka, foreign providers); the others name what they deal with."""
     assert len([where for module in code for where in sizes.broad_handlers(module)]) <= BROAD_HANDLERS
 
 

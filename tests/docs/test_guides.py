@@ -26,10 +26,11 @@ PRINTED = {
     "failing.py": ["web_search_config False Bocha needs a key: set BOCHA_API_KEY"],
     "replacing.py": ["[1]. ", "['What is known about tides?']"],
 }
-NOT_SETTINGS = {"SEARXNG_SECRET", "SEARXNG_TEST_URL"}  # of SearXNG's own compose file, of the tests
+NOT_SETTINGS = {"SEARXNG_SECRET", "SEARXNG_TEST_URL", "QDRANT_TEST_URL"}  # of SearXNG's own compose file, of the tests
 MESSAGE_TABLES = {"docs/howto/searxng.md": 7, "docs/howto/bocha.md": 4}
 OUR_VARIABLE = re.compile(
-    r"\b(?:LLM|SEARXNG|SEARCH|BOCHA|KIMI|AITUNNEL|AZURE|DOCUMENTS|RESEARCH|CACHE|LOG|CORS|ALLOWED|DRAIN|UPSTREAM)_[A-Z_]+\b"
+    r"\b(?:LLM|SEARXNG|SEARCH|BOCHA|KIMI|AITUNNEL|AZURE|DOCUMENTS|RESEARCH|CACHE|LOG|CORS|ALLOWED|DRAIN|UPSTREAM"
+    r"|QDRANT|EMBEDDING|RAG|KAFKA|OUTCOME|WORKER)_[A-Z_]+\b"
 )
 OPTION = re.compile(r"(?<=\s)--[a-z][a-z-]+")
 

@@ -7,6 +7,8 @@
         answer = await platform.research.research(ResearchRequest(query="What is asyncio?"))
 
 A name is loaded when it is first asked for (PEP 562): importing this package costs next to nothing.
+
+Over 300 lines: one for each name, thrice, and nothing else.
 """
 
 from importlib import import_module
@@ -15,15 +17,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
     from modules.llm_platform.application.research.events import ResearchEvent
+    from modules.llm_platform.application.services.answer_service import AnswerService
     from modules.llm_platform.application.services.health_service import HealthService
+    from modules.llm_platform.application.services.indexing_service import IndexingService
     from modules.llm_platform.application.services.llm_registry import LLMRegistry
     from modules.llm_platform.application.services.llm_service import LLMService
     from modules.llm_platform.application.services.page_service import PageService
     from modules.llm_platform.application.services.research_service import ResearchService
+    from modules.llm_platform.application.services.retrieval_service import RetrievalService
     from modules.llm_platform.application.services.store_service import StoreService
     from modules.llm_platform.application.services.web_search_service import WebSearchService
     from modules.llm_platform.domain.dtos.degraded import Degraded
     from modules.llm_platform.domain.dtos.held_source import HeldSource
+    from modules.llm_platform.domain.dtos.indexing_dtos import IndexProblem, IndexProgress, IndexReport
     from modules.llm_platform.domain.dtos.llm_dtos import (
         ChatMessage,
         LLMRequest,
@@ -33,6 +39,7 @@ if TYPE_CHECKING:
         Spending,
         Usage,
     )
+    from modules.llm_platform.domain.dtos.outcome import Outcome
     from modules.llm_platform.domain.dtos.page_dtos import Page
     from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
     from modules.llm_platform.domain.dtos.research_dtos import (
@@ -46,6 +53,20 @@ if TYPE_CHECKING:
         Synthesis,
         SynthesisReset,
         SynthesisToken,
+    )
+    from modules.llm_platform.domain.dtos.retrieval_dtos import (
+        Collection,
+        ContextItem,
+        EmbeddedPassage,
+        FoundPassage,
+        Hit,
+        IndexedDocument,
+        Passage,
+        RagAnswer,
+        RagCitation,
+        RagHits,
+        RagQuestion,
+        RagSearch,
     )
     from modules.llm_platform.domain.dtos.sent import Sent
     from modules.llm_platform.domain.dtos.store_dtos import (
@@ -64,6 +85,8 @@ if TYPE_CHECKING:
         WebSearchResultItem,
     )
     from modules.llm_platform.domain.exceptions import (
+        EmbeddingConfigError,
+        EmbeddingError,
         LLMBlockedError,
         LLMBudgetError,
         LLMConfigError,
@@ -74,6 +97,7 @@ if TYPE_CHECKING:
         LLMRequestError,
         LLMTimeoutError,
         LLMUnavailableError,
+        OutcomeStoreError,
         PageBlockedError,
         PageConfigError,
         PageConnectionError,
@@ -85,6 +109,8 @@ if TYPE_CHECKING:
         SourceNotHeldError,
         StoreError,
         TopicNotFoundError,
+        VectorStoreConfigError,
+        VectorStoreError,
         WebSearchBlockedError,
         WebSearchConfigError,
         WebSearchConnectionError,
@@ -93,30 +119,49 @@ if TYPE_CHECKING:
         WebSearchTimeoutError,
     )
     from modules.llm_platform.domain.ports.cache import ICache
+    from modules.llm_platform.domain.ports.embedder import IEmbedder
     from modules.llm_platform.domain.ports.health import IHealthProbe
     from modules.llm_platform.domain.ports.llm import ILLMProvider, IWarmUp
+    from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
     from modules.llm_platform.domain.ports.page_reader import IPageReader
     from modules.llm_platform.domain.ports.research_store import IResearchStore
     from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
+    from modules.llm_platform.domain.ports.vector_store import IVectorStore
     from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
     from shared.exceptions import AppException
 
 __all__ = [
+    "AnswerService",
     "AppException",
     "ChatMessage",
     "Citation",
+    "Collection",
+    "ContextItem",
     "Degraded",
+    "EmbeddedPassage",
+    "EmbeddingConfigError",
+    "EmbeddingError",
+    "FoundPassage",
     "HealthService",
     "HeldSource",
+    "Hit",
     "ICache",
+    "IEmbedder",
     "IHealthProbe",
     "ILLMProvider",
+    "IOutcomeStore",
     "IPageReader",
     "IResearchStore",
     "ISynthesizer",
+    "IVectorStore",
     "IWarmUp",
     "IWebSearchProvider",
     "Imported",
+    "IndexProblem",
+    "IndexProgress",
+    "IndexReport",
+    "IndexedDocument",
+    "IndexingService",
     "LLMBlockedError",
     "LLMBudgetError",
     "LLMConfigError",
@@ -134,6 +179,8 @@ __all__ = [
     "LLMTimeoutError",
     "LLMToken",
     "LLMUnavailableError",
+    "Outcome",
+    "OutcomeStoreError",
     "Page",
     "PageBlockedError",
     "PageConfigError",
@@ -142,8 +189,14 @@ __all__ = [
     "PageRequestError",
     "PageService",
     "PageTimeoutError",
+    "Passage",
     "PlanRequest",
     "PriceUnknownError",
+    "RagAnswer",
+    "RagCitation",
+    "RagHits",
+    "RagQuestion",
+    "RagSearch",
     "RawResult",
     "ResearchEvent",
     "ResearchMetadata",
@@ -152,6 +205,7 @@ __all__ = [
     "ResearchResponse",
     "ResearchService",
     "ResearchTimeoutError",
+    "RetrievalService",
     "Sent",
     "Source",
     "SourceNotHeldError",
@@ -170,6 +224,8 @@ __all__ = [
     "Topic",
     "TopicNotFoundError",
     "Usage",
+    "VectorStoreConfigError",
+    "VectorStoreError",
     "VerbatimWebSearchRequest",
     "WebSearchBlockedError",
     "WebSearchConfigError",
@@ -186,15 +242,23 @@ __all__ = [
 _HOMES = {
     "modules.llm_platform.application.platform": ("LLMPlatform",),
     "modules.llm_platform.application.research.events": ("ResearchEvent",),
+    "modules.llm_platform.application.services.answer_service": ("AnswerService",),
     "modules.llm_platform.application.services.health_service": ("HealthService",),
+    "modules.llm_platform.application.services.indexing_service": ("IndexingService",),
     "modules.llm_platform.application.services.llm_registry": ("LLMRegistry",),
     "modules.llm_platform.application.services.llm_service": ("LLMService",),
     "modules.llm_platform.application.services.page_service": ("PageService",),
     "modules.llm_platform.application.services.research_service": ("ResearchService",),
+    "modules.llm_platform.application.services.retrieval_service": ("RetrievalService",),
     "modules.llm_platform.application.services.store_service": ("StoreService",),
     "modules.llm_platform.application.services.web_search_service": ("WebSearchService",),
     "modules.llm_platform.domain.dtos.degraded": ("Degraded",),
     "modules.llm_platform.domain.dtos.held_source": ("HeldSource",),
+    "modules.llm_platform.domain.dtos.indexing_dtos": (
+        "IndexProblem",
+        "IndexProgress",
+        "IndexReport",
+    ),
     "modules.llm_platform.domain.dtos.llm_dtos": (
         "ChatMessage",
         "LLMRequest",
@@ -204,6 +268,7 @@ _HOMES = {
         "Spending",
         "Usage",
     ),
+    "modules.llm_platform.domain.dtos.outcome": ("Outcome",),
     "modules.llm_platform.domain.dtos.page_dtos": ("Page",),
     "modules.llm_platform.domain.dtos.report_dtos": (
         "PlanRequest",
@@ -220,6 +285,20 @@ _HOMES = {
         "Synthesis",
         "SynthesisReset",
         "SynthesisToken",
+    ),
+    "modules.llm_platform.domain.dtos.retrieval_dtos": (
+        "Collection",
+        "ContextItem",
+        "EmbeddedPassage",
+        "FoundPassage",
+        "Hit",
+        "IndexedDocument",
+        "Passage",
+        "RagAnswer",
+        "RagCitation",
+        "RagHits",
+        "RagQuestion",
+        "RagSearch",
     ),
     "modules.llm_platform.domain.dtos.sent": ("Sent",),
     "modules.llm_platform.domain.dtos.store_dtos": (
@@ -238,6 +317,8 @@ _HOMES = {
         "WebSearchResultItem",
     ),
     "modules.llm_platform.domain.exceptions": (
+        "EmbeddingConfigError",
+        "EmbeddingError",
         "LLMBlockedError",
         "LLMBudgetError",
         "LLMConfigError",
@@ -248,6 +329,7 @@ _HOMES = {
         "LLMRequestError",
         "LLMTimeoutError",
         "LLMUnavailableError",
+        "OutcomeStoreError",
         "PageBlockedError",
         "PageConfigError",
         "PageConnectionError",
@@ -259,6 +341,8 @@ _HOMES = {
         "SourceNotHeldError",
         "StoreError",
         "TopicNotFoundError",
+        "VectorStoreConfigError",
+        "VectorStoreError",
         "WebSearchBlockedError",
         "WebSearchConfigError",
         "WebSearchConnectionError",
@@ -267,14 +351,17 @@ _HOMES = {
         "WebSearchTimeoutError",
     ),
     "modules.llm_platform.domain.ports.cache": ("ICache",),
+    "modules.llm_platform.domain.ports.embedder": ("IEmbedder",),
     "modules.llm_platform.domain.ports.health": ("IHealthProbe",),
     "modules.llm_platform.domain.ports.llm": (
         "ILLMProvider",
         "IWarmUp",
     ),
+    "modules.llm_platform.domain.ports.outcome_store": ("IOutcomeStore",),
     "modules.llm_platform.domain.ports.page_reader": ("IPageReader",),
     "modules.llm_platform.domain.ports.research_store": ("IResearchStore",),
     "modules.llm_platform.domain.ports.synthesizer": ("ISynthesizer",),
+    "modules.llm_platform.domain.ports.vector_store": ("IVectorStore",),
     "modules.llm_platform.domain.ports.web_search": ("IWebSearchProvider",),
     "shared.exceptions": ("AppException",),
 }

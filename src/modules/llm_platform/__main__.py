@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from modules.llm_platform.presentation.cli.wiring import Wiring, not_there
 
 if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
+    from modules.llm_platform.presentation.kafka.parts import WorkerParts
     from shared.config import Settings
 
 # dependency-injector looks for these when it is imported, to know their request classes: a quarter of a second where
@@ -56,9 +58,16 @@ def _serve(settings: Settings) -> None:
     serve(partial(_build_platform, settings), settings)
 
 
+def _worker_parts(settings: Settings) -> AbstractAsyncContextManager[WorkerParts]:
+    _import_container()
+    from modules.llm_platform.container import build_worker_parts
+
+    return build_worker_parts(settings)
+
+
 def main() -> None:
     """Carry out the command line of this process."""
-    code = run(None, Wiring(_build_platform, _search_order, _has_model, _serve))
+    code = run(None, Wiring(_build_platform, _search_order, _has_model, _serve, _worker_parts))
     if threading.active_count() > 1:  # a thread that cannot be cancelled must not keep a person waiting
         sys.stdout.flush()
         sys.stderr.flush()

@@ -9,34 +9,45 @@ Over 300 lines: splitting it would give a second file that knows the adapters.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from ipaddress import ip_address
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import urlsplit
 
 from dependency_injector import containers, providers
 from pydantic import SecretStr
 
+from modules.llm_platform.application.answering.context import ContextDesk
+from modules.llm_platform.application.answering.known_documents import KnownDocuments
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.application.research.report_run import ReportOptions, ReportTools
+from modules.llm_platform.application.services.answer_service import AnswerOptions, AnswerService
 from modules.llm_platform.application.services.answerer import Answerer, ResearchOptions
-from modules.llm_platform.application.services.doctor_service import DoctorService, SearchPatient
+from modules.llm_platform.application.services.doctor_service import DoctorService, IndexPatient, SearchPatient
 from modules.llm_platform.application.services.health_service import HealthService
+from modules.llm_platform.application.services.indexing_service import IndexingService
 from modules.llm_platform.application.services.llm_registry import NOT_CONFIGURED, LLMRegistry
 from modules.llm_platform.application.services.llm_service import LLMService
 from modules.llm_platform.application.services.page_service import PageService
 from modules.llm_platform.application.services.reporter import Reporter
 from modules.llm_platform.application.services.research_service import ResearchService
+from modules.llm_platform.application.services.retrieval_service import RetrievalService
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.ports.cache import ICache
+from modules.llm_platform.domain.ports.document_source import IDocumentSource
+from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.research_store import IResearchStore
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
+from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
@@ -64,16 +75,28 @@ from shared.config import LOOPBACK_HOSTS, LLMProviderSettings, LLMStage, Setting
 if TYPE_CHECKING:
     import httpx2
 
+    from modules.llm_platform.infrastructure.adapters.openai_embedder import EmbeddingConnection
     from modules.llm_platform.infrastructure.reading.guard import Guard
+    from modules.llm_platform.presentation.kafka.parts import WorkerParts
 
 HELD_RESEARCHES = 200  # whose source texts can be asked for; about 10 kB each, of a report up to 500
 DOCUMENTS = "documents"
+OR_A_FOLDER = "; or set DOCUMENTS_DIR, or give --documents DIR"
 ONLY_LOOPBACK = (
     "Offline, only language models on loopback are asked: set LLM_KIND=ollama or vllm with LLM_BASE_URL; "
     "research works without one and quotes its sources (extractive)"
 )
+ONLY_LOOPBACK_EMBEDDERS = (
+    "Offline, only embedders on this machine are asked: set EMBEDDER=wordllama, or EMBEDDING_BASE_URL to one on loopback"
+)
+ONLY_LOOPBACK_INDEX = (
+    "Offline, only an index on this machine is asked: leave out QDRANT_URL, or set it to a server on loopback"
+)
+ONE_MACHINE = "the index is embedded, for this machine alone: workers of several machines need QDRANT_URL"
+QUOTES_ONLY = "no language model is configured: answers are made of quotes (set LLM_API_KEY and LLM_MODEL for written ones)"
 STAND_IN = "ddgs"  # the keyless web serves where nothing is configured
 
+INDEX_FOLDER = "index"  # below the data folder
 APP_NAME = "llm-platform"  # of the user's data folder
 REPORT_TIMEOUT_S = 900.0  # unless RESEARCH_TIMEOUT_S is set
 REPORT_LENGTH = 2  # times the longest answer of a synthesis
@@ -158,17 +181,19 @@ def _bocha(settings: Settings, resources: Resources) -> Iterator[IWebSearchProvi
     )
 
 
-def _documents(settings: Settings, resources: Resources) -> Iterator[IWebSearchProvider]:
+def _documents(folder: Path, settings: Settings, resources: Resources) -> Iterator[IWebSearchProvider]:
     from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearchAdapter
 
-    if settings.DOCUMENTS_DIR is None:
-        yield UnconfiguredWebSearch(DOCUMENTS, "Documents need a folder: set DOCUMENTS_DIR, or give --documents DIR")
-        return
-    adapter = DocumentWebSearchAdapter(
-        settings.DOCUMENTS_DIR, base_url=settings.DOCUMENTS_BASE_URL, redactor=resources.redactor
-    )
+    adapter = DocumentWebSearchAdapter(folder, base_url=settings.DOCUMENTS_BASE_URL, redactor=resources.redactor)
     resources.closing(adapter.aclose)
     yield adapter
+
+
+def _indexed(retrieval: RetrievalService, settings: Settings, resources: Resources) -> Iterator[IWebSearchProvider]:
+    from modules.llm_platform.infrastructure.adapters.index_web_search import IndexWebSearch
+
+    otherwise = "" if has_index(settings) else OR_A_FOLDER
+    yield IndexWebSearch(retrieval, settings.DOCUMENTS_BASE_URL, resources.redactor, otherwise=otherwise)
 
 
 def _ddgs(settings: Settings, resources: Resources) -> Iterator[IWebSearchProvider]:
@@ -179,12 +204,19 @@ def _ddgs(settings: Settings, resources: Resources) -> Iterator[IWebSearchProvid
     yield adapter
 
 
-_SEARCH_BUILDERS: Mapping[str, Callable[[Settings, Resources], Iterator[IWebSearchProvider]]] = {
+SearchBuilder = Callable[[Settings, Resources], Iterator[IWebSearchProvider]]
+
+_SEARCH_BUILDERS: Mapping[str, SearchBuilder] = {
     "searxng": _searxng,
     "bocha": _bocha,
-    "documents": _documents,
     "ddgs": _ddgs,
 }
+
+
+def has_index(settings: Settings) -> bool:
+    """Whether there is an index that can be searched where no folder is named."""
+    embedded = _data_folder(settings) / INDEX_FOLDER / settings.QDRANT_COLLECTION / "current"
+    return settings.QDRANT_URL is not None or embedded.is_file()
 
 
 def search_order(settings: Settings) -> tuple[str, ...]:
@@ -196,21 +228,31 @@ def search_order(settings: Settings) -> tuple[str, ...]:
     }
     wanted: tuple[str, ...] = settings.SEARCH_PROVIDERS or tuple(name for name, there in configured.items() if there)
     wanted = wanted or (STAND_IN,)
-    return tuple(name for name in wanted if name == DOCUMENTS) if settings.LLM_PLATFORM_OFFLINE else wanted
+    if not settings.LLM_PLATFORM_OFFLINE:
+        return wanted
+    return (DOCUMENTS,) if DOCUMENTS in wanted or has_index(settings) else ()
 
 
-def _search_adapters(settings: Settings, resources: Resources) -> SearchAdapters:
+def _search_adapters(settings: Settings, resources: Resources, retrieval: RetrievalService) -> SearchAdapters:
     names = search_order(settings)
     if not names:
-        remedy = "Offline, only documents can be searched: set DOCUMENTS_DIR, or give --documents DIR"
+        remedy = "Offline, only documents can be searched: set DOCUMENTS_DIR, give --documents DIR, or run `llm-platform index`"
         return {"offline": UnconfiguredWebSearch("offline", remedy)}
     # Documents serve `sources: [documents]` even where the list of providers does not name them.
-    aside = settings.DOCUMENTS_DIR is not None and DOCUMENTS not in names
+    aside = (settings.DOCUMENTS_DIR is not None or has_index(settings)) and DOCUMENTS not in names
     return {
         provider.name: provider
         for name in (*names, *((DOCUMENTS,) if aside else ()))
-        for provider in _SEARCH_BUILDERS[name](settings, resources)
+        for provider in _builder(name, settings, retrieval)(settings, resources)
     }
+
+
+def _builder(name: str, settings: Settings, retrieval: RetrievalService) -> SearchBuilder:
+    """Who makes the providers of this name; documents without a folder are those of the index, now or once it is made."""
+    if name != DOCUMENTS:
+        return _SEARCH_BUILDERS[name]
+    folder = settings.DOCUMENTS_DIR
+    return partial(_indexed, retrieval) if folder is None else partial(_documents, folder)
 
 
 def _search_paces(settings: Settings, adapters: SearchAdapters) -> Paces:
@@ -499,6 +541,99 @@ def _direct_reader(settings: Settings, resources: Resources, guard: Guard) -> IP
     )
 
 
+# --- index ----------------------------------------------------------------------------------------------------------------
+
+
+def _embedder(settings: Settings, resources: Resources) -> IEmbedder:
+    if settings.EMBEDDER == "none":
+        from modules.llm_platform.infrastructure.adapters.none_embedder import NoneEmbedder
+
+        return NoneEmbedder()
+    if settings.EMBEDDER == "wordllama":
+        from modules.llm_platform.infrastructure.adapters.wordllama_embedder import WordllamaEmbedder
+
+        return WordllamaEmbedder()
+    from modules.llm_platform.infrastructure.adapters.openai_embedder import OpenAIEmbedder
+    from modules.llm_platform.infrastructure.policies.unconfigured_embedder import UnconfiguredEmbedder
+
+    connection = _embedding_connection(settings)
+    if settings.LLM_PLATFORM_OFFLINE and not _is_loopback(connection.address):
+        return UnconfiguredEmbedder(settings.EMBEDDER, ONLY_LOOPBACK_EMBEDDERS)
+    client = resources.client(connection.address, connection.timeout) if connection.address else None
+    return OpenAIEmbedder(connection, client=client, redactor=resources.redactor)
+
+
+def _embedding_connection(settings: Settings) -> EmbeddingConnection:
+    """The service that embeds. A key that was given to the language model's service is sent to that one alone."""
+    from modules.llm_platform.infrastructure.adapters.openai_embedder import OPENAI_URL, EmbeddingConnection
+
+    s, azure = settings, settings.EMBEDDER == "azure"
+    theirs = s.AZURE_OPENAI_ENDPOINT if azure else s.LLM_BASE_URL or OPENAI_URL
+    address = s.EMBEDDING_BASE_URL or (s.AZURE_OPENAI_ENDPOINT if azure else OPENAI_URL)
+    shared = s.AZURE_OPENAI_API_KEY if azure else s.LLM_API_KEY if s.LLM_KIND == "openai" else None
+    key = s.EMBEDDING_API_KEY or (shared if address and urlsplit(address).netloc == urlsplit(theirs or "").netloc else None)
+    connection = EmbeddingConnection(
+        kind=s.EMBEDDER,
+        model=s.EMBEDDING_MODEL or "",
+        base_url=address,
+        api_key=key.get_secret_value() if key else "",
+        api_version=s.AZURE_OPENAI_API_VERSION,
+    )
+    of_azure = ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY", "EMBEDDING_MODEL")
+    return replace(connection, variables=of_azure) if azure and not s.EMBEDDING_BASE_URL else connection
+
+
+def _vector_store(settings: Settings, resources: Resources) -> IVectorStore:
+    """The server that is named, else the embedded index below the data folder."""
+    store: IVectorStore
+    if settings.QDRANT_URL is None:
+        from modules.llm_platform.infrastructure.adapters.qdrant_edge_vector_store import QdrantEdgeVectorStore
+
+        store = QdrantEdgeVectorStore(_data_folder(settings) / INDEX_FOLDER)
+    elif settings.LLM_PLATFORM_OFFLINE and not _is_loopback(settings.QDRANT_URL):
+        from modules.llm_platform.infrastructure.policies.unconfigured_vector_store import UnconfiguredVectorStore
+
+        store = UnconfiguredVectorStore("offline", ONLY_LOOPBACK_INDEX)
+    else:
+        from modules.llm_platform.infrastructure.adapters.qdrant_vector_store import QdrantVectorStore
+
+        key = settings.QDRANT_API_KEY
+        store = QdrantVectorStore(settings.QDRANT_URL, key.get_secret_value() if key else "")
+    resources.closing(store.aclose)
+    return store
+
+
+def _document_source(settings: Settings, resources: Resources) -> IDocumentSource:
+    from modules.llm_platform.infrastructure.indexing.file_source import FileDocumentSource
+
+    return FileDocumentSource(settings.DOCUMENTS_BASE_URL, resources.redactor)
+
+
+def _answer_writer(llm: ILLMProvider | None, extractive: ISynthesizer, context_tokens: int) -> ISynthesizer:
+    """Who answers from the index: the model, whose failure is told, or without one the extractive writer. Answers of
+    documents are not cached.
+    """
+    if llm is None:
+        return extractive
+    from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynthesizer
+
+    return LLMSynthesizer(llm, context_tokens=context_tokens)
+
+
+def _answer_options(settings: Settings) -> AnswerOptions:
+    return AnswerOptions(
+        timeout_s=settings.RAG_TIMEOUT_S, top_k=settings.RAG_TOP_K, max_tokens=settings.LLM_MAX_TOKENS
+    )
+
+
+def _outcome_store(settings: Settings, resources: Resources) -> IOutcomeStore:
+    from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
+
+    store = SqliteOutcomeStore(_data_folder(settings) / "outcomes.sqlite3", settings.OUTCOME_TTL_DAYS)
+    resources.closing(store.aclose)
+    return store
+
+
 # --- services -------------------------------------------------------------------------------------------------------------
 
 
@@ -507,8 +642,13 @@ def _health(search: SearchAdapters, llms: LLMAdapters) -> HealthService:
     return HealthService(search, llms, searxng=[name for name in search if name.startswith("searxng")], kimi=kimi)
 
 
-def _doctor(settings: Settings, search: SearchAdapters, llms: LLMAdapters) -> DoctorService:
+def _doctor(
+    settings: Settings, search: SearchAdapters, llms: LLMAdapters, retrieval: RetrievalService
+) -> DoctorService:
+    from modules.llm_platform.infrastructure.adapters.index_web_search import IndexWebSearch
+
     stand_in = not settings.SEARCH_PROVIDERS and search_order(settings) == (STAND_IN,)
+    index = IndexPatient(retrieval, there=has_index(settings), paid=settings.EMBEDDER in ("openai", "azure"))
     patients = [
         SearchPatient(
             each,
@@ -518,30 +658,40 @@ def _doctor(settings: Settings, search: SearchAdapters, llms: LLMAdapters) -> Do
             sources=("web", "news", "academic") if name.startswith("searxng") else ("web",),
         )
         for name, each in search.items()
+        if not (index.there and isinstance(each, IndexWebSearch))  # it is examined as the index
     ]
-    return DoctorService(patients, tuple(llms.values()))
+    return DoctorService(patients, tuple(llms.values()), index=index)
 
 
 def _research_store(settings: Settings) -> IResearchStore:
     """The store in the data folder, which is made when the first entry comes."""
     if settings.STORE_TTL_DAYS == 0:
         return NoResearchStore()
-    from platformdirs import user_data_path
-
     from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore
 
-    folder = settings.LLM_PLATFORM_DATA_DIR or user_data_path(APP_NAME)
-    return DiskResearchStore(folder / "store", settings.STORE_TTL_DAYS)
+    return DiskResearchStore(_data_folder(settings) / "store", settings.STORE_TTL_DAYS)
+
+
+def _data_folder(settings: Settings) -> Path:
+    from platformdirs import user_data_path
+
+    return settings.LLM_PLATFORM_DATA_DIR or user_data_path(APP_NAME)
 
 
 def _page_reader_of_reports(adapters: SearchAdapters, web: IPageReader) -> IPageReader:
     """Documents that a search found are read from their folder, everything else by the readers of the web."""
     from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
     from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearchAdapter
+    from modules.llm_platform.infrastructure.adapters.index_page_reader import IndexPageReader
+    from modules.llm_platform.infrastructure.adapters.index_web_search import IndexWebSearch
     from modules.llm_platform.infrastructure.policies.by_address_page_reader import ByAddressPageReader
 
     documents = adapters.get(DOCUMENTS)
-    found = DocumentPageReader(documents) if isinstance(documents, DocumentWebSearchAdapter) else None
+    found: DocumentPageReader | IndexPageReader | None = None
+    if isinstance(documents, DocumentWebSearchAdapter):
+        found = DocumentPageReader(documents)
+    elif isinstance(documents, IndexWebSearch):
+        found = IndexPageReader(documents)
     return ByAddressPageReader(found, web)
 
 
@@ -615,7 +765,13 @@ class Container(containers.DeclarativeContainer):
     settings = providers.Dependency(instance_of=Settings)
     resources = providers.Singleton(Resources, settings)
 
-    search_adapters = providers.Singleton(_search_adapters, settings, resources)
+    embedder = providers.Singleton(_embedder, settings, resources)
+    vector_store = providers.Singleton(_vector_store, settings, resources)
+    retrieval = providers.Singleton(
+        RetrievalService, embedder, vector_store, settings.provided.QDRANT_COLLECTION, top_k=settings.provided.RAG_TOP_K
+    )
+
+    search_adapters = providers.Singleton(_search_adapters, settings, resources, retrieval)
     search_paces = providers.Singleton(_search_paces, settings, search_adapters)
     search_cache: providers.Singleton[MemoryCache[Any]] = providers.Singleton(
         MemoryCache, settings.provided.CACHE_MAX_ENTRIES
@@ -672,8 +828,29 @@ class Container(containers.DeclarativeContainer):
     )
     pages = providers.Singleton(PageService, page_reader)
     store = providers.Singleton(StoreService, research_store)
+    indexing = providers.Singleton(
+        IndexingService,
+        providers.Singleton(_document_source, settings, resources),
+        embedder,
+        vector_store,
+        settings.provided.QDRANT_COLLECTION,
+    )
+    answer_writer = providers.Singleton(_answer_writer, llm_provider, extractive, context_tokens)
+    answers = providers.Singleton(
+        AnswerService,
+        retrieval.provided.search,
+        providers.Singleton(
+            ContextDesk,
+            pages,
+            providers.Singleton(KnownDocuments, vector_store, settings.provided.QDRANT_COLLECTION),
+        ),
+        answer_writer,
+        extractive,
+        providers.Singleton(_answer_options, settings),
+    )
+    outcome_store = providers.Singleton(_outcome_store, settings, resources)  # opened by workers alone
     health = providers.Singleton(_health, search_adapters, llm_adapters)
-    doctor = providers.Singleton(_doctor, settings, search_adapters, llm_adapters)
+    doctor = providers.Singleton(_doctor, settings, search_adapters, llm_adapters, retrieval)
     platform = providers.Factory(
         LLMPlatform,
         web_search=web_search,
@@ -681,6 +858,9 @@ class Container(containers.DeclarativeContainer):
         research=research,
         pages=pages,
         store=store,
+        retrieval=retrieval,
+        indexing=indexing,
+        answers=answers,
         health=health,
         doctor=doctor,
         _close=resources.provided.aclose,
@@ -691,18 +871,49 @@ def build_platform(settings: Settings | None = None, overrides: Mapping[type, ob
     """The platform, wired from `settings` (None: this process's environment). Nothing is connected before the first call.
 
     `overrides` maps a port to the object that takes its place, policies included: IWebSearchProvider, ILLMProvider,
-    ISynthesizer, IPageReader or IResearchStore. Raises SettingsError when a variable cannot be read, ValueError for
-    another port.
+    ISynthesizer, IPageReader, IResearchStore, IEmbedder or IVectorStore. Raises SettingsError when a variable cannot be
+    read, ValueError for another port.
     """
-    settings = settings or Settings.load()
+    platform: LLMPlatform = _container(settings or Settings.load(), overrides).platform()
+    return platform
+
+
+@asynccontextmanager
+async def build_worker_parts(
+    settings: Settings, overrides: Mapping[type, object] | None = None
+) -> AsyncIterator[WorkerParts]:
+    """What a worker answers requests with, closed at the end. `overrides` as for `build_platform`, and IOutcomeStore."""
+    from modules.llm_platform.presentation.kafka.handler import HandlerOptions
+    from modules.llm_platform.presentation.kafka.parts import WorkerParts
+    from modules.llm_platform.presentation.kafka.services import rag_handler
+
+    container = _container(settings, overrides)
+    options = HandlerOptions(
+        max_message_bytes=settings.RAG_MAX_MESSAGE_BYTES,
+        timeout_s=settings.RAG_TIMEOUT_S,
+        tenant_field=settings.KAFKA_TENANT_FIELD,
+    )
+    async with container.platform() as platform:
+        outcomes = container.outcome_store()
+        handler = rag_handler(platform.retrieval, platform.answers, outcomes, options)
+        yield WorkerParts(handler, outcomes, tuple(_worker_notes(settings)))
+
+
+def _worker_notes(settings: Settings) -> Iterator[str]:
+    if settings.QDRANT_URL is None:
+        yield ONE_MACHINE
+    if not llm_connections(settings):
+        yield ONLY_LOOPBACK if settings.LLM_PLATFORM_OFFLINE and _all_connections(settings) else QUOTES_ONLY
+
+
+def _container(settings: Settings, overrides: Mapping[type, object] | None) -> Container:
     if ILLMProvider in (overrides or {}):
         settings = settings.model_copy(update={"LLM_STAGES": {}})  # it serves every stage
     stage_choices(settings)  # a slip in LLM_STAGES stops the start, not the first report
     container = Container(settings=settings)
     for port, replacement in (overrides or {}).items():
         _override(container, port, replacement)
-    platform: LLMPlatform = container.platform()
-    return platform
+    return container
 
 
 def _override(container: Container, port: type, replacement: Any) -> None:
@@ -715,14 +926,21 @@ def _override(container: Container, port: type, replacement: Any) -> None:
     elif port is ISynthesizer:
         container.synthesizer.override(providers.Object(replacement))
         container.report_writer.override(providers.Object(lambda llm, context_tokens: replacement))
+        container.answer_writer.override(providers.Object(replacement))
     elif port is IPageReader:
         container.page_reader.override(providers.Object(replacement))
     elif port is IResearchStore:
         container.research_store.override(providers.Object(replacement))
+    elif port is IEmbedder:
+        container.embedder.override(providers.Object(replacement))
+    elif port is IVectorStore:
+        container.vector_store.override(providers.Object(replacement))
+    elif port is IOutcomeStore:
+        container.outcome_store.override(providers.Object(replacement))
     else:
         raise ValueError(
-            f"{port.__name__} cannot be overridden: choose IWebSearchProvider, ILLMProvider, ISynthesizer, IPageReader "
-            "or IResearchStore"
+            f"{port.__name__} cannot be overridden: choose IWebSearchProvider, ILLMProvider, ISynthesizer, IPageReader, "
+            "IResearchStore, IEmbedder, IVectorStore or IOutcomeStore"
         )
 
 

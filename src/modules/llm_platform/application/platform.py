@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
+from modules.llm_platform.application.services.answer_service import AnswerService
 from modules.llm_platform.application.services.doctor_service import DoctorService
 from modules.llm_platform.application.services.health_service import HealthService
+from modules.llm_platform.application.services.indexing_service import IndexingService
 from modules.llm_platform.application.services.llm_service import LLMService
 from modules.llm_platform.application.services.page_service import PageService
 from modules.llm_platform.application.services.research_service import ResearchService
+from modules.llm_platform.application.services.retrieval_service import RetrievalService
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 
@@ -25,6 +28,9 @@ class LLMPlatform:
     research: ResearchService
     pages: PageService
     store: StoreService
+    retrieval: RetrievalService
+    indexing: IndexingService
+    answers: AnswerService
     health: HealthService
     doctor: DoctorService
     _close: Callable[[], Awaitable[None]] = field(repr=False)

@@ -25,6 +25,11 @@ AppException
 ├── PageError                        502  there is no text to be had              use another source
 ├── ResearchTimeoutError             503  the deadline came before any source     try again, or raise RESEARCH_TIMEOUT_S
 ├── SourceNotHeldError               404  that source's text is not held (any more)  research again
+├── EmbeddingError                   502  no vectors could be made                try again
+├── EmbeddingConfigError             503  a setting or a package is missing       do what it says
+├── VectorStoreError                 503  the index is not reachable              try again
+├── VectorStoreConfigError           503  the index is missing or another's       do what it says
+├── OutcomeStoreError                503  outcomes cannot be kept                 look at the data folder
 ├── StoreError                       500  the store's file or folder is unusable  do what it says
 └── TopicNotFoundError               404  no such topic in the store              look at the list
 """
@@ -228,3 +233,41 @@ class TopicNotFoundError(AppException):
 
     code = "topic_not_found"
     status_code = 404
+
+
+class EmbeddingError(AppException):
+    """The text could not be turned into vectors: try again."""
+
+    code = "embedding"
+    status_code = 502
+    retryable = True
+
+
+class EmbeddingConfigError(AppException):
+    """The embedder is not set up: a setting or a package is missing or wrong."""
+
+    code = "embedding_config"
+    status_code = 503
+
+
+class VectorStoreError(AppException):
+    """The index of documents cannot be reached or is broken: try again."""
+
+    code = "vector_store"
+    status_code = 503
+    retryable = True
+
+
+class VectorStoreConfigError(AppException):
+    """The index of documents is not set up: it is missing, another embedder's, or somebody else writes to it."""
+
+    code = "vector_store_config"
+    status_code = 503
+
+
+class OutcomeStoreError(AppException):
+    """The store of outcomes cannot be used: nothing is answered until it can."""
+
+    code = "outcome_store"
+    status_code = 503
+    retryable = True

@@ -160,9 +160,11 @@ class Upstream:
         content = "&".join([f"{name}={_quoted(value)}" for name, value in form.items()]).encode()
         return await self._exchange("POST", path, content, FORM, deadline, "query")
 
-    async def post_json(self, path: str, body: Mapping[str, Any], deadline: float | None = None) -> Reply:
-        """POST the object, a query, as JSON."""
-        return await self._exchange("POST", path, json.dumps(body).encode(), JSON, deadline, "query")
+    async def post_json(
+        self, path: str, body: Mapping[str, Any], deadline: float | None = None, holds: SentKind = "query"
+    ) -> Reply:
+        """POST the object as JSON; `holds` says for the ledger what of ours stands in it."""
+        return await self._exchange("POST", path, json.dumps(body).encode(), JSON, deadline, holds)
 
     async def get(self, path: str, deadline: float | None = None, holds: SentKind | None = None) -> Reply:
         """GET the path; `holds` says for the ledger what of ours stands in it, None that nothing does."""

@@ -8,17 +8,22 @@ from collections.abc import AsyncIterator
 import pytest
 
 from modules.llm_platform.application.services.doctor_service import (
+    NO_INDEX,
     NOT_TRIED,
     DoctorService,
     Finding,
+    IndexPatient,
     SearchPatient,
 )
+from modules.llm_platform.application.services.retrieval_service import RetrievalService
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart
+from modules.llm_platform.domain.dtos.retrieval_dtos import Collection
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
-from modules.llm_platform.domain.exceptions import LLMConfigError, WebSearchConfigError, WebSearchError
+from modules.llm_platform.domain.exceptions import EmbeddingError, LLMConfigError, WebSearchConfigError, WebSearchError
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.testing import HashEmbedder, MemoryVectorStore
 from shared.exceptions import AppException
 
 HIT = WebSearchResultItem(title="t", url="https://example.org")
@@ -163,3 +168,26 @@ async def test_one_that_hangs_holds_up_nobody() -> None:
     found = await doctor(hanging, SearchPatient(Engine("well")), deadline_s=0.05).examine()
     assert [(finding.subject, finding.verdict) for finding in found] == [("hangs", "failed"), ("well", "ok")]
     assert "within 0.05 s" in found[0].text
+
+
+async def of_the_index(embedder: HashEmbedder, *, spend: bool = False, there: bool = True, paid: bool = False) -> Finding:
+    store = MemoryVectorStore()
+    await store.prepare(Collection(name="documents", embedder=embedder.name, dimension=embedder.dimension))
+    patient = IndexPatient(RetrievalService(embedder, store, "documents", top_k=5), there=there, paid=paid)
+    (found,) = await DoctorService((), (), index=patient, clock=Clock()).examine(spend=spend)
+    return found
+
+
+async def test_an_index_is_tried_with_its_embedder() -> None:
+    """A collection that can be read is no use when nothing embeds the questions: words alone would hide that."""
+    word = f"collection documents, by {HashEmbedder().name}"
+    assert await of_the_index(HashEmbedder()) == Finding("index", "ok", f"{word}; a search took 500 ms")
+    broken = HashEmbedder(error=EmbeddingError("nothing answers: is it running?"))
+    assert await of_the_index(broken) == Finding("index", "failed", "nothing answers: is it running?")
+    assert await of_the_index(broken, paid=True) == Finding("index", "ok", f"{word}; {NOT_TRIED}")
+    assert (await of_the_index(broken, paid=True, spend=True)).verdict == "failed"
+
+
+async def test_no_index_is_no_failure() -> None:
+    """Most people have none; how to make one is said."""
+    assert await of_the_index(HashEmbedder(), there=False) == Finding("index", "ok", NO_INDEX)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import AsyncIterator, Callable, Sequence
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 from modules.llm_platform.application.research.events import Done, ResearchEvent
 from modules.llm_platform.application.services.doctor_service import Finding
@@ -23,6 +23,12 @@ from modules.llm_platform.domain.ledger import note_sent
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.wiring import Wiring
 from shared.config import Settings
+
+
+def no_worker(settings: Settings) -> NoReturn:
+    """In the place of a worker's parts: nothing here works."""
+    raise AssertionError("no worker was asked for")
+
 
 SENTENCE = "Coroutines run on an event loop."
 ANSWER = ResearchResponse(
@@ -166,4 +172,4 @@ def wiring(
         platform.settings = settings
         return platform
 
-    return Wiring(build, lambda settings: order, lambda settings: model, serve)  # type: ignore[arg-type]
+    return Wiring(build, lambda settings: order, lambda settings: model, serve, no_worker)  # type: ignore[arg-type]

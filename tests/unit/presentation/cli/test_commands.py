@@ -484,6 +484,9 @@ class TestSurroundings:
             "serve",
             "config",
             "doctor",
+            "index",
+            "ask",
+            "worker",
         ]
 
     def test_help_is_given_without_a_command(self, command: Command) -> None:

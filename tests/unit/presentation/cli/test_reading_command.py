@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import pytest
+from tests.unit.presentation.cli.fakes import no_worker
 
 from modules.llm_platform.application.services.page_service import PageService
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageRequestError
@@ -55,7 +56,7 @@ def read(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
             given.append(settings)
             return Platform(reader)
 
-        wiring = Wiring(build, lambda settings: (), lambda settings: False, lambda settings: None)
+        wiring = Wiring(build, lambda settings: (), lambda settings: False, lambda settings: None, no_worker)
         code = run(["read", *arguments], wiring)
         said = capsys.readouterr()
         return Ended(code, said.out, said.err, given[0] if given else None, reader)

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import pytest
-from tests.unit.presentation.cli.fakes import piped_console, terminal_console
+from tests.unit.presentation.cli.fakes import no_worker, piped_console, terminal_console
 
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.domain.exceptions import StoreError
@@ -89,7 +89,7 @@ def command(
         def build(settings: Settings) -> Any:
             return Platform(store)
 
-        code = run(arguments, Wiring(build, lambda settings: (), lambda settings: False, lambda settings: None))
+        code = run(arguments, Wiring(build, lambda settings: (), lambda settings: False, lambda settings: None, no_worker))
         said = capsys.readouterr()
         return Ended(code, said.out + out.getvalue(), said.err + err.getvalue())
 

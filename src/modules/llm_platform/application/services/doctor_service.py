@@ -12,7 +12,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from modules.llm_platform.application.services.retrieval_service import RetrievalService
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest
+from modules.llm_platform.domain.dtos.retrieval_dtos import RagSearch
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest
 from modules.llm_platform.domain.ports.health import IHealthProbe
 from modules.llm_platform.domain.ports.llm import ILLMProvider
@@ -25,6 +27,9 @@ FEW_RESULTS = 3
 SHORT_ANSWER = "Answer with the word ready."
 SHORT_ANSWER_TOKENS = 1024  # a model that thinks first spends most of them unseen
 NOT_TRIED = "not tried for real, since that may cost money: run with --yes"
+
+INDEX = "index"
+NO_INDEX = "there is none yet: `llm-platform index PATH` makes it"
 
 Verdict = Literal["ok", "warning", "failed"]
 
@@ -54,19 +59,30 @@ class SearchPatient:
     sources: tuple[SourceKind, ...] = ("web",)
 
 
+@dataclass(frozen=True, slots=True)
+class IndexPatient:
+    """The index and its embedder. `there`: somebody indexed already; `paid`: to embed a question costs money."""
+
+    retrieval: RetrievalService
+    there: bool = True
+    paid: bool = False
+
+
 class DoctorService:
-    """Examines search providers and language models, all at the same time."""
+    """Examines search providers, language models and the index, all at the same time."""
 
     def __init__(
         self,
         searches: Sequence[SearchPatient],
         models: Sequence[ILLMProvider],
         *,
+        index: IndexPatient | None = None,
         deadline_s: float = CHECK_DEADLINE_S,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._searches = tuple(searches)
         self._models = tuple(models)
+        self._indexes = () if index is None else (index,)
         self._deadline_s = deadline_s
         self._clock = clock
 
@@ -76,7 +92,8 @@ class DoctorService:
         """
         searches = [self._bounded(each.provider.name, self._search(each, spend=spend)) for each in self._searches]
         models = [self._bounded(each.name, self._model(each, spend=spend)) for each in self._models]
-        return tuple(finding for findings in await asyncio.gather(*searches, *models) for finding in findings)
+        indexes = [self._bounded(INDEX, self._index(each, spend=spend)) for each in self._indexes]
+        return tuple(each for found in await asyncio.gather(*searches, *models, *indexes) for each in found)
 
     async def _bounded(self, name: str, check: Awaitable[list[Finding]]) -> list[Finding]:
         try:
@@ -117,6 +134,22 @@ class DoctorService:
             return [Finding(model.name, "ok", f"{answer.model} answered in {self._clock() - began:.1f} s")]
         except AppException as error:
             return [Finding(model.name, "failed", error.message)]
+
+    async def _index(self, patient: IndexPatient, *, spend: bool) -> list[Finding]:
+        if not patient.there:
+            return [Finding(INDEX, "ok", NO_INDEX)]
+        try:
+            facts = await patient.retrieval.describe()
+            word = f"collection {facts.name}, by {facts.embedder}"
+            if patient.paid and not spend:
+                return [Finding(INDEX, "ok", _joined(word, NOT_TRIED))]
+            began = self._clock()
+            question = RagSearch(query=COMMON_WORD, top_k=FEW_RESULTS, by_words_alone=False)
+            found = await patient.retrieval.search(question)
+        except AppException as error:
+            return [Finding(INDEX, "failed", error.message)]
+        troubles = [each.reason for each in found.degraded]
+        return [Finding(INDEX, "ok", _joined(word, f"a search took {(self._clock() - began) * 1000:.0f} ms", *troubles))]
 
 
 async def _ping(provider: object) -> str:

@@ -20,6 +20,8 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {  # what `pip install "llm-platform[NAM
     "server": ("fastapi", "uvicorn"),
     "web": ("ddgs",),
     "documents": ("pypdf", "resiliparse"),
+    "retrieval": ("qdrant_edge", "qdrant_client", "wordllama", "numpy", "safetensors", "tokenizers"),
+    "kafka": ("confluent_kafka",),
 }
 MARKS: Mapping[Verdict, tuple[str, Style]] = {"ok": ("✔", "green"), "warning": ("!", "yellow"), "failed": ("✘", "red")}
 ENGINE_LISTS = ("SEARXNG_ENGINES_WEB", "SEARXNG_ENGINES_NEWS", "SEARXNG_ENGINES_ACADEMIC")
@@ -48,7 +50,7 @@ def carry_out(console: Console, wiring: Wiring, arguments: Mapping[str, Any], *,
         checks = [{"subject": each.subject, "verdict": each.verdict, "text": each.text} for each in findings]
         console.verbatim(dumped({"checks": checks}))
     else:
-        console.lines(_lines(findings))
+        console.lines(finding_lines(findings))
     failed = [each.subject for each in findings if each.verdict == "failed"]
     if failed:
         raise CommandError(f"not well: {', '.join(dict.fromkeys(failed))}")
@@ -87,7 +89,7 @@ def of_extras() -> Iterator[Finding]:
             yield Finding(f"extra {extra}", "warning", f"{', '.join(missing)} not installed: {remedy}")
 
 
-def _lines(findings: list[Finding]) -> Iterator[Line]:
+def finding_lines(findings: list[Finding]) -> Iterator[Line]:
     for each in findings:
         mark, style = MARKS[each.verdict]
         yield Line(f"{mark} {each.verdict:<7}  {each.subject:<{SUBJECT_WIDTH}} {' '.join(each.text.split())}", style)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
@@ -70,9 +70,9 @@ def _end(console: Console, error: CommandError) -> typer.Exit:
     return typer.Exit(error.code)
 
 
-def run(work: Coroutine[Any, Any, Result]) -> Result:
+def run(work: Coroutine[Any, Any, Result], make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> Result:
     """Run to the end. Ctrl-C cancels the work, which closes its connections, and raises KeyboardInterrupt."""
-    runner = asyncio.Runner()
+    runner = asyncio.Runner(loop_factory=make_loop)
     interrupted = False
     try:
         return runner.run(work)

@@ -83,9 +83,10 @@ def about(page: Page) -> str:
 def took(response: ResearchResponse) -> str:
     """What an answer took, in one line."""
     meta = response.metadata
+    searches = many(meta.searches, "search", "searches") + (f" ({', '.join(meta.providers)})" if meta.providers else "")
     parts = [
         f"{meta.latency_ms / 1000:.1f} s",
-        many(meta.searches, "search", "searches") + (f" ({', '.join(meta.providers)})" if meta.providers else ""),
+        *([searches] if meta.searches else []),
         f"written by {meta.synthesizer}" + (" (from the cache)" if meta.cache_hit else ""),
     ]
     if meta.truncated_tokens:

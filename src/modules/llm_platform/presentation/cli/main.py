@@ -1,4 +1,4 @@
-"""`llm-platform`: search, research, read, topics, cache, serve, config, doctor (interface.md, "Command line")."""
+"""`llm-platform` and its commands (interface.md, "Command line")."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import Annotated
 import typer
 
 from modules.llm_platform.presentation.cli import options
+from modules.llm_platform.presentation.cli.ask_command import ask
 from modules.llm_platform.presentation.cli.cache_commands import cache_app
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.exit_codes import exit_codes
+from modules.llm_platform.presentation.cli.index_command import index
+from modules.llm_platform.presentation.cli.kafka_commands import kafka_app, worker
 from modules.llm_platform.presentation.cli.output_file import Delivery
 from modules.llm_platform.presentation.cli.topics_commands import topics_app
 from modules.llm_platform.presentation.cli.wiring import Wiring
@@ -29,6 +32,7 @@ app = typer.Typer(
 )
 app.add_typer(topics_app, name="topics")
 app.add_typer(cache_app, name="cache")
+app.add_typer(kafka_app, name="kafka")
 
 
 def run(arguments: Sequence[str] | None, wiring: Wiring) -> int:
@@ -210,3 +214,7 @@ def doctor(
 
         arguments = options.setting_arguments(provider=provider, documents=documents, offline=offline)
         carry_out(console, ctx.obj, arguments, spend=yes, as_json=as_json)
+
+
+for command in (index, ask, worker):
+    app.command(cls=options.Command)(command)

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
 import typer
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from typer.core import TyperCommand
+
+from shared.config import CollectionName
 
 # typer reads the annotations of a command at run time and shows a Literal as a choice.
 ProviderName = Literal["searxng", "bocha", "documents", "ddgs"]
@@ -80,6 +82,8 @@ Request = TypeVar("Request", bound=BaseModel)
 
 OPTION_OF: Mapping[str, str] = {"urls": "--url"}  # where the option is not called like the field
 
+COLLECTION_RULES = "must be a name of letters, digits, - and _, 63 at most, that begins with a letter or digit"
+
 _SHOULD = re.compile(r"^(?:Input|String|Tuple) should\b")
 
 
@@ -99,6 +103,14 @@ def setting_arguments(
         **others,
     }
     return {name: value for name, value in given.items() if value is not None}
+
+
+def collection_named(collection: str | None) -> str | None:
+    """The collection of `--collection`; wrong use for a name that it cannot have."""
+    try:
+        return None if collection is None else TypeAdapter(CollectionName).validate_python(collection)
+    except ValidationError:
+        wrong("--collection", COLLECTION_RULES)
 
 
 def listed(value: str | None) -> tuple[str, ...]:

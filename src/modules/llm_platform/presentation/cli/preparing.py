@@ -17,7 +17,10 @@ KEYLESS = (
     "Nothing is configured, so the query leaves this machine for public search engines (ddgs). "
     "Set SEARXNG_URL for an engine of your own, or use --documents DIR."
 )
-NOTHING_OFFLINE = "offline there are only documents to search: name a folder with --documents DIR, or set DOCUMENTS_DIR"
+NOTHING_OFFLINE = (
+    "offline there are only documents to search: name a folder with --documents DIR or DOCUMENTS_DIR, or index some with "
+    "`llm-platform index PATH`"
+)
 NO_NETWORK = "Set SEARXNG_URL to a search engine that can be reached, or search a folder with --documents DIR"
 
 

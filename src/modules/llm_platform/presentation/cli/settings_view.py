@@ -73,5 +73,5 @@ def _seen(name: str, value: Any) -> str:
 
 
 def _secrets(value: Any) -> list[SecretStr]:
-    values = value if isinstance(value, tuple) else (value,)
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
     return [each for each in values if isinstance(each, SecretStr)]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
+    from modules.llm_platform.presentation.kafka.parts import WorkerParts
     from shared.config import Settings
 
 
@@ -21,6 +22,7 @@ class Wiring:
     search_order: Callable[[Settings], tuple[str, ...]]  # names of the search providers that will be asked, in order
     has_model: Callable[[Settings], bool]
     serve: Callable[[Settings], None]  # until it is stopped
+    worker_parts: Callable[[Settings], AbstractAsyncContextManager[WorkerParts]]
 
     def has_model_online(self, settings: Settings) -> bool:
         """Whether there would be a language model if the network could be used."""

@@ -1,0 +1,72 @@
+"""The page of the Kafka contract agrees with the code that it speaks of."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, get_args
+
+import pytest
+from tests.docs.pages import text_of
+
+from modules.llm_platform.presentation.kafka.attempts import WAITS_S
+from modules.llm_platform.presentation.kafka.failures import OUTCOME_TOO_LARGE, ErrorCode
+from modules.llm_platform.presentation.kafka.fields import (
+    MAX_CONTEXT_ITEMS,
+    MAX_FILTER_VALUES,
+    MAX_FILTERS,
+    MAX_ID_CHARS,
+)
+from modules.llm_platform.presentation.kafka.messages import read_message
+from modules.llm_platform.presentation.kafka.outcomes import REUSED_HEADER
+from modules.llm_platform.presentation.kafka.request_error import MEANINGS, RequestError
+from modules.llm_platform.presentation.kafka.schemas import schemas
+from modules.llm_platform.presentation.kafka.strict_json import MAX_DEPTH
+
+PAGE = text_of("docs/reference/kafka.md")
+EXAMPLES: list[dict[str, Any]] = [json.loads(text) for text in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)]
+REQUESTS = [example for example in EXAMPLES if "query" in example or "question" in example]
+
+
+def names(schema: Any) -> set[str]:
+    """Every field that a schema names, at any depth."""
+    if not isinstance(schema, dict):
+        return set()
+    own = set(schema.get("properties", ()))
+    return own.union(*(names(inner) for part in schema.values() if isinstance(part, dict) for inner in part.values()))
+
+
+@pytest.mark.parametrize("topic", sorted(schemas()))
+def test_every_topic_and_field_is_on_the_page(topic: str) -> None:
+    """With a link to its schema."""
+    assert f"`{topic}`" in PAGE
+    assert f"(schemas/{topic}.schema.json)" in PAGE
+    assert sorted(name for name in names(schemas()[topic]) if not re.search(rf"\b{name}\b", PAGE)) == []
+
+
+@pytest.mark.parametrize("word", [*get_args(ErrorCode), *MEANINGS, OUTCOME_TOO_LARGE.details["reason"], "degraded"])
+def test_every_code_and_reason_is_on_the_page(word: str) -> None:
+    """Nobody meets a word that is explained nowhere."""
+    assert f"`{word}`" in PAGE
+
+
+def test_the_figures_are_those_of_the_code() -> None:
+    """Limits and waits as they are."""
+    waits = [f"{wait:g}" for wait in WAITS_S]
+    for words in (
+        f"1 to {MAX_ID_CHARS} characters",
+        f"at most {MAX_FILTERS} fields of {MAX_FILTER_VALUES} values",
+        f"at most {MAX_CONTEXT_ITEMS} pieces",
+        f"more than {MAX_DEPTH} levels",
+        f"waits of about {', '.join(waits[:-1])} and {waits[-1]} seconds",
+        f"`{REUSED_HEADER}: true`",
+    ):
+        assert words in PAGE
+
+
+def test_the_requests_shown_are_good() -> None:
+    """What the page shows can be sent."""
+    assert len(REQUESTS) == 2
+    for example in REQUESTS:
+        message = read_message("search" if "query" in example else "answer", json.dumps(example).encode(), 10_000)
+        assert not isinstance(message.asked, RequestError)

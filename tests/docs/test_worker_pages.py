@@ -1,0 +1,98 @@
+"""The pages about the index and the worker say what the code says: its messages, metrics, settings and outcomes."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.docs.pages import ROOT, rows_of, sessions_in, shows, text_of
+
+from modules.llm_platform.container import build_platform, build_worker_parts
+from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, Filters, RagQuestion
+from modules.llm_platform.infrastructure.adapters.wordllama_embedder import WordllamaEmbedder
+from modules.llm_platform.infrastructure.vectors import mistakes, server_errors
+from modules.llm_platform.presentation.kafka.client_config import (
+    PROMISED_CONSUMER,
+    PROMISED_PRODUCER,
+    check_given,
+)
+from modules.llm_platform.presentation.kafka.records import IncomingRecord
+from shared.config import Settings, SettingsError
+
+INDEXING, SCALING = "docs/howto/index-documents.md", "docs/howto/scale-out-workers.md"
+TENANTS, QDRANT = "docs/howto/several-tenants.md", "docs/howto/qdrant-server.md"
+DELIVERY = "docs/explanation/delivery.md"
+FIGURES = ROOT / "src/modules/llm_platform/presentation/kafka/figures.py"
+
+
+def json_lines(page: str) -> str:
+    """The documents that the page shows."""
+    found = re.findall(r"```json\n(.*?)```", text_of(page), re.S)[0]
+    assert all(json.loads(line) for line in found.splitlines())
+    return str(found)
+
+
+def test_another_embedder_is_refused_in_these_words() -> None:
+    """Who looks the message up finds it."""
+    there = Collection(name="documents", embedder=WordllamaEmbedder.name, dimension=256)
+    wanted = Collection(name="documents", embedder="none", dimension=0)
+    assert mistakes.another_embedder(there, wanted).message in text_of(INDEXING)
+
+
+def test_a_setting_that_breaks_the_promise_is_refused_in_these_words() -> None:
+    """And each that the explanation names is among them."""
+    with pytest.raises(SettingsError) as refused:
+        check_given({"acks": 1})
+    assert f"llm-platform: {refused.value}" in text_of(SCALING)
+    named = re.findall(r"`([a-z.]+)`", text_of(DELIVERY).partition("a value for")[2].partition("stops the worker")[0])
+    assert len(named) == 4
+    assert set(named) <= {**PROMISED_CONSUMER, **PROMISED_PRODUCER}.keys()
+
+
+def test_what_a_server_is_said_to_do_wrong() -> None:
+    """The table of messages."""
+    table = {row[0] for row in rows_of(QDRANT)}
+    said = {server_errors.NO_ANSWER, server_errors.ANOTHER, server_errors.TOO_SLOW}
+    assert said | {mistakes.no_collection("documents").message} <= table
+
+
+def test_every_metric_is_in_the_table() -> None:
+    """And the table has no other."""
+    cells = [row[0] for row in rows_of(SCALING)]
+    named = {name for cell in cells if cell.startswith("`") for name in re.findall(r"`(\w+)`", cell)}
+    assert named == set(re.findall(r'Figure\("(\w+)"', FIGURES.read_text("utf-8")))
+
+
+async def test_documents_as_lines_are_found_by_their_fields(tmp_path: Path) -> None:
+    """The line of the page, indexed, answers through its filters and through no other."""
+    (tmp_path / "lines.jsonl").write_text(json_lines(INDEXING), "utf-8")
+    settings = Settings(LLM_PLATFORM_DATA_DIR=tmp_path / "data")
+    async with build_platform(settings) as platform:
+        assert [step async for step in platform.indexing.index([tmp_path])]
+        expected: list[tuple[Filters, bool]] = [
+            ({"team": ("tax",), "tags": ("uk", "other")}, True),
+            ({"source": ("nowhere",)}, False),
+            ({"lang": ("en",), "tags": ("2026",)}, True),
+        ]
+        for filters, answered in expected:
+            question = RagQuestion(question="What is the basic rate?", filters=filters)
+            assert (await platform.answers.answer(question)).answered is answered
+
+
+async def test_a_tenant_gets_what_is_shown(tmp_path: Path) -> None:
+    """Both requests of the page, through a worker's own handler."""
+    (tmp_path / "tenants.jsonl").write_text(json_lines(TENANTS), "utf-8")
+    settings = Settings(LLM_PLATFORM_DATA_DIR=tmp_path / "data", KAFKA_TENANT_FIELD="tenant")
+    async with build_platform(settings) as platform:
+        assert [step async for step in platform.indexing.index([tmp_path])]
+    sessions: list[tuple[str, Any]] = sessions_in(TENANTS)
+    assert len(sessions) == 2
+    async with build_worker_parts(settings) as parts:
+        for command, shown in sessions:
+            message = shlex.split(command)[-1].encode()
+            outcome = await parts.handler.handle(IncomingRecord("rag_search_request", 0, 0, None, message))
+            assert shows(shown, outcome.value.decode()), outcome.value
