@@ -10,8 +10,10 @@ from typing import Any
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagHits, RagQuestion, RagSearch
 from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
+from modules.llm_platform.presentation.cli.working import quick_loop
 from modules.llm_platform.presentation.kafka.handler import RagHandler
 from modules.llm_platform.presentation.kafka.worker import WorkerOptions, run_worker
+from modules.llm_platform.presentation.rest.heap import settle_heap
 
 NOTHING = RagHits(hits=())
 
@@ -38,5 +40,7 @@ async def work(told: dict[str, Any]) -> None:
         await store.aclose()
 
 
-if __name__ == "__main__":
-    asyncio.run(work(json.loads(sys.argv[1])))
+if __name__ == "__main__":  # as the command does it
+    settle_heap()
+    with asyncio.Runner(loop_factory=quick_loop()) as runner:
+        runner.run(work(json.loads(sys.argv[1])))
