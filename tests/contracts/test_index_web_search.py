@@ -29,8 +29,9 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchConfigError,
     WebSearchConnectionError,
 )
+from modules.llm_platform.domain.whole_text import whole_text
 from modules.llm_platform.infrastructure.adapters import index_web_search
-from modules.llm_platform.infrastructure.adapters.index_page_reader import IndexPageReader, put_together
+from modules.llm_platform.infrastructure.adapters.index_page_reader import IndexPageReader
 from modules.llm_platform.infrastructure.adapters.index_web_search import IndexWebSearch
 from modules.llm_platform.infrastructure.adapters.none_embedder import NoneEmbedder
 from modules.llm_platform.infrastructure.policies.by_address_page_reader import ByAddressPageReader
@@ -229,4 +230,4 @@ class TestPages:
 def test_passages_are_put_together(parts: Sequence[tuple[int, str]], text: str) -> None:
     """What stands in two of them stands once in the text."""
     passages = [Passage(id=str(n), doc_id="a", title="A", text=each, start=start) for n, (start, each) in enumerate(parts)]
-    assert put_together(passages) == text
+    assert whole_text(passages) == text

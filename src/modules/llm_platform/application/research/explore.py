@@ -14,7 +14,14 @@ from modules.llm_platform.application.research.events import Planned, Searched
 from modules.llm_platform.application.research.expecting import Expecting
 from modules.llm_platform.application.research.gather import providers_of, search_latest_first
 from modules.llm_platform.application.research.ground import Ground
-from modules.llm_platform.application.research.plan import PLAN_VERSION, QUESTIONS, Plan, is_query, sub_questions
+from modules.llm_platform.application.research.plan import (
+    LATE_PLAN,
+    PLAN_VERSION,
+    QUESTIONS,
+    Plan,
+    is_query,
+    sub_questions,
+)
 from modules.llm_platform.application.research.queries import QUERIES_VERSION, query_languages, search_queries
 from modules.llm_platform.application.research.query_language import query_language
 from modules.llm_platform.application.research.rank_desk import RankDesk
@@ -39,7 +46,6 @@ from shared.exceptions import AppException
 
 BATCH = 10  # results ranked in one call (mind-search.md §3)
 SEARCH_VERSION = "1"  # of what is kept of a search
-LATE_PLAN = "timeout: the model did not plan in time, the question was taken apart without it"
 SEARCHES_AT_ONCE = 8  # of one report; each service has a pace of its own beside it
 RANKS_AT_ONCE = 16
 LATE_SEARCHES = "timeout: {count} searches had no answer in the time for them"

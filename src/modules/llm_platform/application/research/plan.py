@@ -21,6 +21,7 @@ from modules.llm_platform.domain.language import language_name, stop_words
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.text import words
 
+LATE_PLAN = "timeout: the model did not plan in time, the question was taken apart without it"
 QUESTIONS = 3
 MIN_QUESTION_CHARS = 3
 PLAN_MAX_TOKENS = 1024  # room for a model that thinks before it lists three lines

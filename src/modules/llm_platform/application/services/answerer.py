@@ -22,7 +22,7 @@ from modules.llm_platform.application.research.events import (
 from modules.llm_platform.application.research.fuse import fuse, number
 from modules.llm_platform.application.research.gather import Gathered, gather
 from modules.llm_platform.application.research.order import ResearchOrder
-from modules.llm_platform.application.research.plan import QUESTIONS, Plan, distinct, plan
+from modules.llm_platform.application.research.plan import LATE_PLAN, QUESTIONS, Plan, distinct, plan
 from modules.llm_platform.application.research.write import Order, Written, write
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -39,7 +39,6 @@ MAX_SOURCES = 20  # a deep research finds up to thirty; the tail costs tokens an
 RESERVE_SHARE = 0.1  # of the time allowed, kept for the extractive answer when the deadline comes near
 RESERVE_MAX_S = 3.0
 PLAN_SHARE = 0.3
-LATE_PLAN = "timeout: the model did not plan in time, the question was taken apart without it"
 
 
 @dataclass(frozen=True, slots=True)

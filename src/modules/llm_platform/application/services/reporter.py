@@ -10,14 +10,15 @@ from modules.llm_platform.application.research.budget import Budget
 from modules.llm_platform.application.research.events import Done, ResearchEvent
 from modules.llm_platform.application.research.finished import find_finished, keep_finished
 from modules.llm_platform.application.research.order import OWN_LANGUAGE, ResearchOrder
-from modules.llm_platform.application.research.plan import PLAN_VERSION, sub_questions
+from modules.llm_platform.application.research.plan import LATE_PLAN, PLAN_VERSION, sub_questions
 from modules.llm_platform.application.research.report import make_report
 from modules.llm_platform.application.research.report_run import NO_MODEL, ReportRun, ReportTools
 from modules.llm_platform.application.research.shelf import Shelf
+from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
-from modules.llm_platform.domain.exceptions import PriceUnknownError, StoreError
+from modules.llm_platform.domain.exceptions import PriceUnknownError
 from modules.llm_platform.domain.language import detect
 from modules.llm_platform.domain.store_key import topic_of
 
@@ -25,7 +26,6 @@ log = logging.getLogger(__name__)
 
 PLAN_TIMEOUT_S = 60.0
 DECOMPOSITION = "decomposition"
-LATE_PLAN = "timeout: the model did not plan in time, the question was taken apart without it"
 
 
 class Reporter:
@@ -34,10 +34,6 @@ class Reporter:
     def __init__(self, tools: ReportTools) -> None:
         self._tools = tools
         self._cleaning: asyncio.Task[None] | None = None
-
-    @property
-    def timeout_s(self) -> float:
-        return self._tools.options.timeout_s
 
     def check(self, request: ResearchRequest) -> None:
         """Raises PriceUnknownError for a limit that could not be kept; before anything is begun."""
@@ -50,7 +46,7 @@ class Reporter:
         Raises the AppException that left nothing to write from.
         """
         if self._cleaning is None:
-            self._cleaning = asyncio.create_task(self._clean())
+            self._cleaning = asyncio.create_task(StoreService(self._tools.store).clean_quietly())
         request, tools, language = order.request, self._tools, order.language
         shelf = Shelf(tools.store, topic_of(request.query), language, fresh=request.fresh)
         if finished := await find_finished(shelf, tools, request, language):
@@ -118,15 +114,6 @@ class Reporter:
         if self._cleaning and not self._cleaning.done():
             self._cleaning.cancel()
             await asyncio.wait([self._cleaning])
-
-    async def _clean(self) -> None:
-        """What is too old goes; a store that cannot be cleaned can still be read."""
-        try:
-            removed = await self._tools.store.clean()
-        except StoreError as error:
-            log.warning("store not cleaned", extra={"error": error.code})
-        else:
-            log.info("store cleaned", extra={"removed": removed})
 
     def _budget(self, order: ResearchOrder) -> Budget:
         asked = order.request

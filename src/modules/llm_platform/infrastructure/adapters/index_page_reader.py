@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Final
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.dtos.retrieval_dtos import Passage
 from modules.llm_platform.domain.exceptions import (
     PageConfigError,
     PageConnectionError,
@@ -18,11 +17,11 @@ from modules.llm_platform.domain.exceptions import (
     VectorStoreError,
 )
 from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.domain.whole_text import whole_text
 from modules.llm_platform.infrastructure.adapters.index_web_search import IndexWebSearch
 
 NOT_A_DOCUMENT: Final = "This is no address of an indexed document: those are what a search for documents shows"
 MISSING: Final = "There is no such document in the index: look for it with a search for documents"
-GAP: Final = "\n\n"  # what stood between two passages was blank
 
 
 class IndexPageReader(IPageReader):
@@ -50,7 +49,7 @@ class IndexPageReader(IPageReader):
             raise PageConnectionError(error.message) from error
         if not passages:
             raise PageError(MISSING)
-        text = put_together(passages)
+        text = whole_text(passages)
         return Page(
             url=url,
             title=passages[0].title,
@@ -60,18 +59,3 @@ class IndexPageReader(IPageReader):
             sha256=sha256(text.encode("utf-8", "replace")).hexdigest(),
             media_type="text/plain",
         )
-
-
-def put_together(passages: Sequence[Passage]) -> str:
-    """The document's text from its passages in order: what stands in two of them once, blanks between them as a gap."""
-    pieces: list[str] = []
-    end = 0  # of what we have, in the document
-    for passage in passages:
-        beyond = passage.start + len(passage.text)
-        if beyond <= end:
-            continue
-        if pieces and passage.start > end:
-            pieces.append(GAP)
-        pieces.append(passage.text[max(0, end - passage.start) :])
-        end = beyond
-    return "".join(pieces)
