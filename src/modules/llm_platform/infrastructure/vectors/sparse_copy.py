@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -13,13 +14,21 @@ _HAS_HOLES: Final = hasattr(os, "SEEK_DATA")
 
 
 def copy_folder(source: Path, target: Path) -> None:
-    """`target` must not exist; holes stay holes where the system can tell them. What vanishes meanwhile is left out."""
-    target.mkdir()
-    for entry in os.scandir(source):
-        if entry.is_dir(follow_symlinks=False):
-            copy_folder(Path(entry.path), target / entry.name)
-        elif entry.is_file(follow_symlinks=False):
-            _copy_file(Path(entry.path), target / entry.name)
+    """`target` must not exist; holes stay holes where the system can tell them. What vanishes meanwhile is left out: a process
+    that opens a shard writes files of a moment beside the others. FileNotFoundError where `source` itself is not there.
+    """
+    with os.scandir(source) as entries:
+        target.mkdir()
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                _copy_entry(entry, target / entry.name)
+
+
+def _copy_entry(entry: os.DirEntry[str], target: Path) -> None:
+    if entry.is_dir(follow_symlinks=False):
+        copy_folder(Path(entry.path), target)
+    elif entry.is_file(follow_symlinks=False):
+        _copy_file(Path(entry.path), target)
 
 
 def _copy_file(source: Path, target: Path) -> None:
