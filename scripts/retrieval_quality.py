@@ -6,10 +6,10 @@ The text is this repository's documentation and the language reference that come
 when it is indexed. A passage answers a question when it holds one of its phrases. The figures depend on both texts and so
 move a little with the version of Python; what they compare is found in the same text.
 
-The questions are in two halves, told apart by a hash of their words. What was tuned on what: title and headings before each
-passage, the removal of stop words and the fusion were chosen on all of them, before they were divided. The weighting of tokens
-(half a weight at rank 300, out of 100, 300, 500, 1500 and 3000) was chosen with all figures in sight: both halves, and 162
-questions of the FAQs of Debian, Git and SQLite. So no half is unseen, and the held-back one is no proof that others'
+The questions are in two halves, told apart by a hash of their words. What was tuned on what: the removal of stop words and
+the fusion were chosen on all of them, before they were divided; plain means, headings before each passage, words without
+endings, the weight of length and how much longer than usual a passage may be with all figures in sight, those of sets of
+other FAQs among them (docs/explanation/searching.md). So no half is unseen, and the held-back one is no proof that others'
 questions are answered as well; it shows when a later change helps the tuned half alone.
 """
 

@@ -94,9 +94,9 @@ async def test_damaged_files(tmp_path: Path) -> None:
 
 
 async def test_a_collection_of_another_weighting_is_refused(tmp_path: Path) -> None:
-    """Vectors of plain means were kept under the model's name alone: they do not go with ours, and the remedy is said."""
+    """Weighted means bore another name than plain ones: they do not go with ours, and the remedy is said."""
     store = QdrantEdgeVectorStore(tmp_path)
-    old = Collection(name="docs", embedder="wordllama/l2_supercat_256", dimension=WordllamaEmbedder.dimension)
+    old = Collection(name="docs", embedder=f"{WordllamaEmbedder.name}/rank300", dimension=WordllamaEmbedder.dimension)
     await store.prepare(old)
     await store.finish("docs")
     with pytest.raises(VectorStoreConfigError, match="index anew"):

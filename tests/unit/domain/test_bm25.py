@@ -51,11 +51,19 @@ def test_a_question_is_its_telling_words() -> None:
         ("向量数据库", "生产环境中的向量数据库", 4),
         ("ＡＢＣ", "abc", 1),
         ("straße", "STRASSE", 1),
+        ("caching", "a cache caches what was cached", 1),
+        ("Java", "javascript", 0),
     ],
 )
 def test_what_is_the_same_word(question: str, passage: str, common: int) -> None:
     """Case, width and joints make no difference; scripts without blanks are compared by pairs of letters."""
     assert shared(question, passage) == common
+
+
+def test_forms_of_a_word_are_counted_together() -> None:
+    """`cache` and `caches` are one word that comes twice, in a question as in a passage."""
+    assert weights(passage_words("cache caches")) == weights(passage_words("cache cache"))
+    assert question_words("caching caches") == question_words("cache")
 
 
 def test_ascii_takes_a_short_way_to_the_same_words() -> None:

@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 from zlib import crc32
 
 from modules.llm_platform.domain.language import detect, stop_words
+from modules.llm_platform.domain.remembered import Remembered
+from modules.llm_platform.domain.stemming import stem
 from modules.llm_platform.domain.text import word_parts, words
 
 SATURATION: Final = 1.2  # BM25's k: how soon a further occurrence of a word tells nothing new
-LENGTH_SHARE: Final = 0.75  # BM25's b: how much a long passage is held against it
+LENGTH_SHARE: Final = 0.9  # BM25's b: how much a long passage is held against it
 USUAL_WORDS: Final = 150  # of a passage; fixed, so that a passage's vector does not depend on the others
+FORM: Final = 2  # of a passage's words: those of another form are not found, so a collection says which it has
 MAX_QUESTION_WORDS: Final = 256  # different ones; more cost time and tell nothing new
 MIN_PART_CHARS: Final = 2  # of a piece of a joined word that counts by itself
-REMEMBERED_WORDS: Final = 1 << 14  # with their numbers: most of what is written is a few thousand words
+REMEMBERED_WORDS: Final = 1 << 14  # with their numbers
+REMEMBERED_JOINED: Final = 1 << 12  # words with the numbers of their pieces
 
 _JOINT = re.compile(r"[_.'’+#-]")
 
@@ -43,38 +46,42 @@ def passage_words(text: str) -> SparseVector:
     counts = _counts(text)
     damping = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * sum(counts.values()) / USUAL_WORDS)
     weights = {count: count * (SATURATION + 1) / (count + damping) for count in set(counts.values())}
-    return _vector(dict(zip(map(_number, counts), map(weights.__getitem__, counts.values()), strict=True)))
+    return SparseVector(list(counts), list(map(weights.__getitem__, counts.values())))
 
 
 def question_words(text: str) -> SparseVector:
     """The words of a question that say something, each of them once; all of them where none does (`IT`, `The Who`)."""
-    counts = _counts(text)
+    found = words(text)
+    told = dict.fromkeys([*found, *(part for word in found if not word.isalnum() for part in _parts(word))])
     empty = stop_words(detect(text) or "en")
-    telling = [word for word in counts if word not in empty] or list(counts)
-    return _vector(dict.fromkeys(map(_number, telling[:MAX_QUESTION_WORDS]), 1.0))
+    telling = [word for word in told if word not in empty] or list(told)
+    indices = list(dict.fromkeys(map(_NUMBERS.__getitem__, telling[:MAX_QUESTION_WORDS])))
+    return SparseVector(indices, [1.0] * len(indices))
 
 
-def _counts(text: str) -> Mapping[str, int]:
-    """How often each word comes, joined ones as a whole and in pieces: `loop.run_in_executor` also holds `run_in_executor`,
-    `loop`, `run`, `in` and `executor`.
+def _counts(text: str) -> Mapping[int, int]:
+    """How often each word comes, by its number, in all its forms; joined ones as a whole and in pieces:
+    `loop.run_in_executor` also holds `run_in_executor`, `loop`, `run`, `in` and `executor`.
     """
-    counts = Counter(words(text))
-    for word in [word for word in counts if not word.isalnum() and _JOINT.search(word)]:
-        for part in _parts(word):
-            counts[part] += counts[word]
+    found = words(text)
+    counts = Counter(map(_NUMBERS.__getitem__, found))
+    for word in [word for word in found if not word.isalnum()]:
+        for number in _PARTS[word]:
+            counts[number] = counts.get(number, 0) + 1
     return counts
 
 
-def _parts(word: str) -> Iterable[str]:
-    pieces = {*word_parts(word), *word.split(".")}
-    return [piece for piece in pieces if len(piece) >= MIN_PART_CHARS and piece != word]
+def _parts(word: str) -> tuple[str, ...]:
+    if not _JOINT.search(word):
+        return ()
+    pieces = dict.fromkeys([*word_parts(word), *word.split(".")])  # in the same order in every process
+    return tuple(piece for piece in pieces if len(piece) >= MIN_PART_CHARS and piece != word)
 
 
-def _vector(weights: Mapping[int, float]) -> SparseVector:
-    return SparseVector(list(weights), list(weights.values()))
-
-
-@lru_cache(maxsize=REMEMBERED_WORDS)
 def _number(word: str) -> int:
-    """The same everywhere; two of the words of a passage have the same one once in a million."""
-    return crc32(word.encode("utf-8", "replace"))
+    """The same everywhere; two of the words of a passage have the same one once in a million, but for those of one stem."""
+    return crc32(stem(word).encode("utf-8", "replace"))
+
+
+_NUMBERS: Final = Remembered(_number, REMEMBERED_WORDS)
+_PARTS: Final = Remembered(lambda word: tuple(map(_number, _parts(word))), REMEMBERED_JOINED)

@@ -10,18 +10,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from modules.llm_platform.domain.passage_packing import CHARS_PER_WORD, MIN_WORDS, Packer, Piece, longest
 from modules.llm_platform.domain.text import Span, sentence_spans
 
 MAX_WORDS = 200  # what retrieval was measured with
-MIN_WORDS = 30  # below this a passage goes on under the next heading: a heading alone answers nothing
-CHARS_PER_WORD = 12  # upper bound: tables and data have no words to count
 UNSPACED_CHARS_PER_WORD = 2  # of scripts without blanks
 HEADING_CHARS = 120  # of a heading, in the label of a passage
 HEADING_LINE_CHARS = 400  # a longer line is no heading, whatever it begins with
 SENTENCE_WINDOW = 20_000  # characters handed to the sentence splitter at once
-TRAIL = " > "  # between the headings that lead to a passage
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
+# Lines that are neither blank nor fence, heading or underline are taken together: most of them are such.
+_LINES = re.compile(r"(?P<prose>(?:[ \t]*[^\s`~#=-][^\n]*(?:\n|\Z))+)|[^\n]*\n|[^\n]+")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+\S")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*\n?")
@@ -40,99 +40,43 @@ class Passage:
     heading: str
 
 
-@dataclass(slots=True)
-class _Piece:
-    """What is never cut any more: a paragraph, a sentence, a line of code. `level` and `title` of a heading.
-
-    `gap` is what the blanks before it weigh, in words: they are sent along with a passage.
-    """
-
-    start: int
-    end: int
-    words: int
-    level: int = 0
-    title: str = ""
-    gap: int = 0
-
-
 def split_passages(text: str, *, language: str = "en", max_words: int = MAX_WORDS, overlap: int = 0) -> list[Passage]:
-    """Passages in order that together hold everything in the text but blanks, each of about `max_words` at most.
+    """Passages in order that together hold everything in the text but blanks.
 
-    A heading begins a passage and stands in it. Where a section is cut by its length, up to `overlap` words (whole
-    sentences or paragraphs) stand in both passages.
+    Each has about `max_words` at most, and up to STRETCH times as many rather than a rest that is little or none: a text of
+    so many is one passage whatever stands in it. In a longer one a heading begins a passage and stands in it. Where a section
+    is cut by its length, up to `overlap` words (whole sentences or paragraphs) stand in both passages.
     """
-    packer = _Packer(max_words, overlap)
+    packer = _packer(text, max_words, overlap)
     for start, end, kind, level in _blocks(text):
         if kind == "heading" and (heading := _heading(text, start, end, level)).words <= max_words // 2:
             packer.heading(heading)
         else:
             for piece in _pieces(text, (start, end), kind, language, max_words):
                 packer.add(piece)
-    return packer.finish()
+    return [Passage(*each) for each in packer.finish()]
 
 
-class _Packer:
-    """Puts pieces together until a passage is full or a heading begins another."""
-
-    def __init__(self, max_words: int, overlap: int) -> None:
-        self._max_words = max_words
-        self._overlap = min(overlap, max_words // 2)
-        self._held: list[_Piece] = []
-        self._words = 0
-        self._trail: list[_Piece] = []
-        self._label = ""
-        self._passages: list[Passage] = []
-
-    def heading(self, piece: _Piece) -> None:
-        if self._words >= min(MIN_WORDS, self._max_words // 2) and not all(held.level for held in self._held):
-            self._close()
-        self._trail = [above for above in self._trail if above.level < piece.level] + [piece]
-        self._put(piece, carried=0)
-
-    def add(self, piece: _Piece) -> None:
-        self._put(piece, carried=self._overlap)
-
-    def finish(self) -> list[Passage]:
-        self._close()
-        return self._passages
-
-    def _put(self, piece: _Piece, carried: int) -> None:
-        piece.gap = (piece.start - self._held[-1].end) // CHARS_PER_WORD if self._held else 0
-        if self._held and self._words + piece.gap + piece.words > self._max_words:
-            kept = self._tail(min(carried, self._max_words - piece.words) - piece.gap)
-            self._close()
-            self._held, self._words = kept, sum(held.gap + held.words for held in kept)
-        if all(held.level for held in self._held):  # nothing but headings yet: the passage bears the trail to here
-            self._label = TRAIL.join(above.title for above in self._trail if above.title)
-        self._held.append(piece)
-        self._words += piece.gap + piece.words
-
-    def _tail(self, words: int) -> list[_Piece]:
-        """The last pieces that fit into so many words, none of them a heading."""
-        first = len(self._held)
-        while first and not self._held[first - 1].level and self._held[first - 1].words <= words:
-            first -= 1
-            words -= self._held[first].words + self._held[first].gap
-        return self._held[first:]
-
-    def _close(self) -> None:
-        if self._held:
-            self._passages.append(Passage(self._held[0].start, self._held[-1].end, self._label))
-        self._held, self._words = [], 0
+def _packer(text: str, max_words: int, overlap: int) -> Packer:
+    most = longest(max_words)
+    if len(text) < (most + 1) * CHARS_PER_WORD and _count(text) <= most:
+        whole = len(text) + 1  # more words than it has
+        return Packer(whole, overlap=0, shortest=whole)
+    return Packer(max_words, overlap, min(MIN_WORDS, max_words // 2))
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int, Kind, int]]:
     """(start, end, kind, heading level) of paragraphs, fenced code and headings, in order."""
     begin: int | None = None  # of the paragraph that is being gathered
     lines = 0
-    fence = ""
-    for match in _LINE.finditer(text):
-        start, end, line = match.start(), match.end(), match.group()
-        if fence:
-            if line.lstrip(" ").startswith(fence) and not line.strip(" \n").strip(fence[0]):
-                yield begin or 0, end, "code", 0
-                begin, fence = None, ""
+    end = 0
+    while match := _LINES.match(text, end):
+        start, end = match.span()
+        if match.lastgroup:
+            begin = start if begin is None else begin
+            lines += text.count("\n", start, end)
             continue
+        line = match.group()
         first = line.lstrip(" ")[:1]  # asked before the patterns: most lines begin with a letter
         opened = _FENCE.match(line) if first in "`~" else None
         heading = _HEADING.match(line) if first == "#" and end - start <= HEADING_LINE_CHARS else None
@@ -145,44 +89,54 @@ def _blocks(text: str) -> Iterator[tuple[int, int, Kind, int]]:
                 yield begin, start, "prose", 0
             begin, lines = None, 0
             if opened:
-                begin, fence = start, opened[1]
+                end = _end_of_code(text, end, opened[1])
+                yield start, end, "code", 0
             elif heading:
                 yield start, end, "heading", len(heading[1])
         else:
             begin = start if begin is None else begin
             lines += 1
     if begin is not None:
-        yield begin, len(text), "code" if fence else "prose", 0
+        yield begin, len(text), "prose", 0
 
 
-def _heading(text: str, start: int, end: int, level: int) -> _Piece:
+def _end_of_code(text: str, start: int, fence: str) -> int:
+    """Where the line ends that closes the fence; the end of the text where none does."""
+    for match in _LINE.finditer(text, start):
+        line = match.group()
+        if line.lstrip(" ").startswith(fence) and not line.strip(" \n").strip(fence[0]):
+            return match.end()
+    return len(text)
+
+
+def _heading(text: str, start: int, end: int, level: int) -> Piece:
     start, end = _trimmed(text, start, end)
     line = text[start:end]
     title = line.lstrip("#").partition("\n")[0].strip()
     unclosed = title.rstrip("#")
     title = unclosed if unclosed.endswith((" ", "\t")) else title  # `## Title ##`, but `# About C#`
-    return _Piece(start, end, _count(line), level, " ".join(title[:HEADING_CHARS].split()))
+    return Piece(start, end, _count(line), level, " ".join(title[:HEADING_CHARS].split()))
 
 
-def _pieces(text: str, block: Span, kind: Kind, language: str, max_words: int) -> Iterator[_Piece]:
+def _pieces(text: str, block: Span, kind: Kind, language: str, max_words: int) -> Iterator[Piece]:
     """The block whole when it fits, else its sentences (prose) or lines (code), else lines, else runs of characters."""
     start, end = _trimmed(text, *block)
     if start == end:
         return
     if (words := _count(text[start:end])) <= max_words:
-        yield _Piece(start, end, words)
+        yield Piece(start, end, words)
         return
     for sentence in _sentences(text, start, end, language) if kind == "prose" else _lines(text, start, end):
         if (words := _count(text[slice(*sentence)])) <= max_words:
-            yield _Piece(*sentence, words)
+            yield Piece(*sentence, words)
         else:
             yield from _small_pieces(text, sentence, max_words)
 
 
-def _small_pieces(text: str, span: Span, max_words: int) -> Iterator[_Piece]:
+def _small_pieces(text: str, span: Span, max_words: int) -> Iterator[Piece]:
     for line in _lines(text, *span):
         for start, end in _windows(text, *line, max_words):
-            yield _Piece(start, end, _count(text[start:end]))
+            yield Piece(start, end, _count(text[start:end]))
 
 
 def _sentences(text: str, start: int, end: int, language: str) -> Iterator[Span]:

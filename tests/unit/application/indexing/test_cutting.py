@@ -15,9 +15,11 @@ LONG = "# Heating\n\n" + " ".join(f"The pump number {number} draws four kilowatt
 
 def test_a_document_becomes_passages_that_tell_where_they_stand() -> None:
     """Each is a verbatim stretch of the text, with the document's facts; neighbours share whole sentences."""
-    made = cut("a.md", "digest", DocumentText("T", LONG, "doc:a.md", "notes", fields={"doc_type": ("md",)}))
+    read = DocumentText("T", LONG, "doc:a.md", "notes", fields={"doc_type": ("md",)})
+    made = cut("a.md", "digest", read, "A")
     assert made.document.model_dump() == {
         "doc_id": "a.md", "sha256": fingerprint("digest"), "passages": len(made.passages), "title": "T", "url": "doc:a.md",
+        "origin": "A",
     }  # fmt: skip
     assert len(made.passages) > 2
     for passage in made.passages:
@@ -31,10 +33,20 @@ def test_a_document_becomes_passages_that_tell_where_they_stand() -> None:
     assert second.text.startswith("The pump")
 
 
-def test_the_embedder_reads_title_and_headings_too() -> None:
-    """A passage amid a section says little without what stands above it."""
+def test_the_embedder_reads_headings_too() -> None:
+    """A passage amid a section says little without what stands above it; the title speaks where there is no heading."""
     made = cut("a.md", "digest", DocumentText("The house", LONG))
-    assert made.to_embed[1] == f"The house\nHeating\n{made.passages[1].text}"
+    assert made.to_embed[1] == f"Heating\n{made.passages[1].text}"
+    (without,) = cut("a.md", "digest", DocumentText("The house", "It has a cellar.")).to_embed
+    assert without == "The house\nIt has a cellar."
+
+
+def test_a_passage_is_found_by_headings_that_do_not_stand_in_it() -> None:
+    """Those above its own, and its own where it goes on with a section."""
+    text = "# House\n\n" + "Its walls. " * 20 + "\n\n#" + LONG
+    made = cut("a.md", "digest", DocumentText("T", text))
+    assert [each.splitlines() for each in made.above[:3]] == [[], ["House"], ["House", "Heating"]]
+    assert len(made.above) == len(made.passages)
 
 
 def test_the_language_that_is_named_wins() -> None:

@@ -11,10 +11,11 @@ from uuid import UUID, uuid5
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText
 from modules.llm_platform.domain.dtos.retrieval_dtos import IndexedDocument, Passage
 from modules.llm_platform.domain.language import detect
+from modules.llm_platform.domain.passage_packing import TRAIL
 from modules.llm_platform.domain.passages import MAX_WORDS, split_passages
 
 OVERLAP_WORDS: Final = 30  # whole sentences that stand in two passages, so that neither begins amid a thought
-FORM: Final = f"1/{MAX_WORDS}/{OVERLAP_WORDS}"  # another one, and every document counts as changed
+FORM: Final = f"3/{MAX_WORDS}/{OVERLAP_WORDS}"  # another one, and every document counts as changed
 TOLD_BY_CHARS: Final = 2000  # enough to tell the language by, which sentences are split for
 
 _PASSAGES: Final = UUID("8c1d2b57-6f0e-5f0c-9b57-2f6a4f1f3c77")  # the namespace of the ids
@@ -22,13 +23,17 @@ _PASSAGES: Final = UUID("8c1d2b57-6f0e-5f0c-9b57-2f6a4f1f3c77")  # the namespace
 
 @dataclass(frozen=True, slots=True)
 class CutDocument:
-    """A document as it is stored; `to_embed` is what the embedder reads of each passage: title and headings are said again,
-    which lifts nDCG@10 by .015 on the questions of tests/quality/retrieval, on which it was chosen.
+    """A document as it is stored; of each passage, `to_embed` is what the embedder reads, and `above` are the headings that
+    lead to it and do not stand in it.
+
+    The embedder reads the headings again, and the title only where there are none: said before each passage, the title of a
+    long document makes them all alike. Measured on sets of questions as in docs/explanation/searching.md.
     """
 
     document: IndexedDocument
     passages: list[Passage]
     to_embed: list[str]
+    above: list[str]
 
 
 def fingerprint(digest: str) -> str:
@@ -36,12 +41,12 @@ def fingerprint(digest: str) -> str:
     return sha256(f"{FORM}:{digest}".encode()).hexdigest()
 
 
-def cut(doc_id: str, digest: str, read: DocumentText) -> CutDocument:
+def cut(doc_id: str, digest: str, read: DocumentText, origin: str | None = None) -> CutDocument:
     """Passages of about MAX_WORDS that begin at headings and end at sentences. Empty where the text is."""
     lang = read.lang or detect(read.text[:TOLD_BY_CHARS])
     fields = {**read.fields, **({"lang": (lang,)} if lang and "lang" not in read.fields else {})}
     times: Counter[str] = Counter()
-    passages, to_embed = [], []
+    passages, to_embed, above = [], [], []
     for span in split_passages(read.text, language=lang or "en", overlap=OVERLAP_WORDS):
         text = read.text[span.start : span.end]
         passages.append(
@@ -50,12 +55,14 @@ def cut(doc_id: str, digest: str, read: DocumentText) -> CutDocument:
                 url=read.url, source=read.source, lang=lang, fields=fields,
             )
         )  # fmt: skip
-        to_embed.append("\n".join(filter(None, (read.title, span.heading, text))))
+        to_embed.append("\n".join(filter(None, (span.heading or read.title, text))))
+        above.append("\n".join(heading for heading in span.heading.split(TRAIL) if heading not in text))
         times[text] += 1
     document = IndexedDocument(
-        doc_id=doc_id, sha256=fingerprint(digest), passages=len(passages), title=read.title, url=read.url
-    )
-    return CutDocument(document, passages, to_embed)
+        doc_id=doc_id, sha256=fingerprint(digest), passages=len(passages), title=read.title, url=read.url,
+        origin=origin,
+    )  # fmt: skip
+    return CutDocument(document, passages, to_embed, above)
 
 
 def passage_id(doc_id: str, text: str, before: int) -> str:

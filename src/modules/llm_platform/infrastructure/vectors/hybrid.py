@@ -1,11 +1,13 @@
 """How meaning and words are weighed against each other: the same for the embedded engine and for a server.
 
-The store fuses the lists by the distribution of their scores (DBSF) and knows no weights, so a list that counts twice is
-asked for twice.
+The store fuses the lists by the distribution of their scores (DBSF) and knows no weights, so a list that counts thrice is
+asked for thrice. The distribution is that of the candidates: with few of them it is that of the best alone, and the same
+questions were answered worse (nDCG@10 .539 with 100, .547 with 200, .546 with 300).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -13,12 +15,15 @@ from typing import Final
 from modules.llm_platform.domain.bm25 import SparseVector, question_words
 from modules.llm_platform.domain.centring import centred
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, Vector
+from modules.llm_platform.domain.language import detect
 
 CANDIDATES: Final = 200  # of each list, or twice as many as are wanted
 PER_WANTED: Final = 2
 SCORE_DIGITS: Final = 6
-STATIC: Final = "wordllama/"  # whose vectors say little about other scripts than Latin
-FOREIGN_SHARE: Final = 0.3  # of a question's characters, from which on its words count twice
+LINEAR_UP_TO: Final = 0.8  # of a score; beyond, ever higher ones come ever closer to 1
+STATIC: Final = "wordllama/"  # whose vectors say much about English, and little about other languages
+WORDS_WHERE_WEAK: Final = 3  # times: on German and French questions once finds less than words alone do, and this more
+FOREIGN_SHARE: Final = 0.3  # of a question's characters beyond Latin, from which on nobody asks which language it is in
 LAST_LATIN: Final = "\u024f"
 
 
@@ -36,21 +41,30 @@ class Question:
         return (self.vector is not None) + self.word_lists
 
     def score(self, fused: float) -> float:
-        """From 0 to 1: what the store adds up is at most about 1 for each list. Rounded, since it sums in any order."""
-        return round(min(1.0, max(0.0, fused / self.lists)), SCORE_DIGITS)
+        """From 0 to 1, in the store's order: what it adds up is mostly below 1 for each list, and the best are often above.
+        Cut off there they would all be equal, and their order lost. Rounded, since the store sums in any order.
+        """
+        share = max(0.0, fused / self.lists)
+        if share > LINEAR_UP_TO:
+            room = 1 - LINEAR_UP_TO
+            share = LINEAR_UP_TO + room * -math.expm1((LINEAR_UP_TO - share) / room)
+        return round(share, SCORE_DIGITS)
 
 
 def question(facts: Collection, text: str, vector: Vector | None, limit: int) -> Question:
     """What to ask a collection of these facts."""
     words = question_words(text)
-    twice = facts.embedder.startswith(STATIC) and _foreign(text)
     asked = centred(vector, facts.mean, facts.dimension)
-    times = (2 if twice and asked else 1) if words else 0
+    weak = bool(asked) and facts.embedder.startswith(STATIC) and _foreign(text)
+    times = (WORDS_WHERE_WEAK if weak else 1) if words else 0
     return Question(asked, words, times, max(CANDIDATES, limit * PER_WANTED))
 
 
 def _foreign(text: str) -> bool:
-    return not text.isascii() and sum(letter > LAST_LATIN for letter in text) >= FOREIGN_SHARE * len(text)
+    """Whether it is surely not English."""
+    if not text.isascii() and sum(letter > LAST_LATIN for letter in text) >= FOREIGN_SHARE * len(text):
+        return True
+    return detect(text) not in (None, "en")
 
 
 def chosen(filters: dict[str, tuple[str, ...]]) -> Sequence[tuple[str, tuple[str, ...]]]:

@@ -1,0 +1,187 @@
+"""Sets of questions and passages out of the FAQs of real documentation, which scripts/debian_docs.sh fetches.
+
+A heading of a FAQ is the question, the text below it answers it, and the heading is left out of that text; so are the lines
+elsewhere that repeat it, as tables of contents do. Other pages of the same documentation are there to be mistaken for the
+answer. Nobody wrote a question for a passage, and nobody of this project wrote any of them.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "src"))
+
+from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, LeftOut  # noqa: E402
+from modules.llm_platform.domain.passages import split_passages  # noqa: E402
+from modules.llm_platform.infrastructure.indexing.file_source import FileDocumentSource  # noqa: E402
+
+PASSAGES = 4000  # of a set, about; then no further page is taken
+QUESTIONS = 175
+SEED = 1
+LEAST_ANSWER = 12  # words: less is a reference to somewhere else
+LEAST_WORDS = 8  # of a passage of a FAQ that answers nothing
+QUESTION_WORDS = 4  # at least
+QUESTION_CHARS = 250
+LISTED_CHARS = 300  # a longer line is no entry of a table of contents
+
+_LEFT_OUT = re.compile(r"_sources|_modules|genindex|py-modindex|zsh-common/html/(?:FAQ|The-Zsh-FAQ)\.html|ffmpeg/api/")
+_HEADING = re.compile(r"(#{1,6}) +(.*)")
+_NUMBER = re.compile(r"^\(?[A-Z]?\d+(?:\.\d+)*[.:)]*\s+")
+_ENTRY = re.compile(r"^\s*(?:[-*•]\s*)?(?:\(?[A-Z]?\d+(?:\.\d+)*[.:)]*\s+)?")
+# Pages whose questions are no headings.
+_ASKED = {"gitfaq.html": re.compile(r"(.{1,118}\?)$"), "sqlite3/faq.html": re.compile(r"\(\d+\) (.*)$")}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a set comes from: packages (patterns of their names), their folders below /usr/share/doc, and which pages ask."""
+
+    packages: tuple[str, ...]
+    folders: tuple[str, ...]
+    faq: str
+    pages: str = r"\.html$"
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A passage as it is asked for."""
+
+    title: str
+    text: str
+
+
+@dataclass
+class FaqSet:
+    """`questions` tells the places of the passages that answer each."""
+
+    passages: list[Stretch] = field(default_factory=list)
+    questions: dict[str, list[int]] = field(default_factory=dict)
+
+
+def _debian(language: str, package: str) -> Source:
+    return Source(
+        (package, "installation-guide-amd64"), ("debian", f"installation-guide-amd64/{language}"), r"debian/FAQ/",
+        rf"(?:FAQ/.*\.{language}|installation-guide-amd64/.*)\.html$",
+    )  # fmt: skip
+
+
+SOURCES = {
+    "Python": Source((r"python3\.[0-9]+-doc",), ("python3.[0-9]*/html",), r"/faq/"),
+    "Django, SQLAlchemy, Celery, Scrapy": Source(
+        ("python-django-doc", "python-sqlalchemy-doc", "python-celery-doc", "python-scrapy-doc"),
+        ("python-django-doc", "python-sqlalchemy-doc", "python-celery-doc", "python-scrapy-doc"),
+        r"/(?:faq/(?!index)|faq\.html)",
+    ),
+    "FFmpeg, fish, zsh, fetchmail": Source(
+        ("ffmpeg-doc", "fish-common", "zsh-doc", "fetchmail"), ("ffmpeg", "fish", "zsh-common", "fetchmail"),
+        r"fish/faq|zsh-common/html/FAQ0|manual/(?:mailing-list-)?faq|fetchmail-FAQ",
+    ),
+    "Debian, Git, SQLite": Source(
+        ("debian-faq", "git-doc", "sqlite3-doc", "debian-policy"), ("debian", "git-doc", "sqlite3", "debian-policy"),
+        r"debian/FAQ/|gitfaq|sqlite3/faq", r"(?<!\.de)(?<!\.fr)\.html$",
+    ),
+    "Debian in German": _debian("de", "debian-faq-de"),
+    "Debian in French": _debian("fr", "debian-faq-fr"),
+}  # fmt: skip
+
+
+def build(folder: Path, source: Source) -> FaqSet:
+    """The set of one source, the same on every machine that has the same packages."""
+    pages = sorted(_pages(folder, source), key=lambda page: page[0])
+    asking = [(name, page) for name, page in pages if re.search(source.faq, name)]
+    others = [page for name, page in pages if not re.search(source.faq, name)]
+    sections = [(page.title, *section) for name, page in asking for section in _sections(page.text, _asked(name))]
+    known = {_plain(question) for _, question, _ in sections if question}
+    made = FaqSet()
+    for title, question, text in sections:
+        _add(made, title, _unlisted(text, known), question)
+    chance = random.Random(SEED)
+    chance.shuffle(others)
+    for page in others:
+        if len(made.passages) < PASSAGES:
+            _add(made, page.title, _unlisted(page.text, known), None)
+    answered = [each for each, places in made.questions.items() if _words(made, places) >= LEAST_ANSWER]
+    chosen = chance.sample(answered, min(QUESTIONS, len(answered)))
+    made.questions = {each: made.questions[each] for each in chosen}
+    return made
+
+
+def _pages(folder: Path, source: Source) -> Iterator[tuple[str, DocumentText]]:
+    """The name of each, from the documentation's folder on, and what it holds."""
+    places = [place for name in source.folders for place in sorted(folder.glob(name))]
+    if not places:
+        raise SystemExit(f"There is no {' or '.join(source.folders)} in {folder}: make faq-quality fetches them")
+    for place in places:
+        with closing(FileDocumentSource().walk([place])) as found:
+            for each in found:
+                if isinstance(each, LeftOut):
+                    continue
+                name = f"{place.relative_to(folder)}/{each.doc_id}"
+                if _LEFT_OUT.search(name) or not re.search(source.pages, name):
+                    continue
+                page = each.read()
+                if not isinstance(page, LeftOut):  # nothing but frames or links
+                    yield name, page
+
+
+def _asked(name: str) -> re.Pattern[str] | None:
+    return next((pattern for end, pattern in _ASKED.items() if name.endswith(end)), None)
+
+
+def _sections(text: str, asked: re.Pattern[str] | None) -> Iterator[tuple[str | None, str]]:
+    """What stands below each heading, with the question that the heading was."""
+    held: list[str] = []
+    question: str | None = None
+    in_code = False
+    for line in text.split("\n"):
+        in_code ^= line.startswith("```")
+        heading = None if in_code else _HEADING.match(line)
+        paragraph = asked.match(line) if asked and not in_code else None
+        if heading or paragraph:
+            yield question, "\n".join(held)
+            question = _question((heading[2] if heading else paragraph[1] if paragraph else "").replace("\xa0", " "))
+            held = [] if question or paragraph else [line]
+        else:
+            held.append(line)
+    yield question, "\n".join(held)
+
+
+def _question(heading: str) -> str | None:
+    asked = _NUMBER.sub("", heading.strip())
+    asked = asked[: asked.rfind("?") + 1]
+    return asked if len(asked.split()) >= QUESTION_WORDS and len(asked) < QUESTION_CHARS else None
+
+
+def _unlisted(text: str, known: set[str]) -> str:
+    """Without the lines that are a question themselves: tables of contents, links to the answer."""
+    lines = text.split("\n")
+    return "\n".join(line for line in lines if len(line) >= LISTED_CHARS or not known & {_plain(line), _entry(line)})
+
+
+def _entry(line: str) -> str:
+    return _plain(_ENTRY.sub("", line))
+
+
+def _plain(line: str) -> str:
+    return re.sub(r"\W+", " ", line.lower()).strip()
+
+
+def _add(made: FaqSet, title: str, text: str, question: str | None) -> None:
+    for span in split_passages(text):
+        shown = text[span.start : span.end]
+        if question is None and len(shown.split()) < LEAST_WORDS:
+            continue
+        if question:
+            made.questions.setdefault(question, []).append(len(made.passages))
+        made.passages.append(Stretch(title, shown))
+
+
+def _words(made: FaqSet, places: list[int]) -> int:
+    return sum(len(made.passages[place].text.split()) for place in places)
