@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import AsyncIterator
-from typing import cast
+from typing import Any, cast
 from uuid import NAMESPACE_URL, uuid5
 
 import pytest
@@ -19,7 +19,7 @@ from tests.loopback_upstream import Handler, drip, hang_up, json_reply, reply, s
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, EmbeddedPassage, IndexedDocument, Passage
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError, VectorStoreError
 from modules.llm_platform.infrastructure.adapters import qdrant_vector_store
-from modules.llm_platform.infrastructure.adapters.qdrant_vector_store import QdrantVectorStore
+from modules.llm_platform.infrastructure.adapters.qdrant_vector_store import BATCH_POINTS, QdrantVectorStore
 from modules.llm_platform.testing import VectorStoreContract
 from modules.llm_platform.testing.made_up_documents import FACTS, NAME
 from modules.llm_platform.testing.vector_store_contract import OpenAgain
@@ -131,6 +131,33 @@ async def test_made_anew_behind_our_back(client: AsyncQdrantClient, monkeypatch:
     assert await store.search(NAME, "x", [1.0, 0.0], {}, 1) == []
 
 
+@pytest.mark.parametrize("count", [1, BATCH_POINTS, BATCH_POINTS + 1])
+async def test_no_reader_misses_a_document_that_is_replaced(
+    client: AsyncQdrantClient, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """Between any two steps of the server it is found in one form or in both, and listed; the old form goes in the same
+    request in which the last of the new one comes.
+    """
+    store = QdrantVectorStore("http://localhost:6333", client=client)
+    await store.prepare(FACTS)
+    old = IndexedDocument(doc_id="a", sha256="old", passages=1)
+    await store.replace(NAME, old, [a_passage("old words")])
+    all_at_once, seen = client.batch_update_points, []
+
+    async def step_by_step(collection: str, operations: list[Any], **more: Any) -> None:
+        for operation in operations:
+            await all_at_once(collection, [operation], **more)
+            found = await store.search(NAME, "words", None, {}, 2 * BATCH_POINTS)
+            seen.append({each.passage.text.partition(" ")[0] for each in found})
+            assert await store.lookup(NAME, ["a"])
+
+    monkeypatch.setattr(client, "batch_update_points", step_by_step)
+    passages = [a_passage(f"new words {number}") for number in range(count)]
+    await store.replace(NAME, old.model_copy(update={"sha256": "new", "passages": count}), passages)
+    assert seen == [{"old", "new"}, {"new"}, {"new"}]
+    assert len(await store.passages(NAME, "a")) == count
+
+
 async def test_a_writer_that_dies_half_way(client: AsyncQdrantClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """A document that was not replaced to the end counts as changed: nobody takes the mixture for the new form."""
     store = QdrantVectorStore("http://localhost:6333", client=client)
@@ -138,12 +165,15 @@ async def test_a_writer_that_dies_half_way(client: AsyncQdrantClient, monkeypatc
     old = IndexedDocument(doc_id="a", sha256="old", passages=1)
     await store.replace(NAME, old, [a_passage("old words")])
 
-    async def died(*_: object, **__: object) -> None:
-        raise VectorStoreError("died")
+    all_at_once = client.batch_update_points
+
+    async def died(collection: str, operations: list[Any], **more: Any) -> None:
+        await all_at_once(collection, operations[:1], **more)
+        raise ResponseHandlingException(ConnectionError("died"))
 
     with monkeypatch.context() as patch:
-        patch.setattr(store, "_forget", died)
-        with pytest.raises(VectorStoreError, match="died"):
+        patch.setattr(client, "batch_update_points", died)
+        with pytest.raises(VectorStoreError):
             await store.replace(NAME, old.model_copy(update={"sha256": "new"}), [a_passage("new words")])
     assert (await store.lookup(NAME, ["a"]))["a"].sha256 == "old"
     await store.replace(NAME, old.model_copy(update={"sha256": "new"}), [a_passage("new words")])

@@ -22,7 +22,7 @@ from modules.llm_platform.infrastructure.adapters.qdrant_edge_vector_store impor
 READERS = 3
 GENERATIONS = 8
 SOURCE = Path(qdrant_edge_vector_store.__file__).parents[4]
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 @asynccontextmanager

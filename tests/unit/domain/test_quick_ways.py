@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +15,7 @@ MIXED = st.one_of(st.text(alphabet="abZ09 _.'’+#-“\n"), st.text(alphabet="ab
 
 @given(MIXED)
 def test_words_are_the_same_by_each_way(given_text: str) -> None:
-    """ASCII letters, letters of any spaced script, and everything else go through three patterns that agree."""
+    """Words of spaced scripts are found between blanks, and kept; the pattern of all scripts agrees."""
     assert text.words(given_text) == list(text._words(text.fold(given_text)))
 
 
@@ -26,3 +27,27 @@ def test_letters_are_counted_as_if_all_were_looked_at(given_text: str) -> None:
         script = run.lastgroup or ""
         counted[script] += (run.end() - run.start()) * (language.DENSE_LETTER if script in language._DENSE else 1)
     assert language._letters_by_script(given_text) == counted
+
+
+@given(MIXED)
+def test_words_that_tell_a_language_are_counted_as_the_pattern_finds_them(given_text: str) -> None:
+    """They are looked for between blanks."""
+    lowered = given_text.lower()
+    assert list(language._counted(lowered).items()) == list(Counter(language._WORD.findall(lowered)).items())
+
+
+@given(st.one_of(MIXED, st.text(alphabet="aB12 _\t\n\x1c\x7f.,-", max_size=60), st.text(alphabet="abcdefg1234_", max_size=60)))
+def test_tokens_are_counted_as_the_pattern_finds_them(given_text: str) -> None:
+    """Those of plain text are counted without it."""
+    assert text.count_tokens(given_text) == len(text._TOKEN.findall(given_text))
+
+
+@given(st.text(alphabet="ab .!?\n。", max_size=60), st.integers(1, 30), st.integers(1, 30))
+def test_a_window_ends_with_its_last_stop(given_text: str, window_chars: int, last_chars: int) -> None:
+    """Which is looked for at its end first; nothing but blanks lies between that and where all stops are looked at."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text, "WINDOW_CHARS", window_chars)
+        patch.setattr(text, "LAST_STOP_CHARS", last_chars)
+        quick = text._window(given_text, 0)
+        patch.setattr(text, "LAST_STOP_CHARS", window_chars)
+        assert quick.rstrip() == text._window(given_text, 0).rstrip()

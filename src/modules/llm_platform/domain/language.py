@@ -54,6 +54,7 @@ _ASCII_RUNS = re.compile(r"[\x00-\x7f]+")
 _ASCII_OTHERS = bytes(code for code in range(128) if not chr(code).isalpha())
 _DENSE = frozenset({"kana", "han", "ko", "th", "lo", "km", "my"})
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+_LETTERS_APART = bytes(code if code > 127 or chr(code).isalpha() or chr(code) == "'" else 32 for code in range(256))
 
 _JAPANESE_HAN = re.compile("[々込畑働峠匂駅気図売対広応関実変単戦発総経済沢浜円択]")  # shapes that Chinese does not use
 _CYRILLIC_LETTERS = {"uk": "іїєґ", "be": "ў", "sr": "ђћџљњј", "ru": "ыэё", "kk": "әғқңөұүһ", "mk": "ѓќѕ"}
@@ -148,9 +149,9 @@ def _by_function_words(text: str, script: str) -> str | None:
     """The language whose function words the text uses most; a word of several languages counts a part for each."""
     table = _languages_of_words(script)
     evidence: dict[str, float] = {}
-    for word in _WORD.findall(text.lower()):
+    for word, times in _counted(text.lower()).items():
         for language, weight in table.get(word, ()):
-            evidence[language] = evidence.get(language, 0.0) + weight
+            evidence[language] = evidence.get(language, 0.0) + weight * times
     if script == "latin" and not text.isascii():
         _add_letters(text.lower(), evidence)
     if not evidence:
@@ -158,6 +159,16 @@ def _by_function_words(text: str, script: str) -> str | None:
     (best, most), *others = sorted(evidence.items(), key=lambda item: -item[1])
     clear = not others or most >= CLEAR_LEAD * others[0][1]
     return best if clear and most >= ENOUGH else None
+
+
+def _counted(lowered: str) -> dict[str, int]:
+    """How often each word comes, in the order of the text; found between blanks, since the pattern takes twice as long."""
+    apart = lowered.encode("utf-8", "surrogatepass").translate(_LETTERS_APART).decode("utf-8", "surrogatepass")
+    counts: dict[str, int] = {}
+    for found, times in Counter(apart.split()).items():
+        for word in (found,) if found.isalpha() else _WORD.findall(found):
+            counts[word] = counts.get(word, 0) + times
+    return counts
 
 
 def _add_letters(lowered: str, evidence: dict[str, float]) -> None:

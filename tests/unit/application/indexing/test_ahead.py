@@ -9,6 +9,7 @@ from contextlib import aclosing
 import pytest
 
 from modules.llm_platform.application.indexing.ahead import ahead
+from modules.llm_platform.testing.patience import STARTS_WITHIN_S, becomes
 
 
 class Source:
@@ -43,6 +44,7 @@ async def test_one_is_made_while_one_is_used_and_no_more() -> None:
     source = Source(5)
     async with aclosing(ahead(source.values())) as values:
         assert await anext(values) == 0
+        assert await becomes(lambda: source.made == 2, STARTS_WITHIN_S)
         await asyncio.sleep(0.01)
         assert source.made == 2
 
@@ -78,7 +80,7 @@ async def test_cancelling_closes_the_source() -> None:
     task = asyncio.create_task(consume())
     await asyncio.sleep(0.01)
     task.cancel()
-    await asyncio.wait([task], timeout=5)
+    await asyncio.wait([task], timeout=30)
     assert task.cancelled()
     assert source.closed
     assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,21 +42,31 @@ class Shelf(IDocumentSource, IDocumentWalk):
         self.twice: list[str] = []
         self.stopped = self.closed = False
         self.total_bytes = 0
+        self.origin: str | None = None
+        self.unchanged: set[str] = set()
 
     def walk(self, paths: Sequence[Path]) -> IDocumentWalk:
         self.total_bytes, self.closed, self.read = 10 * len(self.texts), False, []
+        self.origins = (self.origin,) if self.origin else ()
         return self
 
     def __iter__(self) -> Iterator[FoundDocument | LeftOut]:
         yield from self.before
         for place, doc_id in enumerate([*self.texts, *self.twice], 1):
             digest = str(self.texts[doc_id])
-            yield FoundDocument(doc_id, digest, f"{doc_id}.md", 10 * place, lambda doc_id=doc_id: self._open(doc_id))
+            found = FoundDocument(
+                doc_id, digest, f"{doc_id}.md", 10 * place, lambda doc_id=doc_id: self._open(doc_id), self.origin
+            )
+            yield replace(found, unchanged=doc_id in self.unchanged)
 
     def _open(self, doc_id: str) -> DocumentText | LeftOut:
         self.read.append(doc_id)
         text = self.texts[doc_id]
-        return text if isinstance(text, LeftOut) else DocumentText(doc_id.upper(), text, note="cut" if "cut" in text else None)
+        return (
+            text
+            if isinstance(text, LeftOut)
+            else DocumentText(doc_id.upper(), text, note="cut" if "cut" in text else None)
+        )
 
     def stop(self) -> None:
         self.stopped = True
@@ -177,6 +188,31 @@ class TestWhatIsDone:
         report = await index(Shelf(**{f"d{n}": f"text {n}" for n in range(95)}), store, embedder=embedder)
         assert report.added == 95
         assert max(len(call) for call in embedder.calls) == 4
+
+
+class TestKnownToBeUnchanged:
+    async def test_it_is_not_asked_for(self, shelf: Shelf) -> None:
+        """What the source vouches for counts as met and unchanged, and is not pruned."""
+        asked: list[str] = []
+
+        class Asked(Watched):
+            async def lookup(self, collection: str, doc_ids: Sequence[str]) -> dict[str, IndexedDocument]:
+                asked.extend(doc_ids)
+                return await super().lookup(collection, doc_ids)
+
+        store = Asked()
+        await index(shelf, store)
+        shelf.unchanged = {"a", "b"}
+        shelf.texts["c"] = "birds sing at noon"
+        assert counts(await index(shelf, store, prune=True))[:3] == (0, 1, 2)
+        assert (asked, shelf.read) == (["c"], ["c"])
+        assert await ids(store) == {"a", "b", "c"}
+
+    async def test_a_collection_that_has_to_be_made_is_filled(self, shelf: Shelf, store: Watched) -> None:
+        """Whatever the source says."""
+        shelf.unchanged = {"a", "b", "c"}
+        await index(shelf, store)
+        assert await ids(store) == {"a", "b", "c"}
 
 
 class TestPruning:
@@ -340,3 +376,50 @@ class TestInterruptions:
         """With a clock that runs, what is stored is made safe before the end."""
         await index(shelf, store, checkpoint_s=0.0)
         assert store.finished > 1
+
+
+class TestOtherFolders:
+    """Ids are paths below a folder, so two folders may hold the same id; whoever loses a document by that is told."""
+
+    async def test_one_that_takes_anothers_place_is_counted(self, store: Watched) -> None:
+        """Once, and not where it says the same or comes from the same folder."""
+        one = Shelf(a="cats drink milk", b="dogs chase a ball", c="birds sing at dawn")
+        one.origin = "A"
+        assert (await index(one, store)).displaced == 0
+        other = Shelf(a="cows eat grass", b="dogs chase a ball", d="fish swim")
+        other.origin = "B"
+        report = await index(other, store)
+        assert (counts(report), report.displaced) == ((1, 1, 1, 0, 0), 1)
+        other.texts["a"] = "cows eat hay"
+        report = await index(other, store)
+        assert (counts(report), report.displaced) == ((0, 1, 2, 0, 0), 0)
+
+    async def test_pruning_tells_what_came_from_elsewhere(self, store: Watched) -> None:
+        """Everything that the paths do not hold goes, as it says; of what came from another folder it says so."""
+        one, other = Shelf(a="cats drink milk", b="dogs chase a ball"), Shelf(c="birds sing", d="fish swim")
+        one.origin, other.origin = "A", "B"
+        await index(one, store)
+        await index(other, store)
+        del other.texts["d"]
+        report = await index(other, store, prune=True)
+        assert (report.removed, report.removed_elsewhere) == (3, 2)
+        assert await ids(store) == {"c"}
+
+    @pytest.mark.parametrize(("before", "now"), [(None, "B"), ("A", None), (None, None)])
+    async def test_without_an_origin_there_is_no_word(
+        self, store: Watched, before: str | None, now: str | None
+    ) -> None:
+        """Older indexes know none, and lines with ids of their own have none."""
+        one, other = Shelf(a="cats drink milk"), Shelf(a="cows eat grass")
+        one.origin, other.origin = before, now
+        await index(one, store)
+        report = await index(other, store)
+        assert (report.changed, report.displaced) == (1, 0)
+
+    async def test_pruning_an_older_index(self, store: Watched) -> None:
+        """What nobody knows to be from elsewhere is not said to be."""
+        await index(Shelf(a="cats drink milk", b="dogs chase a ball"), store)
+        other = Shelf(a="cats drink milk")
+        other.origin = "B"
+        report = await index(other, store, prune=True)
+        assert (report.removed, report.removed_elsewhere) == (1, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from tests.unit.infrastructure.documents.pdf_samples import pdf
 
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, FoundDocument, LeftOut
 from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.infrastructure.documents.folder import list_folder
 from modules.llm_platform.infrastructure.indexing import json_lines
 from modules.llm_platform.infrastructure.indexing.file_source import FileDocumentSource
 
@@ -29,7 +31,9 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def walked(*paths: Path, **options: Any) -> tuple[list[FoundDocument], list[LeftOut], dict[str, DocumentText | LeftOut]]:
+def walked(
+    *paths: Path, **options: Any
+) -> tuple[list[FoundDocument], list[LeftOut], dict[str, DocumentText | LeftOut]]:
     """What was found, what was left out, and what the found ones say, by id."""
     walk = FileDocumentSource(**options).walk(paths)
     try:
@@ -52,6 +56,50 @@ def lines(path: Path, *values: Any) -> Path:
 def text(read: DocumentText | LeftOut) -> DocumentText:
     assert isinstance(read, DocumentText), read
     return read
+
+
+class TestOrigins:
+    """What tells one folder from another."""
+
+    def test_a_folder_is_the_same_by_any_of_its_names(self, folder: Path, tmp_path: Path) -> None:
+        """Also through a link, or by one of its files; no path can be read out of it."""
+        (tmp_path / "link").symlink_to(folder)
+        origins = {each.origin for path in (folder, tmp_path / "link", folder / "heat.md") for each in walked(path)[0]}
+        (origin,) = origins
+        assert origin is not None
+        assert re.fullmatch(r"[0-9a-f]{16}", origin)
+
+    def test_two_folders_are_two(self, folder: Path) -> None:
+        """Also where one lies in the other, since ids are paths below it."""
+        source = FileDocumentSource()
+        walk = source.walk([folder, folder / "sub dir"])
+        try:
+            assert len(walk.origins) == 2
+            assert {each.origin for each in walk if isinstance(each, FoundDocument)} == set(walk.origins)
+        finally:
+            walk.close()
+
+    def test_lines_have_ids_of_their_own(self, folder: Path) -> None:
+        """A line that comes from another file replaces what it names, as was asked for."""
+        (found, _, _) = walked(lines(folder / "a.jsonl", {"doc_id": "a", "text": "x"}))
+        assert [each.origin for each in found] == [None]
+
+
+class TestKnown:
+    """Files whose digest was noted when they were as they are now."""
+
+    def test_they_are_not_opened(self, folder: Path) -> None:
+        """Their digest is the one that was noted; another stamp is another file."""
+        listing = list_folder(folder)
+        stamp = listing.files["heat.md"].stamp
+        for known_as, is_it in ((stamp, True), ((*stamp[:3], stamp[3] + 1), False)):
+            walk = FileDocumentSource().walk([folder], {"heat.md": (known_as, "noted")})
+            try:
+                digests = {each.doc_id: each.digest for each in walk if isinstance(each, FoundDocument)}
+            finally:
+                walk.close()
+            assert (digests.pop("heat.md") == "noted") is is_it
+            assert "noted" not in digests.values()
 
 
 class TestFiles:
@@ -128,7 +176,9 @@ class TestWhatCannotBeRead:
         walk = FileDocumentSource().walk([folder])
         (folder / "heat.md").unlink()
         left = [each for each in walk if isinstance(each, LeftOut)]
-        assert [(each.hides, each.reason) for each in left] == [("heat.md", "it cannot be opened (No such file or directory)")]
+        assert [(each.hides, each.reason) for each in left] == [
+            ("heat.md", "it cannot be opened (No such file or directory)")
+        ]
 
     @pytest.mark.parametrize(("name", "hides"), [("nowhere", ""), ("program.py", None)])
     def test_a_path_that_is_none(self, folder: Path, name: str, hides: str | None) -> None:
@@ -168,7 +218,9 @@ class TestJsonLines:
 
     def test_bad_lines_are_named_and_passed_over(self, tmp_path: Path) -> None:
         """By their number; a record whose id is readable is not taken for gone."""
-        file = lines(tmp_path / "x.ndjson", "{broken\n", {"doc_id": "a", "text": "one"}, "[]\n", {"doc_id": "b"}, "\xff\n")
+        file = lines(
+            tmp_path / "x.ndjson", "{broken\n", {"doc_id": "a", "text": "one"}, "[]\n", {"doc_id": "b"}, "\xff\n"
+        )
         found, left, read = walked(file)
         assert [each.where for each in left] == [f"{file}:1", f"{file}:3", f"{file}:5"]
         assert [each.doc_id for each in found] == ["a", "b"]

@@ -43,3 +43,12 @@ def test_the_place_in_the_document() -> None:
     points = list(prepared(FACTS, passages))
     assert [(point.id, point.payload["place"]) for point in points] == [("0", 0), ("1", 1), ("2", 2)]
     assert len(set.intersection(*(set(point.words.indices) for point in points))) == 1
+
+
+def test_the_words_of_headings_above() -> None:
+    """They count, and are not stored: the text of a passage is what stands in it."""
+    passage = Passage(id="1", doc_id="d", title="", text="It draws four kilowatts.")
+    (plain,) = prepared(FACTS, [EmbeddedPassage(passage, None)])
+    (led,) = prepared(FACTS, [EmbeddedPassage(passage, None, "Pump")])
+    assert len(set(led.words.indices) - set(plain.words.indices)) == 1
+    assert led.payload == plain.payload

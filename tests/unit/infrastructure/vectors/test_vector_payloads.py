@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modules.llm_platform.domain.bm25 import FORM
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, IndexedDocument, Passage
+from modules.llm_platform.domain.exceptions import VectorStoreConfigError
 from modules.llm_platform.infrastructure.vectors.payloads import (
     clean,
     document_of,
@@ -31,10 +34,10 @@ def test_passages(doc_id: str, text: str, fields: dict[str, tuple[str, ...]], ur
     assert passage_of("x", json.loads(json.dumps(passage_payload(passage, 3)))) == passage
 
 
-@given(TEXT, st.none() | TEXT)
-def test_documents(text: str, url: str | None) -> None:
-    """With or without an address."""
-    document = IndexedDocument(doc_id=text, sha256="s", passages=2, title=text, url=url)
+@given(TEXT, st.none() | TEXT, st.none() | TEXT)
+def test_documents(text: str, url: str | None, origin: str | None) -> None:
+    """With or without an address, and where it came from."""
+    document = IndexedDocument(doc_id=text, sha256="s", passages=2, title=text, url=url, origin=origin)
     assert document_of(json.loads(json.dumps(document_payload(document)))) == document
 
 
@@ -42,6 +45,14 @@ def test_facts() -> None:
     """The mean to the last digit."""
     facts = Collection(name="n", embedder="e", dimension=2, mean=(0.1, 1 / 3))
     assert facts_of("n", json.loads(json.dumps(facts_payload(facts)))) == facts
+
+
+@pytest.mark.parametrize("words", [None, FORM - 1, FORM + 1, "2"])
+def test_facts_of_other_words(words: object) -> None:
+    """Questions would find next to nothing in them, and nobody would see why: the remedy is said instead."""
+    payload = {**facts_payload(Collection(name="n", embedder="e", dimension=2)), "words": words}
+    with pytest.raises(VectorStoreConfigError, match=r"'n'.*index anew"):
+        facts_of("n", payload)
 
 
 @given(TEXT, TEXT, TEXT, TEXT)

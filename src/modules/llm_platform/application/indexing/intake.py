@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 from modules.llm_platform.application.indexing.cutting import CutDocument, cut, fingerprint
 from modules.llm_platform.application.indexing.tally import Tally
 from modules.llm_platform.domain.dtos.indexing_dtos import FoundDocument, LeftOut
+from modules.llm_platform.domain.dtos.retrieval_dtos import IndexedDocument
 from modules.llm_platform.domain.ports.document_source import IDocumentSource
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 
@@ -30,13 +31,13 @@ Result = TypeVar("Result")
 
 @dataclass(slots=True)
 class Batch:
-    """Documents to be stored. `known` are the ids of those that are in the collection in an older form; `place` is how far
+    """Documents to be stored. `known` are those that are in the collection in an older form, by their ids; `place` is how far
     the documents have been gone through, in bytes.
     """
 
     place: int
     documents: list[CutDocument] = field(default_factory=list)
-    known: set[str] = field(default_factory=set)
+    known: Mapping[str, IndexedDocument] = field(default_factory=dict)
     left_out: list[LeftOut] = field(default_factory=list)
     remarks: list[tuple[str, str]] = field(default_factory=list)
     passages: int = 0
@@ -57,6 +58,7 @@ class Intake:
         walk = await _in(thread, self._source.walk, paths)
         try:
             self._tally.total_bytes = walk.total_bytes
+            self._tally.origins = walk.origins
             rest = iter(walk)
             place = 0
             while looked := await _in(thread, _take, rest, place):
@@ -92,17 +94,19 @@ class Intake:
 
     async def _changed(
         self, found: Sequence[FoundDocument], *, is_new: bool
-    ) -> tuple[deque[FoundDocument], set[str]]:
-        """Those that are to be read, and the ids of all that the collection knows."""
-        known = {} if is_new else await self._store.lookup(self._collection, [each.doc_id for each in found])
+    ) -> tuple[deque[FoundDocument], Mapping[str, IndexedDocument]]:
+        """Those that are to be read, and all that the collection knows."""
+        asked = [] if is_new else [each.doc_id for each in found if not each.unchanged]
+        known = await self._store.lookup(self._collection, asked) if asked else {}
         waiting: deque[FoundDocument] = deque()
         for each in found:
             there = known.get(each.doc_id)
-            if there is not None and there.sha256 == fingerprint(each.digest):
+            same = there is not None and there.sha256 == fingerprint(each.digest)
+            if same or (each.unchanged and not is_new):
                 self._tally.unchanged += 1
             else:
                 waiting.append(each)
-        return waiting, set(known)
+        return waiting, known
 
 
 def _take(rest: Iterator[FoundDocument | LeftOut], place: int) -> list[FoundDocument | LeftOut]:
@@ -115,7 +119,7 @@ def _take(rest: Iterator[FoundDocument | LeftOut], place: int) -> list[FoundDocu
     return taken
 
 
-def _read(waiting: deque[FoundDocument], known: set[str]) -> Batch:
+def _read(waiting: deque[FoundDocument], known: Mapping[str, IndexedDocument]) -> Batch:
     """Read and cut documents until there are enough passages."""
     batch = Batch(0, known=known)
     while waiting and batch.passages < BATCH_PASSAGES:
@@ -125,7 +129,7 @@ def _read(waiting: deque[FoundDocument], known: set[str]) -> Batch:
         if isinstance(read, LeftOut):
             batch.left_out.append(read)
             continue
-        document = cut(found.doc_id, found.digest, read)
+        document = cut(found.doc_id, found.digest, read, found.origin)
         if not document.passages and found.doc_id not in known:
             batch.left_out.append(LeftOut(found.where, NO_TEXT))
             continue

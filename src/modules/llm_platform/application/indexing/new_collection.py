@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,7 +18,7 @@ class EmbeddedBatch:
 
     place: int
     documents: list[tuple[IndexedDocument, list[EmbeddedPassage]]] = field(default_factory=list)
-    known: set[str] = field(default_factory=set)
+    known: Mapping[str, IndexedDocument] = field(default_factory=dict)
 
     @property
     def vectors(self) -> list[Vector]:

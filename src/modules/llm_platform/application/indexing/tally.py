@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -22,18 +23,24 @@ class Tally:
     unchanged: int = 0
     failed: int = 0
     removed: int = 0
+    displaced: int = 0
+    removed_elsewhere: int = 0
     passages: int = 0
     problem_count: int = 0
     problems: list[IndexProblem] = field(default_factory=list)
     met: set[str] = field(default_factory=set)
     hidden: set[str] = field(default_factory=set)
+    origins: Collection[str] = ()
 
-    def stored(self, document: IndexedDocument, *, is_known: bool) -> None:
+    def stored(self, document: IndexedDocument, before: IndexedDocument | None) -> None:
+        """`before` is what it took the place of."""
         self.passages += document.passages
-        if is_known:
-            self.changed += 1
-        else:
+        if before is None:
             self.added += 1
+            return
+        self.changed += 1
+        if document.origin is not None and before.came_from_elsewhere((document.origin,)):
+            self.displaced += 1
 
     def left_out(self, left: LeftOut) -> None:
         """It is in none of our counts of documents but this one, and must not be pruned for it."""
@@ -68,6 +75,8 @@ class Tally:
             unchanged=self.unchanged,
             failed=self.failed,
             removed=self.removed,
+            displaced=self.displaced,
+            removed_elsewhere=self.removed_elsewhere,
             passages=self.passages,
             problems=tuple(self.problems),
             problem_count=self.problem_count,

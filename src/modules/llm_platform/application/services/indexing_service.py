@@ -116,7 +116,13 @@ class IndexingService:
     async def _embed(self, batch: Batch) -> EmbeddedBatch:
         vectors = iter(await self._embedder.embed([text for each in batch.documents for text in each.to_embed]))
         documents = [
-            (each.document, [EmbeddedPassage(passage, next(vectors)) for passage in each.passages])
+            (
+                each.document,
+                [
+                    EmbeddedPassage(of, next(vectors), above)
+                    for of, above in zip(each.passages, each.above, strict=True)
+                ],
+            )
             for each in batch.documents
         ]
         return EmbeddedBatch(batch.place, documents, batch.known)
@@ -127,7 +133,7 @@ class IndexingService:
             await self._store.replace_many(self.collection, several)
             checkpoints.wrote()
             for document, _ in several:
-                tally.stored(document, is_known=document.doc_id in batch.known)
+                tally.stored(document, batch.known.get(document.doc_id))
         await checkpoints.reached()
 
     async def _prune(self, tally: Tally) -> None:
@@ -138,10 +144,12 @@ class IndexingService:
             return
         if await self._store.describe(self.collection) is None:
             return
-        gone = [each.doc_id async for each in self._store.documents(self.collection) if tally.is_gone(each.doc_id)]
+        gone = [each async for each in self._store.documents(self.collection) if tally.is_gone(each.doc_id)]
         for first in range(0, len(gone), REMOVED_AT_ONCE):
-            await self._store.remove(self.collection, gone[first : first + REMOVED_AT_ONCE])
-        tally.removed = len(gone)
+            some = gone[first : first + REMOVED_AT_ONCE]
+            await self._store.remove(self.collection, [each.doc_id for each in some])
+            tally.removed += len(some)
+            tally.removed_elsewhere += sum(each.came_from_elsewhere(tally.origins) for each in some)
 
     def _log(self, report: IndexReport, began: float) -> None:
         counts = report.model_dump(exclude={"problems"})

@@ -37,7 +37,9 @@ class LeftOut:
 class FoundDocument:
     """A document that was found and not read yet. `digest` is another one when its content is; `where` names it to people.
 
-    `read` blocks. `place` is how many bytes have been gone through when this one is done.
+    `read` blocks. `place` is how many bytes have been gone through when this one is done. `origin` tells one folder that ids
+    are paths below from another; None where ids are the documents' own. `unchanged`: the source knows that the collection holds
+    it as it is, and nobody need look.
     """
 
     doc_id: str
@@ -45,6 +47,8 @@ class FoundDocument:
     where: str
     place: int
     read: Callable[[], DocumentText | LeftOut]
+    origin: str | None = None
+    unchanged: bool = False
 
 
 class _Value(BaseModel):
@@ -70,6 +74,9 @@ class IndexProgress(_Value):
 class IndexReport(_Value):
     """What an indexing did. `unchanged` documents cost nothing, `failed` ones were left out, `removed` ones were pruned;
     `passages` were written. `problems` tells the first of them, `problem_count` is the number of all.
+
+    `displaced` of the changed ones took the place of a document that had the same path below another folder, and
+    `removed_elsewhere` of the removed ones had come from a folder that this indexing was not given.
     """
 
     collection: str
@@ -79,6 +86,8 @@ class IndexReport(_Value):
     unchanged: int = 0
     failed: int = 0
     removed: int = 0
+    displaced: int = 0
+    removed_elsewhere: int = 0
     passages: int = 0
     problems: tuple[IndexProblem, ...] = ()
     problem_count: int = 0

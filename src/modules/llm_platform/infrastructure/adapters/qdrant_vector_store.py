@@ -22,7 +22,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
 )
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
-from modules.llm_platform.infrastructure.vectors.hybrid import Question, chosen, question
+from modules.llm_platform.infrastructure.vectors.hybrid import chosen, question
 from modules.llm_platform.infrastructure.vectors.mistakes import another_embedder, no_collection, not_one_of_ours
 from modules.llm_platform.infrastructure.vectors.payloads import (
     DENSE,
@@ -43,8 +43,16 @@ from modules.llm_platform.infrastructure.vectors.payloads import (
     field_texts,
     passage_of,
 )
-from modules.llm_platform.infrastructure.vectors.points import PreparedPoint, prepared
+from modules.llm_platform.infrastructure.vectors.points import prepared
 from modules.llm_platform.infrastructure.vectors.server_errors import translated
+from modules.llm_platform.infrastructure.vectors.server_requests import (
+    bare_point,
+    in_this_order,
+    matching,
+    passage_point,
+    query,
+    theirs,
+)
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient
@@ -93,17 +101,21 @@ class QdrantVectorStore(IVectorStore):
 
     async def replace(self, collection: str, document: IndexedDocument, passages: Sequence[EmbeddedPassage]) -> None:
         """The new passages come before the old ones go, and the document's own point is the last: a reader finds one form
-        of it or, for a moment, both; a writer that dies half-way leaves a document that counts as changed.
+        of it or, while the server carries one request out, both; a writer that dies half-way leaves a document that counts as
+        changed. Of a document of more than BATCH_POINTS passages the first ones go ahead in requests of their own.
         """
         with translated(collection):
             facts = await self._known(collection)
-            points = [_point(each) for each in prepared(facts, passages)]
-            for first in range(0, len(points), BATCH_POINTS):
+            points = [passage_point(each) for each in prepared(facts, passages)]
+            ahead = max(0, (len(points) - 1) // BATCH_POINTS * BATCH_POINTS)
+            for first in range(0, ahead, BATCH_POINTS):
                 await self._upsert(collection, points[first : first + BATCH_POINTS])
-            known = await self.lookup(collection, [document.doc_id])
-            if known:
-                await self._forget(collection, [document.doc_id], PASSAGE, keep=[point.id for point in points])
-            await self._upsert(collection, [_bare(document_point(document.doc_id), document_payload(document))])
+            itself = bare_point(document_point(document.doc_id), document_payload(document))
+            others = theirs([document.doc_id], PASSAGE, keep=[point.id for point in points])
+            async with asyncio.timeout(self._timeout):
+                await self._connected().batch_update_points(
+                    collection, in_this_order(points[ahead:], others, itself), wait=True
+                )
 
     async def remove(self, collection: str, doc_ids: Sequence[str]) -> None:
         with translated(collection):
@@ -116,7 +128,7 @@ class QdrantVectorStore(IVectorStore):
     async def documents(self, collection: str) -> AsyncIterator[IndexedDocument]:
         with translated(collection):
             await self._known(collection)
-            async for record in self._records(collection, _filter([(KIND, [DOCUMENT])])):
+            async for record in self._records(collection, matching([(KIND, [DOCUMENT])])):
                 yield document_of(record.payload or {})
 
     async def lookup(self, collection: str, doc_ids: Sequence[str]) -> dict[str, IndexedDocument]:
@@ -140,9 +152,9 @@ class QdrantVectorStore(IVectorStore):
             asked = question(await self._known(collection), text, vector, limit)
             if not asked.lists:
                 return []
-            only = _filter([(FIELDS, field_texts(key, values)) for key, values in chosen(filters)])
+            only = matching([(FIELDS, field_texts(key, values)) for key, values in chosen(filters)])
             async with asyncio.timeout(self._timeout):
-                answer = await self._connected().query_points(collection, **_query(asked, only), limit=limit)
+                answer = await self._connected().query_points(collection, **query(asked, only), limit=limit)
             return [
                 FoundPassage(passage=passage_of(point.id, point.payload or {}), score=asked.score(point.score))
                 for point in answer.points
@@ -151,7 +163,7 @@ class QdrantVectorStore(IVectorStore):
     async def passages(self, collection: str, doc_id: str) -> list[Passage]:
         with translated(collection):
             await self._known(collection)
-            only = _filter([(DOC_ID, [clean(doc_id)]), (KIND, [PASSAGE])])
+            only = matching([(DOC_ID, [clean(doc_id)]), (KIND, [PASSAGE])])
             found = [(record.id, record.payload or {}) async for record in self._records(collection, only)]
             return [passage_of(*each) for each in sorted(found, key=lambda each: each[1]["place"])]
 
@@ -202,20 +214,15 @@ class QdrantVectorStore(IVectorStore):
         )
         for field in INDEXED:
             await client.create_payload_index(facts.name, field, models.PayloadSchemaType.KEYWORD, wait=True)
-        await self._upsert(facts.name, [_bare(FACTS_ID, facts_payload(facts))])
+        await self._upsert(facts.name, [bare_point(FACTS_ID, facts_payload(facts))])
 
     async def _upsert(self, collection: str, points: list[PointStruct]) -> None:
         async with asyncio.timeout(self._timeout):
             await self._connected().upsert(collection, points, wait=True)
 
-    async def _forget(self, collection: str, doc_ids: Iterable[str], kind: str, keep: Sequence[Any] = ()) -> None:
-        from qdrant_client import models
-
-        only = _filter([(KIND, [kind]), (DOC_ID, [clean(doc_id) for doc_id in doc_ids])]) or models.Filter()
-        if keep:
-            only.must_not = [models.HasIdCondition(has_id=list(keep))]
+    async def _forget(self, collection: str, doc_ids: Iterable[str], kind: str) -> None:
         async with asyncio.timeout(self._timeout):
-            await self._connected().delete(collection, models.FilterSelector(filter=only), wait=True)
+            await self._connected().delete(collection, theirs(doc_ids, kind), wait=True)
 
     async def _records(self, collection: str, only: Filter | None) -> AsyncIterator[Record]:
         following: Any = None
@@ -245,42 +252,3 @@ def _connect(url: str, api_key: str, timeout: float) -> AsyncQdrantClient:
         raise VectorStoreConfigError(
             "QDRANT_URL is no usable address: set for instance http://localhost:6333"
         ) from error
-
-
-def _filter(wanted: Sequence[tuple[str, Sequence[str]]]) -> Filter | None:
-    from qdrant_client import models
-
-    conditions = [models.FieldCondition(key=field, match=models.MatchAny(any=list(values))) for field, values in wanted]
-    return models.Filter(must=list(conditions)) if conditions else None
-
-
-def _query(asked: Question, only: Filter | None) -> dict[str, Any]:
-    from qdrant_client import models
-
-    words = models.SparseVector(indices=asked.words.indices, values=asked.words.values)
-    lists: list[Any] = [(WORDS, words)] * asked.word_lists
-    if asked.vector is not None:
-        lists.append((DENSE, asked.vector))
-    prefetch = [
-        models.Prefetch(query=query, using=using, filter=only, limit=asked.candidates) for using, query in lists
-    ]
-    return {
-        "prefetch": prefetch,
-        "query": models.FusionQuery(fusion=models.Fusion.DBSF),
-        "with_payload": True,
-    }
-
-
-def _point(each: PreparedPoint) -> PointStruct:
-    from qdrant_client import models
-
-    vectors: dict[str, Any] = {} if each.vector is None else {DENSE: each.vector}
-    if each.words:
-        vectors[WORDS] = models.SparseVector(indices=each.words.indices, values=each.words.values)
-    return models.PointStruct(id=each.id, vector=vectors, payload=each.payload)
-
-
-def _bare(point_id: str, payload: dict[str, Any]) -> PointStruct:
-    from qdrant_client import models
-
-    return models.PointStruct(id=point_id, vector={}, payload=payload)

@@ -12,4 +12,5 @@ def clean(text: str) -> str:
 
 def shown(path: Path) -> str:
     """A path for people: what cannot be printed is replaced."""
-    return "".join(letter if letter.isprintable() else "\ufffd" for letter in str(path))
+    name = str(path)
+    return name if name.isprintable() else "".join(letter if letter.isprintable() else "\ufffd" for letter in name)

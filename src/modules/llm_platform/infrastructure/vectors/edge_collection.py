@@ -24,6 +24,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
 )
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError
 from modules.llm_platform.infrastructure.file_lock import FileLock
+from modules.llm_platform.infrastructure.private_files import PRIVATE_FOLDER
 from modules.llm_platform.infrastructure.vectors.edge_engine import config, engine, forget, only, translated, vectors
 from modules.llm_platform.infrastructure.vectors.generations import Generations, Stamp
 from modules.llm_platform.infrastructure.vectors.hybrid import chosen, question
@@ -48,6 +49,7 @@ from modules.llm_platform.infrastructure.vectors.payloads import (
     passage_of,
 )
 from modules.llm_platform.infrastructure.vectors.points import prepared
+from modules.llm_platform.infrastructure.vectors.word_weights import WordWeights
 
 if TYPE_CHECKING:
     from qdrant_edge import EdgeShard
@@ -74,6 +76,7 @@ class EdgeCollection:
         self._generations = Generations(folder)
         self._reading: _Open | None = None
         self._work: _Open | None = None
+        self._words = WordWeights()
 
     # --- asking -----------------------------------------------------------------------------------------------------------
 
@@ -157,7 +160,7 @@ class EdgeCollection:
                 work.shard.update(forget(edge, gone))
             points = [
                 edge.Point(each.id, vectors(edge, each.vector, each.words), each.payload)
-                for each in prepared(work.facts, *(passages for _, passages in new.values()))
+                for each in prepared(work.facts, *(passages for _, passages in new.values()), weigh=self._words.of)
             ]
             points += [edge.Point(point, {}, document_payload(document)) for point, (document, _) in new.items()]
             work.shard.update(edge.UpdateOperation.upsert_points(points))
@@ -168,6 +171,7 @@ class EdgeCollection:
                 self._begun().shard.update(forget(engine(), doc_ids))
 
     def finish(self) -> None:
+        self._words.close()
         with translated():
             work, self._work = self._work, None
             try:
@@ -178,6 +182,7 @@ class EdgeCollection:
                 self._generations.end()
 
     def close(self) -> None:
+        self._words.close()
         with translated():
             self._close_reading()
             work, self._work = self._work, None
@@ -215,12 +220,13 @@ class EdgeCollection:
         if shared is None:
             return None
         path, lock = shared
-        shard = None
+        opened = None
         try:
             shard = engine().EdgeShard.load(str(path))
-            return _Open(shard, self._facts_in(shard), lock, stamp)
+            opened = _Open(shard, self._facts_in(shard), lock, stamp)
+            return opened
         finally:
-            if shard is None:
+            if opened is None:
                 lock.release()
 
     def _close_reading(self) -> None:
@@ -264,7 +270,7 @@ class EdgeCollection:
 
     def _create(self, facts: Collection) -> None:
         edge = engine()
-        self._generations.work.mkdir()
+        self._generations.work.mkdir(PRIVATE_FOLDER)
         shard = edge.EdgeShard.create(str(self._generations.work), config(edge, facts.dimension))
         for field in INDEXED:
             shard.update(edge.UpdateOperation.create_field_index(field, edge.PayloadSchemaType.Keyword))

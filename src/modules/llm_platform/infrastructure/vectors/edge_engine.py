@@ -35,7 +35,8 @@ class translated:  # noqa: N801  used as a word of a `with` statement
     ) -> None:
         if isinstance(error, OSError):
             why = error.strerror or "its files are not as they should be"
-            raise VectorStoreError(f"the index cannot be used ({why}): look at the data folder") from error
+            remedy = "look at the data folder, LLM_PLATFORM_DATA_DIR"
+            raise VectorStoreError(f"the index cannot be used ({why}): {remedy}") from error
         if isinstance(error, KeyError):  # of a payload
             raise VectorStoreError("the index holds something that is none of ours: index anew") from error
         if kind is Exception:

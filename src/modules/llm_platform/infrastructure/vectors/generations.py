@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from modules.llm_platform.infrastructure.file_lock import FileLock
+from modules.llm_platform.infrastructure.private_files import close_to_others, make_private_folder, private_opener
 from modules.llm_platform.infrastructure.vectors.sparse_copy import copy_folder
 
 CURRENT: Final = "current"
@@ -68,7 +69,7 @@ class Generations:
         """Take the writer's place, and throw away what a crashed writer left; False: another process has it."""
         if self.writing:
             return True
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(self.folder)
         if not self._writer.acquire():
             return False
         shutil.rmtree(self.work, ignore_errors=True)
@@ -86,9 +87,10 @@ class Generations:
         number = 1 + (int(newest.name[2:]) if newest else 0)
         path = self.folder / f"g-{number:06}"
         shutil.rmtree(path, ignore_errors=True)  # a writer crashed between the two renames
+        close_to_others(self.work)  # the engine leaves its files to the umask
         self.work.rename(path)
         written = self.folder / f"{CURRENT}.new"
-        with written.open("w") as file:
+        with open(written, "w", opener=private_opener) as file:
             file.write(path.name)
             file.flush()
             os.fsync(file.fileno())

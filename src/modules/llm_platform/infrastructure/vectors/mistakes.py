@@ -21,3 +21,10 @@ def not_one_of_ours(name: str) -> VectorStoreConfigError:
     return VectorStoreConfigError(
         f"the collection {name!r} was not made by llm-platform: set another QDRANT_COLLECTION and index anew"
     )
+
+
+def other_words(name: str) -> VectorStoreConfigError:
+    return VectorStoreConfigError(
+        f"the collection {name!r} was made by another version of llm-platform, whose words ours do not match: set another "
+        "QDRANT_COLLECTION and index anew"
+    )

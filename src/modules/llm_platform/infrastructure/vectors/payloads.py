@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from uuid import UUID, uuid5
 
+from modules.llm_platform.domain.bm25 import FORM
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, Filters, IndexedDocument, Passage
+from modules.llm_platform.infrastructure.vectors.mistakes import other_words
 
 DENSE: Final = "d"
 WORDS: Final = "s"
@@ -86,14 +88,14 @@ def _fields_of(texts: Iterable[str]) -> Filters:
 
 
 def document_payload(document: IndexedDocument) -> dict[str, Any]:
-    url = {} if document.url is None else {"url": clean(document.url)}
+    known = {"url": document.url, "origin": document.origin}
     return {
         KIND: DOCUMENT,
         DOC_ID: clean(document.doc_id),
         "sha256": document.sha256,
         "passages": document.passages,
         "title": clean(document.title),
-        **url,
+        **{name: clean(value) for name, value in known.items() if value is not None},
     }
 
 
@@ -104,6 +106,7 @@ def document_of(payload: Mapping[str, Any]) -> IndexedDocument:
         passages=payload["passages"],
         title=payload["title"],
         url=payload.get("url"),
+        origin=payload.get("origin"),
     )
 
 
@@ -113,10 +116,14 @@ def facts_payload(collection: Collection) -> dict[str, Any]:
         "embedder": collection.embedder,
         "dimension": collection.dimension,
         "mean": list(collection.mean),
+        "words": FORM,
     }
 
 
 def facts_of(name: str, payload: Mapping[str, Any]) -> Collection:
+    """VectorStoreConfigError where its words were written down in another way than questions are asked."""
+    if payload.get("words") != FORM:
+        raise other_words(name)
     return Collection(
         name=name, embedder=payload["embedder"], dimension=payload["dimension"], mean=tuple(payload["mean"])
     )

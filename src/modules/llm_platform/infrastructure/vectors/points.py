@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from modules.llm_platform.domain.bm25 import SparseVector, passage_words
+from modules.llm_platform.domain.bm25 import SparseVector
 from modules.llm_platform.domain.centring import LEAST_LENGTH
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, EmbeddedPassage, Vector
 from modules.llm_platform.infrastructure.vectors.payloads import passage_payload
+from modules.llm_platform.infrastructure.vectors.word_weights import Weighed, weighed_here
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,18 +23,20 @@ class PreparedPoint:
     payload: dict[str, Any]
 
 
-def prepared(facts: Collection, *documents: Sequence[EmbeddedPassage]) -> Iterator[PreparedPoint]:
-    """The points of documents, in their order. Words of the title count for each of its passages."""
-    vectors = iter(_centred([each.vector for passages in documents for each in passages], facts))
-    for passages in documents:
-        for place, each in enumerate(passages):
-            passage = each.passage
-            yield PreparedPoint(
-                passage.id,
-                next(vectors),
-                passage_words(f"{passage.title}\n{passage.text}"),
-                passage_payload(passage, place),
-            )
+def prepared(
+    facts: Collection, *documents: Sequence[EmbeddedPassage], weigh: Callable[[Sequence[str]], Weighed] = weighed_here
+) -> list[PreparedPoint]:
+    """The points of documents, in their order. Words of the title and of the headings above count for each of its passages;
+    `weigh` may go on with them beside the rest.
+    """
+    passages = [each for document in documents for each in document]
+    words = weigh([f"{each.passage.title}\n{each.above}\n{each.passage.text}" for each in passages])
+    vectors = _centred([each.vector for each in passages], facts)
+    payloads = [passage_payload(each.passage, place) for document in documents for place, each in enumerate(document)]
+    return [
+        PreparedPoint(each.passage.id, vector, weighed, payload)
+        for each, vector, weighed, payload in zip(passages, vectors, words(), payloads, strict=True)
+    ]
 
 
 def _centred(vectors: Sequence[Vector | None], facts: Collection) -> list[list[float] | None]:

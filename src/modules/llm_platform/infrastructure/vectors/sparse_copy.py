@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from modules.llm_platform.infrastructure.private_files import PRIVATE_FOLDER, private_opener
+
 CHUNK_BYTES: Final = 1 << 20
 _HAS_HOLES: Final = hasattr(os, "SEEK_DATA")
 
@@ -18,7 +20,7 @@ def copy_folder(source: Path, target: Path) -> None:
     that opens a shard writes files of a moment beside the others. FileNotFoundError where `source` itself is not there.
     """
     with os.scandir(source) as entries:
-        target.mkdir()
+        target.mkdir(PRIVATE_FOLDER)
         for entry in entries:
             with suppress(FileNotFoundError):
                 _copy_entry(entry, target / entry.name)
@@ -35,7 +37,7 @@ def _copy_file(source: Path, target: Path) -> None:
     if not _HAS_HOLES:
         shutil.copyfile(source, target)
         return
-    with source.open("rb", buffering=0) as read, target.open("wb", buffering=0) as write:
+    with source.open("rb", buffering=0) as read, open(target, "wb", buffering=0, opener=private_opener) as write:
         size = os.fstat(read.fileno()).st_size
         write.truncate(size)
         place = 0

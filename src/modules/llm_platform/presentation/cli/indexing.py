@@ -20,6 +20,15 @@ from shared.config import Settings
 
 PROBLEMS_SHOWN: Final = 20
 NOTHING: Final = "no document was found there: give folders or files that end in .md, .txt, .html, .pdf or .jsonl"
+NOTHING_USABLE: Final = "nothing could be indexed: the lines above say why"
+DISPLACED: Final = (
+    "replaced documents of another folder with the same path below it: {}. To have both, index their common parent with "
+    "--prune, or give each folder its own --collection"
+)
+REMOVED_ELSEWHERE: Final = (
+    "removed documents of folders that were not named: {}. To have them, index again with all folders in one command, or give "
+    "each folder its own --collection"
+)
 KEPT: Final = "stopped: what was indexed is kept, and the same command goes on from there"
 
 Watch: TypeAlias = Callable[[IndexProgress], None]
@@ -46,14 +55,14 @@ def carry_out(console: Console, wiring: Wiring, order: IndexOrder, *, as_json: b
     except KeyboardInterrupt:
         console.warn(KEPT)
         raise
-    for line in _problems(report):
+    for line in (*_problems(report), *_other_folders(report)):
         console.warn(line)
     if as_json:
         console.verbatim(dumped(report.model_dump(mode="json")))
     else:
         console.lines(_told(report))
     if not report.documents:
-        raise CommandError(NOTHING)
+        raise CommandError(NOTHING_USABLE if report.failed else NOTHING)
 
 
 async def _index(wiring: Wiring, settings: Settings, order: IndexOrder, watch: Watch) -> IndexReport:
@@ -93,6 +102,13 @@ def _problems(report: IndexReport) -> Iterator[str]:
         yield f"{problem.where}: {problem.reason}"
     if report.problem_count > PROBLEMS_SHOWN:
         yield f"and {report.problem_count - PROBLEMS_SHOWN} more"
+
+
+def _other_folders(report: IndexReport) -> Iterator[str]:
+    if report.displaced:
+        yield DISPLACED.format(report.displaced)
+    if report.removed_elsewhere:
+        yield REMOVED_ELSEWHERE.format(report.removed_elsewhere)
 
 
 def _told(report: IndexReport) -> Iterator[Line]:
