@@ -29,6 +29,7 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchConfigError,
     WebSearchConnectionError,
 )
+from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.domain.whole_text import whole_text
 from modules.llm_platform.infrastructure.adapters import index_web_search
 from modules.llm_platform.infrastructure.adapters.index_page_reader import IndexPageReader
@@ -79,6 +80,11 @@ class SlowStore(MemoryVectorStore):
         finally:
             self.running -= 1
         return []
+
+
+async def whole(store: MemoryVectorStore, url: str) -> str:
+    doc_id = next(each for each, address in URLS.items() if url in (address, f"doc:{each}"))
+    return whole_text(await store.passages("documents", doc_id))
 
 
 def over(store: MemoryVectorStore) -> IndexWebSearch:
@@ -158,6 +164,32 @@ class TestWhatIsShown:
         assert await provider.ping() == "collection documents, by hash/64"
         with pytest.raises(WebSearchConnectionError):
             await over(MemoryVectorStore(error=VectorStoreError())).ping()
+
+    async def test_neighbours_that_answer_too_are_shown(self, store: MemoryVectorStore) -> None:
+        """As one stretch of the document's text, however few documents are wanted."""
+        for count in (1, 4):
+            answer = await over(store).search(WebSearchRequest(query="the gateway of web restarts", count=count))
+            assert answer.results[0].snippet in await whole(store, answer.results[0].url)
+            assert answer.results[0].snippet.startswith("The gateway of web restarts.")
+
+    @pytest.mark.parametrize(("query", "found"), [("What about photosynthesis?", 0), ("Where does it restart?", 4)])
+    async def test_nearest_in_meaning_is_not_found(self, store: MemoryVectorStore, query: str, found: int) -> None:
+        """Where vectors say little, something found has to hold a telling word of the question; function words tell nothing."""
+        retrieval = RetrievalService(EMBEDDER, store, "documents", top_k=5)
+        strict = IndexWebSearch(retrieval, needs_words=True)
+        wanted = WebSearchRequest(query=query.replace("restart?", "gateway?"))
+        assert len((await strict.search(wanted)).results) == found
+        assert len((await over(store).search(wanted)).results) == 4
+
+    async def test_a_secret_stands_in_no_answer(self, store: MemoryVectorStore) -> None:
+        """Also one that was none when its document was indexed; nor in the page."""
+        retrieval = RetrievalService(EMBEDDER, store, "documents", top_k=5)
+        redacting = IndexWebSearch(retrieval, redactor=Redactor(["gateway restarts"]))
+        answer = await redacting.search(WebSearchRequest(query="the gateway restarts"))
+        assert answer.results
+        assert "gateway restarts" not in answer.model_dump_json(exclude={"query"})
+        page = await IndexPageReader(redacting).read(answer.results[0].url)
+        assert "gateway restarts" not in page.text
 
     async def test_addresses_are_not_remembered_without_end(
         self, provider: IndexWebSearch, monkeypatch: pytest.MonkeyPatch

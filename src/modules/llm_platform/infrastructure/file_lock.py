@@ -26,17 +26,25 @@ class FileLock:
         if self._file is not None:
             return True
         file = os.open(self._path, os.O_RDWR | os.O_CREAT, _MODE)
-        if not _locked(file, shared):
+        if not _locked(file, shared) or not _is_still(self._path, file):
             os.close(file)
             return False
         self._file = file
         return True
 
     def release(self) -> None:
-        """Free it; the file stays, or two could hold locks on two files of one name."""
+        """Free it; the file stays, unless whoever held it alone has removed it: who takes it next makes another."""
         file, self._file = self._file, None
         if file is not None:
             os.close(file)
+
+
+def _is_still(path: Path, file: int) -> bool:
+    """Whether the file has not been removed between opening and locking it: two could hold locks on two files of one name."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file))
+    except FileNotFoundError:
+        return False
 
 
 if sys.platform == "win32":  # pragma: no cover

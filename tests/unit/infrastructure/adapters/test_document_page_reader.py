@@ -1,4 +1,4 @@
-"""infrastructure/adapters/document_page_reader.py, and the addresses of documents."""
+"""infrastructure/adapters/document_page_reader.py and folder_page_reader.py, and the addresses of documents."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.folder_ways import WAYS, Searching, Way, reading, searching
 from tests.unit.infrastructure.documents.pdf_samples import pdf
 
 from modules.llm_platform.domain.canonical_url import is_openable
@@ -20,13 +21,14 @@ from modules.llm_platform.domain.exceptions import PageConfigError, PageError, P
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
 from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearchAdapter
+from modules.llm_platform.infrastructure.adapters.folder_page_reader import FolderPageReader
 from modules.llm_platform.infrastructure.documents.addresses import DocumentAddresses
 from modules.llm_platform.infrastructure.documents.library import DocumentLibrary
 
 SITE = "https://docs.example.org/handbook"
 NOW = datetime(2026, 5, 6, 7, 8, 9, tzinfo=UTC)
 
-Make = Callable[..., DocumentPageReader]
+Make = Callable[..., DocumentPageReader | FolderPageReader]
 
 
 @pytest.fixture
@@ -36,13 +38,18 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-async def make(folder: Path) -> AsyncIterator[Make]:
-    made: list[DocumentWebSearchAdapter] = []
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest) -> Way:
+    return request.param  # type: ignore[no-any-return]
 
-    def make(**options: object) -> DocumentPageReader:
-        made.append(DocumentWebSearchAdapter(folder, **options))  # type: ignore[arg-type]
-        return DocumentPageReader(made[-1], now=lambda: NOW)
+
+@pytest.fixture
+async def make(folder: Path, tmp_path: Path, way: Way) -> AsyncIterator[Make]:
+    made: list[Searching] = []
+
+    def make(**options: object) -> DocumentPageReader | FolderPageReader:
+        made.append(searching(way, folder, tmp_path / f"index{len(made)}", **options))
+        return reading(made[-1], now=lambda: NOW)
 
     yield make
     for adapter in made:
@@ -91,14 +98,16 @@ async def test_each_format_is_a_page(folder: Path, make: Make) -> None:
 
 
 @pytest.mark.parametrize("base_url", [None, SITE, SITE + "/"])
-async def test_what_the_search_finds_can_be_read(folder: Path, base_url: str | None) -> None:
+async def test_what_the_search_finds_can_be_read(
+    folder: Path, tmp_path: Path, way: Way, base_url: str | None
+) -> None:
     """The address of a result leads to the text that its snippet was cut from, whatever the file is called."""
     for name in ("plain.md", "with blank.md", "#1?.md", "100%.md", "имя.md"):
         (folder / name).write_text(f"# A gateway\n\nThe gateway of {name} restarts.\n")
-    adapter = DocumentWebSearchAdapter(folder, base_url)
+    adapter = searching(way, folder, tmp_path / "index", base_url=base_url)
     found = await adapter.search(WebSearchRequest(query="gateway restarts"))
     assert len(found.results) == 5
-    reader = DocumentPageReader(adapter)
+    reader = reading(adapter)
     for item in found.results:
         page = await reader.read(item.url)
         assert page.url == item.url
@@ -190,16 +199,16 @@ async def test_without_a_folder_the_setting_is_named(folder: Path, make: Make) -
         await make().read("doc:a.md")
 
 
-async def test_a_folder_still_being_read_is_worth_another_try(folder: Path, make: Make) -> None:
+async def test_a_folder_still_being_read_is_worth_another_try(folder: Path) -> None:
     """The read ends at its deadline, and the next one finds what was read meanwhile."""
     (folder / "a.md").write_text("Text.")
     library = BlockedLibrary(folder)
-    reader = make(library=library, timeout=0.05)
+    documents = DocumentWebSearchAdapter(folder, library=library, timeout=0.05)
     with pytest.raises(PageTimeoutError) as caught:
-        await reader.read("doc:a.md")
+        await DocumentPageReader(documents).read("doc:a.md")
     assert caught.value.retryable
     library.may_read.set()
-    assert (await make().read("doc:a.md")).text == "Text."
+    await documents.aclose()
 
 
 PATHS = st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1, max_size=30)

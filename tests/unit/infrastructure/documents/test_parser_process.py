@@ -12,6 +12,8 @@ from tests.unit.infrastructure.documents.pdf_samples import pdf
 from modules.llm_platform.infrastructure.documents.errors import UnreadableDocument
 from modules.llm_platform.infrastructure.documents.parser_process import ParserProcess
 
+PATIENCE_S = 30.0  # of a busy machine; what is not given up takes minutes
+
 # A parser that does what its request says.
 ODD = """
 import json, os, sys, time
@@ -52,7 +54,7 @@ def test_a_page_that_takes_for_ever_is_given_up() -> None:
         began = time.monotonic()
         with pytest.raises(UnreadableDocument, match=r"more than 0\.5 s"):
             parser.html("<div>" * 100_000)
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < PATIENCE_S
         assert parser.html("<p>next").text == "next"
 
 
@@ -74,7 +76,7 @@ def test_stopping_does_not_wait(odd: Path) -> None:
         began = time.monotonic()
         with pytest.raises(UnreadableDocument):
             parser.html("hang")
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < PATIENCE_S
         with pytest.raises(UnreadableDocument, match="stopped"):
             parser.html("who are you")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from modules.llm_platform.domain.dtos.indexing_dtos import FoundDocument, LeftOut
@@ -13,6 +13,7 @@ class IDocumentWalk(ABC):
     """One way through documents. It blocks, and is used by one thread; `stop` alone may be called from any."""
 
     total_bytes: int  # of all that there is to go through
+    origins: Collection[str] = ()  # of the folders that it goes through, see `FoundDocument`
 
     @abstractmethod
     def __iter__(self) -> Iterator[FoundDocument | LeftOut]:

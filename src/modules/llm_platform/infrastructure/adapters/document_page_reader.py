@@ -50,7 +50,7 @@ class DocumentPageReader(IPageReader):
         path = self._documents.addresses.path_in(url)
         if path is None:
             raise PageRequestError(NOT_A_DOCUMENT)
-        if _leaves_the_folder(path):
+        if leaves_the_folder(path):
             raise PageRequestError(OUTSIDE)
         found = await self._found(path)
         if found is None:
@@ -80,6 +80,6 @@ class DocumentPageReader(IPageReader):
         )
 
 
-def _leaves_the_folder(path: str) -> bool:
+def leaves_the_folder(path: str) -> bool:
     """Such a path names no document either way; it is told apart since asking for it is a mistake."""
     return path.startswith(("/", "\\")) or "\x00" in path or ".." in path.replace("\\", "/").split("/")

@@ -1,9 +1,9 @@
-"""A folder of documents as a search provider: BM25 over Markdown, text, HTML and PDF, without a network."""
+"""A folder of documents as a search provider where the packages of the index are missing: by words alone, in memory."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TypeVar
@@ -19,10 +19,10 @@ from modules.llm_platform.infrastructure.documents.lacking import lacking_of
 from modules.llm_platform.infrastructure.documents.library import DocumentLibrary, Found
 from modules.llm_platform.infrastructure.documents.reading import Document
 from modules.llm_platform.infrastructure.documents.results import Quotable
+from modules.llm_platform.infrastructure.documents.words import words_about
 
 FIRST_LOOK_SECONDS: Final = 90.0  # reading a folder may take longer; it goes on, and the next search finds it read
 PING_SECONDS: Final = 0.5  # a health check waits no longer for a folder that is being read
-WORDS_SHOWN: Final = 20  # files left out that an answer names one by one
 
 Result = TypeVar("Result")
 
@@ -32,7 +32,7 @@ class DocumentWebSearchAdapter(IWebSearchProvider):
 
     One hit for each document: `snippet` is a verbatim stretch of its text, the best passage and what adjoins it. Its
     URL is `doc:<path below the folder>`, or that path under `base_url`. Files that could not be read are named in
-    `degraded`.
+    `degraded`, and so is `note`.
     """
 
     name = "documents"
@@ -45,7 +45,9 @@ class DocumentWebSearchAdapter(IWebSearchProvider):
         *,
         timeout: float = FIRST_LOOK_SECONDS,
         library: DocumentLibrary | None = None,
+        note: str = "",
     ) -> None:
+        self._note = (Degraded(component=self.name, reason=note),) if note else ()
         self._library = library or DocumentLibrary(folder, redactor)
         self.addresses = DocumentAddresses(base_url, redactor)
         self._redactor = redactor or Redactor()
@@ -98,7 +100,7 @@ class DocumentWebSearchAdapter(IWebSearchProvider):
             total_matches=None if found.more else (request.page - 1) * request.count + len(found.results),
             results=tuple(map(self._item, found.results)),
             provider=self.name,
-            degraded=(*lacking, *self._words(found)),
+            degraded=(*lacking, *self._note, *words_about(self.name, found.words, found.documents, self._redactor)),
         )
 
     def _item(self, found: Quotable) -> WebSearchResultItem:
@@ -109,13 +111,3 @@ class DocumentWebSearchAdapter(IWebSearchProvider):
             source=self.name,
             score=round(found.score, 4),
         )
-
-    def _words(self, found: Found) -> Iterator[Degraded]:
-        words = found.words
-        for path in sorted(words)[:WORDS_SHOWN]:
-            shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in self._redactor.text(path))
-            yield Degraded(component=f"{self.name}/{shown}", reason=words[path])
-        if len(words) > WORDS_SHOWN:
-            yield Degraded(component=self.name, reason=f"and {len(words) - WORDS_SHOWN} more files")
-        if not found.documents:
-            yield Degraded(component=self.name, reason="the folder holds no readable documents")

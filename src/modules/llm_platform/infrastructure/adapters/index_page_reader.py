@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Final
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.dtos.retrieval_dtos import Passage
 from modules.llm_platform.domain.exceptions import (
     PageConfigError,
     PageConnectionError,
@@ -17,6 +18,7 @@ from modules.llm_platform.domain.exceptions import (
     VectorStoreError,
 )
 from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.domain.whole_text import whole_text
 from modules.llm_platform.infrastructure.adapters.index_web_search import IndexWebSearch
 
@@ -49,13 +51,18 @@ class IndexPageReader(IPageReader):
             raise PageConnectionError(error.message) from error
         if not passages:
             raise PageError(MISSING)
-        text = whole_text(passages)
-        return Page(
-            url=url,
-            title=passages[0].title,
-            text=text,
-            read_at=self._now(),
-            reader=self.name,
-            sha256=sha256(text.encode("utf-8", "replace")).hexdigest(),
-            media_type="text/plain",
-        )
+        return page_of(passages, url, self._now(), self._search.redactor)
+
+
+def page_of(passages: Sequence[Passage], url: str, read_at: datetime, redactor: Redactor) -> Page:
+    """A document as a page, from all of its passages. What became a secret after it was indexed is taken out."""
+    text = redactor.text(whole_text(passages))
+    return Page(
+        url=url,
+        title=redactor.text(passages[0].title),
+        text=text,
+        read_at=read_at,
+        reader=IndexPageReader.name,
+        sha256=sha256(text.encode("utf-8", "replace")).hexdigest(),
+        media_type="text/plain",
+    )

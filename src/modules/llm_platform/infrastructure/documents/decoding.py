@@ -36,7 +36,7 @@ _MARKS = (
 )
 _DECLARED = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]{1,40})""", re.IGNORECASE)
 _CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 127], " ")
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")  # asked first: `translate` goes letter by letter
+_CONTROL_BYTES = bytes(_CONTROLS)  # asked for first: `translate` goes letter by letter beyond ASCII
 
 
 class Decoded(NamedTuple):
@@ -80,7 +80,8 @@ def _by_sender(data: bytes, encoding: str | None) -> Decoded | None:
 
 def _tidied(text: str) -> str:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return text.translate(_CONTROLS) if _CONTROL.search(text) else text
+    plain = text.encode("utf-8", "surrogatepass")
+    return text if len(plain.translate(None, _CONTROL_BYTES)) == len(plain) else text.translate(_CONTROLS)
 
 
 def _decoded(data: bytes, encoding: str) -> Decoded:

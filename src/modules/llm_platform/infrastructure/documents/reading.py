@@ -23,7 +23,7 @@ TOLD_BY_CHARS: Final = 500  # enough to tell the language by, which sentences ar
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.{0,5000}?\n)??(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _MATTER_TITLE = re.compile(r"^title:[ \t]*(?P<quote>[\"']?)(?P<title>[^\n]+?)(?P=quote)[ \t]*$", re.MULTILINE)
-_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(\S.{0,300})|^(\S.{0,300})\n(?:={3,}|-{3,})[ \t]*$", re.MULTILINE)
+_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(\S.{0,300})|^(\S.{0,300}+)\n(?:={3,}|-{3,})[ \t]*$", re.MULTILINE)
 _MARKUP = re.compile(r"!?\[([^\]\[]*)\]\([^()\s]*\)|[`*]|[ \t]#+[ \t]*$|\{#[\w-]+\}")
 
 
@@ -49,7 +49,7 @@ def read_text(root: Path, file: FoundFile, parser: DocumentParser, redactor: Red
     """Read and decode one file, which always gets a title. Raises UnreadableDocument as above."""
     parsed = _parse(root, file, parser)
     text = redactor.text(parsed.text)
-    if not text.strip():
+    if not text or text.isspace():
         raise EmptyDocument("it holds no text")
     title = redactor.text(parsed.title or first_heading(text) or _name(file.path))[:MAX_TITLE_CHARS]
     return Parsed(text, title, parsed.note)

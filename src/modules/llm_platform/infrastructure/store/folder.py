@@ -21,6 +21,7 @@ from typing import Final, get_args
 
 from modules.llm_platform.domain.dtos.store_dtos import StoreStage
 from modules.llm_platform.domain.store_key import is_entry_key, is_topic_name
+from modules.llm_platform.infrastructure.private_files import make_private_folder
 from modules.llm_platform.infrastructure.store.entry import (
     MAX_ENTRY_BYTES,
     DamagedEntryError,
@@ -176,7 +177,7 @@ class StoreFolder:
 
     def _make_store(self) -> None:
         """The store's folder, with a mark that git shall ignore all that is in it."""
-        self.root.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(self.root.parent)
         os.makedirs(self._root, _PRIVATE_FOLDER, exist_ok=True)
         with suppress(FileExistsError):
             write_new(f"{self._root}/.gitignore", b"*\n")

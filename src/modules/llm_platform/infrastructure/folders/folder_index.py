@@ -1,0 +1,285 @@
+"""A named folder as a collection of its own, kept in step with the folder: looked at when something is asked, never between."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from modules.llm_platform.application.services.indexing_service import IndexingService
+from modules.llm_platform.application.services.retrieval_service import MAX_TOP_K, RetrievalService
+from modules.llm_platform.domain.centring import MIN_VECTORS
+from modules.llm_platform.domain.dtos.indexing_dtos import IndexProgress, IndexReport
+from modules.llm_platform.domain.dtos.retrieval_dtos import Collection
+from modules.llm_platform.domain.exceptions import VectorStoreError, WebSearchConfigError
+from modules.llm_platform.domain.ports.embedder import IEmbedder
+from modules.llm_platform.domain.ports.vector_store import IVectorStore
+from modules.llm_platform.infrastructure.adapters.qdrant_edge_vector_store import QdrantEdgeVectorStore
+from modules.llm_platform.infrastructure.documents.folder import Listing, list_folder
+from modules.llm_platform.infrastructure.folders import state as states
+from modules.llm_platform.infrastructure.folders.gate import Gate
+from modules.llm_platform.infrastructure.folders.home import FolderHome
+from modules.llm_platform.infrastructure.folders.source import FolderSource
+from modules.llm_platform.infrastructure.folders.state import FolderState
+from modules.llm_platform.infrastructure.indexing.file_source import INDEXED, MAX_FILES, FileDocumentSource
+from modules.llm_platform.infrastructure.indexing.json_lines import JSON_LINES
+from modules.llm_platform.infrastructure.indexing.names import shown
+
+log = logging.getLogger(__name__)
+
+COLLECTION: Final = "documents"  # of the folder's own store
+LOOK_AGAIN_S: Final = 1.0  # at most this old is the view of a large folder
+FREELY_S: Final = 0.02  # a folder that is looked through so fast (a thousand files) is looked at on every search
+LOOKING_SHARE: Final = 20  # beyond that looking takes at most a twentieth of the time
+ASK_AGAIN_S: Final = 0.05  # whether another process is done writing
+REMOVED_AT_ONCE: Final = 500
+MUCH_BYTES: Final = 5_000_000  # to be read: it takes longer than reading the whole folder for its words
+OUTGROWN: Final = 10 * MIN_VECTORS  # passages or files, from which on a collection that began too small for a mean gets one
+NO_FOLDER: Final = "DOCUMENTS_DIR names no folder that can be opened: create it or correct the setting"
+NO_PLACE: Final = "the index of the documents can be written nowhere: set LLM_PLATFORM_DATA_DIR to a writable folder"
+
+
+@dataclass(frozen=True, slots=True)
+class FolderView:
+    """What can be searched now: how many documents, a word about each bad file, and one about each that was read in part."""
+
+    documents: int
+    bad: Mapping[str, str]
+    notes: Mapping[str, str]
+
+
+class FolderIndex:
+    """Made once for a folder; to be used by one event loop.
+
+    Searches that come at once share one look and one reading, which goes on when they are cancelled. Of several processes
+    one reads, the others wait until it is done and find nothing left to do.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        home: FolderHome,
+        files: FileDocumentSource,
+        embedder: IEmbedder,
+        *,
+        store: IVectorStore | None = None,
+        collection: str = COLLECTION,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._folder = folder.absolute()
+        self._home = home
+        self._files = files
+        self._embedder = embedder
+        self._given = store
+        self._collection = collection
+        self._clock = clock
+        self._store: IVectorStore | None = None
+        self._retrieval: RetrievalService | None = None
+        self._state: FolderState | None = None
+        self._view = FolderView(0, {}, {})
+        self._look_after = float("-inf")
+        self._run: asyncio.Task[None] | None = None
+        self._began = 0.0  # of the run
+        self._listed = Listing()
+        self._gate = Gate()
+        self._much = False  # is being read
+        self.reading: IndexProgress | None = None  # how far we are, while we read
+
+    @property
+    def retrieval(self) -> RetrievalService:
+        """The search over what was indexed, once something was."""
+        if self._retrieval is None:
+            self._retrieval = RetrievalService(self._embedder, self._open(), self._collection, top_k=MAX_TOP_K)
+        return self._retrieval
+
+    @property
+    def so_far(self) -> int:
+        """How many documents were read, of those that are being read."""
+        return self.reading.documents if self.reading else 0
+
+    @property
+    def of_all(self) -> int:
+        """How many files there were at the last look."""
+        return len(self._listed.files)
+
+    @property
+    def lines(self) -> int:
+        """How many of these hold documents line by line."""
+        return sum(path.lower().endswith(JSON_LINES) for path in self._listed.files)
+
+    @property
+    def under_way_s(self) -> float:
+        """How long the look or the reading has taken that is under way; 0 where there is none."""
+        return self._clock() - self._began if self._run is not None and not self._run.done() else 0.0
+
+    def held_up(self) -> AbstractContextManager[None]:
+        """While this is entered documents are not read on; where few have changed they are, since that is soon done."""
+        return self._gate.closed() if self._much else nullcontext()
+
+    async def in_step(self) -> FolderView:
+        """The folder as it is now, read as far as it had changed. Cancelling leaves the reading under way.
+
+        Raises WebSearchConfigError without a folder, and what indexing raises.
+        """
+        if self._run is not None and not self._run.done():
+            await asyncio.wait([self._run])  # it may have looked before we were asked; how it ended is others' business
+        if self._run is None or self._run.done():
+            self._began = self._clock()
+            self._run = asyncio.create_task(self._keep_in_step())
+            self._run.add_done_callback(_heard)
+        await asyncio.shield(self._run)
+        return self._view
+
+    async def aclose(self) -> None:
+        """Stop reading; what was read is kept. A second call does nothing."""
+        run, self._run = self._run, None
+        if run is not None:
+            run.cancel()
+            await asyncio.wait([run])
+        await self._close_store()
+        await asyncio.to_thread(self._home.close)
+
+    async def _close_store(self) -> None:
+        store, self._store, self._retrieval = self._store, None, None
+        if store is not None and store is not self._given:
+            await store.aclose()
+
+    # --- looking ----------------------------------------------------------------------------------------------------------
+
+    async def _keep_in_step(self) -> None:
+        began = self._clock()
+        if began < self._look_after:
+            return
+        listing = self._listed = await self._listing()
+        took = self._clock() - began
+        await self._bring(listing)
+        self._look_after = self._clock() + (0.0 if took <= FREELY_S else min(LOOK_AGAIN_S, took * LOOKING_SHARE))
+
+    async def _listing(self) -> Listing:
+        try:
+            return await asyncio.to_thread(list_folder, self._folder, suffixes=INDEXED, max_files=MAX_FILES)
+        except (OSError, RuntimeError) as error:
+            raise WebSearchConfigError(NO_FOLDER) from error
+
+    async def _bring(self, listing: Listing) -> None:
+        """Index what is new. Another process may do it, or have done it: then there is nothing left for us."""
+        path = await asyncio.to_thread(self._place)
+        if not await self._is_there(listing):
+            async with self._turn():
+                self._state = await asyncio.to_thread(states.load, path)
+                if not await self._is_there(listing):
+                    self._state = await self._healed(listing, path)
+                    await asyncio.to_thread(states.save, path, self._state)
+        state = self._state or FolderState()
+        passed = {shown(Path(place)): word for place, word in listing.left_out.items()}
+        self._view = FolderView(state.documents, passed | dict(state.bad), state.notes)
+
+    def _place(self) -> Path:
+        try:
+            place = self._home.make()
+        except OSError as error:
+            raise WebSearchConfigError(NO_PLACE) from error
+        with suppress(OSError):  # a look is no less true for it
+            self._home.used()
+        return place
+
+    async def _is_there(self, listing: Listing) -> bool:
+        """Whether the index holds the folder as it was listed; somebody may have removed it."""
+        if self._state is None or not self._state.is_of(listing):
+            return False
+        if not self._state.documents:
+            return True
+        try:
+            return await self._open().describe(self._collection) is not None
+        except VectorStoreError:
+            return False
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        while not self._home.take():  # noqa: ASYNC110  another process is waited for
+            await asyncio.sleep(ASK_AGAIN_S)
+        try:
+            yield
+        finally:
+            self._home.release()
+
+    # --- reading ----------------------------------------------------------------------------------------------------------
+
+    async def _healed(self, listing: Listing, path: Path) -> FolderState:
+        """Indexed; anew where what is there is damaged, since all of it can be read again."""
+        before = self._state or FolderState()
+        try:
+            there = await self._open().describe(self._collection)
+            if there is None or not await self._outgrown(there, listing, before):
+                return await self._indexed(listing, before if there else FolderState())
+            log.info("folder index outgrown")
+        except VectorStoreError as error:
+            log.warning("folder index made anew", extra={"error": error.code})
+        await self._close_store()
+        await asyncio.to_thread(shutil.rmtree, path / self._collection, ignore_errors=True)
+        return await self._indexed(listing, FolderState())
+
+    async def _outgrown(self, there: Collection, listing: Listing, before: FolderState) -> bool:
+        """Whether it began with too few passages for a mean of their vectors, and there are many by now."""
+        if there.mean or not there.dimension or self._given is not None:
+            return False
+        passages = [each.passages async for each in self._open().documents(self._collection)]
+        return max(sum(passages), len(listing.files) - len(before.bad)) >= OUTGROWN
+
+    async def _indexed(self, listing: Listing, before: FolderState) -> FolderState:
+        bad = before.still_true(before.bad, listing)
+        passed = [shown(Path(place)) for place in listing.left_out]
+        known = {path: each for path, each in before.known.items() if before.is_same(path, listing)}
+        changed = sum(file.stamp[0] for path, file in listing.files.items() if not before.is_same(path, listing))
+        self._much = changed > MUCH_BYTES
+        trusted = not any(path.lower().endswith(JSON_LINES) for path in (*before.files, *listing.files))
+        source = FolderSource(self._files, self._folder, bad, passed, known, self._gate, trusted=trusted)
+        report = await self._read(source)
+        await self._forget(source, everything=not report.documents)
+        files = {path: file.stamp for path, file in listing.files.items()}
+        notes = {**before.still_true(before.notes, listing), **source.notes}
+        digests = {path: digest for path, digest in source.digests.items() if path in files}
+        return FolderState(files, source.found_bad, notes, report.documents, digests)
+
+    async def _read(self, source: FolderSource) -> IndexReport:
+        indexing = IndexingService(source, self._embedder, self._open(), self._collection)
+        report = IndexReport(collection=self._collection, embedder=self._embedder.name)
+        try:
+            async with aclosing(indexing.index([self._folder], prune=True)) as steps:
+                async for step in steps:
+                    if isinstance(step, IndexProgress):
+                        self.reading = step
+                    else:
+                        report = step
+        finally:
+            self.reading = None
+        return report
+
+    async def _forget(self, source: FolderSource, *, everything: bool) -> None:
+        """Documents that cannot be read any more are found no longer: indexing alone keeps them as they were, and removes
+        nothing where it met none at all.
+        """
+        store = self._open()
+        if not (everything or source.unreadable) or await store.describe(self._collection) is None:
+            return
+        gone = [each.doc_id async for each in store.documents(self._collection)] if everything else source.unreadable
+        for first in range(0, len(gone), REMOVED_AT_ONCE):
+            await store.remove(self._collection, gone[first : first + REMOVED_AT_ONCE])
+        await store.finish(self._collection)
+
+    def _open(self) -> IVectorStore:
+        if self._store is None:
+            self._store = self._given or QdrantEdgeVectorStore(self._place())
+        return self._store
+
+
+def _heard(run: asyncio.Task[None]) -> None:
+    """An error that nobody waits for any more is the next search's to meet."""
+    if not run.cancelled():
+        run.exception()

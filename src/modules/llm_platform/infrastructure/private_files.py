@@ -1,0 +1,35 @@
+"""Folders and files for their owner alone, whatever the umask lets others do: they hold what somebody reads and asks."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+PRIVATE_FOLDER: Final = 0o700
+PRIVATE_FILE: Final = 0o600
+
+
+def make_private_folder(path: Path) -> None:
+    """Make it, and those above it that are missing; what is there stays as it is. OSError where that cannot be."""
+    try:
+        path.mkdir(PRIVATE_FOLDER)
+    except FileNotFoundError:
+        make_private_folder(path.parent)
+        path.mkdir(PRIVATE_FOLDER, exist_ok=True)
+    except FileExistsError:
+        if not path.is_dir():
+            raise
+
+
+def private_opener(path: str, flags: int) -> int:
+    """For `open(…, opener=…)`: a file that is made by it is its owner's."""
+    return os.open(path, flags, PRIVATE_FILE)
+
+
+def close_to_others(folder: Path) -> None:
+    """The same for a folder that somebody else filled, with everything in it."""
+    folder.chmod(PRIVATE_FOLDER)
+    for path in folder.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(PRIVATE_FOLDER if path.is_dir() else PRIVATE_FILE)

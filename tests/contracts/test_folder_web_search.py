@@ -1,0 +1,158 @@
+"""The promises of a web search provider, kept by a named folder that is searched as the index is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.folder_ways import folder_index, reading, searching
+
+from modules.llm_platform.domain.dtos.retrieval_dtos import Filters, FoundPassage, Vector
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
+from modules.llm_platform.domain.exceptions import PageBlockedError, PageConnectionError
+from modules.llm_platform.domain.ports.embedder import IEmbedder
+from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.infrastructure.adapters.folder_page_reader import FolderPageReader
+from modules.llm_platform.infrastructure.adapters.folder_web_search import FolderWebSearch
+from modules.llm_platform.infrastructure.adapters.none_embedder import NoneEmbedder
+from modules.llm_platform.infrastructure.adapters.wordllama_embedder import WordllamaEmbedder
+from modules.llm_platform.infrastructure.policies.by_address_page_reader import ByAddressPageReader
+from modules.llm_platform.testing import (
+    FakePageReader,
+    Looking,
+    MemoryVectorStore,
+    PageReaderContract,
+    Reading,
+    Slow,
+    SlowReading,
+    WebSearchProviderContract,
+)
+
+WEB = "https://elsewhere.example.net"
+
+
+class SlowStore(MemoryVectorStore):
+    """A store that never answers a search."""
+
+    running = 0
+
+    async def search(
+        self, collection: str, text: str, vector: Vector | None, filters: Filters, limit: int
+    ) -> list[FoundPassage]:
+        self.running += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.running -= 1
+        return []
+
+
+class Folder(WebSearchProviderContract):
+    embedder: type[IEmbedder]
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Path:
+        folder = tmp_path / "docs"
+        (folder / "deep er").mkdir(parents=True)
+        for number in range(8):
+            text = (
+                f"# Page {number}\n\n" + "The gateway restarts after a timeout. " * (number % 4) + "More words. " * 20
+            )
+            (folder / ("deep er" if number % 2 else "") / f"page {number}.md").write_text(text)
+        return folder
+
+    @pytest.fixture
+    async def provider(self, folder: Path, tmp_path: Path) -> AsyncIterator[FolderWebSearch]:
+        adapter = FolderWebSearch(folder_index(folder, tmp_path / "kept", embedder=self.embedder()))
+        yield adapter
+        await adapter.aclose()
+
+    @pytest.fixture
+    def findable(self) -> WebSearchRequest:
+        return WebSearchRequest(query="When does the gateway restart?")
+
+    @pytest.fixture
+    def nothing_to_find(self, provider: FolderWebSearch) -> Looking:
+        return Looking(provider, WebSearchRequest(query="photosynthesis of ferns"))
+
+    @pytest.fixture
+    async def unreachable(self, tmp_path: Path) -> AsyncIterator[Looking]:
+        adapter = FolderWebSearch(folder_index(tmp_path / "nowhere", tmp_path / "kept"))
+        yield Looking(adapter, WebSearchRequest(query="gateway"))
+        await adapter.aclose()
+
+    @pytest.fixture
+    async def slow(self, folder: Path) -> AsyncIterator[Slow]:
+        store = SlowStore()
+        adapter = FolderWebSearch(folder_index(folder, None, store=store))
+        yield Slow(adapter, lambda: store.running)
+        await adapter.aclose()
+
+
+class TestByMeaning(Folder):
+    embedder = WordllamaEmbedder
+
+
+class TestByWords(Folder):
+    embedder = NoneEmbedder
+
+
+class Pages(PageReaderContract):
+    """What a folder cannot do (refuse a connection, ask for a login, stay silent) is the part of the web beside it."""
+
+    base_url: str | None = None
+
+    @pytest.fixture
+    async def documents(self, tmp_path: Path) -> AsyncIterator[FolderPageReader]:
+        (tmp_path / "docs").mkdir()
+        (tmp_path / "docs" / "page.html").write_text("<title>A page</title><p>Text.</p>")
+        adapter = searching("by meaning", tmp_path / "docs", tmp_path / "kept", base_url=self.base_url)
+        reader = reading(adapter)
+        assert isinstance(reader, FolderPageReader)
+        yield reader
+        await adapter.aclose()
+
+    @pytest.fixture
+    def both(self, documents: FolderPageReader) -> IPageReader:
+        web = {f"{WEB}/refused": PageConnectionError(), f"{WEB}/login": PageBlockedError()}
+        return ByAddressPageReader(documents, FakePageReader(web))
+
+    @pytest.fixture
+    def readable(self, documents: FolderPageReader) -> Reading:
+        return Reading(documents, self._address("page.html"))
+
+    @pytest.fixture
+    def unreachable(self, both: IPageReader) -> Reading:
+        return Reading(both, f"{WEB}/refused")
+
+    @pytest.fixture
+    def refused(self, documents: FolderPageReader) -> Reading:
+        return Reading(documents, self._address("../page.html"))
+
+    @pytest.fixture
+    def walled(self, both: IPageReader) -> Reading:
+        return Reading(both, f"{WEB}/login")
+
+    @pytest.fixture
+    def missing(self, documents: FolderPageReader) -> Reading:
+        return Reading(documents, self._address("missing.html"))
+
+    @pytest.fixture
+    def slow(self, documents: FolderPageReader) -> SlowReading:
+        silent = FakePageReader({}, delay_s=60)
+        return SlowReading(ByAddressPageReader(documents, silent), f"{WEB}/silent", lambda: silent.running)
+
+    def _address(self, path: str) -> str:
+        return f"{self.base_url}/{path}" if self.base_url else f"doc:{path}"
+
+
+class TestPages(Pages):
+    """Under their own addresses."""
+
+
+class TestPublishedPages(Pages):
+    """Under the addresses where they are published."""
+
+    base_url = "https://docs.example.org/handbook"

@@ -1,0 +1,51 @@
+"""A named folder as it is searched: by meaning and words, by words in the same index, and in memory without its packages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from modules.llm_platform.domain.ports.embedder import IEmbedder
+from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
+from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearchAdapter
+from modules.llm_platform.infrastructure.adapters.folder_page_reader import FolderPageReader
+from modules.llm_platform.infrastructure.adapters.folder_web_search import FolderWebSearch
+from modules.llm_platform.infrastructure.adapters.none_embedder import NoneEmbedder
+from modules.llm_platform.infrastructure.folders.folder_index import FolderIndex
+from modules.llm_platform.infrastructure.folders.home import FolderHome
+from modules.llm_platform.infrastructure.indexing.file_source import FileDocumentSource
+from modules.llm_platform.testing import HashEmbedder
+
+Way = Literal["by meaning", "by words", "in memory"]
+Searching: TypeAlias = FolderWebSearch | DocumentWebSearchAdapter
+WAYS: tuple[Way, ...] = ("by meaning", "by words", "in memory")
+
+
+def folder_index(
+    folder: Path,
+    base: Path | None,
+    *,
+    embedder: IEmbedder | None = None,
+    base_url: str | None = None,
+    redactor: Redactor | None = None,
+    **options: Any,
+) -> FolderIndex:
+    """The index of a folder, kept below `base`."""
+    files = options.pop("files", None) or FileDocumentSource(base_url, redactor)
+    return FolderIndex(folder, FolderHome(base, "key", 30), files, embedder or HashEmbedder(), **options)
+
+
+def searching(way: Way, folder: Path, base: Path, **options: Any) -> Searching:
+    """The search of a folder in this way; `options` are `base_url` and `redactor`, as all of them take them."""
+    if way == "in memory":
+        return DocumentWebSearchAdapter(folder, **options)
+    embedder = NoneEmbedder() if way == "by words" else HashEmbedder()
+    return FolderWebSearch(folder_index(folder, base, embedder=embedder, **options), **options)
+
+
+def reading(search: Searching, **options: Any) -> FolderPageReader | DocumentPageReader:
+    """The pages of what that search finds."""
+    if isinstance(search, FolderWebSearch):
+        return FolderPageReader(search, **options)
+    return DocumentPageReader(search, **options)

@@ -1,0 +1,27 @@
+"""A process that searches a named folder as the platform is wired. Run by the tests of several at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+from modules.llm_platform.container import build_platform
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
+from shared.config import Settings
+
+
+async def search(folder: Path, data: Path, query: str) -> None:
+    """Says that it begins, and then what it found: addresses and what was wrong."""
+    settings = Settings(DOCUMENTS_DIR=folder, LLM_PLATFORM_DATA_DIR=data, LLM_PLATFORM_OFFLINE=True)
+    async with build_platform(settings) as platform:
+        sys.stdout.write("searching\n")
+        sys.stdout.flush()
+        answer = await platform.web_search.search(WebSearchRequest(query=query, count=50))
+    told = {"urls": [item.url for item in answer.results], "degraded": [str(each) for each in answer.degraded]}
+    sys.stdout.write(json.dumps(told) + "\n")
+
+
+if __name__ == "__main__":
+    asyncio.run(search(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]))

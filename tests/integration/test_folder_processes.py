@@ -1,0 +1,188 @@
+"""A named folder between processes, and from settings: one reads it, the others wait, and whoever is killed harms nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from tests.integration import searching_folder
+
+from modules.llm_platform import container as container_module
+from modules.llm_platform.container import build_platform
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
+from modules.llm_platform.domain.ports.embedder import IEmbedder
+from modules.llm_platform.domain.ports.vector_store import IVectorStore
+from modules.llm_platform.infrastructure.adapters import folder_web_search
+from modules.llm_platform.testing import HashEmbedder, MemoryVectorStore
+from modules.llm_platform.testing.patience import becomes
+from shared.config import Settings
+
+SOURCE = Path(folder_web_search.__file__).parents[4]
+PATIENCE_S = 120.0
+FILES = 40
+MANY_FILES = 1500  # enough for a kill to come while they are read
+TEXT = "# Page {0}\n\nThe gateway number {0} restarts after a timeout of {0} seconds.\n\n" + "More words of page {0}. " * 20
+
+Configure = Callable[..., Settings]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "docs").mkdir()
+    write(tmp_path / "docs", FILES)
+    return tmp_path / "docs"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def configure(folder: Path, data: Path) -> Configure:
+    def settings(**values: Any) -> Settings:
+        return Settings(**{"DOCUMENTS_DIR": folder, "LLM_PLATFORM_DATA_DIR": data, **values})
+
+    return settings
+
+
+def write(folder: Path, number: int) -> None:
+    for each in range(number):
+        (folder / f"page{each}.md").write_text(TEXT.format(each))
+
+
+async def started(folder: Path, data: Path, query: str = "gateway timeout") -> Process:
+    environment = {**os.environ, "PYTHONPATH": f"{SOURCE}{os.pathsep}{os.environ['PYTHONPATH']}"}
+    command = [sys.executable, "-W", "error", searching_folder.__file__, str(folder), str(data), query]
+    return await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE, env=environment)
+
+
+async def told(process: Process) -> dict[str, Any]:
+    async with asyncio.timeout(PATIENCE_S):
+        out, complaint = await process.communicate()
+    assert process.returncode == 0, complaint.decode()
+    answer: dict[str, Any] = json.loads(out.splitlines()[-1])
+    return answer
+
+
+async def search(settings: Settings, query: str = "gateway timeout", **overrides: Any) -> WebSearchResponse:
+    async with build_platform(settings, overrides.get("overrides")) as platform:
+        return await platform.web_search.search(WebSearchRequest(query=query, count=50))
+
+
+async def test_several_processes_at_once(folder: Path, data: Path) -> None:
+    """None of them fails, and all find the same; there is one index then."""
+    processes = [await started(folder, data) for _ in range(3)]
+    answers = [await told(process) for process in processes]
+    assert all(len(answer["urls"]) == FILES and not answer["degraded"] for answer in answers)
+    assert len({frozenset(answer["urls"]) for answer in answers}) == 1
+    assert len([path for path in (data / "folders").iterdir() if path.is_dir()]) == 1
+
+
+async def test_whoever_is_killed_while_reading_harms_nobody(folder: Path, data: Path) -> None:
+    """The one that waited reads on, and finds everything."""
+    write(folder, MANY_FILES)
+    first = await started(folder, data)
+    assert await becomes(lambda: bool(list(data.glob("folders/*/documents/work"))), PATIENCE_S), await first.communicate()
+    second = await started(folder, data, "the gateway number 1499")
+    first.send_signal(signal.SIGKILL)
+    await first.communicate()
+    assert not list(data.glob("folders/*/state.json")), "it was not killed in the middle"
+    answer = await told(second)
+    assert answer["urls"][0] == "doc:page1499.md"
+
+
+async def test_the_second_run_finds_it_read(configure: Configure, folder: Path, data: Path) -> None:
+    """And a file that changed between two searches, or went, is seen by the next."""
+    assert len((await search(configure())).results) == FILES
+    (index,) = data.glob("folders/*/documents/current")
+    written = index.stat().st_mtime_ns
+    assert len((await search(configure())).results) == FILES
+    assert index.stat().st_mtime_ns == written
+    (folder / "page0.md").write_text("The turbine hums.")
+    (folder / "page1.md").unlink()
+    assert (await search(configure(), "turbine hums")).results[0].url == "doc:page0.md"
+    assert len((await search(configure())).results) in (FILES - 2, FILES - 1)  # near in meaning is near enough
+    assert "doc:page1.md" not in {item.url for item in (await search(configure())).results}
+
+
+async def test_nothing_is_kept_where_the_store_keeps_nothing(configure: Configure, data: Path) -> None:
+    """STORE_TTL_DAYS=0: the index is gone with the process."""
+    assert len((await search(configure(STORE_TTL_DAYS=0))).results) == FILES
+    assert not list(data.rglob("*"))
+
+
+@pytest.mark.parametrize("kind", ["openai", "azure"])
+async def test_no_byte_of_a_folder_goes_to_an_embedding_service(
+    configure: Configure, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """A paid embedder and a server are for `index` alone: a named folder is embedded and kept on this machine."""
+    sent: list[httpx2.Request] = []
+
+    async def send(client: object, request: httpx2.Request, **options: object) -> httpx2.Response:
+        sent.append(request)
+        return httpx2.Response(500, request=request)
+
+    monkeypatch.setattr(httpx2.AsyncClient, "send", send)
+    paid = {
+        "EMBEDDER": kind, "EMBEDDING_MODEL": "m", "EMBEDDING_API_KEY": "key-12345", "QDRANT_URL": "http://127.0.0.1:9",
+        "EMBEDDING_BASE_URL": "http://127.0.0.1:9/v1", "AZURE_OPENAI_ENDPOINT": "http://127.0.0.1:9",
+    }  # fmt: skip
+    answer = await search(configure(**paid))
+    assert (len(answer.results), answer.degraded) == (FILES, ())
+    assert not sent
+
+
+@pytest.mark.parametrize("missing", ["qdrant_edge", "wordllama"])
+async def test_without_the_packages_words_are_searched(
+    configure: Configure, data: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    """And one word says which line installs them."""
+    monkeypatch.setattr(container_module, "find_spec", lambda name: None if name == missing else object())
+    answer = await search(configure())
+    assert len(answer.results) == FILES
+    (word,) = answer.degraded
+    assert word.component == "documents"
+    assert 'pip install "llm-platform[retrieval]"' in word.reason
+    assert not data.exists()
+
+
+async def test_words_alone_where_they_are_wanted(configure: Configure) -> None:
+    """EMBEDDER=none needs no vectors, and says that there were none."""
+    answer = await search(configure(EMBEDDER="none"))
+    assert len(answer.results) == FILES
+    assert [each.component for each in answer.degraded] == ["none"]
+
+
+async def test_given_parts_are_used(configure: Configure, data: Path) -> None:
+    """An embedder and a store of one's own serve the folder too; the store keeps it apart from the index."""
+    store = MemoryVectorStore()
+    answer = await search(configure(), overrides={IEmbedder: HashEmbedder(), IVectorStore: store})
+    assert len(answer.results) == FILES
+    assert store.searches
+    assert await store.describe("documents") is None
+    assert not data.exists()
+
+
+async def test_another_address_is_another_index(configure: Configure) -> None:
+    """What was indexed under one address is not shown under it when DOCUMENTS_BASE_URL changes."""
+    assert (await search(configure())).results[0].url.startswith("doc:")
+    moved = await search(configure(DOCUMENTS_BASE_URL="https://wiki.example.org"))
+    assert moved.results[0].url.startswith("https://wiki.example.org/page")
+
+
+async def test_a_secret_that_was_no_secret_when_it_was_read(configure: Configure, folder: Path) -> None:
+    """A key that is configured later stands in no answer either."""
+    (folder / "key.md").write_text("# sk-0123456789\n\nThe gateway's key is sk-0123456789.\n")
+    assert "sk-0123456789" in (await search(configure(), "the key of the gateway")).model_dump_json()
+    later = configure(BOCHA_API_KEY="sk-0123456789", SEARCH_PROVIDERS=("documents",))
+    assert "sk-0123456789" not in (await search(later, "the key of the gateway")).model_dump_json()

@@ -1,0 +1,152 @@
+"""infrastructure/folders/home.py"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from modules.llm_platform.infrastructure.file_lock import FileLock
+from modules.llm_platform.infrastructure.folders.home import DAY_S, FolderHome, key_of, remove_unused
+from modules.llm_platform.infrastructure.folders.kept_folders import KeptFolders
+
+NOW = 2_000_000_000.0
+
+
+def home(base: Path | None, key: str = "a", now: float = NOW) -> FolderHome:
+    return FolderHome(base, key, 30, clock=lambda: now)
+
+
+def age(base: Path, key: str, days: float) -> None:
+    when = NOW - days * DAY_S
+    os.utime(base / f"{key}.lock", (when, when))
+
+
+def test_nobody_else_may_look_into_it(tmp_path: Path) -> None:
+    """What was read of somebody's documents is theirs."""
+    path = home(tmp_path / "folders").make()
+    assert path == tmp_path / "folders" / "a"
+    for each in (path, path.parent):
+        assert stat.S_IMODE(each.stat().st_mode) == 0o700
+
+
+def test_one_writer(tmp_path: Path) -> None:
+    """Another waits until the first is done."""
+    first, second = home(tmp_path), home(tmp_path)
+    for each in (first, second):
+        each.make()
+    assert first.take()
+    assert not second.take()
+    first.release()
+    assert second.take()
+    second.close()
+
+
+def test_where_nothing_is_kept_it_ends_with_the_run() -> None:
+    """A temporary folder, private, removed by closing; nobody else writes there."""
+    temporary = home(None)
+    path = temporary.make()
+    assert temporary.make() == path
+    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    assert temporary.take()
+    temporary.used()
+    (path / "index").write_text("x")
+    temporary.close()
+    assert not path.exists()
+    temporary.close()
+
+
+def test_a_data_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
+    """Documents can be searched all the same."""
+    (tmp_path / "file").write_text("no folder")
+    one = home(tmp_path / "file" / "folders")
+    assert not one.make().is_relative_to(tmp_path / "file")
+    one.close()
+
+
+def test_what_nobody_used_goes(tmp_path: Path) -> None:
+    """After STORE_TTL_DAYS, when another folder is opened; neither what is used nor what is being written."""
+    for key in ("old", "written", "young"):
+        home(tmp_path, key).make()
+        (tmp_path / key / "index").write_text("x")
+    age(tmp_path, "old", 31)
+    age(tmp_path, "written", 31)
+    age(tmp_path, "young", 29)
+    writer = home(tmp_path, "written")
+    writer._lock = FileLock(tmp_path / "written.lock")
+    assert writer.take()
+    home(tmp_path, "new").make()
+    writer.release()
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["new", "written", "young"]
+    assert remove_unused(tmp_path, 30 * DAY_S, NOW) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "new.lock", "young", "young.lock"]
+
+
+def test_a_lock_without_an_index_goes_too(tmp_path: Path) -> None:
+    """It is none of what was removed; one that is held, or young, stays."""
+    for key in ("left", "held", "young"):
+        (tmp_path / f"{key}.lock").touch()
+        age(tmp_path, key, 1 if key == "young" else 31)
+    writer = FileLock(tmp_path / "held.lock")
+    assert writer.acquire()
+    assert remove_unused(tmp_path, 30 * DAY_S, NOW) == 0
+    writer.release()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["held.lock", "young.lock"]
+
+
+def test_a_removed_index_has_one_writer_again(tmp_path: Path) -> None:
+    """Who knew the place before takes it anew, and keeps others out."""
+    first, second = home(tmp_path), home(tmp_path)
+    for each in (first, second):
+        each.make()
+    age(tmp_path, "a", 31)
+    assert remove_unused(tmp_path, 30 * DAY_S, NOW) == 1
+    assert first.take()
+    assert not second.take()
+    first.release()
+
+
+def test_folders_above_it_are_private_too(tmp_path: Path) -> None:
+    """Whatever the umask lets others do: the data folder may be made by a search."""
+    before = os.umask(0)
+    try:
+        home(tmp_path / "data" / "folders").make()
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
+
+
+async def test_all_of_them(tmp_path: Path) -> None:
+    """`cache clean` removes what is too old, `cache clear` everything; where there are none there is nothing to do."""
+    kept = KeptFolders(tmp_path / "folders", 30, clock=lambda: NOW)
+    assert (await kept.clean(), await kept.clear()) == (0, 0)
+    for key in ("old", "young"):
+        home(tmp_path / "folders", key).make()
+    age(tmp_path / "folders", "old", 31)
+    assert await kept.clean() == 1
+    assert await kept.clear() == 1
+    assert not [path for path in (tmp_path / "folders").iterdir() if path.is_dir()]
+
+
+def test_use_keeps_it_alive(tmp_path: Path) -> None:
+    """A search says that it is in use, at most hourly."""
+    now = [NOW - 40 * DAY_S]
+    one = FolderHome(tmp_path, "a", 30, clock=lambda: now[0])
+    one.make()
+    now[0] = NOW
+    one.used()
+    assert (tmp_path / "a.lock").stat().st_mtime == NOW
+    assert remove_unused(tmp_path, 30 * DAY_S, NOW) == 0
+    now[0] += 60.0
+    one.used()
+    assert (tmp_path / "a.lock").stat().st_mtime == NOW
+
+
+@pytest.mark.parametrize("other", [("/x", "w", ""), ("/d", "none", ""), ("/d", "w", "https://a"), ("/dw", "", "")])
+def test_each_folder_and_embedder_has_its_own(other: tuple[str, str, str]) -> None:
+    """And each address that its documents are shown under; names of any bytes have one."""
+    assert key_of(("/d", "w", "")) != key_of(other)
+    assert key_of(("/d", "w", "")) == key_of(("/d", "w", ""))
+    assert key_of((os.fsdecode(b"/\xff"),)).isalnum()

@@ -1,0 +1,450 @@
+"""infrastructure/folders/folder_index.py and source.py: a folder and its index, kept in step."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.folder_ways import folder_index
+
+from modules.llm_platform.application.indexing import intake, new_collection
+from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, FoundDocument, IndexProgress, LeftOut
+from modules.llm_platform.domain.dtos.retrieval_dtos import RagSearch, Vector
+from modules.llm_platform.domain.exceptions import EmbeddingConfigError, VectorStoreError, WebSearchConfigError
+from modules.llm_platform.domain.ports.document_source import IDocumentSource, IDocumentWalk
+from modules.llm_platform.infrastructure.documents.folder import Listing
+from modules.llm_platform.infrastructure.folders import folder_index as folder_module
+from modules.llm_platform.infrastructure.folders.folder_index import FolderIndex
+from modules.llm_platform.infrastructure.folders.state import STATE_FILE
+from modules.llm_platform.infrastructure.indexing.file_source import FileDocumentSource, FileWalk, Known
+from modules.llm_platform.testing import HashEmbedder, MemoryVectorStore
+from modules.llm_platform.testing.patience import becomes
+
+PATIENCE_S = 30.0
+FREELY_S = folder_module.FREELY_S
+
+Make = Callable[..., FolderIndex]
+
+
+class CountedFiles(FileDocumentSource):
+    """Notes what is read; a text that holds `bad` cannot be."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.walks = 0
+        self.read: list[str] = []
+
+    def walk(self, paths: Sequence[Path], known: Known | None = None) -> IDocumentWalk:
+        self.walks += 1
+        source, inner = self, super().walk(paths, known)
+
+        class Walk(IDocumentWalk):
+            total_bytes = inner.total_bytes
+
+            def __iter__(self):  # type: ignore[no-untyped-def]
+                for each in inner:
+                    yield source.counted(each)
+
+            def stop(self) -> None:
+                inner.stop()
+
+            def close(self) -> None:
+                inner.close()
+
+        assert isinstance(inner, FileWalk)
+        return Walk()
+
+    def counted(self, each: FoundDocument | LeftOut) -> FoundDocument | LeftOut:
+        if isinstance(each, LeftOut):
+            return each
+
+        def read() -> DocumentText | LeftOut:
+            self.read.append(each.doc_id)
+            text = each.read()
+            if isinstance(text, DocumentText) and "bad" in text.text:
+                return LeftOut(each.where, "it is bad", hides=each.doc_id)
+            return replace(text, note="a remark") if isinstance(text, DocumentText) and "remark" in text.text else text
+
+        return replace(each, read=read)
+
+
+class HeldEmbedder(HashEmbedder):
+    """Embeds documents only once it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may = asyncio.Event()
+        self.asked = 0
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector | None]:
+        self.asked += 1
+        await self.may.wait()
+        return await super().embed(texts)
+
+
+class BrokenEmbedder(HashEmbedder):
+    async def embed(self, texts: Sequence[str]) -> list[Vector | None]:
+        raise EmbeddingConfigError("no vectors today")
+
+
+@pytest.fixture(autouse=True)
+def looked_at_on_every_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is."""
+    monkeypatch.setattr(folder_module, "FREELY_S", PATIENCE_S)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("The gateway restarts.")
+    return tmp_path / "docs"
+
+
+@pytest.fixture
+def files() -> CountedFiles:
+    return CountedFiles()
+
+
+@pytest.fixture
+async def make(folder: Path, tmp_path: Path, files: IDocumentSource) -> AsyncIterator[Make]:
+    made: list[FolderIndex] = []
+
+    def make(base: Path | None = tmp_path / "kept", **options: object) -> FolderIndex:
+        made.append(folder_index(folder, base, **{"files": files, **options}))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield make
+    for index in made:
+        await index.aclose()
+
+
+async def found(index: FolderIndex, query: str) -> list[str]:
+    view = await index.in_step()
+    if not view.documents:
+        return []
+    hits = (await index.retrieval.search(RagSearch(query=query, top_k=20))).hits
+    return sorted(hit.doc_id for hit in hits if query in (hit.snippet or ""))
+
+
+async def test_changes_are_seen(folder: Path, make: Make) -> None:
+    """Added, changed and removed files show in the next search, down to the last one."""
+    index = make()
+    assert await found(index, "gateway") == ["a.md"]
+    (folder / "b.md").write_text("Another gateway.")
+    assert await found(index, "gateway") == ["a.md", "b.md"]
+    (folder / "a.md").write_text("The router restarts now.")
+    assert await found(index, "gateway") == ["b.md"]
+    assert await found(index, "router") == ["a.md"]
+    (folder / "b.md").unlink()
+    assert await found(index, "gateway") == []
+    (folder / "a.md").unlink()
+    assert (await index.in_step()).documents == 0
+    assert [each async for each in index.retrieval._store.documents("documents")] == []
+
+
+async def test_what_did_not_change_costs_nothing(folder: Path, make: Make, files: CountedFiles) -> None:
+    """Neither in this process nor in the next; readable or not, a file is read once for each of its contents."""
+    (folder / "b.md").write_text("bad")
+    for _ in range(2):
+        index = make()
+        for _ in range(2):
+            view = await index.in_step()
+            assert (view.documents, dict(view.bad)) == (1, {"b.md": "it is bad"})
+        await index.aclose()
+    assert (files.walks, sorted(files.read)) == (1, ["a.md", "b.md"])
+    (folder / "a.md").write_text("The gateway restarts again.")
+    view = await make().in_step()
+    assert (view.documents, dict(view.bad)) == (1, {"b.md": "it is bad"})
+    assert files.read[2:] == ["a.md"]
+
+
+async def test_only_what_changed_is_opened(
+    folder: Path, make: Make, files: CountedFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By this process and by the next, which knows from the last one how the files were; what it finds is the same."""
+    opened: list[str] = []
+    real = Path.open
+
+    def noted(path: Path, *given: Any, **options: Any) -> Any:
+        if path.parent == folder:
+            opened.append(path.name)
+        return real(path, *given, **options)
+
+    monkeypatch.setattr(Path, "open", noted)
+    for number in range(5):
+        (folder / f"{number}.md").write_text(f"A gateway of number {number}.")
+    index = make()
+    assert len(await found(index, "gateway")) == 6
+    assert set(opened) == {"a.md", *(f"{number}.md" for number in range(5))}
+    for each in (index, make()):
+        opened.clear()
+        assert len(await found(each, "gateway")) == 6
+        assert not opened
+        (folder / "a.md").write_text("The gateway restarts once more.")
+        (folder / "4.md").write_text(f"A gateway of another number, {id(each)}.")
+        opened.clear()
+        assert len(await found(each, "gateway")) == 6
+        assert set(opened) == {"a.md", "4.md"}
+        await each.aclose()
+    assert len(files.read) == 6 + 2 + 1  # the second time one of them says the same again
+    (folder / "4.md").unlink()
+    assert len(await found(make(), "gateway")) == 5
+
+
+async def test_a_collection_that_forgot_is_filled_again(folder: Path, tmp_path: Path, make: Make) -> None:
+    """What is known of the files does not stand for what is in the index: it may have been removed."""
+    (folder / "b.md").write_text("Another gateway.")
+    index = make()
+    assert await found(index, "gateway") == ["a.md", "b.md"]
+    await index.aclose()
+    shutil.rmtree(tmp_path / "kept" / "key" / "documents")
+    (folder / "b.md").write_text("Yet another gateway.")
+    assert await found(make(), "gateway") == ["a.md", "b.md"]
+
+
+async def test_lines_of_json_take_and_give_back_names(folder: Path, make: Make) -> None:
+    """Where ids are the documents' own, a file that did not change may become one that has to be read."""
+    (folder / "A.jsonl").write_text('{"doc_id": "a.md", "text": "A router by this name."}\n')
+    index = make()
+    assert await found(index, "router") == ["a.md"]
+    (folder / "A.jsonl").unlink()
+    (folder / "b.md").write_text("Another gateway.")
+    assert await found(index, "router") == []
+    assert "b.md" in await found(index, "gateway")
+
+
+@pytest.mark.parametrize(("files_then", "has_a_mean"), [(folder_module.OUTGROWN - 10, False), (folder_module.OUTGROWN, True)])
+async def test_what_has_outgrown_its_beginning_is_made_anew(
+    folder: Path, make: Make, files_then: int, has_a_mean: bool
+) -> None:
+    """Too few passages give no mean of their vectors; many do, and nothing is lost by it."""
+    index = make()
+    await index.in_step()
+    for number in range(files_then):
+        (folder / f"{number}.md").write_text(f"A gateway of number {number}.")
+    assert (await index.in_step()).documents == files_then + 1
+    assert bool((await index.retrieval.describe()).mean) is has_a_mean
+
+
+async def test_what_is_held_up_goes_on_afterwards(make: Make, files: CountedFiles) -> None:
+    """Nothing is opened meanwhile; closing does not wait for it."""
+    index, other = make(), make()
+    with index._gate.closed():
+        reading = asyncio.create_task(index.in_step())
+        assert await becomes(lambda: index.under_way_s > 0 and files.walks > 0, PATIENCE_S)
+        with index._gate.closed():
+            assert not files.read
+        assert not files.read
+    assert (await reading).documents == 1
+    assert index.under_way_s == 0
+    await index.aclose()
+    (index._folder / "b.md").write_text("Another.")
+    with other._gate.closed():
+        reading = asyncio.create_task(other.in_step())
+        assert await becomes(lambda: files.walks > 1, PATIENCE_S)
+        async with asyncio.timeout(PATIENCE_S):
+            await other.aclose()
+    assert await asyncio.wait([reading])
+
+
+async def test_words_about_files_come_and_go(folder: Path, make: Make) -> None:
+    """A file that cannot be read is found no longer as it was; each has its word until it is readable or gone."""
+    index = make()
+    (folder / "b.md").write_text("A gateway with a remark.")
+    (folder / "lines.jsonl").write_text('{"text": "A gateway in a line."}\nno JSON\n')
+    (folder / "gone.md").symlink_to(folder / "nowhere.md")
+    assert len(await found(index, "gateway")) == 3
+    view = await index.in_step()
+    assert dict(view.bad) == {"gone.md": "it is a link that leads nowhere", "lines.jsonl:2": "it is no JSON"}
+    assert dict(view.notes) == {"b.md": "a remark"}
+    (folder / "a.md").write_text("bad gateway")
+    (folder / "lines.jsonl").unlink()
+    (folder / "gone.md").unlink()
+    assert await found(index, "gateway") == ["b.md"]
+    view = await index.in_step()
+    assert (view.documents, dict(view.bad), dict(view.notes)) == (1, {"a.md": "it is bad"}, {"b.md": "a remark"})
+    (folder / "a.md").write_text("")
+    assert dict((await index.in_step()).bad) == {"a.md": "it holds no text"}
+    (folder / "a.md").write_text("A good gateway.")
+    (folder / "b.md").write_text("Without it.")
+    view = await index.in_step()
+    assert (view.documents, dict(view.bad), dict(view.notes)) == (2, {}, {})
+
+
+@pytest.mark.parametrize(("took_s", "looks_of_five"), [(0.0, 5), (FREELY_S / 2, 5), (0.1, 1)])
+async def test_only_a_large_folder_is_not_looked_at_on_every_search(
+    make: Make, monkeypatch: pytest.MonkeyPatch, took_s: float, looks_of_five: int
+) -> None:
+    """A small one shows every change at once; in a large one looking takes a share of the time, not all of it."""
+    monkeypatch.setattr(folder_module, "FREELY_S", FREELY_S)
+    now = [0.0]
+    looks = []
+
+    def look(folder: Path, **options: object) -> Listing:
+        looks.append(folder)
+        now[0] += took_s
+        return real(folder, **options)  # type: ignore[arg-type]
+
+    real = folder_module.list_folder
+    monkeypatch.setattr(folder_module, "list_folder", look)
+    index = make(clock=lambda: now[0])
+    for _ in range(5):
+        await index.in_step()
+    assert len(looks) == looks_of_five
+    now[0] += 2 * folder_module.LOOK_AGAIN_S
+    await index.in_step()
+    assert len(looks) == looks_of_five + 1
+
+
+async def test_searches_at_once_share_one_reading(make: Make, files: CountedFiles) -> None:
+    """And what is cancelled goes on, for whoever asks next."""
+    embedder = HeldEmbedder()
+    index = make(embedder=embedder)
+    first, *others = [asyncio.create_task(index.in_step()) for _ in range(5)]
+    assert await becomes(lambda: embedder.asked > 0, PATIENCE_S)
+    first.cancel()
+    await asyncio.wait([first])
+    embedder.may.set()
+    views = await asyncio.gather(*others)
+    assert {view.documents for view in views} == {1}
+    assert files.walks == 1
+
+
+async def test_who_comes_while_it_is_read_sees_what_changed_meanwhile(folder: Path, make: Make) -> None:
+    """A reading that began before is waited for, and then looked again."""
+    embedder = HeldEmbedder()
+    index = make(embedder=embedder)
+    first = asyncio.create_task(index.in_step())
+    assert await becomes(lambda: embedder.asked > 0, PATIENCE_S)
+    (folder / "b.md").write_text("Later.")
+    second = asyncio.create_task(index.in_step())
+    await asyncio.sleep(0)
+    embedder.may.set()
+    await first
+    assert (await second).documents == 2
+
+
+async def test_how_far_it_is_can_be_asked(folder: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While documents are read; before and after there is nothing to tell."""
+    seen: list[int] = []
+
+    class Watched(FolderIndex):
+        def __setattr__(self, name: str, value: object) -> None:
+            if name == "reading" and isinstance(value, IndexProgress):
+                seen.append(value.documents)
+            super().__setattr__(name, value)
+
+    monkeypatch.setattr("tests.folder_ways.FolderIndex", Watched)
+    (folder / "b.md").write_text("Another gateway.")
+    index = make()
+    assert (index.reading, index.so_far) == (None, 0)
+    await index.in_step()
+    assert seen[-1] == 2
+    assert index.reading is None
+
+
+async def test_closing_stops_the_reading(make: Make) -> None:
+    """At once, however far it is; the writer's place is free for others."""
+    embedder = HeldEmbedder()
+    index = make(embedder=embedder)
+    reading = asyncio.create_task(index.in_step())
+    assert await becomes(lambda: embedder.asked > 0, PATIENCE_S)
+    async with asyncio.timeout(PATIENCE_S):
+        await index.aclose()
+    assert reading.cancelled() or await asyncio.wait([reading])
+    assert (await make().in_step()).documents == 1
+    await index.aclose()
+
+
+async def test_what_was_stopped_keeps_what_it_read(
+    folder: Path, make: Make, files: CountedFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that ends early leaves the next one less to do."""
+    monkeypatch.setattr(new_collection, "MEAN_FROM", 2)
+    monkeypatch.setattr(intake, "BATCH_PASSAGES", 2)
+    for number in range(20):
+        (folder / f"{number:02}.md").write_text(f"A gateway of number {number}.")
+
+    class Tired(HashEmbedder):
+        asked = 0
+
+        async def embed(self, texts: Sequence[str]) -> list[Vector | None]:
+            self.asked += 1
+            if self.asked > 6:
+                await asyncio.Event().wait()
+            return await super().embed(texts)
+
+    tired = Tired()
+    stopped = make(embedder=tired)
+    reading = asyncio.create_task(stopped.in_step())
+    assert await becomes(lambda: tired.asked > 6 and stopped.so_far >= 8, PATIENCE_S)
+    await stopped.aclose()
+    assert await asyncio.wait([reading])
+    files.read.clear()
+    assert (await make().in_step()).documents == 21
+    assert len(files.read) <= 21 - 8
+
+
+async def test_two_that_come_at_once(make: Make, files: CountedFiles) -> None:
+    """One reads, the other waits and finds nothing left to do: neither fails. Each has a store of its own, as two processes."""
+    views = await asyncio.gather(make().in_step(), make().in_step())
+    assert [view.documents for view in views] == [1, 1]
+    assert files.walks == 1
+
+
+async def test_an_index_that_was_removed_or_damaged_is_made_anew(tmp_path: Path, make: Make) -> None:
+    """All of it can be read again."""
+    kept = tmp_path / "kept" / "key"
+    index = make()
+    assert await found(index, "gateway") == ["a.md"]
+    shutil.rmtree(kept / "documents")
+    assert await found(index, "gateway") == ["a.md"]
+    await index.aclose()
+    (kept / STATE_FILE).unlink()
+    for path in (kept / "documents").rglob("*.json"):
+        path.write_text("{")
+    assert await found(make(), "gateway") == ["a.md"]
+
+
+async def test_a_given_store_is_used_and_left_open(make: Make) -> None:
+    """Under a collection of its own; what is wrong with it is told."""
+    store = MemoryVectorStore()
+    assert await found(make(None, store=store, collection="mine"), "gateway") == ["a.md"]
+    assert (await store.lookup("mine", ["a.md"])).keys() == {"a.md"}
+    with pytest.raises(VectorStoreError):
+        await make(None, store=MemoryVectorStore(error=VectorStoreError())).in_step()
+
+
+async def test_without_a_folder_the_setting_is_named(folder: Path, tmp_path: Path, make: Make) -> None:
+    """An operator's mistake, told without a path of the server; once it is there it is read."""
+    folder.rename(tmp_path / "elsewhere")
+    index = make()
+    with pytest.raises(WebSearchConfigError, match="DOCUMENTS_DIR") as raised:
+        await index.in_step()
+    assert str(tmp_path) not in raised.value.message
+    (tmp_path / "elsewhere").rename(folder)
+    assert (await index.in_step()).documents == 1
+
+
+async def test_a_reading_that_fails_fails_for_all_and_is_tried_again(make: Make) -> None:
+    """Nobody is told that there are no documents."""
+    index = make(embedder=BrokenEmbedder())
+    for _ in range(2):
+        with pytest.raises(EmbeddingConfigError, match="today"):
+            await index.in_step()
+
+
+async def test_nothing_is_kept_without_a_place(folder: Path, tmp_path: Path, make: Make) -> None:
+    """The index is in a temporary folder, which closing removes."""
+    index = make(None)
+    assert await found(index, "gateway") == ["a.md"]
+    place = index._home.make()
+    assert place.is_dir()
+    await index.aclose()
+    assert not place.exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["docs"]
