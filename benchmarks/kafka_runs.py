@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,10 +20,10 @@ from tests.kafka.broker import Broker
 REQUEST, RESULT = "rag_search_request", "rag_search_result"
 PARTITIONS = 12
 TOPICS = dict.fromkeys((REQUEST, RESULT, "rag_answer_request", "rag_answer_result", "rag_failed"), PARTITIONS)
-LOOK_S = 0.02
+LOOK_S = 0.1  # each look asks for the end of every partition, and broker and worker share the processors with it
 DEADLINE_S = 60.0
 KB = 1024
-MakeBroker = Callable[[], Broker]
+MakeBroker = Callable[[], AbstractContextManager[Broker]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,9 @@ def started(broker: Broker, told: Told, count: int = 1) -> Iterator[Sequence[sub
         )  # fmt: skip
         command = [sys.executable, "-m", f"benchmarks.{told.program}", words]
         running = [
-            stack.enter_context(stopped_at_the_end(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env)))
+            stack.enter_context(
+                stopped_at_the_end(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env))
+            )
             for _ in range(count)
         ]
         for process in running:

@@ -13,8 +13,8 @@ import logging
 import math
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, MutableMapping
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ QUIET_LOGGERS = ("httpx2", "httpcore", "httpcore2", "ddgs", "primp", "openai", "
 # A record that another handler wrote before us carries its texts, one of uvicorn's says the same once more in colours.
 SAID_ALREADY = ("message", "asctime", "color_message")
 MAX_DEPTH = 8  # of nested fields; below it they are shown as one text
+
+_REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
 
 # What a terminal may obey and a reader cannot see: control characters but tab and line feed, overrides of the writing
 # direction, halves of surrogate pairs (they cannot be encoded).
@@ -63,7 +65,7 @@ def configure_logging(
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[
-                structlog.contextvars.merge_contextvars,
+                _with_request_id,
                 structlog.stdlib.add_log_level,
                 structlog.stdlib.add_logger_name,
                 structlog.stdlib.ExtraAdder(),
@@ -87,16 +89,32 @@ def configure_logging(
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
 
 
-@contextmanager
-def bind_request_id(request_id: str) -> Iterator[None]:
-    """Every log of this context, and of tasks that it starts, carries the request's id."""
-    from structlog.contextvars import bind_contextvars, reset_contextvars
+class bind_request_id:  # noqa: N801  it is called like a function
+    """While inside, every log of this context, and of tasks that it starts, carries the request's id."""
 
-    before = bind_contextvars(request_id=request_id)
-    try:
-        yield
-    finally:
-        reset_contextvars(**before)
+    __slots__ = ("_before", "_request_id")
+
+    def __init__(self, request_id: str) -> None:
+        self._request_id = request_id
+
+    def __enter__(self) -> None:
+        self._before = _REQUEST_ID.set(self._request_id)
+
+    def __exit__(self, *_error: object) -> None:
+        _REQUEST_ID.reset(self._before)
+
+
+def bound_request_id() -> str | None:
+    """The id of the request that this context works on."""
+    return _REQUEST_ID.get()
+
+
+def _with_request_id(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """A processor. What a record says itself takes precedence."""
+    request_id = bound_request_id()
+    if request_id is not None:
+        event.setdefault("request_id", request_id)
+    return event
 
 
 class _Cleaner:

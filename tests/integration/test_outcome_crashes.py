@@ -15,7 +15,7 @@ import pytest
 
 from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
 
-PATIENCE_S = 30
+PATIENCE_S = 120
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 KEEPING = """

@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 from modules.llm_platform.domain.dtos.outcome import Outcome
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
+from modules.llm_platform.infrastructure.private_files import PRIVATE_FILE, make_private_folder
 
 Item = TypeVar("Item")
 
@@ -19,8 +20,8 @@ BUSY_WAIT_S: Final = 10.0  # another process writes
 BUSY_STEP_S: Final = 0.01
 CLEANED_AT_ONCE: Final = 500  # rows of one transaction: workers that wait for it wait for milliseconds
 WAL_BYTES: Final = 16 * 1024 * 1024  # to which the log of the file is cut when it has been written back
-_PRIVATE_FOLDER: Final = 0o700  # outcomes hold what somebody asked
-_PRIVATE_FILE: Final = 0o600
+_OF_A_TENANT: Final = b"\xff"  # at the beginning of a key
+_LENGTH_BYTES: Final = 4  # of how long the tenant is in it
 
 # A table with a rowid: bodies are appended at its end, the index of its key stays small.
 _SCHEMA: Final = """
@@ -59,16 +60,17 @@ class OutcomeTable:
         self._clock = clock
         self._open: sqlite3.Connection | None = None
 
-    def get_all(self, wanted: Sequence[tuple[RagStage, str]]) -> list[Outcome | None]:
-        """For each stage and request id what is kept."""
+    def get_all(self, wanted: Sequence[tuple[RagStage, str, str]]) -> list[Outcome | None]:
+        """For each stage, request id and tenant what is kept."""
         connection = self._connection()
         found: dict[tuple[RagStage, bytes], Outcome] = {}
-        keys = [(stage, _key(request_id)) for stage, request_id in wanted]
+        keys = [(stage, _key(request_id, tenant)) for stage, request_id, tenant in wanted]
         for stage in {stage for stage, _ in keys}:
             for some in _cut([key for each, key in keys if each == stage]):
                 for key, kind, body, sha256 in connection.execute(_GET_MANY[len(some)], (stage, *some)):
+                    request_id, tenant = _read_key(key)
                     found[stage, key] = Outcome(
-                        stage=stage, request_id=_id(key), kind=kind, body=body, request_sha256=sha256
+                        stage=stage, request_id=request_id, kind=kind, body=body, request_sha256=sha256, tenant=tenant
                     )
         return [found.get(key) for key in keys]
 
@@ -82,12 +84,12 @@ class OutcomeTable:
                 values = [
                     value
                     for each in some
-                    for value in (each.stage, _key(each.request_id), each.kind, each.body, each.request_sha256, now)
+                    for value in _row(each, now)
                 ]
                 written += connection.execute(_KEEP_MANY[len(some)], values).rowcount
             if written == len(outcomes):
                 return list(outcomes)  # each is the first of its request: what was written is what would be read
-            found = self.get_all([(each.stage, each.request_id) for each in outcomes])
+            found = self.get_all([(each.stage, each.request_id, each.tenant) for each in outcomes])
         return [each for each in found if each is not None]
 
     def clean(self, before: float) -> int:
@@ -111,8 +113,8 @@ class OutcomeTable:
         return self._open
 
     def _opened(self) -> sqlite3.Connection:
-        self._file.parent.mkdir(_PRIVATE_FOLDER, parents=True, exist_ok=True)
-        self._file.touch(_PRIVATE_FILE)
+        make_private_folder(self._file.parent)
+        self._file.touch(PRIVATE_FILE)  # SQLite makes its other files with the same rights
         with ExitStack() as undo:
             connection = sqlite3.connect(self._file, timeout=BUSY_WAIT_S, isolation_level=None)
             undo.callback(connection.close)
@@ -167,10 +169,29 @@ def _cut(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
         start += length
 
 
-def _key(request_id: str) -> bytes:
-    """Half a surrogate pair is no text to SQLite, and one such id would stop the round of all others."""
-    return request_id.encode("utf-8", "surrogatepass")
+def _row(outcome: Outcome, now: int) -> tuple[str, bytes, str, bytes, str, int]:
+    """The values of its columns, in their order."""
+    key = _key(outcome.request_id, outcome.tenant)
+    return outcome.stage, key, outcome.kind, outcome.body, outcome.request_sha256, now
 
 
-def _id(key: bytes) -> str:
-    return key.decode("utf-8", "surrogatepass")
+def _key(request_id: str, tenant: str) -> bytes:
+    """The id; of a tenant's one a byte that no UTF-8 has, how long the tenant is, the tenant, the id: no two are alike.
+
+    Half a surrogate pair is no text to SQLite, and one such id would stop the round of all others.
+    """
+    identity = request_id.encode("utf-8", "surrogatepass")
+    if not tenant:
+        return identity
+    owner = tenant.encode("utf-8", "surrogatepass")
+    return _OF_A_TENANT + len(owner).to_bytes(_LENGTH_BYTES) + owner + identity
+
+
+def _read_key(key: bytes) -> tuple[str, str]:
+    """Request id and tenant."""
+    owner = b""
+    if key.startswith(_OF_A_TENANT):
+        begin = len(_OF_A_TENANT) + _LENGTH_BYTES
+        end = begin + int.from_bytes(key[len(_OF_A_TENANT) : begin])
+        owner, key = key[begin:end], key[end:]
+    return key.decode("utf-8", "surrogatepass"), owner.decode("utf-8", "surrogatepass")

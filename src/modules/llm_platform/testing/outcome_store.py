@@ -29,18 +29,18 @@ class MemoryOutcomeStore(IOutcomeStore):
     def __init__(self, ttl_days: float = KEPT_DAYS, clock: Callable[[], float] = time.time) -> None:
         self._ttl_s = ttl_days * DAY_S
         self._clock = clock
-        self._kept: dict[tuple[RagStage, str], tuple[float, Outcome]] = {}
+        self._kept: dict[tuple[RagStage, str, str], tuple[float, Outcome]] = {}
         self._closed = False
 
-    async def get(self, stage: RagStage, request_id: str) -> Outcome | None:
+    async def get(self, stage: RagStage, request_id: str, tenant: str = "") -> Outcome | None:
         self._check()
-        found = self._kept.get((stage, request_id))
+        found = self._kept.get((stage, tenant, request_id))
         return found and found[1]
 
     async def keep(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
         self._check()
         now = self._clock()
-        return [self._kept.setdefault((each.stage, each.request_id), (now, each))[1] for each in outcomes]
+        return [self._kept.setdefault((each.stage, each.tenant, each.request_id), (now, each))[1] for each in outcomes]
 
     async def clean(self) -> int:
         self._check()
@@ -74,6 +74,16 @@ class OutcomeStoreContract:
         assert await store.get("search", "a") == result
         assert await store.get("search", "b") == failed
 
+    async def test_many_are_looked_up_at_once(self, store: IOutcomeStore) -> None:
+        """For each what `get` says, in their order, also for one that is asked for twice; for none nothing."""
+        kept = [made_up_outcome(f"{number}", body=b"%d" % number) for number in range(AT_ONCE)]
+        await store.keep(kept)
+        wanted = [(each.stage, each.request_id, each.tenant) for each in kept]
+        assert await store.get_many([("answer", "0", ""), *wanted, wanted[7], ("search", "0", "x")]) == [
+            None, *kept, kept[7], None,
+        ]  # fmt: skip
+        assert await store.get_many([]) == []
+
     async def test_the_first_one_stays(self, store: IOutcomeStore) -> None:
         """A second outcome of a request is not kept: the answer is the first one, also within one call."""
         first, second, third = (made_up_outcome("a", body=body) for body in (b"1", b"2", b"3"))
@@ -89,6 +99,16 @@ class OutcomeStoreContract:
         assert await store.get("answer", "a") is None
         assert await store.keep([answer]) == [answer]
         assert await store.get("search", "a") == search
+
+    async def test_tenants_do_not_meet(self, store: IOutcomeStore) -> None:
+        """The same id of another tenant, or of none, is another request, also where tenant and id together read the same."""
+        owners = ("", "a", "ab", "ünï", "ü", "1", *ODD_IDS)
+        places = [(tenant, each) for tenant in dict.fromkeys(owners) for each in ("s1", "bs1", "a", "\0s1")]
+        kept = [made_up_outcome(each, body=repr((tenant, each)).encode(), tenant=tenant) for tenant, each in places]
+        assert await store.keep(kept) == kept
+        assert [await store.get("search", each, tenant) for tenant, each in places] == kept
+        assert await store.keep([made_up_outcome("s1", body=b"later", tenant="a")]) == [kept[places.index(("a", "s1"))]]
+        assert await store.get("search", "s1", "nobody") is None
 
     async def test_ids_are_any_text(self, store: IOutcomeStore) -> None:
         """An id is compared character by character, whatever the characters are."""
@@ -165,7 +185,14 @@ async def _refuses(call: Awaitable[object]) -> bool:
 
 
 def made_up_outcome(
-    request_id: str, *, body: bytes, stage: RagStage = "search", kind: Literal["result", "failed"] = "result"
+    request_id: str,
+    *,
+    body: bytes,
+    stage: RagStage = "search",
+    kind: Literal["result", "failed"] = "result",
+    tenant: str = "",
 ) -> Outcome:
     """An outcome for tests."""
-    return Outcome(stage=stage, request_id=request_id, kind=kind, body=body, request_sha256="0" * 64)
+    return Outcome(
+        stage=stage, request_id=request_id, kind=kind, body=body, request_sha256="0" * 64, tenant=tenant
+    )

@@ -108,10 +108,10 @@ def test_first_of_each_request(tmp_path: Path, rows: list[tuple[str, int]]) -> N
     expected = [first[each.stage, each.request_id] for each in outcomes]
     try:
         assert table.keep_all(outcomes) == expected
-        assert table.get_all([(each.stage, each.request_id) for each in outcomes]) == expected
+        assert table.get_all([(each.stage, each.request_id, each.tenant) for each in outcomes]) == expected
         while table.clean(1.0):
             pass
-        assert table.get_all([(each.stage, each.request_id) for each in outcomes]) == [None] * len(outcomes)
+        assert table.get_all([(each.stage, each.request_id, each.tenant) for each in outcomes]) == [None] * len(outcomes)
     finally:
         table.close()
 

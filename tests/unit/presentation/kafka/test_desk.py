@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -14,39 +14,40 @@ from modules.llm_platform.presentation.kafka.consumer_thread import Settled
 from modules.llm_platform.presentation.kafka.desk import Desk
 from modules.llm_platform.presentation.kafka.offsets import PartitionLedger
 from modules.llm_platform.presentation.kafka.points import Point
+from modules.llm_platform.presentation.kafka.producer_pump import Told
 from modules.llm_platform.presentation.kafka.records import IncomingRecord, OutgoingRecord
 from modules.llm_platform.presentation.kafka.request import Request
 from modules.llm_platform.presentation.kafka.slots import Slot
+from modules.llm_platform.testing.patience import STARTS_WITHIN_S, becomes
 
 TOO_LARGE = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
 NOT_ALLOWED = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
 
 class FakePump:
-    """Writes at once, unless there are answers to be given first. `refusals` are raised, `answers` reported."""
+    """Writes at once, unless there are answers to be given first. `refusals` are the client's, `answers` the brokers'."""
 
     def __init__(self) -> None:
         self.written: list[OutgoingRecord] = []
         self.answers: list[KafkaError | None] = []
         self.refusals: list[KafkaError] = []
         self.holding = False
-        self.held: list[asyncio.Future[KafkaError | None]] = []
+        self.held: list[Told] = []
 
-    async def hand_over(self, outgoing: OutgoingRecord) -> asyncio.Future[KafkaError | None]:
+    def hand_over(self, outgoing: OutgoingRecord, told: Told) -> None:
         if self.refusals:
-            raise KafkaException(self.refusals.pop(0))
-        report: asyncio.Future[KafkaError | None] = asyncio.get_running_loop().create_future()
+            asyncio.get_running_loop().call_soon(told, self.refusals.pop(0))
+            return
         self.written.append(outgoing)
         if self.holding:
-            self.held.append(report)
+            self.held.append(told)
         else:
-            report.set_result(self.answers.pop(0) if self.answers else None)
-        return report
+            asyncio.get_running_loop().call_soon(told, self.answers.pop(0) if self.answers else None)
 
 
 class ByName:
-    """Answers with the request's value. Where `gates` has an event for that, the stage waits; where `after` has one, what
-    comes behind the stage; what is `known` needs no stage.
+    """Answers with the request's value. While `looking` is an event that is not set nothing is looked up. Where `gates` has
+    an event for a value the stage waits; where `after` has one, what comes behind the stage; what is `known` needs no stage.
     """
 
     def __init__(self) -> None:
@@ -56,11 +57,17 @@ class ByName:
         self.begun: list[bytes] = []
         self.most = self._now = 0
         self.error: Exception | None = None
+        self.looking: asyncio.Event | None = None
 
-    async def handle(self, record: IncomingRecord, slot: Slot) -> OutgoingRecord:
-        value = record.value or b""
+    async def look_up(self, records: Sequence[IncomingRecord]) -> Sequence[IncomingRecord]:
+        if self.looking is not None:
+            await self.looking.wait()
+        return records
+
+    async def carry_out(self, job: IncomingRecord, slot: Slot) -> OutgoingRecord:
+        value = job.value or b""
         if value in self.known:
-            return OutgoingRecord("out", record.key, value)
+            return OutgoingRecord("out", job.key, value)
         async with slot:
             self.begun.append(value)
             self._now += 1
@@ -74,7 +81,7 @@ class ByName:
                 self._now -= 1
         if gate := self.after.get(value):
             await gate.wait()
-        return OutgoingRecord("out", record.key, value)
+        return OutgoingRecord("out", job.key, value)
 
     def too_large(self, record: IncomingRecord) -> OutgoingRecord:
         return OutgoingRecord("failed", record.key, b"too large")
@@ -155,6 +162,10 @@ async def test_others_begin_while_it_is_written(bench: Bench) -> None:
     bench.desk.let_go([bench.ledger], True)
     await a_while()
     assert [done for _, done in bench.over()] == [False] * 5
+    for told in bench.pump.held:
+        told(None)
+    await a_while()
+    assert list(bench.over()) == []
 
 
 async def test_others_begin_while_an_outcome_is_kept(bench: Bench) -> None:
@@ -196,7 +207,7 @@ async def test_nothing_is_over_before_it_is_written(bench: Bench) -> None:
     await a_while()
     assert bench.pump.written
     assert list(bench.over()) == []
-    bench.pump.held[0].set_result(None)
+    bench.pump.held[0](None)
     await a_while()
     assert list(bench.over()) == [(b"a", True)]
 
@@ -232,15 +243,40 @@ async def test_what_is_too_large_becomes_a_failure(bench: Bench, where: str) -> 
 
 async def test_what_is_refused_is_offered_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A right that is missing: the outcome waits, and that can be seen; once it is granted nothing was lost."""
-    monkeypatch.setattr(desk_module, "REFUSED_WAIT_S", 0.01)
+    monkeypatch.setattr(desk_module, "REFUSED_WAIT_S", 0.1)
     bench.pump.answers = [NOT_ALLOWED, NOT_ALLOWED]
     bench.desk.take(bench.requests(b"a"))
     await a_while()
     assert bench.desk.refusing == "TOPIC_AUTHORIZATION_FAILED"
-    await asyncio.sleep(0.1)
+    assert await becomes(lambda: len(bench.pump.written) == 3, STARTS_WITHIN_S)
+    await a_while()
     assert bench.desk.refusing is None
     assert list(bench.over()) == [(b"a", True)]
     assert len(bench.pump.written) == 3
+
+
+async def test_one_failure_for_what_is_too_large(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where even that is refused it waits as any other outcome, until a broker takes it."""
+    monkeypatch.setattr(desk_module, "REFUSED_WAIT_S", 0.1)
+    bench.pump.answers = [TOO_LARGE, TOO_LARGE, TOO_LARGE]
+    bench.desk.take(bench.requests(b"a"))
+    await a_while()
+    assert bench.desk.refusing == "MSG_SIZE_TOO_LARGE"
+    assert await becomes(lambda: len(bench.pump.written) == 4, STARTS_WITHIN_S)
+    await a_while()
+    assert [each.value for each in bench.pump.written] == [b"a", *[b"too large"] * 3]
+    assert list(bench.over()) == [(b"a", True)]
+
+
+async def test_what_waits_to_be_offered_again_can_be_given_up(bench: Bench) -> None:
+    """A partition that goes takes it along: the next worker offers it."""
+    bench.pump.answers = [NOT_ALLOWED]
+    bench.desk.take(bench.requests(b"a"))
+    await a_while()
+    assert (bench.desk.in_flight, list(bench.over())) == (1, [])
+    bench.desk.let_go([bench.ledger], True)
+    await a_while()
+    assert list(bench.over()) == [(b"a", False)]
 
 
 async def test_a_client_beyond_help_ends_it(bench: Bench) -> None:
@@ -289,6 +325,31 @@ async def test_one_that_is_let_go_before_its_first_step(bench: Bench) -> None:
     await a_while()
     assert list(bench.over()) == [(b"a", False)]
     assert bench.desk.in_flight == 0
+
+
+async def test_letting_go_what_is_looked_up(bench: Bench) -> None:
+    """Nothing of it has begun: it comes back at once, and is not carried out when the store answers after all."""
+    bench.handler.looking = asyncio.Event()
+    other = PartitionLedger("in", 1)
+    bench.desk.take([*bench.requests(b"a", b"b", key=b"k"), *bench.requests(b"x", ledger=other)])
+    await a_while()
+    assert (bench.desk.in_flight, bench.desk.waiting) == (0, 3)
+    bench.desk.let_go([bench.ledger], False)
+    await a_while()
+    assert list(bench.over()) == [(b"a", False), (b"b", False)]
+    bench.handler.looking.set()
+    await a_while()
+    assert bench.handler.begun == [b"x"]
+    assert list(bench.over()) == [(b"x", True)]
+
+
+async def test_the_drain_does_not_wait_for_a_store(bench: Bench) -> None:
+    """One that does not answer: what is looked up has not begun."""
+    bench.handler.looking = asyncio.Event()
+    bench.desk.take(bench.requests(b"a"))
+    await bench.desk.drain(5)
+    await a_while()
+    assert list(bench.over()) == [(b"a", False)]
 
 
 async def test_the_drain_finishes_what_runs(bench: Bench) -> None:

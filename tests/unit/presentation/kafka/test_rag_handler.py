@@ -193,6 +193,57 @@ class TestOneOutcomeForOneRequest:
         assert body(await handler.handle(record({**SEARCH, "request_id": "a"})))["hits"] == []
         assert body(await handler.handle(record({**QUESTION, "request_id": "a"}, "answer")))["answer"] == "yes"
 
+    async def test_tenants_have_ids_of_their_own(self) -> None:
+        """Where requests name a tenant, an id of one is not the other's: in the store, and while it is in flight."""
+        desk = Desk([RagHits(hits=(HIT,)), RagHits(hits=())], waits_for=asyncio.Event())
+        store = MemoryOutcomeStore()
+        handler = handler_of(desk, store, options=HandlerOptions(tenant_field="tenant"))
+        acme, globex = (record({**SEARCH, "metadata": {"tenant": name}}) for name in ("acme", "globex"))
+        tasks = [asyncio.ensure_future(handler.handle(each)) for each in (acme, globex, acme, globex)]
+        assert await becomes(lambda: len(desk.asked) == 2, 5)
+        assert desk.waits_for
+        desk.waits_for.set()
+        first, second, *again = await asyncio.gather(*tasks)
+        assert again == [first, second]
+        assert len(body(first)["hits"]) == 1
+        assert body(second)["hits"] == []
+        assert [asked.filters for asked in desk.asked] == [{"tenant": ("acme",)}, {"tenant": ("globex",)}]
+        other = handler_of(Desk(), store, options=HandlerOptions(tenant_field="tenant"))
+        assert [await other.handle(acme), await other.handle(globex)] == [first, second]
+        assert not other.counts.reused
+
+    async def test_a_failure_is_its_tenants_too(self) -> None:
+        """Whatever is wrong with the rest of a request: the tenant that can be read gets its first outcome again."""
+        handler = handler_of(Desk(), options=HandlerOptions(tenant_field="tenant"))
+        broken = record({**SEARCH, "query": "", "metadata": {"tenant": "acme"}})
+        told = await handler.handle(broken)
+        assert body(told)["details"]["reason"] == "empty_or_missing"
+        good = await handler.handle(record({**SEARCH, "metadata": {"tenant": "acme"}}))
+        assert good == replace(told, headers=(*HEADERS, REUSED))
+        assert body(await handler.handle(record({**SEARCH, "metadata": {"tenant": "globex"}})))["hits"]
+
+    @pytest.mark.parametrize("metadata", [None, {}, {"tenant": ""}, {"tenant": 5}, {"tenant": "x" * 1001}])
+    async def test_who_names_no_tenant_has_no_ids(self, metadata: Any) -> None:
+        """It is refused without asking a stage, nothing of it is kept, and no outcome of anybody is told to it."""
+        desk = Desk()
+        handler = handler_of(desk, options=HandlerOptions(tenant_field="tenant"))
+        good = await handler.handle(record({**SEARCH, "metadata": {"tenant": "acme"}}))
+        nobody = record({**SEARCH, "metadata": metadata, "trace_id": "mine"})
+        refused = await handler.handle(nobody)
+        assert body(refused)["error_code"] == "invalid_payload"
+        assert body(refused)["details"]["path"] == "metadata.tenant"
+        assert await handler.handle(nobody) == refused
+        assert body(await handler.handle(record({**SEARCH, "metadata": metadata}))).get("trace_id") is None
+        assert len(desk.asked) == 1
+        assert await handler.handle(record({**SEARCH, "metadata": {"tenant": "acme"}})) == good
+
+    async def test_without_the_setting_a_tenant_is_no_matter(self) -> None:
+        """Metadata take no part: an id is one id, whoever is named."""
+        handler = handler_of(Desk())
+        told = await handler.handle(record({**SEARCH, "metadata": {"tenant": "acme"}}))
+        again = await handler.handle(record({**SEARCH, "metadata": {"tenant": "globex"}}))
+        assert again == replace(told, headers=(*HEADERS, REUSED))
+
     async def test_a_header_of_ours_is_not_taken_from_a_request(self) -> None:
         """What we did not say is not told as if we had."""
         forged = replace(record(SEARCH), headers=(REUSED, ("x", b"1")))
@@ -311,7 +362,7 @@ class TestWhatGoesWrong:
 
     async def test_without_the_store_nothing_is_told(self) -> None:
         """It is waited for before the stage is asked and before the outcome is told, and nothing is computed twice."""
-        naps, desk, store = Naps(), Desk(), FlakyStore([True, True, False, True, False])
+        naps, desk, store = Naps(), Desk(), FlakyStore([True, True, True, False, True, False])
         handler = handler_of(desk, store, sleep=naps)
         told = await handler.handle(record(SEARCH))
         assert await store.get("search", "search-001") is not None
@@ -326,9 +377,9 @@ class FlakyStore(MemoryOutcomeStore):
         super().__init__()
         self._fails = fails
 
-    async def get(self, stage: RagStage, request_id: str) -> Outcome | None:
+    async def get(self, stage: RagStage, request_id: str, tenant: str = "") -> Outcome | None:
         self._maybe()
-        return await super().get(stage, request_id)
+        return await super().get(stage, request_id, tenant)
 
     async def keep(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
         self._maybe()

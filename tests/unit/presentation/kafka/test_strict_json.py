@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modules.llm_platform.presentation.kafka import strict_json
 from modules.llm_platform.presentation.kafka.strict_json import MAX_DEPTH, UnreadableError, read_object
 
 _VALUES = st.recursive(
@@ -117,3 +119,24 @@ def test_a_number_too_long_for_an_int_is_still_a_number() -> None:
     members = read_object(b'{"a": ' + b"9" * 900_000 + b', "b": -' + b"9" * 5000 + b"}")
     assert members.values["a"] > 10**16
     assert members.values["b"] < -(10**15)
+
+
+PIECES = (
+    '{', '}', '[', ']', ':', ',', '"trace_id"', '"metadata"', '"a"', '"trace_id":"x"', '"metadata":{"b": 1.50}', '"a":[1,2]',
+    '"trace\\u005fid":"x"', '{"trace_id":1}', '"x\\ny"', "1e5", "-0.0", "NaN", "12345678901234567890123", " ", "\n", "\x01",
+    "\t", '"\ud83d\ude42"', "true", "null", '"a":1,"a":2', '"metadata" : {"metadata": {}}',
+    '"metadata":{"a":"}"}', '"metadata": {"a":"{","b":"}"}', '"metadata":{"a":{}}', '"metadata":{ }', '"trace_id":null',
+)  # fmt: skip
+
+
+def test_the_quick_way_reads_the_same() -> None:
+    """What is read without looking at each member is what is read with it: values, and texts to the letter."""
+    dice, quick = random.Random(5), 0
+    for _ in range(20_000):
+        inside = [dice.choice(PIECES) for _ in range(dice.randrange(4))]
+        text = dice.choice(("{%s}", "{%s}", "%s", " {%s} ")) % dice.choice((",", ", ", "")).join(inside)
+        plain = strict_json._plain_members(text, ("trace_id", "metadata"))
+        if plain is not None:
+            quick += 1
+            assert plain == strict_json._members(text, ("trace_id", "metadata"))
+    assert quick > 1000

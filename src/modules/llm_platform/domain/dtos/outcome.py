@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-from pydantic import BaseModel, ConfigDict
+from typing import Literal, NamedTuple
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
 
 
-class Outcome(BaseModel):
+class Outcome(NamedTuple):
     """`body` are the bytes of the message; `request_sha256` is the hash of the request's bytes, so that the same id with
-    another payload can be told. Nothing else of a request is kept.
+    another payload can be told. Nothing else of a request is kept. `tenant` is whose id it is, where each has its own.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     stage: RagStage
     request_id: str
     kind: Literal["result", "failed"]
     body: bytes
     request_sha256: str
+    tenant: str = ""

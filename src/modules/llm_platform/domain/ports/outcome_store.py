@@ -10,13 +10,17 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
 
 
 class IOutcomeStore(ABC):
-    """Keeps the first outcome of each request, by stage and request id, for some days."""
+    """Keeps the first outcome of each request, by stage, tenant and request id, for some days."""
 
     reach: str  # who shares it, for people: "all workers of this machine"
 
     @abstractmethod
-    async def get(self, stage: RagStage, request_id: str) -> Outcome | None:
-        """The outcome that was kept, or None."""
+    async def get(self, stage: RagStage, request_id: str, tenant: str = "") -> Outcome | None:
+        """The outcome that was kept, or None. Ids of two tenants are two ids; "" is where there are no tenants."""
+
+    async def get_many(self, wanted: Sequence[tuple[RagStage, str, str]]) -> list[Outcome | None]:
+        """`get` for each stage, request id and tenant; all or OutcomeStoreError. A store that can looks them up in one go."""
+        return [await self.get(*each) for each in wanted]
 
     @abstractmethod
     async def keep(self, outcomes: Sequence[Outcome]) -> list[Outcome]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -25,10 +25,11 @@ from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
 from modules.llm_platform.infrastructure.outcome_table import OtherFormatError, OutcomeTable
 
 Result = TypeVar("Result")
-_Answers = tuple[list[Outcome | None], list[list[Outcome]]]  # what was looked up, what was kept
+_Answers = tuple[list[list[Outcome | None]], list[list[Outcome]]]  # what was looked up, what was kept
 
 DAY_S: Final = 86_400
 CLOSED: Final = "the store of outcomes is closed"
+_OF_THE_FILE: Final = (sqlite3.Error, OSError, OtherFormatError)
 _BROKEN: Final = (
     "the file of outcomes is damaged: move it away (outcomes.sqlite3 in LLM_PLATFORM_DATA_DIR), and start again"
 )
@@ -39,8 +40,8 @@ _NEWER: Final = "a newer version wrote the file of outcomes: use that one, or an
 class _Round:
     """What was asked while the last round was carried out."""
 
-    wanted: list[tuple[RagStage, str]] = field(default_factory=list)
-    askers: list[asyncio.Future[Outcome | None]] = field(default_factory=list)
+    wanted: list[Sequence[tuple[RagStage, str, str]]] = field(default_factory=list)
+    askers: list[asyncio.Future[list[Outcome | None]]] = field(default_factory=list)
     offered: list[Sequence[Outcome]] = field(default_factory=list)
     givers: list[asyncio.Future[list[Outcome]]] = field(default_factory=list)
 
@@ -62,9 +63,13 @@ class SqliteOutcomeStore(IOutcomeStore):
         self._under_way = False
         self._closed = False
 
-    async def get(self, stage: RagStage, request_id: str) -> Outcome | None:
-        answer: asyncio.Future[Outcome | None] = self._asked()
-        self._next.wanted.append((stage, request_id))
+    async def get(self, stage: RagStage, request_id: str, tenant: str = "") -> Outcome | None:
+        [found] = await self.get_many(((stage, request_id, tenant),))
+        return found
+
+    async def get_many(self, wanted: Sequence[tuple[RagStage, str, str]]) -> list[Outcome | None]:
+        answer: asyncio.Future[list[Outcome | None]] = self._asked()
+        self._next.wanted.append(wanted)
         self._next.askers.append(answer)
         return await answer
 
@@ -94,22 +99,30 @@ class SqliteOutcomeStore(IOutcomeStore):
         loop = asyncio.get_running_loop()
         if not self._under_way:
             self._under_way = True
-            loop.call_soon(self._begin)
+            loop.call_soon(self._begin, loop)
         return loop.create_future()
 
-    def _begin(self) -> None:
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         asked, self._next = self._next, _Round()
-        work = asyncio.ensure_future(self._in_thread(partial(_carried_out, self._table, asked)))
-        work.add_done_callback(partial(self._answer, asked))
+        if self._closed:
+            _refuse((*asked.askers, *asked.givers), OutcomeStoreError(CLOSED))
+            return
+        work = self._thread.submit(_carried_out, self._table, asked)
+        work.add_done_callback(partial(self._done, loop, asked))
 
-    def _answer(self, asked: _Round, work: asyncio.Future[_Answers]) -> None:
+    def _done(self, loop: asyncio.AbstractEventLoop, asked: _Round, work: Future[_Answers]) -> None:
+        """In the thread."""
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(self._answer, loop, asked, work)
+
+    def _answer(self, loop: asyncio.AbstractEventLoop, asked: _Round, work: Future[_Answers]) -> None:
         self._under_way = False
         if self._next:
             self._under_way = True
-            self._begin()
+            self._begin(loop)
         error = work.exception()
         if error is not None:
-            _refuse((*asked.askers, *asked.givers), error)
+            _refuse((*asked.askers, *asked.givers), _as_ours(error))
             return
         found, kept = work.result()
         _tell(asked.askers, found)
@@ -120,7 +133,7 @@ class SqliteOutcomeStore(IOutcomeStore):
             raise OutcomeStoreError(CLOSED)
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-        except (sqlite3.Error, OSError, OtherFormatError) as error:
+        except _OF_THE_FILE as error:
             raise OutcomeStoreError(_said(error)) from error
 
 
@@ -128,12 +141,16 @@ def _carried_out(table: OutcomeTable, asked: _Round) -> _Answers:
     """In the thread. What was kept in a round is found in it as well."""
     with ExitStack() as after_an_error:
         after_an_error.callback(table.close)  # the next round begins with a fresh look at the file
-        offered = [outcome for outcomes in asked.offered for outcome in outcomes]
+        offered = list(chain.from_iterable(asked.offered))
         kept = iter(table.keep_all(offered) if offered else ())
-        shares = [list(islice(kept, len(outcomes))) for outcomes in asked.offered]
-        found = table.get_all(asked.wanted)
+        found = iter(table.get_all(list(chain.from_iterable(asked.wanted))))
         after_an_error.pop_all()
-    return found, shares
+    return _shared_out(found, asked.wanted), _shared_out(kept, asked.offered)
+
+
+def _shared_out(answers: Iterator[Result], questions: Iterable[Sequence[object]]) -> list[list[Result]]:
+    """To each who asked as many as were asked for."""
+    return [list(islice(answers, len(asked))) for asked in questions]
 
 
 def _tell(waiting: Sequence[asyncio.Future[Result]], answers: Sequence[Result]) -> None:
@@ -146,6 +163,15 @@ def _refuse(waiting: Iterable[asyncio.Future[Any]], error: BaseException) -> Non
     for future in waiting:
         if not future.done():
             future.set_exception(error)
+
+
+def _as_ours(error: BaseException) -> BaseException:
+    """What the file has against a round, in our words."""
+    if not isinstance(error, _OF_THE_FILE):
+        return error
+    ours = OutcomeStoreError(_said(error))
+    ours.__cause__ = error
+    return ours
 
 
 def _said(error: Exception) -> str:

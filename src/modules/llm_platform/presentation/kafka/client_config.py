@@ -30,6 +30,9 @@ OURS_CONSUMER: Final[Mapping[str, Value]] = {
     "queued.max.messages.kbytes": 16_384,  # fetched ahead; the window decides how much is worked on
     "statistics.interval.ms": 1000,  # lag and state for the metrics
 }
+# Under KIP-848 the brokers assign. Their own choice, "uniform", evens out the partitions of all topics together: with two
+# topics one of three workers gets only answers. "range" deals out topic by topic.
+OURS_NEW_PROTOCOL: Final[Mapping[str, Value]] = {"group.remote.assignor": "range"}
 OURS_PRODUCER: Final[Mapping[str, Value]] = {
     "linger.ms": 1,
     "topic.metadata.refresh.interval.ms": 60_000,  # a topic that is made later is found
@@ -91,7 +94,8 @@ def consumer_config(brokers: Iterable[str], group_id: str, given: Mapping[str, V
     told = {name: value for name, value in given.items() if not name.startswith(_PRODUCER_ONLY)}
     config: Config = {**OURS_BOTH, **OURS_CONSUMER, **told, **PROMISED_CONSUMER}
     if config.get("group.protocol") == "consumer":  # then the brokers decide these, and librdkafka refuses them
-        config = {name: value for name, value in config.items() if name in given or name not in _NEW_PROTOCOL_DECIDES}
+        kept = {name: value for name, value in config.items() if name in given or name not in _NEW_PROTOCOL_DECIDES}
+        config = {**OURS_NEW_PROTOCOL, **kept}
     return _named_once(config) | {"bootstrap.servers": ",".join(brokers), "group.id": group_id}
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -22,16 +23,24 @@ SAID_AGAIN_AFTER_S: Final = 60.0  # a refusal comes with every try
 class Commits:
     """Of the ledgers that are in `ledgers` now. Only the consumer's thread calls it, but for `age`."""
 
-    def __init__(self, ledgers: Mapping[Partition, PartitionLedger], at: At | None) -> None:
+    def __init__(
+        self,
+        ledgers: Mapping[Partition, PartitionLedger],
+        at: At | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._ledgers = ledgers
         self._at = at
+        self._clock = clock
         self._next = 0.0
-        self._last_success = time.monotonic()
+        self._since: float | None = None  # when there began to be something to commit
+        self._sent: deque[float] = deque()  # when those commits were sent that are not answered yet
         self._say_after = 0.0
 
     def age(self) -> float:
         """Seconds for which something finished has not been committed; 0 when all is."""
-        return time.monotonic() - self._last_success if self.waiting() else 0.0
+        since = self._since
+        return self._clock() - since if since is not None and self.waiting() else 0.0
 
     def waiting(self) -> bool:
         """Whether something is finished and not known to be committed."""
@@ -39,8 +48,13 @@ class Commits:
 
     def now_and_then(self, consumer: Consumer) -> None:
         """Commit what rose since the last time, when it is time; the answer comes to `answered`."""
-        if time.monotonic() >= self._next:
-            self._next = time.monotonic() + COMMIT_EVERY_S
+        now = self._clock()
+        if not self.waiting():
+            self._since = None
+        elif self._since is None:
+            self._since = now
+        if now >= self._next:
+            self._next = now + COMMIT_EVERY_S
             self._commit(consumer, [ledger for ledger in self._ledgers.values() if ledger.due], wait=False)
 
     def at_last(self, consumer: Consumer, ledgers: Iterable[PartitionLedger]) -> None:
@@ -48,7 +62,8 @@ class Commits:
         self._commit(consumer, [ledger for ledger in ledgers if ledger.floor != ledger.committed], wait=True)
 
     def answered(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
-        """What the brokers say to a commit; the client calls this within a poll."""
+        """What the brokers say to a commit; the client calls this within a poll, in the order of the commits."""
+        sent = self._sent.popleft() if self._sent else self._clock()
         for partition in partitions:
             ledger = self._ledgers.get((partition.topic, partition.partition))
             if ledger is None:
@@ -60,13 +75,14 @@ class Commits:
         if error is not None:
             self._say(error)
             return
-        self._last_success = time.monotonic()
+        if self._since is not None:
+            self._since = max(self._since, sent)  # what is not committed now was finished after that
         self._say_after = 0.0
         if self._at is not None:
             self._at("after_commit")
 
     def _say(self, error: KafkaError) -> None:
-        now = time.monotonic()
+        now = self._clock()
         if now >= self._say_after:
             self._say_after = now + SAID_AGAIN_AFTER_S
             log.warning("offsets were not committed", extra={"error": error.name()})
@@ -79,6 +95,7 @@ class Commits:
         floors = [TopicPartition(ledger.topic, ledger.partition, ledger.floor or 0) for ledger in due]
         for ledger in due:
             ledger.offered = ledger.floor
+        self._sent.append(self._clock())
         try:
             if wait:
                 self.answered(None, consumer.commit(offsets=floors, asynchronous=False) or [])

@@ -32,6 +32,8 @@ LAST_COMMIT_S: Final = 5.0
 CLOSE_S: Final = 10.0
 CLOSE_AWAY_S: Final = 0.5
 MOST_AT_ONCE: Final = 1000  # records of one cycle
+WORTH_IT: Final = 4  # a share of the window: what is taken in handfuls costs more for each
+GATHER_S: Final = 0.01  # for which that much room is waited for
 
 Settled = queue.SimpleQueue[Sequence[Request]]
 
@@ -58,6 +60,7 @@ class ConsumerThread:
         self._consumer = make_consumer({"on_commit": self.commits.answered, "stats_cb": self._client_said})
         self._topics = list(topics)
         self._window = window
+        self._worth_it = window // WORTH_IT
         self._settled = settled
         self._arrived, self._let_go, self._troubled = arrived, let_go, troubled
         self._at = at
@@ -99,12 +102,23 @@ class ConsumerThread:
 
     def _cycle(self) -> None:
         self._settle(0)
-        room = self._window - self._outside
-        if room > 0 and not self._draining:
-            self._take(room)
+        if 0 < self._room < self._worth_it:
+            self._gather()
+        if self._room > 0 and not self._draining:
+            self._take(self._room)
         else:
             self._hold()
         self.commits.now_and_then(self._consumer)
+
+    @property
+    def _room(self) -> int:
+        return self._window - self._outside
+
+    def _gather(self) -> None:
+        """The window is almost full: in a moment there will be room for more at once."""
+        until = time.monotonic() + GATHER_S
+        while self._room < self._worth_it and (left := until - time.monotonic()) > 0 and not self._draining:
+            self._settle(left)
 
     def _take(self, room: int) -> None:
         self._full_since = None

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -31,7 +31,10 @@ REFUSED_WAIT_S: Final = 2.0  # before an outcome that the brokers refused is off
 class Handler(Protocol):
     """From bytes to the one outcome; it knows no Kafka. handler.py has it."""
 
-    async def handle(self, record: IncomingRecord, slot: Slot) -> OutgoingRecord:
+    async def look_up(self, records: Sequence[IncomingRecord]) -> Sequence[Any]:
+        """For each a job, which only the handler understands: many are looked up at once. Raises nothing but CancelledError."""
+
+    async def carry_out(self, job: Any, slot: Slot) -> OutgoingRecord:
         """Raises nothing but CancelledError, after which the request has no outcome. `slot` is held while its stage runs."""
 
     def too_large(self, record: IncomingRecord) -> OutgoingRecord:
@@ -53,6 +56,7 @@ class Desk:
         self._slots = Slots(concurrency)
         self._loop = asyncio.get_running_loop()
         self._open: dict[Request, None] = {}  # with the handler, or with the brokers; as they came
+        self._beginning: set[asyncio.Task[None]] = set()  # each looks up a list of requests
         self._over: list[Request] = []
         self._turns = Turns()
         self._draining = False
@@ -74,7 +78,8 @@ class Desk:
     def take(self, requests: Sequence[Request]) -> None:
         """Put new requests behind the others; those that come during the drain are given up."""
         if self._draining:
-            self._end(requests)
+            for request in requests:
+                self._end(request)
             return
         for request in requests:
             record = request.record
@@ -82,10 +87,11 @@ class Desk:
                 request.turn = self._turns.take((record.topic, record.partition, record.key))
             request.slot = Slot(self._slots)
             self._open[request] = None
-            request.task = self._loop.create_task(self._carry_out(request, request.slot))
-            request.task.add_done_callback(partial(self._ended, request))
-        if self._open:
+        if requests:
             self._idle.clear()
+            beginning = self._loop.create_task(self._begin(requests))
+            self._beginning.add(beginning)
+            beginning.add_done_callback(self._begun)
 
     def let_go(self, ledgers: Sequence[PartitionLedger], at_once: bool) -> None:
         """Give up what has not begun of these partitions; `at_once` what runs as well."""
@@ -103,7 +109,8 @@ class Desk:
         except TimeoutError:
             log.warning("requests were given up, they will be answered later", extra={"count": self.in_flight})
             self._cancel(list(self._open))
-            await asyncio.wait([request.task for request in self._open if request.task], timeout=GIVE_UP_S)
+            if running := [request.task for request in self._open if request.task]:
+                await asyncio.wait(running, timeout=GIVE_UP_S)
         self._tell_over()
 
     def fail(self, error: BaseException) -> None:
@@ -111,50 +118,87 @@ class Desk:
         if not self.failure.done():
             self.failure.set_exception(error)
 
-    async def _carry_out(self, request: Request, slot: Slot) -> None:
-        outgoing = await self._handler.handle(request.record, slot)
-        request.slot = None
+    async def _begin(self, requests: Sequence[Request]) -> None:
+        """Look up all of them at once, and carry out each by itself; those that were given up meanwhile are not there."""
+        jobs = await self._handler.look_up([request.record for request in requests])
+        for request, job in zip(requests, jobs, strict=True):
+            if request in self._open and request.slot is not None:
+                request.task = self._loop.create_task(self._carry_out(request, job, request.slot))
+
+    def _begun(self, beginning: asyncio.Task[None]) -> None:
+        self._beginning.discard(beginning)
+        if not beginning.cancelled() and (error := beginning.exception()) is not None:
+            self.fail(error)
+
+    def _ended(self, request: Request, task: asyncio.Task[None]) -> None:
+        """Something went wrong with it, or it was given up. Not part of the task: one that is cancelled before its first step
+        never runs a line.
+        """
+        error = None if task.cancelled() else task.exception()
+        if request.task is task:
+            request.task = None
+        if task.cancelled() or error is not None:
+            self._close(request)
+        if error is not None:
+            self.fail(error)
+
+    def _close(self, request: Request) -> None:
+        """It is over, `done` or not."""
+        if request not in self._open:
+            return
+        del self._open[request]
         if request.turn is not None:
-            await request.turn.comes()
-        error = await self._offer(request, outgoing)
-        if error is not None and _too_large(error):
-            outgoing = self._handler.too_large(request.record)
-            error = await self._offer(request, outgoing)
-        while error is not None:
-            self._refused(error)
-            await asyncio.sleep(REFUSED_WAIT_S)  # the same for all, so that those of one key stay in order
-            error = await self._offer(request, outgoing)
+            request.turn.passes()
+        self._end(request)
+        if not self._open:
+            self._idle.set()
+
+    async def _carry_out(self, request: Request, job: Any, slot: Slot) -> None:
+        """Until the client has its outcome; what the brokers say to that comes to `_reported`."""
+        offered = False
+        try:
+            outgoing = await self._handler.carry_out(job, slot)
+            request.slot = None
+            if request.turn is not None:
+                await request.turn.comes()
+            self._offer(request, outgoing)
+            offered = True
+        finally:
+            if offered:
+                request.task = None
+            else:
+                self._listen(request)
+
+    def _offer(self, request: Request, outgoing: OutgoingRecord) -> None:
+        """One try. The next one of the same key goes as soon as the client has this one: it keeps their order."""
+        self._pump.hand_over(outgoing, partial(self._reported, request, outgoing))
+        if request.turn is not None:
+            request.turn.passes()
+
+    def _reported(self, request: Request, outgoing: OutgoingRecord, error: KafkaError | None) -> None:
+        if request not in self._open:
+            return  # it was given up: whoever does it again writes the same
+        if error is not None:
+            request.task = self._loop.create_task(self._offer_again(request, outgoing, error))
+            self._listen(request)
+            return
         self.refusing = None
         if self._at is not None:
             self._at("after_produce")
         request.done = True
+        self._close(request)
 
-    def _ended(self, request: Request, task: asyncio.Task[None]) -> None:
-        """However it ended. Not part of the task: one that is cancelled before its first step never runs a line."""
-        if request.turn is not None:
-            request.turn.passes()
-        self._open.pop(request, None)
-        self._end((request,))
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self.fail(error)
-        if not self._open:
-            self._idle.set()
-
-    async def _offer(self, request: Request, outgoing: OutgoingRecord) -> KafkaError | None:
-        """One try; the brokers' refusal. The next one of the same key goes as soon as the client has this one: it keeps
-        their order. Raises KafkaException where the client is beyond help.
-        """
-        try:
-            report = await self._pump.hand_over(outgoing)
-        except KafkaException as refused:
-            error: KafkaError | None = refused.args[0]
-        else:
-            if request.turn is not None:
-                request.turn.passes()
-            error = await report
-        if error is not None and error.fatal():
+    async def _offer_again(self, request: Request, outgoing: OutgoingRecord, error: KafkaError) -> None:
+        """When it is time, or another outcome. Raises KafkaException where the client is beyond help."""
+        if error.fatal():
             raise KafkaException(error)
-        return error
+        if _too_large(error) and not request.shrunk:
+            request.shrunk = True
+            outgoing = self._handler.too_large(request.record)
+        else:
+            self._refused(error)
+            await asyncio.sleep(REFUSED_WAIT_S)  # the same for all, so that those of one key stay in order
+        self._offer(request, outgoing)
 
     def _refused(self, error: KafkaError) -> None:
         if self.refusing is None:
@@ -163,14 +207,20 @@ class Desk:
 
     def _cancel(self, requests: Sequence[Request]) -> None:
         for request in requests:
-            if request.task is not None:
-                request.task.cancel()
+            self._listen(request)
+            if request.task is None or not request.task.cancel():  # it is looked up, or with the brokers
+                self._close(request)
 
-    def _end(self, requests: Sequence[Request]) -> None:
+    def _listen(self, request: Request) -> None:
+        """Hear how its task ends. Not of every task: for most there is nothing more to do then."""
+        if request.task is not None:
+            request.task.add_done_callback(partial(self._ended, request))
+
+    def _end(self, request: Request) -> None:
         """One note to the consumer's thread for all that end in this moment."""
         if not self._over:
             self._loop.call_soon(self._tell_over)
-        self._over.extend(requests)
+        self._over.append(request)
 
     def _tell_over(self) -> None:
         if self._over:

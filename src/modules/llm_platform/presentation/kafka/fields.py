@@ -12,6 +12,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import clean_query
 from modules.llm_platform.presentation.kafka.request_error import RequestError
 
 MAX_ID_CHARS: Final = 1000
+MAX_TENANT_CHARS: Final = 1000
 MAX_FILTERS: Final = 100  # keys
 MAX_FILTER_VALUES: Final = 1000  # of one key
 MAX_CONTEXT_ITEMS: Final = 1000
@@ -41,6 +42,17 @@ def request_id(value: Any) -> str:
     if identity.startswith(RESERVED_ID):
         raise RequestError("request_id", "reserved")
     return identity
+
+
+def tenant(value: Any, name: str) -> str:
+    """Who is named in the field `name` of metadata: one to MAX_TENANT_CHARS characters."""
+    path = f"metadata.{name}"
+    if not value:
+        raise RequestError("metadata", "tenant_missing", path)
+    named = text(value, "metadata", path)
+    if len(named) > MAX_TENANT_CHARS:
+        raise RequestError("metadata", "too_long", path)
+    return named
 
 
 def question(value: Any, field: str) -> str:

@@ -41,7 +41,7 @@ def _figures(worker: Worker, counts: Counts) -> Iterator[Figure]:
     ]
     yield Figure("lag", "gauge", "Requests that are not committed, by partition of this worker.", lag)
     age = worker.reader.commits.age()
-    yield Figure("commit_age_seconds", "gauge", "How long something told has waited to be committed.", one(age))
+    yield Figure("commit_age_seconds", "gauge", "How long what could be committed has not been; 0: all is.", one(age))
     outcomes: list[Sample] = [
         ({"stage": stage, "code": code}, count) for (stage, code), count in sorted(counts.outcomes.items())
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -67,17 +67,36 @@ class RagHandler:
         self._outcomes = Outcomes(self._options.outcome_bytes)
         self._small_outcomes = Outcomes({FAILED_TOPIC: SMALL_RECORD_BYTES})
         self._store, self._sleep, self._clock = outcomes, sleep, clock
-        self._in_flight: dict[tuple[RagStage, str], asyncio.Future[Outcome]] = {}
+        # Who waits for the outcome of a request that came before and is not over; mostly nobody does.
+        self._in_flight: dict[tuple[RagStage, str, str], list[asyncio.Future[Outcome | None]]] = {}
 
     async def handle(self, record: IncomingRecord, slot: Place = ANYWHERE) -> OutgoingRecord:
-        """The one outcome of a request, whatever its bytes are; nothing is raised but CancelledError. While its stage runs
-        `slot` is entered, and neither before nor after that.
+        """The one outcome of a request, whatever its bytes are: `look_up` and `carry_out`."""
+        [job] = await self.look_up((record,))
+        return await self.carry_out(job, slot)
+
+    async def look_up(self, records: Sequence[IncomingRecord]) -> list[Job]:
+        """What these ask, with what was kept, for all of them at once. Nothing is raised but CancelledError; a store that
+        cannot be used is asked again when they are carried out.
+        """
+        jobs = [self._job(record) for record in records]
+        wanted = [job for job in jobs if self._can_be_kept(job)]
+        try:
+            found = await self._store.get_many([(job.stage, job.request_id, job.tenant) for job in wanted])
+        except OutcomeStoreError:
+            return jobs
+        for job, kept in zip(wanted, found, strict=True):
+            job.known, job.kept = True, kept
+        return jobs
+
+    async def carry_out(self, job: Job, slot: Place = ANYWHERE) -> OutgoingRecord:
+        """The one outcome; nothing is raised but CancelledError. While its stage runs `slot` is entered, and neither before
+        nor after that.
 
         While the store of outcomes cannot be used this waits: nothing is told that was not kept. A cancelled request has no
         outcome and is to be handled again.
         """
-        job = self._job(record)
-        if job.message.request_id is None:  # nobody can ask for it again, so nothing is kept
+        if not self._can_be_kept(job):
             outcome, code = await self._decided(job, slot)
             self.counts.outcomes[job.stage, code] += 1
         else:
@@ -92,33 +111,41 @@ class RagHandler:
         job = self._job(record)
         return self._small_outcomes.told(job, self._small_outcomes.failed(job, OUTCOME_TOO_LARGE))
 
+    def _can_be_kept(self, job: Job) -> bool:
+        """Whether there is somebody who can ask for its outcome again: an id, and a tenant where each has its own ids. Of any
+        other request the outcome is a failure that follows from its bytes and its place alone.
+        """
+        message = job.message
+        return message.request_id is not None and (self._options.tenant_field is None or message.tenant is not None)
+
     def _job(self, record: IncomingRecord) -> Job:
         options, stage = self._options, STAGE_OF[record.topic]
         return Job.of(record, stage, read_message(stage, record.value, options.max_message_bytes, options.tenant_field))
 
     async def _first_outcome(self, job: Job, slot: Place) -> Outcome:
         """What is told first under this id: what another task is working on, what was kept, or what is found now."""
-        place = job.stage, job.request_id
-        while (other := self._in_flight.get(place)) is not None:
-            await asyncio.wait((other,))
-            if not other.cancelled():
+        place = job.stage, job.request_id, job.tenant
+        outcome: Outcome | None = None
+        while (others := self._in_flight.get(place)) is not None:
+            others.append(told := asyncio.get_running_loop().create_future())
+            outcome = await told
+            job.known = False  # what was looked up is older than that
+            if outcome is not None:
                 self.counts.repeated[job.stage] += 1
-                return other.result()
-        mine = self._in_flight[place] = asyncio.get_running_loop().create_future()
+                return outcome
+        waiting = self._in_flight[place] = []
         try:
-            outcome = await self._kept(job, slot)
-            mine.set_result(outcome)
+            outcome = await self._kept(job, place, slot)
             return outcome
         finally:
-            mine.cancel()  # those who wait take over, unless there is a result
             del self._in_flight[place]
+            for told in waiting:  # without an outcome they take over
+                if not told.done():
+                    told.set_result(outcome)
 
-    async def _kept(self, job: Job, slot: Place) -> Outcome:
+    async def _kept(self, job: Job, place: tuple[RagStage, str, str], slot: Place) -> Outcome:
         """What the store has from now on: ours, unless it has one already or another worker is faster."""
-        try:
-            kept = await self._store.get(job.stage, job.request_id)
-        except OutcomeStoreError as error:
-            kept = await self._patiently(error, partial(self._store.get, job.stage, job.request_id))
+        kept = job.kept if job.known else await self._looked_up(place)
         if kept is None:
             mine, code = await self._decided(job, slot)
             try:
@@ -130,6 +157,12 @@ class RagHandler:
                 return kept
         self.counts.repeated[job.stage] += 1
         return kept
+
+    async def _looked_up(self, place: tuple[RagStage, str, str]) -> Outcome | None:
+        try:
+            return await self._store.get(*place)
+        except OutcomeStoreError as error:
+            return await self._patiently(error, partial(self._store.get, *place))
 
     async def _decided(self, job: Job, slot: Place) -> tuple[Outcome, str]:
         async with slot:

@@ -20,7 +20,7 @@ _KNOWN_FIELDS: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Echo:
     """What an outcome repeats: JSON texts as they were sent. None is what was not given, or cannot be repeated."""
 
@@ -28,13 +28,16 @@ class Echo:
     metadata: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Message:
-    """A request as far as it could be read. `request_id` None: there was none to be read."""
+    """A request as far as it could be read. `request_id` None: there was none to be read. `tenant` is the one that it names
+    where requests must name one; None: there was none to be read.
+    """
 
     request_id: str | None
     echo: Echo
     asked: RagSearch | RagQuestion | RequestError
+    tenant: str | None = None
 
 
 def read_message(stage: RagStage, value: bytes | None, max_bytes: int, tenant_field: str | None = None) -> Message:
@@ -42,11 +45,12 @@ def read_message(stage: RagStage, value: bytes | None, max_bytes: int, tenant_fi
 
     What can be read is there also when the rest is wrong: the sender gets the failure under the id that it knows.
     """
-    identity, echo = None, Echo()
+    identity, tenant, echo = None, None, Echo()
     try:
         members = _members(value, max_bytes)
         echo = Echo(_as_sent(members, "trace_id", str), _as_sent(members, "metadata", dict))
         identity = _identity(members)
+        tenant = _tenant(members, tenant_field)
         if value is not None and len(value) > max_bytes:
             raise RequestError(WHOLE_MESSAGE, "too_large")
         _check(members)
@@ -54,8 +58,8 @@ def read_message(stage: RagStage, value: bytes | None, max_bytes: int, tenant_fi
         if tenant_field is not None:
             asked = _of_tenant(asked, tenant_field, members.values.get("metadata"))
     except RequestError as error:
-        return Message(identity, echo, error)
-    return Message(identity, echo, asked)
+        return Message(identity, echo, error, tenant)
+    return Message(identity, echo, asked, tenant)
 
 
 def _members(value: bytes | None, max_bytes: int) -> Members:
@@ -79,6 +83,17 @@ def _identity(members: Members) -> str:
     if "request_id" in members.flaws:
         raise RequestError("request_id", members.flaws["request_id"])
     return fields.request_id(members.values.get("request_id"))
+
+
+def _tenant(members: Members, tenant_field: str | None) -> str | None:
+    """Whose request it is, whatever else is wrong with it; None where it does not say so in a way that can be read."""
+    metadata = members.values.get("metadata")
+    if tenant_field is None or type(metadata) is not dict:
+        return None
+    try:
+        return fields.tenant(metadata.get(tenant_field), tenant_field)
+    except RequestError:
+        return None
 
 
 def _check(members: Members) -> None:
@@ -108,10 +123,7 @@ def _question(members: Members) -> RagQuestion:
 
 def _of_tenant(asked: RagSearch | RagQuestion, field: str, metadata: Any) -> RagSearch | RagQuestion:
     """The same for one tenant's documents; a request that names none sees nothing, one that names another is refused."""
-    tenant = (metadata or {}).get(field)
-    if not tenant:
-        raise RequestError("metadata", "tenant_missing", f"metadata.{field}")
-    tenant = fields.text(tenant, "metadata", f"metadata.{field}")
+    tenant = fields.tenant((metadata or {}).get(field), field)
     if tenant not in asked.filters.get(field, (tenant,)):
         raise RequestError("filters", "tenant_mismatch")
     return asked.model_copy(update={"filters": {**asked.filters, field: (tenant,)}})

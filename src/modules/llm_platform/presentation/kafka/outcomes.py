@@ -27,22 +27,31 @@ RECORD_OVERHEAD_BYTES: Final = 512  # a batch of one record, with room to spare
 HEADER_OVERHEAD_BYTES: Final = 10  # two lengths
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Job:
-    """A request that was read. `request_id` is the sender's, or one that we made where there was none to be read."""
+    """A request that was read. `request_id` is the sender's, or one that we made where there was none to be read. `known`:
+    whether the store of outcomes was asked for it already; `kept` is what it said.
+    """
 
     record: IncomingRecord
     stage: RagStage
     request_id: str
     message: Message
     sha256: str
+    known: bool = False
+    kept: Outcome | None = None
+
+    @property
+    def tenant(self) -> str:
+        """Whose request it is; "" where requests have no tenants, or this one names none."""
+        return self.message.tenant or ""
 
     @classmethod
     def of(cls, record: IncomingRecord, stage: RagStage, message: Message) -> Job:
         """The job of a record and of the message that was read from it."""
-        made = f"{RESERVED_ID}{record.topic}-{record.partition}-{record.offset}"
+        request_id = message.request_id or f"{RESERVED_ID}{record.topic}-{record.partition}-{record.offset}"
         sha256 = hashlib.sha256(record.value or b"").hexdigest()
-        return cls(record, stage, message.request_id or made, message, sha256)
+        return cls(record, stage, request_id, message, sha256)
 
 
 class Outcomes:
@@ -101,7 +110,9 @@ class Outcomes:
 
 
 def _outcome(job: Job, kind: Literal["result", "failed"], body: bytes) -> Outcome:
-    return Outcome(stage=job.stage, request_id=job.request_id, kind=kind, body=body, request_sha256=job.sha256)
+    return Outcome(
+        stage=job.stage, request_id=job.request_id, kind=kind, body=body, request_sha256=job.sha256, tenant=job.tenant
+    )
 
 
 def _record(job: Job, outcome: Outcome) -> OutgoingRecord:

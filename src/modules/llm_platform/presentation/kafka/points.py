@@ -24,8 +24,11 @@ class WatchedOutcomeStore(IOutcomeStore):
         self._at = at
         self.reach = store.reach
 
-    async def get(self, stage: RagStage, request_id: str) -> Outcome | None:
-        return await self._store.get(stage, request_id)
+    async def get(self, stage: RagStage, request_id: str, tenant: str = "") -> Outcome | None:
+        return await self._store.get(stage, request_id, tenant)
+
+    async def get_many(self, wanted: Sequence[tuple[RagStage, str, str]]) -> list[Outcome | None]:
+        return await self._store.get_many(wanted)
 
     async def keep(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
         self._at("after_compute")

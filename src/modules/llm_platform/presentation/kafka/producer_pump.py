@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from modules.llm_platform.presentation.kafka.records import OutgoingRecord
 
@@ -20,7 +22,7 @@ POLL_S: Final = 0.1
 FULL_WAIT_S: Final = 0.02  # until the client's buffer has room again
 FLUSH_S: Final = 5.0  # of the last moments; what waits for a broker that is away is given up then
 
-Report = asyncio.Future[KafkaError | None]
+Told = Callable[[KafkaError | None], None]
 
 
 class ProducerPump:
@@ -29,28 +31,38 @@ class ProducerPump:
     def __init__(self, producer: Producer) -> None:
         self._producer = producer
         self._loop = asyncio.get_running_loop()
-        self._reports: list[tuple[Report, KafkaError | None]] = []
+        self._given: deque[tuple[OutgoingRecord, Told]] = deque()
+        self._reports: list[tuple[Told, KafkaError | None]] = []
         self._stopping = False
 
-    async def hand_over(self, outgoing: OutgoingRecord) -> Report:
-        """Give it to the client, behind all that was given before. The report says None when the broker has it for good.
-
-        Raises KafkaException where the client itself refuses it.
+    def hand_over(self, outgoing: OutgoingRecord, told: Told) -> None:
+        """Behind all that was given before. `told` is called on the loop, later than this returns: with None when the broker
+        has it for good, else with what the client or the broker has against it.
         """
-        report: Report = self._loop.create_future()
-        while True:
+        if not self._given:
+            self._loop.call_soon(self._produce)
+        self._given.append((outgoing, told))
+
+    def _produce(self) -> None:
+        """All that were given meanwhile in one go: for one that comes alone the client wakes its thread, which costs more than
+        all the rest.
+        """
+        while self._given:
+            outgoing, told = self._given[0]
             try:
                 self._producer.produce(
                     outgoing.topic,
                     outgoing.value,
                     outgoing.key,
-                    on_delivery=partial(self._reported, report),
+                    on_delivery=partial(self._reported, told),
                     headers=list(outgoing.headers) or None,
                 )
             except BufferError:
-                await asyncio.sleep(FULL_WAIT_S)
-            else:
-                return report
+                self._loop.call_later(FULL_WAIT_S, self._produce)
+                return
+            except KafkaException as refused:
+                told(refused.args[0])
+            self._given.popleft()
 
     def run(self) -> None:
         """Until `stop`."""
@@ -65,10 +77,11 @@ class ProducerPump:
 
     def stop(self) -> None:
         """Write what was given, for a few seconds, and let `run` return."""
+        self._produce()
         self._stopping = True
 
-    def _reported(self, report: Report, error: KafkaError | None, _message: Message) -> None:
-        self._reports.append((report, error))
+    def _reported(self, told: Told, error: KafkaError | None, _message: Message) -> None:
+        self._reports.append((told, error))
 
     def _pass_on(self) -> None:
         if self._reports:
@@ -76,7 +89,6 @@ class ProducerPump:
             self._loop.call_soon_threadsafe(_tell, reports)
 
 
-def _tell(reports: list[tuple[Report, KafkaError | None]]) -> None:
-    for report, error in reports:
-        if not report.done():  # nobody waits for it any more
-            report.set_result(error)
+def _tell(reports: list[tuple[Told, KafkaError | None]]) -> None:
+    for told, error in reports:
+        told(error)

@@ -1,4 +1,7 @@
-"""Records as they come from Kafka and go back to it, without any client's types."""
+"""Records as they come from Kafka and go back to it, without any client's types.
+
+Nobody changes one, and none is frozen, nor is what is read from one: to make a frozen one takes three times as long.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import dataclass
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class IncomingRecord:
     """A request as it was read. `value` None is a tombstone."""
 
@@ -19,7 +22,7 @@ class IncomingRecord:
     headers: Headers = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OutgoingRecord:
     """The one outcome of a request, ready to be produced."""
 

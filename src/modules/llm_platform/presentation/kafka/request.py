@@ -16,12 +16,13 @@ from modules.llm_platform.presentation.kafka.turns import Turn
 @dataclass(slots=True, eq=False)
 class Request:
     """`ledger` is that of the assignment under which it was read. `done` is said once: was its outcome written?
-    `slot` is there while the handler has it.
+    `slot` is there while the handler has it; `shrunk`: the brokers found its outcome too large.
     """
 
     record: IncomingRecord
     ledger: PartitionLedger
     done: bool = False
+    shrunk: bool = False
     turn: Turn | None = None
     slot: Slot | None = None
     task: asyncio.Task[None] | None = None

@@ -17,6 +17,7 @@ Flaw = Literal["not_utf8", "not_json", "not_an_object", "duplicate_key", "not_a_
 MAX_DEPTH: Final = 64  # levels, the object itself among them
 _INT_CHARS: Final = 19  # a longer whole number is cut: it stays as hopelessly large, and costs nothing to read
 
+_BLANKS: Final = " \t\n\r"
 _OPENING = re.compile(r"[ \t\n\r]*\{[ \t\n\r]*")
 _ENDING = re.compile(r"\}[ \t\n\r]*\Z")
 _PLAIN_NAME = re.compile(r'"([^"\\\x00-\x1f]*)"[ \t\n\r]*:[ \t\n\r]*')
@@ -62,6 +63,8 @@ def read_object(data: bytes, echoed: Collection[str] = ()) -> Members:
     except UnicodeDecodeError as error:
         raise UnreadableError("not_utf8") from error
     shallow = _cut(text)
+    if shallow is text and (plain := _plain_members(text.strip(_BLANKS), echoed)) is not None:
+        return plain
     try:
         members = _members(shallow, echoed)
     except ValueError as error:
@@ -69,6 +72,46 @@ def read_object(data: bytes, echoed: Collection[str] = ()) -> Members:
     if shallow is not text:
         members.flaws = {name: "too_deep" if flaw == "not_a_number" else flaw for name, flaw in members.flaws.items()}
     return members
+
+
+def _plain_members(text: str, echoed: Collection[str]) -> Members | None:
+    """The same as `_members` of what most requests are, in a quarter of the time: an object without a flaw or an escape, in
+    which the names of the objects that are echoed stand nowhere else. None for others.
+    """
+    if "\\" in text:
+        return None
+    try:
+        values, end = _decode(text)
+    except (ValueError, _FlawError):
+        return None
+    if type(values) is not dict or end != len(text):
+        return None
+    texts = {}
+    for name in echoed:
+        if name not in values:
+            continue
+        value = values[name]
+        if type(value) is str:
+            texts[name] = f'"{value}"'  # without escapes it is its own text
+        else:
+            sent = _sent_as(text, name)
+            if sent is None:
+                return None
+            texts[name] = sent
+    return Members(values, {}, texts)
+
+
+def _sent_as(text: str, name: str) -> str | None:
+    """The text of that member's value, in an object without escapes; None where its name stands elsewhere, too."""
+    quoted = f'"{name}"'
+    if text.count(quoted) > 1:
+        return None
+    begin = _past(_COLON, text, text.index(quoted) + len(quoted)).end()
+    if text[begin] == "{":
+        flat = text[begin : text.index("}", begin) + 1]
+        if flat.count("{") == 1 and flat.count('"') % 2 == 0:  # so that bracket is in no string, and closes the first one
+            return flat
+    return text[begin : _decode_anything(text, begin)[1]]
 
 
 def _members(text: str, echoed: Collection[str]) -> Members:
@@ -164,5 +207,6 @@ def _whole(text: str) -> int:
     return int(text[:_INT_CHARS])
 
 
-_decode = json.JSONDecoder(object_pairs_hook=_each_once, parse_constant=_no_number, parse_int=_whole).raw_decode
+_decoder = json.JSONDecoder(object_pairs_hook=_each_once, parse_constant=_no_number, parse_int=_whole)
+_decode = _decoder.raw_decode
 _decode_anything = json.JSONDecoder(parse_int=_whole).raw_decode

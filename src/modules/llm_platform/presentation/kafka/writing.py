@@ -12,6 +12,7 @@ from modules.llm_platform.presentation.kafka.failures import Failure
 from modules.llm_platform.presentation.kafka.messages import Echo
 
 _json: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+_quoted: Final = json.encoder.encode_basestring  # what `_json` does with a text
 
 
 def write_result(request_id: str, echo: Echo, found: RagHits | RagAnswer, latency_ms: int) -> bytes:
@@ -51,7 +52,7 @@ def _given(items: Sequence[Hit | RagCitation]) -> list[dict[str, Any]]:
 
 def _written(request_id: str, echo: Echo, said: dict[str, Any]) -> bytes:
     """What is echoed goes in as the text that it was. Half a surrogate pair in what a stage says becomes a question mark."""
-    parts = [f'{{"request_id": {_json(request_id)}']
+    parts = [f'{{"request_id": {_quoted(request_id)}']
     if echo.trace_id is not None:
         parts.append(f'"trace_id": {echo.trace_id}')
     parts.append(_json(said)[1:-1])
