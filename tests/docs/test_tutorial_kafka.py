@@ -17,7 +17,7 @@ from tests.kafka.mock_cluster import MockCluster
 PAGE = "docs/tutorial-kafka.md"
 BROKER = "localhost:9092"
 MARK = "--- next command ---"
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 _BLOCK = re.compile(r"```(bash|console)\n(.*?)```", re.S)
 
 

@@ -35,7 +35,7 @@ class Broker(Protocol):
     ) -> None: ...
 
 
-def wait_until(happened: Callable[[], bool], what: str, timeout_s: float = 20.0) -> float:
+def wait_until(happened: Callable[[], bool], what: str, timeout_s: float = 60.0) -> float:
     """Seconds it took; AssertionError with `what` when it did not come."""
     began = time.monotonic()
     while not happened():

@@ -176,7 +176,7 @@ class PromiseContract:
             await client.send(SEARCH, {"request_id": "slow", "query": "@sleep=2.5"}, b"slow", partition=3)
             for number in range(10):
                 await client.send(SEARCH, {"request_id": f"quick-{number}", "query": "sample"}, b"quick", partition=3)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while "quick-9" not in (found := await client.outcomes()):
                     await asyncio.sleep(0.05)
             assert "slow" not in found
@@ -228,7 +228,7 @@ class PromiseContract:
             await answered_at_least(client, more, 50)
             two.kill()
             assert three.stop() == 0
-            check_none_lost(await client.settled(timeout_s=90), [*ids, *more])
+            check_none_lost(await client.settled(), [*ids, *more])
 
 
 def _slow_requests(ids: Sequence[str]) -> list[tuple[str, object, bytes]]:
@@ -241,7 +241,7 @@ def _slow_requests(ids: Sequence[str]) -> list[tuple[str, object, bytes]]:
 
 async def _asked_until_answered_by(names: set[str], client: ForeignClient, ids: list[str]) -> list[str]:
     """Ask for all partitions again and again, until each of these workers has answered; what was asked, `ids` before it."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while not names <= _answered_by(await client.outcomes(), ids):
             now = [f"moving-{number}" for number in range(len(ids), len(ids) + 2 * PARTITIONS)]
             await client.send_all(_slow_requests(now))
@@ -251,7 +251,7 @@ async def _asked_until_answered_by(names: set[str], client: ForeignClient, ids: 
 
 
 async def answered_at_least(client: ForeignClient, ids: Sequence[str], count: int) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while sum(name in found for found in [await client.outcomes()] for name in ids) < count:
             await asyncio.sleep(0.02)
 

@@ -21,7 +21,7 @@ REQUESTS, OUTCOMES = (SEARCH, ANSWER), (SEARCHED, ANSWERED, FAILED)
 PARTITIONS = 12
 TOPICS: Mapping[str, int] = dict.fromkeys((*REQUESTS, *OUTCOMES), PARTITIONS)
 
-SETTLE_S = 60.0
+SETTLE_S = 120.0
 LOOK_S = 0.05
 MOCK_WAIT_MS = 20  # the mock never wakes a fetch that waits
 FETCH_BYTES = 4_000_000

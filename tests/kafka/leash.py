@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 
-GRACE_S = 10.0
+GRACE_S = 30.0
 
 
 def _follow(child: subprocess.Popen[bytes]) -> None:

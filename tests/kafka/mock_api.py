@@ -19,6 +19,7 @@ JOIN_DELAY_MS = 50  # librdkafka's own is 3 s
 SESSION_MS = 3000  # after which a member that was killed has lost its partitions; librdkafka's own is 30 s
 HEARTBEAT_MS = 100  # of the consumer protocol; it decides how soon a member hears of a new assignment
 ERROR_BYTES = 512
+CALL_S = 60.0
 
 _POINTER, _TEXT, _INT = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
 _FUNCTIONS: Mapping[str, tuple[type | None, tuple[type, ...]]] = {
@@ -118,13 +119,13 @@ class PlainMockCluster:
         from confluent_kafka import Producer
 
         self._producer = Producer({"bootstrap.servers": "ignored", "test.mock.num.brokers": 1, "log_level": 0})
-        brokers = self._producer.list_topics(timeout=10).brokers.values()
+        brokers = self._producer.list_topics(timeout=CALL_S).brokers.values()
         self.bootstrap = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
 
     def create_topic(self, name: str, partitions: int) -> None:
         if partitions != self.partitions:
             raise RuntimeError(f"the plain mock cluster makes {self.partitions} partitions a topic, not {partitions}")
-        self._producer.list_topics(name, timeout=10)  # asking makes it
+        self._producer.list_topics(name, timeout=CALL_S)  # asking makes it
 
     def down(self) -> None:
         raise RuntimeError("the plain mock cluster cannot be taken down")

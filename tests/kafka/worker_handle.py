@@ -17,8 +17,8 @@ from tests.guard import network_guard
 from tests.kafka.broker import ROOT, wait_until
 
 GUARD = Path(network_guard.__file__).parent
-STOP_S = 20.0
-START_S = 30.0
+STOP_S = 60.0
+START_S = 90.0
 TAIL_CHARS = 4000
 
 

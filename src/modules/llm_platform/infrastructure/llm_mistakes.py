@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from modules.llm_platform.domain.canonical_url import is_web_url
@@ -9,19 +10,28 @@ from modules.llm_platform.infrastructure.llm_kinds import LLMConnection
 
 
 def mistake_in(config: LLMConnection) -> str | None:
-    """The first mistake and the variable to set, or None; never the value."""
+    """What is missing, or else the first mistake, with the variables to set; None when it is well. Never a value."""
     names, key = config.settings, config.api_key
-    if config.traits.needs_key and not key:
-        return f"{config.name} needs a key: set {names.key}"
+    if missing := dict(_missing(config)):
+        return f"{config.name} needs {' and '.join(missing)}: set {' and '.join(missing.values())}"
     if not _fits_a_header(key):
         return f"{config.name}: {names.key} contains characters that no key has: check it"
     if not _fits_a_header(config.user_agent or ""):
         return f"{config.name}: {names.user_agent or 'its User-Agent'} must be plain ASCII"
-    if not config.address:
-        return f"{config.name} needs an address: set {names.address}"
-    if not _is_address(config.address):
+    if not _is_address(config.address or ""):
         return f"{config.name} has no usable address: check {names.address}"
-    return None if config.model else f"{config.name} needs a model: set {names.model}"
+    return None
+
+
+def _missing(config: LLMConnection) -> Iterator[tuple[str, str]]:
+    """What there has to be, and its variable."""
+    names = config.settings
+    if config.traits.needs_key and not config.api_key:
+        yield "a key", names.key
+    if not config.address:
+        yield "an address", names.address
+    if not config.model:
+        yield ("a deployment" if config.traits.deployments else "a model"), names.model
 
 
 def _fits_a_header(value: str) -> bool:

@@ -65,6 +65,12 @@ def test_the_check(calls: Calls) -> None:
     assert calls == [("check", {"parts": "the parts", "arguments": {}, "stages": None, "as_json": True})]
 
 
+def test_json_is_for_the_check(calls: Calls) -> None:
+    """A worker that works prints nothing: the option would change nothing."""
+    assert run("worker", "--json").exit_code == 2
+    assert calls == []
+
+
 def test_sending(calls: Calls) -> None:
     """Everything that a request may hold."""
     line = [

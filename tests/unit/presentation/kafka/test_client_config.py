@@ -87,6 +87,17 @@ def test_the_new_group_protocol_decides_by_itself() -> None:
     make_consumer(config, {}).close()
 
 
+def test_each_topic_is_shared_evenly() -> None:
+    """With group.protocol=consumer the brokers are asked for `range`: theirs counts the partitions of all topics together, and
+    leaves a worker without any of one stage. The operator's choice wins; the older protocol does not know the setting.
+    """
+    new = {"group.protocol": "consumer"}
+    assert consumer_config(BROKERS, "g", new)["group.remote.assignor"] == "range"
+    given = {**new, "group.remote.assignor": "uniform"}
+    assert consumer_config(BROKERS, "g", given)["group.remote.assignor"] == "uniform"
+    assert "group.remote.assignor" not in consumer_config(BROKERS, "g", {})
+
+
 def test_the_library_takes_what_we_set(caplog: pytest.LogCaptureFixture) -> None:
     """No setting of ours is unknown, and none belongs to the other client."""
     make_consumer(consumer_config(BROKERS, "g", {}), {}).close()

@@ -20,7 +20,7 @@ from modules.llm_platform.presentation.kafka.consumer_thread import ConsumerThre
 from modules.llm_platform.presentation.kafka.offsets import PartitionLedger
 from modules.llm_platform.presentation.kafka.request import Request
 
-PATIENCE_S = 5.0
+PATIENCE_S = 30.0
 
 
 def message(offset: int, partition: int = 0, error: KafkaError | None = None) -> SimpleNamespace:
@@ -208,6 +208,24 @@ def test_a_full_window_takes_nothing_more() -> None:
         rig.finish(0)
         until(lambda: len(rig.arrived) == 3)
         assert not rig.consumer.paused
+
+
+def test_little_room_is_waited_on_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ends one by one while the window is almost full is replaced in one go, and after a moment in any case."""
+    monkeypatch.setattr(consumer_thread, "GATHER_S", PATIENCE_S)
+    with running(8) as rig:
+        rig.consumer.incoming.extend(message(offset) for offset in range(11))
+        until(lambda: len(rig.arrived) == 8)
+        deliveries = rig.points.count("after_poll")
+        rig.finish(0)
+        time.sleep(0.05)
+        assert len(rig.arrived) == 8
+        rig.finish(1)
+        until(lambda: len(rig.arrived) == 10)
+        assert rig.points.count("after_poll") == deliveries + 1
+        monkeypatch.setattr(consumer_thread, "GATHER_S", 0.01)
+        rig.finish(2)
+        until(lambda: len(rig.arrived) == 11)
 
 
 def test_the_lag_of_paused_partitions_is_looked_at() -> None:

@@ -11,11 +11,14 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AclOperation
 
-from modules.llm_platform.presentation.kafka.check import Wanted, findings
+from modules.llm_platform.application.services.doctor_service import Finding
+from modules.llm_platform.presentation.kafka.check import findings
+from modules.llm_platform.presentation.kafka.rights import Wanted
+from modules.llm_platform.presentation.kafka.told import NotTold
 
 READ = ("rag_search_request", "rag_answer_request")
 WRITTEN = ("rag_search_result", "rag_answer_result", "rag_failed")
-WANTED = Wanted("team", ("search", "answer"), outcome_bytes=1_000_000)
+WANTED = Wanted("team", ("search", "answer"), outcome_bytes=1_000_000, user="rag-worker")
 GOOD = {"cleanup.policy": "delete", "retention.ms": "604800000", "max.message.bytes": "1048588"}
 
 
@@ -37,6 +40,7 @@ class FakeAdmin:
         self.rights: dict[str, object] = {}
         self.settings: dict[str, Mapping[str, str]] = {}
         self.config_error: Exception | None = None
+        self.no_producer_id: NotTold | None = None
 
     def list_topics(self, timeout: float) -> SimpleNamespace:
         partition = SimpleNamespace(replicas=list(range(self.copies)))
@@ -71,18 +75,22 @@ def admin() -> FakeAdmin:
     return FakeAdmin()
 
 
+def found(admin: FakeAdmin, wanted: Wanted = WANTED) -> list[Finding]:
+    return list(findings(admin, wanted, lambda _: admin.no_producer_id))  # type: ignore[arg-type]
+
+
 def bad(admin: FakeAdmin, wanted: Wanted = WANTED) -> list[tuple[str, str, str]]:
-    return [
-        (each.verdict, each.subject, each.text)
-        for each in findings(admin, wanted)  # type: ignore[arg-type]
-        if each.verdict != "ok"
-    ]
+    return [(each.verdict, each.subject, each.text) for each in found(admin, wanted) if each.verdict != "ok"]
+
+
+def refusal(code: int) -> KafkaException:
+    return KafkaException(KafkaError(code))
 
 
 def test_all_is_well(admin: FakeAdmin) -> None:
     """A line for each thing, none of them a complaint."""
     assert bad(admin) == []
-    assert len(list(findings(admin, WANTED))) == 1 + 5 + 6 + 5  # type: ignore[arg-type]
+    assert len(found(admin)) == 1 + 5 + 7 + 5
 
 
 def test_one_stage_needs_its_topics_alone(admin: FakeAdmin) -> None:
@@ -107,13 +115,63 @@ def test_a_missing_right_is_a_failure(admin: FakeAdmin) -> None:
 
 
 def test_what_is_not_told_is_a_warning(admin: FakeAdmin) -> None:
-    """No answer, a refusal, or a broker that keeps no rights."""
-    refusal = KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED))
-    admin.rights = {"rag_failed": [], "team": refusal, "rag_search_result": TimeoutError()}
-    admin.config_error = refusal
+    """No answer, a refusal, or a broker that keeps no rights; each line says that it is not known."""
+    no_version, not_now = refusal(KafkaError._UNSUPPORTED_FEATURE), refusal(KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+    admin.rights = {"rag_failed": [], "team": no_version, "rag_search_result": TimeoutError()}
+    admin.config_error = not_now
+    admin.no_producer_id = NotTold(None, "no answer")
     told_nothing = bad(admin)
     assert {each[0] for each in told_nothing} == {"warning"}
-    assert len(told_nothing) == 3 + 5
+    assert len(told_nothing) == 4 + 5
+    assert all("could not be found out" in each[2] for each in told_nothing)
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "subject", "remedy"),
+    [
+        ("team", KafkaError.GROUP_AUTHORIZATION_FAILED, "right to read as group team", "--operation Read --group team"),
+        (
+            "rag_answer_request", KafkaError.TOPIC_AUTHORIZATION_FAILED, "right to read rag_answer_request",
+            "--operation Read --topic rag_answer_request",
+        ),
+        (
+            "rag_failed", KafkaError.TOPIC_AUTHORIZATION_FAILED, "right to write rag_failed",
+            "--operation Write --topic rag_failed",
+        ),
+    ],
+)  # fmt: skip
+def test_what_may_not_even_be_seen_may_not_be_used(
+    admin: FakeAdmin, name: str, code: int, subject: str, remedy: str
+) -> None:
+    """To read and to write implies to describe. The line holds the ACL to add; nobody says that a hidden topic is gone."""
+    admin.rights = {name: refusal(code)}
+    admin.missing = {name}
+    assert bad(admin) == [
+        ("failed", subject, f"is missing: kafka-acls.sh --add --allow-principal User:rag-worker {remedy}")
+    ]
+
+
+def test_an_unknown_user_is_left_open(admin: FakeAdmin) -> None:
+    """Who logs in by a certificate or a token knows the name; we do not."""
+    admin.rights = {"team": [AclOperation.DESCRIBE]}
+    [(_, _, text)] = bad(admin, Wanted("team", ("search",), 1))
+    assert "--allow-principal User:… --operation Read --group team" in text
+
+
+def test_a_topic_that_is_not_there(admin: FakeAdmin) -> None:
+    """Nothing is said of rights to it, and the rest is looked at."""
+    admin.missing = {"rag_failed"}
+    admin.rights = {"rag_failed": refusal(KafkaError.UNKNOWN_TOPIC_OR_PART)}
+    assert [each[:2] for each in bad(admin)] == [("failed", "topic rag_failed")]
+
+
+def test_no_producer_id_is_a_failure(admin: FakeAdmin) -> None:
+    """Without one nothing can be written as the promise needs it; the remedy differs by the age of the brokers."""
+    admin.no_producer_id = NotTold(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "CLUSTER_AUTHORIZATION_FAILED")
+    [(verdict, subject, text)] = bad(admin)
+    assert (verdict, subject) == ("failed", "right to write idempotently")
+    assert "--operation IdempotentWrite --cluster" in text
+    assert "Kafka 2.8" in text
 
 
 @pytest.mark.parametrize(
@@ -131,8 +189,8 @@ def test_topics_that_do_not_fit(
 ) -> None:
     """What loses requests is a failure, what may is a warning; each says what to do."""
     admin.settings = {topic: {setting: value}}
-    [(found, subject, text)] = bad(admin)
-    assert (found, subject) == (verdict, f"settings of {topic}")
+    [(said, subject, text)] = bad(admin)
+    assert (said, subject) == (verdict, f"settings of {topic}")
     assert word in text
 
 

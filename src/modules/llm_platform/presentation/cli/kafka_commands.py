@@ -37,6 +37,8 @@ def worker(
         arguments = options.setting_arguments(offline=offline)
         if check:
             working.check(console, ctx.obj.worker_parts, arguments, stages, as_json=as_json)
+        elif as_json:
+            options.wrong("--json", "goes with --check: a worker prints nothing")
         else:
             working.carry_out(console, ctx.obj.worker_parts, arguments, stages)
 
@@ -50,9 +52,9 @@ def send(
     request_id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="The request's id and key; default: a new one.")
     ] = None,
-    top_k: Annotated[int | None, typer.Option("--top-k", metavar="N", help="Documents to find; search alone.")] = None,
+    top_k: Annotated[int | None, typer.Option("--top-k", metavar="N", min=1, help="Documents to find; search alone.")] = None,
     filters: Annotated[
-        list[str] | None, typer.Option("--filter", metavar="KEY=VALUE", help="Only such documents; repeatable.")
+        list[str] | None, typer.Option("--filter", metavar="KEY=VALUE", help="Only such documents; repeatable; search alone.")
     ] = None,
     wait: Annotated[
         float, typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait for the outcome; 0: not at all.")

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from modules.llm_platform.presentation.cli.console import Console
-from modules.llm_platform.presentation.cli.exit_codes import WRONG_USE, CommandError
+from modules.llm_platform.presentation.cli.exit_codes import CommandError
+from modules.llm_platform.presentation.cli.options import wrong
 from modules.llm_platform.presentation.cli.working import client_settings, kafka_errors, kafka_settings
 from modules.llm_platform.presentation.kafka.topics import REQUEST_TOPICS
 from shared.logging import configure_logging, printable
@@ -32,25 +33,36 @@ class Sending:
     top_k: int | None
     filters: tuple[str, ...]
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is the whole message."""
+        return self.text.lstrip().startswith("{")
+
 
 def send(console: Console, sending: Sending, wait_s: float) -> None:
-    """Send it and wait for its outcome. CommandError when none comes in time."""
-    message, request_id = _message(sending)
+    """Send it and wait for its outcome, which of a message without a readable id is told by its place. CommandError when none
+    comes in time.
+    """
+    message = _message(sending)
     with _connected(console) as cluster:
         from modules.llm_platform.presentation.kafka import by_hand
+        from modules.llm_platform.presentation.kafka.messages import READ_AT_MOST_BYTES, read_message
 
+        request_id = read_message(sending.stage, message, READ_AT_MOST_BYTES).request_id  # as the worker reads it
         key = request_id.encode() if request_id else None
-        if not wait_s or request_id is None:
+        if not wait_s:
             console.warn(f"sent to {by_hand.send(cluster, REQUEST_TOPICS[sending.stage], message, key, {})}")
             return
         with _tailing(cluster, from_start=False) as watching:
-            console.step(f"sent to {by_hand.send(cluster, REQUEST_TOPICS[sending.stage], message, key, {})}")
+            place = by_hand.send(cluster, REQUEST_TOPICS[sending.stage], message, key, {})
+            console.step(f"sent to {place}")
+            told_as = request_id or place.made_up_id
             for outcome in watching.outcomes(wait_s):
-                if _id_of(outcome) == request_id:
+                if _id_of(outcome) == told_as:
                     console.verbatim(printable(_text(outcome)))
                     return
     raise CommandError(
-        f"no outcome of {request_id} within {wait_s:g} s: does a worker run? See `llm-platform worker --check`"
+        f"no outcome of {printable(told_as)} within {wait_s:g} s: does a worker run? See `llm-platform worker --check`"
     )
 
 
@@ -77,22 +89,36 @@ def tail(
                 return
 
 
-def _message(sending: Sending) -> tuple[bytes, str | None]:
-    """The bytes to send, and the id by which their outcome can be told; None where the person wrote something else."""
-    if sending.text.lstrip().startswith("{"):
-        try:
-            written = json.loads(sending.text)
-        except ValueError:
-            return sending.text.encode(), sending.request_id
-        found = written.get("request_id")
-        return sending.text.encode(), found if isinstance(found, str) else sending.request_id
+def _message(sending: Sending) -> bytes:
+    """The bytes to send: those that were typed, whatever they are, or a request made of a question. Wrong use for options that
+    the request has no place for.
+    """
+    _check_options(sending)
+    if sending.is_whole:
+        return sending.text.encode("utf-8", "surrogateescape")
     request_id = sending.request_id or f"{sending.stage}-{uuid.uuid4()}"
     message: dict[str, Any] = {"request_id": request_id, TEXT_FIELD[sending.stage]: sending.text}
     if sending.top_k is not None:
         message["top_k"] = sending.top_k
     if sending.filters:
         message["filters"] = _filters(sending.filters)
-    return json.dumps(message, ensure_ascii=False).encode(), request_id
+    try:
+        return json.dumps(message, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        wrong("TEXT", "must be UTF-8, options too; other bytes go only with a whole message")
+
+
+def _check_options(sending: Sending) -> None:
+    given = {"--id": sending.request_id, "--top-k": sending.top_k, "--filter": sending.filters}
+    for option, value in given.items():
+        if value in (None, ()):
+            continue
+        if sending.is_whole:
+            wrong(option, "goes with a question in words: a whole message says this itself")
+        if option != "--id" and sending.stage == "answer":
+            wrong(option, "is for searches: leave it out, or leave out --stage answer")
+    if sending.request_id == "":
+        wrong("--id", "is empty: name the request, or leave it out for a new id")
 
 
 def _filters(written: tuple[str, ...]) -> dict[str, list[str]]:
@@ -100,7 +126,7 @@ def _filters(written: tuple[str, ...]) -> dict[str, list[str]]:
     for each in written:
         name, sign, value = each.partition("=")
         if not name or not sign:
-            raise CommandError(f"--filter {each!r} is no KEY=VALUE. Example: --filter lang=en", WRONG_USE)
+            wrong("--filter", "must be KEY=VALUE, such as lang=en")
         filters.setdefault(name, []).append(value)
     return filters
 

@@ -15,6 +15,7 @@ from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.examining import finding_lines
 from modules.llm_platform.presentation.cli.exit_codes import CommandError, run
+from modules.llm_platform.presentation.cli.options import wrong
 from modules.llm_platform.presentation.kafka.parts import WorkerParts
 from modules.llm_platform.presentation.kafka.topics import REQUEST_TOPICS
 from modules.llm_platform.presentation.rest.heap import settle_heap
@@ -29,26 +30,47 @@ OF_THE_EXTRA: Final = "confluent_kafka"
 NOT_INSTALLED: Final = 'Kafka needs a package that is not installed: pip install "llm-platform[kafka]"'
 NO_BROKERS: Final = "KAFKA_BOOTSTRAP_SERVERS names no broker. Example: KAFKA_BOOTSTRAP_SERVERS=localhost:9092"
 
+NOBODY_THERE: Final = (
+    "no broker can be reached: is KAFKA_BOOTSTRAP_SERVERS right, and does KAFKA_CONFIG say how to log in?"
+)
+NO_TOPIC: Final = "the topic of these requests is not there: create it, see `llm-platform worker --check`"
+NOT_ALLOWED: Final = "the user of KAFKA_CONFIG may not do that: it wants the right to write requests and to read outcomes"
+REMEDIES: Final[Mapping[str, str]] = {  # by the client's names of its errors
+    "_TRANSPORT": NOBODY_THERE,
+    "_ALL_BROKERS_DOWN": NOBODY_THERE,
+    "_MSG_TIMED_OUT": NOBODY_THERE,
+    "_TIMED_OUT": NOBODY_THERE,
+    "_RESOLVE": NOBODY_THERE,
+    "_AUTHENTICATION": "the brokers refuse the login: check the user and the password in KAFKA_CONFIG",
+    "_UNKNOWN_TOPIC": NO_TOPIC,
+    "_UNKNOWN_PARTITION": NO_TOPIC,
+    "UNKNOWN_TOPIC_OR_PART": NO_TOPIC,
+    "TOPIC_AUTHORIZATION_FAILED": NOT_ALLOWED,
+    "CLUSTER_AUTHORIZATION_FAILED": NOT_ALLOWED,
+}
+
 MakeParts = Callable[[Settings], AbstractAsyncContextManager[WorkerParts]]
 
 
 def carry_out(console: Console, parts: MakeParts, arguments: Mapping[str, Any], stages: str | None) -> None:
     """Work until stopped. CommandError when the extra is missing, SettingsError when settings are missing or wrong."""
+    wanted = stages_of(stages)
     settings = kafka_settings(console, arguments)
     configure_logging(settings.LOG_LEVEL, settings.LOG_FORMAT, settings.secrets())
     with kafka_errors():
-        run(_work(console, parts, settings, stages_of(stages)), quick_loop())
+        run(_work(console, parts, settings, wanted), quick_loop())
 
 
 def check(
     console: Console, parts: MakeParts, arguments: Mapping[str, Any], stages: str | None, *, as_json: bool
 ) -> None:
     """Say whether the worker could work, a line for each thing; CommandError when something forbids it."""
+    wanted = stages_of(stages)
     settings = kafka_settings(console, arguments)
     configure_logging("ERROR", settings.LOG_FORMAT, settings.secrets())
     console.step("asking the brokers …")
     with kafka_errors():
-        found = [*_asked(settings, stages_of(stages)), *run(_of_the_parts(parts, settings))]
+        found = [*_asked(settings, wanted), *run(_of_the_parts(parts, settings))]
     if as_json:
         from modules.llm_platform.presentation.cli.as_json import dumped
 
@@ -78,10 +100,10 @@ def client_settings(settings: Settings) -> Config:
 
 
 def stages_of(listed: str | None) -> list[RagStage]:
-    """Of a comma list; all without one. SettingsError for a name that is none."""
-    named = [name.strip() for name in listed.split(",")] if listed else list(REQUEST_TOPICS)
-    if unknown := [name for name in named if name not in REQUEST_TOPICS]:
-        raise SettingsError(f"--stages: {unknown[0]!r} is no stage. Example: --stages search,answer")
+    """Of a comma list; all without one. Wrong use for a name that is none."""
+    named = list(REQUEST_TOPICS) if listed is None else [name.strip() for name in listed.split(",")]
+    if any(name not in REQUEST_TOPICS for name in named):
+        wrong("--stages", "must be a comma list of search and answer, such as search,answer")
     return [stage for stage in REQUEST_TOPICS if stage in named]
 
 
@@ -98,7 +120,9 @@ def kafka_errors() -> Iterator[None]:
         yield
     except KafkaException as error:
         said = error.args[0]
-        raise CommandError(f"Kafka's client is beyond help ({said.name()}): {said.str()}") from error
+        remedy = REMEDIES.get(said.name())
+        text = f"Kafka's client is beyond help ({said.name()}): {said.str()}" if remedy is None else f"{remedy} ({said.name()})"
+        raise CommandError(text) from error
 
 
 def quick_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -144,14 +168,19 @@ def _says(settings: Settings, stages: Sequence[RagStage], port: int) -> str:
 
 
 def _asked(settings: Settings, stages: Sequence[RagStage]) -> Iterator[Finding]:
-    from modules.llm_platform.presentation.kafka.check import Wanted, findings
-    from modules.llm_platform.presentation.kafka.client_config import admin_config
+    from modules.llm_platform.presentation.kafka.check import findings
+    from modules.llm_platform.presentation.kafka.client_config import admin_config, producer_config
     from modules.llm_platform.presentation.kafka.clients import make_admin
     from modules.llm_platform.presentation.kafka.outcomes import OUTCOME_BYTES
+    from modules.llm_platform.presentation.kafka.producer_id import producer_id_refused
+    from modules.llm_platform.presentation.kafka.rights import Wanted
 
-    admin = make_admin(admin_config(settings.KAFKA_BOOTSTRAP_SERVERS, client_settings(settings)))
+    brokers, config = settings.KAFKA_BOOTSTRAP_SERVERS, client_settings(settings)
+    admin = make_admin(admin_config(brokers, config))
     yield Finding("KAFKA_CONFIG", "ok", "changes nothing that the delivery promise needs")
-    yield from findings(admin, Wanted(settings.KAFKA_GROUP_ID, stages, OUTCOME_BYTES))
+    user = config.get("sasl.username")
+    wanted = Wanted(settings.KAFKA_GROUP_ID, stages, OUTCOME_BYTES, None if user is None else str(user))
+    yield from findings(admin, wanted, partial(producer_id_refused, producer_config(brokers, config)))
 
 
 async def _of_the_parts(make_parts: MakeParts, settings: Settings) -> list[Finding]:

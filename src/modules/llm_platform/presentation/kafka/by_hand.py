@@ -8,10 +8,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Final
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from modules.llm_platform.presentation.kafka.client_config import Config, admin_config, producer_config
 from modules.llm_platform.presentation.kafka.clients import make_consumer, make_producer
+from modules.llm_platform.presentation.kafka.fields import RESERVED_ID
 from modules.llm_platform.presentation.kafka.records import IncomingRecord
 from modules.llm_platform.presentation.kafka.request import record_of
 from modules.llm_platform.presentation.kafka.topics import FAILED_TOPIC, RESULT_TOPICS
@@ -30,18 +31,35 @@ class Cluster:
     config: Config = field(repr=False)  # with its passwords
 
 
-def send(cluster: Cluster, topic: str, value: bytes, key: bytes | None, headers: Mapping[str, str]) -> str:
-    """Write one request; where it lies: `topic/partition/offset`. Raises KafkaException."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a record lies."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition}/{self.offset}"
+
+    @property
+    def made_up_id(self) -> str:
+        """The id in the outcome of a request that has none to be read."""
+        return f"{RESERVED_ID}{self.topic}-{self.partition}-{self.offset}"
+
+
+def send(cluster: Cluster, topic: str, value: bytes, key: bytes | None, headers: Mapping[str, str]) -> Place:
+    """Write one request; where it lies. Raises KafkaException."""
     config = {**producer_config(cluster.brokers, cluster.config), "message.timeout.ms": int(SEND_S * 1000)}
     producer = make_producer(config, {})
-    places: list[str] = []
+    places: list[Place] = []
     refusals: list[KafkaError] = []
 
-    def report(error: KafkaError | None, message: object) -> None:
+    def report(error: KafkaError | None, message: Message) -> None:
         if error is not None:
             refusals.append(error)
         else:
-            places.append("/".join(str(getattr(message, part)()) for part in ("topic", "partition", "offset")))
+            places.append(Place(topic, message.partition() or 0, message.offset() or 0))
 
     producer.produce(topic, value, key, on_delivery=report, headers=list(headers.items()) or None)
     producer.flush(SEND_S + 1)
@@ -73,6 +91,8 @@ class OutcomeTail:
             error = message.error()
             if error is None:
                 yield record_of(message)
+            elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                continue  # the client asks about a group that nothing here is done in
             elif error.fatal() or not error.retriable():
                 raise KafkaException(error)
 

@@ -1,15 +1,15 @@
-"""`worker --check`: does what is there fit what the contract needs? Nothing is written and nothing is read."""
+"""`worker --check`: does what is there fit what the contract needs? Nothing is written and nothing is read.
+
+What is known to be missing is a failure; what the brokers do not tell is a warning that says so.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it names them without exporting them
-    AclOperation,
     AdminClient,
     ClusterMetadata,
     ConfigResource,
@@ -19,38 +19,20 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it names th
 )
 
 from modules.llm_platform.application.services.doctor_service import Finding
-from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
-from modules.llm_platform.presentation.kafka.topics import FAILED_TOPIC, REQUEST_TOPICS, RESULT_TOPICS
+from modules.llm_platform.presentation.kafka import rights
+from modules.llm_platform.presentation.kafka.rights import Wanted
+from modules.llm_platform.presentation.kafka.told import NotTold, told
 
 ASK_S: Final = 5.0  # for each question
 SHORT_RETENTION_MS: Final = 24 * 3_600_000  # a request must outlive a night without a worker
 
-Result = TypeVar("Result")
-
-_NOT_TOLD: Final = "the brokers do not say"
+ProducerIdRefused = Callable[[float], NotTold | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the worker would be started with. `outcome_bytes`: the longest record that it produces."""
-
-    group_id: str
-    stages: Sequence[RagStage]
-    outcome_bytes: int
-
-    @property
-    def read(self) -> list[str]:
-        """Topics that requests come from."""
-        return [REQUEST_TOPICS[stage] for stage in self.stages]
-
-    @property
-    def written(self) -> list[str]:
-        """Topics that outcomes go to."""
-        return [*(RESULT_TOPICS[stage] for stage in self.stages), FAILED_TOPIC]
-
-
-def findings(admin: AdminClient, wanted: Wanted) -> Iterator[Finding]:
-    """Asks the brokers, each question for a few seconds at most; what they refuse to tell is a warning."""
+def findings(admin: AdminClient, wanted: Wanted, producer_id_refused: ProducerIdRefused) -> Iterator[Finding]:
+    """Asks the brokers, each question for a few seconds at most. `producer_id_refused` asks for a producer id for so many
+    seconds: None, or what was said instead.
+    """
     try:
         cluster = admin.list_topics(timeout=ASK_S)
     except KafkaException as error:
@@ -58,19 +40,35 @@ def findings(admin: AdminClient, wanted: Wanted) -> Iterator[Finding]:
         yield Finding("brokers", "failed", f"cannot be reached ({error.args[0].name()}): {remedy}")
         return
     yield Finding("brokers", "ok", f"{len(cluster.brokers)} reached")
-    yield from _topics_there(cluster, wanted)
-    there = [topic for topic in (*wanted.read, *wanted.written) if topic in cluster.topics]
+    described = _described(admin, [*wanted.read, *wanted.written])
+    hidden = {topic for topic, said in described.items() if rights.may_not_see(said)}
+    yield from _topics_there(cluster, [topic for topic in described if topic not in hidden])
+    there = [topic for topic in described if topic in cluster.topics]
+    yield from rights.of_topics(wanted, {topic: described[topic] for topic in described if topic in {*there, *hidden}})
+    yield rights.of_group(wanted, _group(admin, wanted))
+    yield rights.of_producer(wanted, producer_id_refused(ASK_S))
     if there:
-        yield from _rights(admin, wanted, there)
         for topic, config in _configs(admin, there).items():
             yield from _config_of(topic, config, wanted)
 
 
-def _topics_there(cluster: ClusterMetadata, wanted: Wanted) -> Iterator[Finding]:
-    for topic in (*wanted.read, *wanted.written):
+def _described(admin: AdminClient, topics: Sequence[str]) -> dict[str, TopicDescription | NotTold]:
+    asked = admin.describe_topics(
+        TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=ASK_S
+    )
+    return {topic: told(asked[topic], ASK_S) for topic in topics}
+
+
+def _group(admin: AdminClient, wanted: Wanted) -> ConsumerGroupDescription | NotTold:
+    asked = admin.describe_consumer_groups([wanted.group_id], include_authorized_operations=True, request_timeout=ASK_S)
+    return told(asked[wanted.group_id], ASK_S)
+
+
+def _topics_there(cluster: ClusterMetadata, topics: Sequence[str]) -> Iterator[Finding]:
+    for topic in topics:
         found = cluster.topics.get(topic)
         if found is None or found.error is not None:
-            yield Finding(f"topic {topic}", "failed", "is not there: create it, or allow this user to describe it")
+            yield Finding(f"topic {topic}", "failed", "is not there: create it")
             continue
         copies = min((len(each.replicas) for each in found.partitions.values()), default=0)
         detail = f"{len(found.partitions)} partitions, {copies} copies"
@@ -80,50 +78,23 @@ def _topics_there(cluster: ClusterMetadata, wanted: Wanted) -> Iterator[Finding]
             yield Finding(f"topic {topic}", "ok", detail)
 
 
-# --- rights -------------------------------------------------------------------------------------------------------------
-
-
-def _rights(admin: AdminClient, wanted: Wanted, there: Sequence[str]) -> Iterator[Finding]:
-    asked = admin.describe_topics(
-        TopicCollection(list(there)), include_authorized_operations=True, request_timeout=ASK_S
-    )
-    for topic in there:
-        need = AclOperation.READ if topic in wanted.read else AclOperation.WRITE
-        yield _right(f"right to {need.name.lower()} {topic}", need, _told(asked[topic]))
-    group = admin.describe_consumer_groups(
-        [wanted.group_id], include_authorized_operations=True, request_timeout=ASK_S
-    )[wanted.group_id]
-    yield _right(f"right to read as group {wanted.group_id}", AclOperation.READ, _told(group))
-
-
-def _right(what: str, need: AclOperation, told: TopicDescription | ConsumerGroupDescription | str) -> Finding:
-    if isinstance(told, str):
-        return Finding(what, "warning", told)
-    allowed = told.authorized_operations
-    if not allowed:
-        return Finding(what, "warning", _NOT_TOLD)
-    if need in allowed or AclOperation.ALL in allowed:
-        return Finding(what, "ok", "granted")
-    return Finding(what, "failed", f"is missing: grant {need.name} to the user of KAFKA_CONFIG")
-
-
 # --- what the topics are set to -----------------------------------------------------------------------------------------
 
 
-def _configs(admin: AdminClient, topics: Sequence[str]) -> Mapping[str, Mapping[str, str] | str]:
+def _configs(admin: AdminClient, topics: Sequence[str]) -> Mapping[str, Mapping[str, str] | NotTold]:
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
     asked = admin.describe_configs(resources, request_timeout=ASK_S)
-    told = {resource.name: _told(answer) for resource, answer in asked.items()}
+    configs = {resource.name: told(answer, ASK_S) for resource, answer in asked.items()}
     return {
-        topic: config if isinstance(config, str) else {name: str(entry.value) for name, entry in config.items()}
-        for topic, config in told.items()
+        topic: config if isinstance(config, NotTold) else {name: str(entry.value) for name, entry in config.items()}
+        for topic, config in configs.items()
     }
 
 
-def _config_of(topic: str, config: Mapping[str, str] | str, wanted: Wanted) -> Iterator[Finding]:
+def _config_of(topic: str, config: Mapping[str, str] | NotTold, wanted: Wanted) -> Iterator[Finding]:
     what = f"settings of {topic}"
-    if isinstance(config, str):
-        yield Finding(what, "warning", config)
+    if isinstance(config, NotTold):
+        yield Finding(what, "warning", config.words)
         return
     wrong = list(_wrong_of_requests(what, config) if topic in wanted.read else _wrong_of_outcomes(what, config, wanted))
     if config.get("unclean.leader.election.enable") == "true":
@@ -147,13 +118,3 @@ def _wrong_of_outcomes(what: str, config: Mapping[str, str], wanted: Wanted) -> 
     if taken < wanted.outcome_bytes:
         remedy = f"raise it to {wanted.outcome_bytes}: longer outcomes become failures"
         yield Finding(what, "warning", f"max.message.bytes is {taken}: {remedy}")
-
-
-def _told(answer: Future[Result]) -> Result | Any:
-    """The answer, or why there is none."""
-    try:
-        return answer.result(ASK_S)
-    except KafkaException as error:
-        return f"{_NOT_TOLD} ({error.args[0].name()})"
-    except TimeoutError:
-        return f"{_NOT_TOLD} (no answer)"

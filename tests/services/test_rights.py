@@ -1,0 +1,146 @@
+"""Rights on a Kafka that keeps them: what `worker --check` says of each, and that the page on tenants names the right ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.kafka.broker import ROOT
+from tests.kafka.foreign import TOPICS
+from tests.kafka.guarded_broker import GuardedBroker
+
+pytestmark = pytest.mark.services
+
+PATIENCE_S = 60
+PAGE = ROOT / "docs/howto/several-tenants.md"
+NEEDED = {
+    "right to read rag_search_request": ("Read", "topic", "rag_search_request"),
+    "right to read rag_answer_request": ("Read", "topic", "rag_answer_request"),
+    "right to write rag_search_result": ("Write", "topic", "rag_search_result"),
+    "right to write rag_answer_result": ("Write", "topic", "rag_answer_result"),
+    "right to write rag_failed": ("Write", "topic", "rag_failed"),
+    "right to read as group rag-core": ("Read", "group", "rag-core"),
+}
+SHIM = f"""#!{sys.executable}
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from tests.kafka.acl_tool import main
+main(sys.argv[1:])
+"""
+
+Verdicts = dict[str, tuple[str, str]]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[GuardedBroker]:
+    with GuardedBroker(TOPICS) as kafka:
+        yield kafka
+
+
+@pytest.fixture(autouse=True)
+def _no_rights_at_first(broker: GuardedBroker) -> None:
+    broker.forget_rights()
+
+
+def llm_platform(broker: GuardedBroker, user: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command, logged in as that user."""
+    environment = {
+        **os.environ,
+        "KAFKA_BOOTSTRAP_SERVERS": broker.guarded,
+        "KAFKA_CONFIG": json.dumps(broker.login(user)),
+        "LLM_PLATFORM_DATA_DIR": str(folder),
+        "EMBEDDER": "none",
+    }
+    command = [sys.executable, "-m", "modules.llm_platform", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, env=environment, cwd=ROOT / "src", check=False, timeout=PATIENCE_S
+    )
+
+
+def checked(broker: GuardedBroker, user: str, folder: Path) -> tuple[int, Verdicts]:
+    """The exit code, and verdict and text of each subject."""
+    done = llm_platform(broker, user, folder, "worker", "--check", "--json")
+    checks = json.loads(done.stdout)["checks"]
+    return done.returncode, {each["subject"]: (each["verdict"], each["text"]) for each in checks}
+
+
+def of_rights(verdicts: Verdicts) -> Verdicts:
+    return {subject: said for subject, said in verdicts.items() if subject.startswith("right to")}
+
+
+def test_without_any_right_each_is_named(broker: GuardedBroker, tmp_path: Path) -> None:
+    """Exit code 1, and for each the ACL to add."""
+    code, verdicts = checked(broker, "stranger", tmp_path)
+    said = of_rights(verdicts)
+    assert code == 1
+    assert set(said) == {*NEEDED, "right to write idempotently"}
+    assert {verdict for verdict, _ in said.values()} == {"failed"}
+    for subject, (operation, kind, name) in NEEDED.items():
+        remedy = f"kafka-acls.sh --add --allow-principal User:stranger --operation {operation} --{kind} {name}"
+        assert said[subject][1].endswith(remedy)
+    assert not [subject for subject in verdicts if subject.startswith("topic ")]  # nobody knows whether they are there
+
+
+def test_the_rights_that_it_asks_for_are_enough(broker: GuardedBroker, tmp_path: Path) -> None:
+    """Whoever adds what the lines say has a worker that can work; without one of them the check fails by that one."""
+    for operation, kind, name in [*NEEDED.values()][1:]:
+        broker.allow("rag-worker", operation, kind, name)
+    code, verdicts = checked(broker, "rag-worker", tmp_path)
+    assert code == 1
+    assert [subject for subject, (verdict, _) in verdicts.items() if verdict == "failed"] == [next(iter(NEEDED))]
+    broker.allow("rag-worker", *NEEDED[next(iter(NEEDED))])
+    code, verdicts = checked(broker, "rag-worker", tmp_path)
+    assert code == 0
+    assert {verdict for verdict, _ in of_rights(verdicts).values()} == {"ok"}
+
+
+def test_to_describe_is_not_to_use(broker: GuardedBroker, tmp_path: Path) -> None:
+    """Seen and not granted is missing as well."""
+    for _, kind, name in NEEDED.values():
+        broker.allow("stranger", "Describe", kind, name)
+    _, verdicts = checked(broker, "stranger", tmp_path)
+    assert {verdict for verdict, _ in of_rights(verdicts).values()} == {"failed"}
+    assert verdicts["topic rag_failed"][0] != "failed"
+
+
+def test_settings_that_may_not_be_read_are_a_warning(broker: GuardedBroker, tmp_path: Path) -> None:
+    """They are of use and not needed: with DescribeConfigs they are looked at."""
+    for needed in NEEDED.values():
+        broker.allow("rag-worker", *needed)
+    code, verdicts = checked(broker, "rag-worker", tmp_path)
+    assert (code, verdicts["settings of rag_failed"][0]) == (0, "warning")
+    assert "could not be found out" in verdicts["settings of rag_failed"][1]
+    broker.allow("rag-worker", "DescribeConfigs", "topic", "rag_failed")
+    assert checked(broker, "rag-worker", tmp_path)[1]["settings of rag_failed"] == ("ok", "fit")
+
+
+def test_the_page_names_the_rights_that_are_needed(broker: GuardedBroker, tmp_path: Path) -> None:
+    """Its commands, run as they stand, make a worker that may work and a gateway that may send and read, and no more."""
+    shim = tmp_path / "kafka-acls.sh"
+    shim.write_text(SHIM, "utf-8")
+    shim.chmod(stat.S_IRWXU)
+    (commands,) = (
+        block for block in re.findall(r"```bash\n(.*?)```", PAGE.read_text("utf-8"), re.S) if "acl()" in block
+    )
+    done = subprocess.run(
+        ["bash", "-euc", commands.replace("kafka:9092", broker.bootstrap)],
+        env={**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True, text=True, check=False, timeout=PATIENCE_S,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert checked(broker, "rag-worker", tmp_path)[0] == 0
+    sent = llm_platform(broker, "gateway", tmp_path, "kafka", "send", "--wait", "0", "anybody there?")
+    assert (sent.returncode, "sent to rag_search_request/" in sent.stderr) == (0, True)
+    tailed = llm_platform(broker, "gateway", tmp_path, "kafka", "tail", "--seconds", "0.5")
+    assert (tailed.returncode, tailed.stderr) == (0, "")
+    assert llm_platform(broker, "rag-worker", tmp_path, "kafka", "send", "--wait", "0", "mine?").returncode == 1
+    code, verdicts = checked(broker, "gateway", tmp_path)
+    assert code == 1
+    assert verdicts["right to read rag_search_request"][0] == "failed"
