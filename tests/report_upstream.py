@@ -31,13 +31,21 @@ class Upstream:
     silent_from: int = 10_000
     faults: Mapping[str, str] = field(default_factory=dict)
     answered: Counter[str] = field(default_factory=Counter)
+    under_way: int = 0
     reached: asyncio.Event = field(default_factory=asyncio.Event)
-    _seen: int = 0
+    seen: int = 0
     _model: ReportModel = field(default_factory=ReportModel)
 
     async def handle(self, exchange: Exchange) -> None:
-        self._seen += 1
-        if self._seen > self.silent_from:
+        self.seen += 1
+        self.under_way += 1
+        try:
+            await self._handle(exchange)
+        finally:
+            self.under_way -= 1
+
+    async def _handle(self, exchange: Exchange) -> None:
+        if self.seen > self.silent_from:
             self.reached.set()
             await exchange.reader.read()
             return

@@ -153,3 +153,16 @@ def test_a_note_costs_next_to_nothing() -> None:
     with opened():
         noted = best()
     assert max(bare, noted) < 6e-6
+
+
+def test_what_went_through_a_proxy_stands_apart() -> None:
+    """The same host with and without one: two entries; taken back is what was noted."""
+    with opened() as ledger:
+        note_sent("a.example", "query", 10, "proxy.example")
+        note_sent("a.example", "query", 5)
+        note_sent("a.example", "query", 7, "proxy.example")
+        note_unsent("a.example", "query", 7, "proxy.example")
+    assert ledger.sent() == (
+        Sent(host="a.example", kind="query", requests=1, bytes=5),
+        Sent(host="a.example", kind="query", requests=1, bytes=10, via="proxy.example"),
+    )

@@ -29,6 +29,8 @@ from modules.llm_platform.infrastructure.adapters.jina_page_reader import JinaPa
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
 from modules.llm_platform.infrastructure.adapters.openai import OpenAIProvider
 from modules.llm_platform.infrastructure.adapters.searxng_web_search import SearXNGWebSearchAdapter
+from modules.llm_platform.infrastructure.ddgs_session import DdgsSession
+from modules.llm_platform.infrastructure.http import make_client
 from modules.llm_platform.infrastructure.llm_kinds import LLMConnection
 from modules.llm_platform.infrastructure.policies.cached_web_search import CachedWebSearch
 from modules.llm_platform.infrastructure.policies.failover_web_search import FailoverWebSearch
@@ -179,7 +181,7 @@ class TestSearch:
             address = server.url.replace("http://", "http://user:secret-word@") + "/hidden/path"
             ledger = await noted(lambda: SearXNGWebSearchAdapter(address).search(PYTHON))
         assert server.requests[0].path == "/hidden/path/search"
-        assert ledger[0].model_dump() == {"host": HERE, "kind": "query", "requests": 1, "bytes": ledger[0].bytes}
+        assert ledger[0].model_dump() == {"host": HERE, "kind": "query", "requests": 1, "bytes": ledger[0].bytes, "via": None}
 
 
 class TestDdgs:
@@ -358,3 +360,28 @@ class TestReaders:
         )
         ledger = await noted(lambda: DirectPageReader(fetcher, InProcess()).read("http://a.example.net/x"))
         assert ledger == (sent("url", len("http://a.example.net/x"), host="a.example.net"),)
+
+
+class TestThroughAProxy:
+    async def test_the_proxy_is_named_without_its_password(self) -> None:
+        """Whoever searches through UPSTREAM_PROXY reads that it heard of the query too."""
+        async with serving(FOUND) as proxy:
+            address = proxy.url.replace("http://", "http://user:hidden@")
+            async with make_client("http://search.invalid", proxy=address) as client:
+                adapter = SearXNGWebSearchAdapter("http://search.invalid", client=client)
+                (sent,) = await noted(lambda: adapter.search(PYTHON))
+        assert (sent.host, sent.kind, sent.via) == ("search.invalid", "query", HERE)
+
+    async def test_a_model_is_asked_through_it_too(self) -> None:
+        """The text of the pages passes it."""
+        body = {"choices": [{"message": {"content": "Yes."}, "finish_reason": "stop"}]}
+        connection = LLMConnection(name="n", kind="openai", base_url="http://model.invalid/v1", model="m", api_key="k" * 12)
+        async with serving(json_reply(body)) as proxy, make_client("http://model.invalid", proxy=proxy.url) as client:
+            provider = OpenAIProvider(connection, client=client)
+            (sent,) = await noted(lambda: provider.generate(question()))
+        assert (sent.host, sent.via) == ("model.invalid", HERE)
+
+    def test_of_ddgs_it_is_known_too(self) -> None:
+        """The library is handed the proxy as it is."""
+        assert DdgsSession(1, "http://user:hidden@proxy.example:3128").via == "proxy.example"
+        assert DdgsSession(1).via is None

@@ -154,6 +154,7 @@ class TestWriting:
 
     def test_our_own_sentences_do_not_give_a_depth_away(self, folder: Path) -> None:
         """A shallow answer that found nothing offers a deeper search; on the sheet it does not."""
+        (folder / "questions.txt").write_text("What causes the tides?\nWho paints volcanoes?\n", encoding="utf-8")
         assert run(folder, "--a", "depth=report", "--b", "depth=shallow") == 0
         text = (folder / "out" / "sheet.md").read_text(encoding="utf-8")
         assert "Nothing was found." in text

@@ -17,6 +17,7 @@ from modules.llm_platform.application.services.research_service import ResearchS
 from modules.llm_platform.application.services.retrieval_service import RetrievalService
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
+from modules.llm_platform.domain.dtos.indexing_dtos import IndexProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,12 @@ class LLMPlatform:
     health: HealthService
     doctor: DoctorService
     _close: Callable[[], Awaitable[None]] = field(repr=False)
+    _reading: Callable[[], IndexProgress | None] = field(default=lambda: None, repr=False)
+
+    @property
+    def reading(self) -> IndexProgress | None:
+        """How far the reading of a named folder is; None where none is being read right now."""
+        return self._reading()
 
     async def aclose(self) -> None:
         """Close every connection that the platform opened; a second call does nothing."""

@@ -17,35 +17,36 @@ from modules.llm_platform.domain.dtos.sent import Sent, SentKind
 
 
 class Ledger:
-    """Sums by host and kind; no query, no path and no secret is kept. May be used from several threads."""
+    """Sums by host, kind and proxy; no query, no path and no secret is kept. May be used from several threads."""
 
     __slots__ = ("_lock", "_sums")
 
     def __init__(self) -> None:
-        self._sums: dict[tuple[str, SentKind], tuple[int, int]] = {}  # requests, bytes
+        self._sums: dict[tuple[str, SentKind, str], tuple[int, int]] = {}  # requests, bytes; no proxy: an empty name
         self._lock = Lock()  # some libraries send in threads of their own
 
-    def note(self, host: str, kind: SentKind, size: int) -> None:
-        """One more request to this host, with so many bytes of this kind."""
-        key = (host, kind)
+    def note(self, host: str, kind: SentKind, size: int, via: str | None = None) -> None:
+        """One more request to this host, with so many bytes of this kind, through the proxy `via`."""
+        key = (host, kind, via or "")
         with self._lock:
             requests, noted = self._sums.get(key, (0, 0))
             self._sums[key] = (requests + 1, noted + size)
 
-    def take_back(self, host: str, kind: SentKind, size: int) -> None:
+    def take_back(self, host: str, kind: SentKind, size: int, via: str | None = None) -> None:
         """A request that was noted found no connection: nothing of it left this process."""
-        key = (host, kind)
+        key = (host, kind, via or "")
         with self._lock:
             requests, noted = self._sums.pop(key, (0, 0))
             if requests > 1:
                 self._sums[key] = (requests - 1, noted - size)
 
     def sent(self) -> tuple[Sent, ...]:
-        """What was noted so far, by host and kind."""
+        """What was noted so far, by host, kind and proxy."""
         with self._lock:
             noted = sorted(self._sums.items())
         return tuple(
-            Sent(host=host, kind=kind, requests=requests, bytes=size) for (host, kind), (requests, size) in noted
+            Sent(host=host, kind=kind, requests=requests, bytes=size, via=via or None)
+            for (host, kind, via), (requests, size) in noted
         )
 
 
@@ -68,15 +69,15 @@ def current() -> Ledger | None:
     return _CURRENT.get()
 
 
-def note_sent(host: str, kind: SentKind, size: int) -> None:
+def note_sent(host: str, kind: SentKind, size: int, via: str | None = None) -> None:
     """Note a request in the current ledger, if there is one."""
     ledger = _CURRENT.get()
     if ledger is not None:
-        ledger.note(host, kind, size)
+        ledger.note(host, kind, size, via)
 
 
-def note_unsent(host: str, kind: SentKind, size: int) -> None:
+def note_unsent(host: str, kind: SentKind, size: int, via: str | None = None) -> None:
     """Take back what `note_sent` noted: no connection came about."""
     ledger = _CURRENT.get()
     if ledger is not None:
-        ledger.take_back(host, kind, size)
+        ledger.take_back(host, kind, size, via)

@@ -70,7 +70,7 @@ class DdgsCall:
         backends, unknown = backends_of(self._kind, self._request.engines)
         query = query_of(self._request)
         if not getattr(self._engine, "watched", False):  # then nobody can say which hosts it asks
-            note_sent(PROVIDER, "query", len(query.encode()))
+            note_sent(PROVIDER, "query", len(query.encode()), getattr(self._engine, "via", None))
         try:
             rows = getattr(self._engine, self._kind)(
                 query, region=region_of(self._request), safesearch=SAFE_SEARCH, timelimit=self._timelimit,

@@ -16,7 +16,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from modules.llm_platform.domain.exceptions import WebSearchConfigError
-from modules.llm_platform.domain.ledger import Ledger, current
+from modules.llm_platform.domain.ledger import current
+from modules.llm_platform.infrastructure.upstream_client import proxy_host
 
 PROVIDER: Final = "ddgs"
 NEEDS_EXTRA: Final = 'keyless web search needs an extra: pip install "llm-platform[web]"'
@@ -38,6 +39,7 @@ class DdgsSession:
         self.statuses: dict[str, int] = {}
         self.stopped = False
         self.ledger = current()
+        self.via = proxy_host(proxy)
         self._ddgs: Any = DDGS(timeout=timeout, proxy=proxy)
         self._find_engines = getattr(self._ddgs, "_get_engines", None)
         self.watched = self._find_engines is not None
@@ -77,17 +79,18 @@ class _WatchedClient:
         if self._session.stopped:
             raise TimeoutError("timed out: this search was stopped")
         self._session.statuses[self._engine] = UNREACHABLE
-        if self._session.ledger is not None:
-            _note(self._session.ledger, args[1] if len(args) > 1 else options.get("url"), options)
+        _note(self._session, args[1] if len(args) > 1 else options.get("url"), options)
         answer = self._client.request(*args, **options)
         self._session.statuses[self._engine] = answer.status_code
         return answer
 
 
-def _note(ledger: Ledger, url: object, options: Mapping[str, Any]) -> None:
+def _note(session: DdgsSession, url: object, options: Mapping[str, Any]) -> None:
     """Every request to an engine counts as one that holds the query: some put it into the path."""
     address = urlsplit(url if isinstance(url, str) else "")
     written = f"{address.path}?{address.query}" if address.query else address.path
     fields = (options.get("params"), options.get("data"))
     values = [str(value) for field in fields if isinstance(field, Mapping) for value in field.values()]
-    ledger.note(address.hostname or PROVIDER, "query", len("".join([written, *values]).encode()))
+    if session.ledger is not None:
+        size = len("".join([written, *values]).encode())
+        session.ledger.note(address.hostname or PROVIDER, "query", size, session.via)

@@ -23,6 +23,7 @@ from modules.llm_platform.domain.ledger import note_sent, note_unsent
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.foreign_json import decode_json
 from modules.llm_platform.infrastructure.one_write import OneWriteTransport
+from modules.llm_platform.infrastructure.upstream_client import UpstreamClient, proxy_host, via_of
 from modules.llm_platform.infrastructure.upstream_errors import (
     NO_ADDRESS,
     NO_JSON,
@@ -79,7 +80,8 @@ def make_client(
     """
     limits = limits or httpx2.Limits(max_connections=MAX_CONNECTIONS, keepalive_expiry=KEEPALIVE_S)
     verify = _no_tls() if base_url.startswith("http://") and not proxy else httpx2.create_ssl_context(trust_env=False)
-    return httpx2.AsyncClient(
+    return UpstreamClient(
+        via=proxy_host(proxy),
         base_url=_parsed(base_url) or "",
         timeout=timeout,
         proxy=proxy,
@@ -148,6 +150,7 @@ class Upstream:
         self.base_url, inner_auth = _without_credentials(base_url)
         # A client of our own is nobody's to close: it keeps no connection when an exchange is over.
         self._client = client or make_client(self.base_url, limits=httpx2.Limits(max_keepalive_connections=0))
+        self._via = via_of(self._client)
         url = _parsed(self.base_url)
         self._usable = url is not None
         self._host = "" if url is None else url.raw_host.decode("ascii")
@@ -232,12 +235,12 @@ class Upstream:
 
     async def _send(self, request: httpx2.Request, holds: SentKind | None, size: int) -> Reply:
         if holds:
-            note_sent(self._host, holds, size)
+            note_sent(self._host, holds, size, self._via)
         try:  # not to be redirected, whatever a given client does
             response = await self._client.send(request, stream=True, follow_redirects=False)
         except NEVER_SENT:
             if holds:
-                note_unsent(self._host, holds, size)
+                note_unsent(self._host, holds, size, self._via)
             raise
         try:
             body = await self._read(response)

@@ -20,6 +20,7 @@ from modules.llm_platform.domain.dtos.sent import SentKind
 from modules.llm_platform.domain.ledger import note_sent, note_unsent
 from modules.llm_platform.infrastructure.http import NEVER_SENT, user_agent
 from modules.llm_platform.infrastructure.llm_kinds import LLMConnection
+from modules.llm_platform.infrastructure.upstream_client import via_of
 
 MAX_ERROR_BYTES: Final = 65_536
 KEPT_HEADERS: Final = ("host", "content-type", "content-length", "transfer-encoding", "accept")
@@ -57,7 +58,8 @@ class BorrowedClient(httpx2.AsyncClient):
         holds = _HOLDS.get()
         if holds is None:
             return await self._pooled.send(request, stream=True, follow_redirects=False)
-        noted = (request.url.raw_host.decode("ascii"), holds, int(request.headers.get("content-length", 0)))
+        size = int(request.headers.get("content-length", 0))
+        noted = (request.url.raw_host.decode("ascii"), holds, size, via_of(self._pooled))
         note_sent(*noted)
         try:
             return await self._pooled.send(request, stream=True, follow_redirects=False)

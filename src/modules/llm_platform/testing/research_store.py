@@ -10,6 +10,7 @@ from typing import Final
 from pydantic import BaseModel, ValidationError
 
 from modules.llm_platform.domain.dtos.store_dtos import (
+    EndsTopic,
     Imported,
     StoredEntry,
     StoredTopic,
@@ -41,12 +42,11 @@ class MemoryResearchStore(IResearchStore):
     async def get(self, topic: Topic, stage: StoreStage, key: str, kind: type[Value]) -> Value | None:
         entry = self._entries.get(Place(stage, topic.name, key))
         value = None if entry is None or self._is_old(entry[0].made_at) else _understood(entry[1], kind)
-        counted = self._misses if value is None else self._hits
-        counted[stage] = counted.get(stage, 0) + 1
+        self._note(stage, hits=int(value is not None))
         return value
 
     async def put(self, topic: Topic, stage: StoreStage, key: str, value: BaseModel) -> None:
-        head = Head(Place(stage, topic.name, key), topic.query, self._clock())
+        head = Head(Place(stage, topic.name, key), topic.query, self._clock(), isinstance(value, EndsTopic))
         written = sealed(head, value.model_dump_json().encode())
         self._entries[head.place] = unsealed(written)  # as it would come from a file, the date rounded
 
@@ -56,7 +56,9 @@ class MemoryResearchStore(IResearchStore):
             for head, value in self._entries.values()
             if (head.place.stage, head.place.topic) == (stage, topic.name) and not self._is_old(head.made_at)
         )
-        return tuple(read for *_, value in entries if (read := _understood(value, kind)) is not None)
+        understood = tuple(read for *_, value in entries if (read := _understood(value, kind)) is not None)
+        self._note(stage, hits=len(understood))
+        return understood
 
     async def topics(self) -> tuple[StoredTopic, ...]:
         return topics_of(self._found())
@@ -100,6 +102,10 @@ class MemoryResearchStore(IResearchStore):
                 self._entries[head.place] = head, value
                 taken += 1
         return Imported(taken=taken, kept=kept, expired=expired)
+
+    def _note(self, stage: StoreStage, *, hits: int) -> None:
+        counted = self._hits if hits else self._misses
+        counted[stage] = counted.get(stage, 0) + (hits or 1)
 
     def _found(self, name: str | None = None) -> list[Found]:
         entries = [entry for place, entry in self._entries.items() if name in (None, place.topic)]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, TypeAlias, get_args
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.dtos.store_dtos import Imported, StoredTopic, StoreStage, Topic
+from modules.llm_platform.domain.dtos.store_dtos import EndsTopic, Imported, StoredTopic, StoreStage, Topic
 from modules.llm_platform.domain.exceptions import StoreError, TopicNotFoundError
 from modules.llm_platform.domain.ports.research_store import IResearchStore
 from modules.llm_platform.domain.store_key import topic_of
@@ -110,12 +110,21 @@ class ResearchStoreContract:
         await elapse(5)
         await store.put(_SECOND, "docs", "a", _page("x"))
         await elapse(5)
-        await store.put(_FIRST, "answers", "a", _page("x"))
+        await store.put(_FIRST, "answers", "a", _Report())
         first, second = await store.topics()
         assert (first.name, first.query, first.entries, first.finished) == (*_both(_FIRST), 2, True)
         assert (second.name, second.query, second.entries, second.finished) == (*_both(_SECOND), 1, False)
         assert (first.newest - first.oldest).total_seconds() == 10
         assert first.bytes > second.bytes > 0
+
+    async def test_an_answer_alone_finishes_nothing(self, store: IResearchStore) -> None:
+        """A topic is finished by a value that ends it, not by what lies in a stage; without it, it is so no more."""
+        await store.put(_FIRST, "answers", "text", _page("a text that was written before the end"))
+        assert [topic.finished for topic in await store.topics()] == [False]
+        await store.put(_FIRST, "answers", "report", _Report())
+        assert [topic.finished for topic in await store.topics()] == [True]
+        await store.put(_FIRST, "answers", "report", _page("x"))
+        assert [topic.finished for topic in await store.topics()] == [False]
 
     async def test_the_same_question_is_the_same_topic(self, store: IResearchStore) -> None:
         """Case and blanks make no difference."""
@@ -151,7 +160,7 @@ class ResearchStoreContract:
         assert await store.topics() == ()
 
     async def test_statistics(self, store: IResearchStore) -> None:
-        """Entries, bytes, age, hits and misses of every stage."""
+        """Entries, bytes, age, hits and misses of every stage; of all values at once each is a hit, none is one miss."""
         await store.put(_FIRST, "docs", "a", _page("x"))
         await store.put(_SECOND, "docs", "a", _page("x"))
         for key in ("a", "a", "b"):
@@ -162,6 +171,12 @@ class ResearchStoreContract:
         assert (docs.entries, docs.hits, docs.misses, stats.topics, stats.damaged) == (2, 2, 1, 2, 0)
         assert docs.bytes > 0
         assert docs.oldest is not None
+        await store.values(_FIRST, "docs", Page)
+        await store.put(_FIRST, "docs", "b", _page("x"))
+        await store.values(_FIRST, "docs", Page)
+        await store.values(_SECOND, "summaries", Page)
+        asked = {stage.stage: (stage.hits, stage.misses) for stage in (await store.stats()).stages}
+        assert (asked["docs"], asked["summaries"]) == ((2 + 1 + 2, 1), (0, 1))
         empty = next(stage for stage in stats.stages if stage.stage == "answers")
         assert (empty.entries, empty.bytes, empty.oldest, empty.hits, empty.misses) == (0, 0, None, 0, 0)
 
@@ -172,9 +187,10 @@ class ResearchStoreContract:
         for topic in (_FIRST, _SECOND):
             await store.put(topic, "docs", "a", _page(topic.query))
             await store.put(topic, "answers", "b", _page("large " * 100_000))
+        await store.put(_FIRST, "answers", "end", _Report())
         await elapse(1000)
-        assert await store.export(tmp_path / "all.zip") == 4
-        assert await elsewhere.import_(tmp_path / "all.zip") == Imported(taken=4, kept=0)
+        assert await store.export(tmp_path / "all.zip") == 5
+        assert await elsewhere.import_(tmp_path / "all.zip") == Imported(taken=5, kept=0)
         assert _dates(await elsewhere.topics()) == _dates(await store.topics())
         for topic in (_FIRST, _SECOND):
             assert await elsewhere.values(topic, "docs", Page) == await store.values(topic, "docs", Page)
@@ -223,6 +239,10 @@ class ResearchStoreContract:
             assert await _failed(store.import_(tmp_path / name)) is StoreError, name
         assert await _failed(store.export(tmp_path / "no such folder" / "x.zip")) is StoreError
         assert await store.topics() == ()
+
+
+class _Report(EndsTopic):
+    text: str = "finished"
 
 
 async def _failed(work: Awaitable[object]) -> type[AppException] | None:

@@ -69,7 +69,7 @@ class MemoryVectorStore(IVectorStore):
             _Kept(
                 _kept(each.passage),
                 centred(each.vector, shelf.facts.mean, shelf.facts.dimension),
-                _words_of(each.passage),
+                _words_of(each),
             )
             for each in passages
         ]
@@ -133,8 +133,8 @@ def _kept(passage: Passage) -> Passage:
     return passage_of(passage.id, passage_payload(passage, 0))
 
 
-def _words_of(passage: Passage) -> Mapping[int, float]:
-    words = passage_words(f"{passage.title}\n{passage.text}")
+def _words_of(embedded: EmbeddedPassage) -> Mapping[int, float]:
+    words = passage_words(f"{embedded.passage.title}\n{embedded.above}\n{embedded.passage.text}")
     return dict(zip(words.indices, words.values, strict=True))
 
 

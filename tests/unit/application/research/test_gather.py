@@ -11,6 +11,7 @@ from modules.llm_platform.application.services.web_search_service import WebSear
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import ResearchTimeoutError, WebSearchBlockedError, WebSearchError
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.testing.patience import STARTS_WITHIN_S, becomes
 
 
 class Scripted(IWebSearchProvider):
@@ -98,8 +99,7 @@ async def test_cancelling_leaves_nothing_running() -> None:
     """The searches of a cancelled gather end with it."""
     provider = Scripted({"slow": 30.0, "slower": 40.0})
     task = asyncio.create_task(run(provider, "slow", "slower"))
-    await asyncio.sleep(0.02)
-    assert provider.running == 2
+    assert await becomes(lambda: provider.running == 2, STARTS_WITHIN_S)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -8,10 +8,15 @@ from hypothesis import strategies as st
 
 from modules.llm_platform.application.research.timetable import ENDS, LAST_RESORT_MAX_S, WRITING_MAX_S, Phase, end_of
 
-ORDER: tuple[Phase, ...] = ("plan", "queries", "search", "rank", "read", "summarize", "write")
+ORDER: tuple[Phase, ...] = (
+    "plan", "queries", "search", "rank", "read", "collect_summaries", "summarize", "rank_summaries", "write",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(("phase", "second"), [("rank", 50.0), ("read", 65.0), ("summarize", 80.0), ("write", 97.0)])
+@pytest.mark.parametrize(
+    ("phase", "second"),
+    [("rank", 50.0), ("read", 65.0), ("collect_summaries", 72.0), ("summarize", 80.0), ("write", 97.0)],
+)
 def test_shares_of_the_time(phase: Phase, second: float) -> None:
     """Finding and ranking take half, reading ends at 65 %; the rest is the writing's, and its last resort's."""
     assert end_of(phase, 1000.0, 1100.0) == 1000.0 + second

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, ClassVar
 
@@ -16,6 +15,7 @@ from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, Sy
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.testing import FakeSynthesizer
+from modules.llm_platform.testing.patience import RETURNS_WITHIN_S, STARTS_WITHIN_S, becomes
 
 QUESTIONS = ("What moves water?", "What does it cost?")
 CLAIM = "Pump 77 moves forty litres of water a minute"
@@ -137,12 +137,20 @@ async def test_long_pages_do_not_hold_up_other_researches(
     assert [thread != threading.get_ident() for thread in Watched.threads] == ([True, True] if apart else [False])
 
 
-async def test_cancelling_does_not_wait_for_long_pages() -> None:
-    """A research that is given up is gone at once."""
-    task = asyncio.create_task(written(order(FakeSynthesizer(delay_s=30), LONG, questions=QUESTIONS)))
-    await asyncio.sleep(0.01)
+async def test_cancelling_does_not_wait_for_long_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A research that is given up is gone while its pages are still being prepared."""
+    preparing, let_go = threading.Event(), threading.Event()
+
+    class Slow(CitationChecker):
+        def prepare(self) -> None:
+            preparing.set()
+            assert let_go.wait(60)
+
+    monkeypatch.setattr(f"{write.__module__}.CitationChecker", Slow)
+    task = asyncio.create_task(written(order(FakeSynthesizer(delay_s=60), LONG, questions=QUESTIONS)))
+    assert await becomes(preparing.is_set, STARTS_WITHIN_S)
     task.cancel()
-    began = time.perf_counter()
-    await asyncio.wait([task], timeout=5)
-    assert task.cancelled()
-    assert time.perf_counter() - began < 0.5
+    await asyncio.wait([task], timeout=RETURNS_WITHIN_S)
+    gone = task.cancelled()
+    let_go.set()
+    assert gone

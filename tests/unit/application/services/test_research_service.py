@@ -29,6 +29,7 @@ from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynt
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
 from modules.llm_platform.infrastructure.policies.fallback_synthesizer import FallbackSynthesizer
 from modules.llm_platform.testing import Death, FakeLLM
+from modules.llm_platform.testing.patience import RETURNS_WITHIN_S, STARTS_WITHIN_S, becomes
 
 LOOP = "The event loop runs asynchronous tasks and callbacks, and performs network operations."
 GIL = "The global interpreter lock lets only one thread execute Python bytecode at a time."
@@ -195,7 +196,7 @@ async def test_near_the_deadline_the_quotes_answer() -> None:
     answer = await service(llm=FakeLLM(["late"], delay_s=30), timeout_s=0.5).research(ResearchRequest(query=QUESTION))
     assert answer.metadata.synthesizer == "extractive"
     assert any("deadline" in entry.reason for entry in answer.degraded)
-    assert answer.metadata.latency_ms < 2000
+    assert answer.metadata.latency_ms < 20_000
 
 
 async def test_nothing_before_the_deadline_is_a_timeout() -> None:
@@ -205,15 +206,14 @@ async def test_nothing_before_the_deadline_is_a_timeout() -> None:
 
 
 async def test_closing_the_stream_stops_everything_at_once() -> None:
-    """A reader who goes away ends the searches within 100 ms."""
+    """A reader who goes away ends the searches: they do not come to their end first."""
     library = Library(delay_s=30)
     stream = service(library).stream(ResearchRequest(query=QUESTION))
     assert (await anext(stream)).type == "started"
-    await asyncio.sleep(0.01)
-    assert library.running == 1
+    assert await becomes(lambda: library.running == 1, STARTS_WITHIN_S)
     began = asyncio.get_running_loop().time()
     await stream.aclose()  # type: ignore[attr-defined]
-    assert asyncio.get_running_loop().time() - began < 0.1
+    assert asyncio.get_running_loop().time() - began < RETURNS_WITHIN_S
     assert library.running == 0
 
 
@@ -221,7 +221,7 @@ async def test_cancelling_research_stops_everything_at_once() -> None:
     """The same for `research()`."""
     library = Library(delay_s=30)
     task = asyncio.create_task(service(library).research(ResearchRequest(query=QUESTION)))
-    await asyncio.sleep(0.02)
+    assert await becomes(lambda: library.running == 1, STARTS_WITHIN_S)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -50,6 +50,31 @@ async def test_no_topic_or_several(asked: str, says: str, service: StoreService,
     assert not (tmp_path / "x.zip").exists()
 
 
+class Beside:
+    """Counts what was removed of what is kept beside the store."""
+
+    def __init__(self) -> None:
+        self.removed: list[str] = []
+
+    async def clean(self) -> int:
+        self.removed.append("old")
+        return 2
+
+    async def clear(self) -> int:
+        self.removed.append("all")
+        return 5
+
+
+async def test_what_is_kept_beside_goes_with_it(store: MemoryResearchStore) -> None:
+    """Indexes of folders are cleaned and cleared with the researches, and counted; one topic is nothing to them."""
+    beside = Beside()
+    service = StoreService(store, beside)
+    assert await service.clear(LOOPS.name) == 1
+    assert beside.removed == []
+    assert (await service.clean(), await service.clear()) == (2, 7)
+    assert beside.removed == ["old", "all"]
+
+
 async def test_removing(service: StoreService) -> None:
     """One by the beginning of its name, then all."""
     assert await service.clear("how") == 1

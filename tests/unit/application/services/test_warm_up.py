@@ -20,6 +20,7 @@ from modules.llm_platform.infrastructure.adapters.openai import OpenAIProvider
 from modules.llm_platform.infrastructure.llm_kinds import LLMConnection
 from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
 from modules.llm_platform.testing import FakeLLM, FakeWebSearch, result_item
+from modules.llm_platform.testing.patience import RETURNS_WITHIN_S
 
 
 class SlowToLoad(FakeLLM):
@@ -36,15 +37,16 @@ class SlowToLoad(FakeLLM):
 async def test_the_model_gets_ready_during_the_search() -> None:
     """Before the search has answered, the model behind the router was told to load."""
     model = SlowToLoad()
-    search = FakeWebSearch([result_item(1)], delay_s=0.5)
+    search = FakeWebSearch([result_item(1)], delay_s=60)
     extractive = ExtractiveSynthesizer()
     router = LLMRouter(LLMRegistry([model]))
     answerer = Answerer(WebSearchService(search), extractive, extractive, router)
     service = ResearchService(answerer, World(Web({})).reporter(), MemoryCache(1))
     running = asyncio.create_task(service.research(ResearchRequest(query="result pages")))
-    await asyncio.wait_for(model.warmed.wait(), 0.4)
+    await asyncio.wait_for(model.warmed.wait(), RETURNS_WITHIN_S)
     assert search.running == 1
-    await running
+    running.cancel()
+    await asyncio.wait([running])
 
 
 async def test_settings_that_are_wrong_are_not_told_by_warming_up() -> None:
@@ -65,5 +67,5 @@ def test_a_configured_model_loads_its_library() -> None:
         "asyncio.run(it.warm_up())\n"
         "print(before, 'openai' in sys.modules)\n"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=180)
     assert ran.stdout.split() == ["False", "True"]

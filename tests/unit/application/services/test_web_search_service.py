@@ -11,6 +11,7 @@ import pytest
 from modules.llm_platform.application.services.web_search_service import SEARCHES_AT_ONCE, WebSearchService
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import WebSearchBlockedError, WebSearchConnectionError, WebSearchError
+from modules.llm_platform.testing.patience import STARTS_WITHIN_S, becomes
 from modules.llm_platform.testing.web_search import FakeWebSearch, result_item
 
 QUERY = "a private question"
@@ -108,8 +109,7 @@ async def test_cancelling_cancels_all_of_many() -> None:
     """None goes on."""
     provider = FakeWebSearch(delay_s=60)
     search = asyncio.create_task(WebSearchService(provider).search_multi([ask("a"), ask("b")]))
-    await asyncio.sleep(0.01)
-    assert provider.running == 2
+    assert await becomes(lambda: provider.running == 2, STARTS_WITHIN_S)
     search.cancel()
     with pytest.raises(asyncio.CancelledError):
         await search

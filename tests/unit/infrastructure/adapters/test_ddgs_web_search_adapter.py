@@ -295,7 +295,7 @@ async def test_the_deadline_holds_when_the_library_hangs() -> None:
     began = time.monotonic()
     with pytest.raises(WebSearchTimeoutError, match=r"0\.2 s"):
         await adapter.search(WebSearchRequest(query="python"))
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 20
     assert stuck.stops
     stuck.released.set()
     await adapter.aclose()
@@ -332,7 +332,7 @@ async def test_a_search_cancelled_before_it_began_is_stopped_when_it_begins() ->
     making = threading.Event()
 
     def engine() -> Stuck:
-        making.wait(5)
+        making.wait(60)
         return stuck
 
     adapter = DdgsWebSearchAdapter(engine=engine)
@@ -342,7 +342,7 @@ async def test_a_search_cancelled_before_it_began_is_stopped_when_it_begins() ->
     with pytest.raises(asyncio.CancelledError):
         await task
     making.set()
-    assert await asyncio.to_thread(stuck.released.wait, 5)
+    assert await asyncio.to_thread(stuck.released.wait, 60)
     await adapter.aclose()
 
 

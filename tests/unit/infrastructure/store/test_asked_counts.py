@@ -18,15 +18,15 @@ def test_every_stage_is_counted_by_itself(tmp_path: Path) -> None:
     stages: tuple[StoreStage, ...] = get_args(StoreStage)
     for number, stage in enumerate(stages):
         for _ in range(number):
-            AskedCounts(tmp_path / "asked").note(stage, hit=True)
-        AskedCounts(tmp_path / "asked").note(stage, hit=False)
+            AskedCounts(tmp_path / "asked").note(stage, hits=1)
+        AskedCounts(tmp_path / "asked").note(stage, hits=0)
     assert AskedCounts(tmp_path / "asked").counts() == {stage: (number, 1) for number, stage in enumerate(stages)}
 
 
 def test_before_anything_is_kept(tmp_path: Path) -> None:
     """Nothing is counted and nothing made where there is no store yet."""
     counts = AskedCounts(tmp_path / "store" / "asked")
-    counts.note("docs", hit=False)
+    counts.note("docs", hits=0)
     assert set(counts.counts().values()) == {(0, 0)}
     assert list(tmp_path.iterdir()) == []
 
@@ -34,12 +34,12 @@ def test_before_anything_is_kept(tmp_path: Path) -> None:
 def test_a_full_disk_is_nobodys_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be counted is not."""
     counts = AskedCounts(tmp_path / "asked")
-    counts.note("docs", hit=True)
+    counts.note("docs", hits=1)
 
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
-        counts.note("docs", hit=True)
+        counts.note("docs", hits=1)
     assert counts.counts()["docs"] == (1, 0)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import NoReturn, Self
 
 from modules.llm_platform.application.research.events import Done, ResearchEvent
 from modules.llm_platform.application.services.doctor_service import Finding
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
+from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest, ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import (
     Citation,
     ResearchMetadata,
@@ -49,6 +50,7 @@ ANSWER = ResearchResponse(
     ),
 )
 PLANNER, PLAN_BYTES = "model.example.org", 120  # who makes a plan, and what it is sent for one
+ACCEPTED_AT = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 PLAN = ResearchPlan(
     query="What is asyncio?",
     language="en",
@@ -136,6 +138,7 @@ class FakeResearch:
         self._answer, self._events, self._plans = answer, events, iter(plans)
         self.requests: list[ResearchRequest] = []
         self.planned: list[PlanRequest] = []
+        self.accepted: dict[PlanRequest, AcceptedPlan] = {}
         self.streamed = False
 
     async def plan(self, request: PlanRequest) -> ResearchPlan:
@@ -145,6 +148,12 @@ class FakeResearch:
         if isinstance(plan, Exception):
             raise plan
         return plan
+
+    async def accept_plan(self, request: PlanRequest, questions: Sequence[str]) -> None:
+        self.accepted[request] = AcceptedPlan(query=request.query, questions=tuple(questions), accepted_at=ACCEPTED_AT)
+
+    async def accepted_plan(self, request: PlanRequest) -> AcceptedPlan | None:
+        return self.accepted.get(request)
 
     async def research(self, request: ResearchRequest) -> ResearchResponse:
         self.requests.append(request)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -97,6 +98,30 @@ def test_an_interrupt_reaches_the_work() -> None:
         run(work())
     assert caught.value.exit_code == 130
     assert cleaned == [True]
+
+
+FAILS_AT_ONCE = """
+from modules.llm_platform.presentation.cli.console import Console
+from modules.llm_platform.presentation.cli.exit_codes import exit_codes
+import sys, typer
+
+try:
+    with exit_codes(Console(sys.stdout, sys.stderr)):
+        raise ZeroDivisionError
+except typer.Exit as end:
+    sys.exit(end.exit_code)
+"""
+
+
+@pytest.mark.parametrize("level", ["DEBUG", ""])
+def test_what_nobody_foresaw(level: str) -> None:
+    """One line that names the way to the traceback, and that way leads there, however early the command failed."""
+    environment = {**os.environ, "LOG_LEVEL": level, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = subprocess.run([sys.executable, "-c", FAILS_AT_ONCE], env=environment, capture_output=True, text=True, timeout=60)
+    assert "should not have happened (ZeroDivisionError); LOG_LEVEL=DEBUG shows where" in ended.stderr
+    assert ("in a way that nobody foresaw" in ended.stderr) == (level == "DEBUG"), ended.stderr
+    assert ("Traceback" in ended.stderr) == (level == "DEBUG"), ended.stderr
+    assert ended.returncode == 1
 
 
 def test_a_module_that_is_not_there() -> None:

@@ -21,7 +21,7 @@ from modules.llm_platform.presentation.cli.csl import csl_json
 
 DAY = date(2026, 3, 14)
 ENGLISH = "The event loop runs the callbacks that are ready, one after the other."
-FIELDS = {"id", "type", "title", "URL", "accessed", "issued", "language"}
+FIELDS = {"id", "type", "title", "URL", "DOI", "accessed", "issued", "language"}
 
 
 def answer(*sources: SourceRef, raw: tuple[RawResult, ...] | None = (), **metadata: Any) -> ResearchResponse:
@@ -56,7 +56,7 @@ def check(item: dict[str, Any]) -> None:
     """What the schema of CSL-JSON asks of these fields."""
     assert set(item) <= FIELDS
     assert re.fullmatch(r"source-\d+", item["id"])
-    assert item["type"] == "webpage"
+    assert item["type"] in ("webpage", "document", "article")
     assert all(isinstance(item[name], str) for name in ("title", "URL"))
     assert is_date(item["accessed"])
     assert "issued" not in item or is_date(item["issued"])
@@ -133,3 +133,47 @@ def test_whatever_a_page_says_the_file_keeps_its_form(title: str, content: str, 
     (item,) = json.loads(text)
     check(item)
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text)
+
+
+@pytest.mark.parametrize(
+    ("url", "kind"),
+    [
+        ("https://a.example/", "webpage"),
+        ("https://a.example/notes.pdf?page=2", "document"),
+        ("https://a.example/NOTES.PDF", "document"),
+        ("https://a.example/read?file=notes.pdf", "webpage"),
+        ("doc:notes/a.md", "document"),
+        ("https://arxiv.org/abs/1706.03762v7", "article"),
+        ("https://arxiv.org/pdf/hep-th/9901001", "article"),
+        ("https://arxiv.org/list/cs.AI/recent", "webpage"),
+        ("https://arxiv.org.example/abs/1706.03762", "webpage"),
+        ("https://doi.org/10.1000/182", "document"),
+        ("https://doi.org/the-identifier", "webpage"),
+        ("https://[broken/abs/1706.03762", "webpage"),
+    ],
+)
+def test_what_a_source_is_where_its_address_tells(url: str, kind: str) -> None:
+    """A file, a preprint, what has a DOI; all else is a page of the web, whatever its title promises."""
+    (item,) = items(answer(source(url=url, title="An article in a journal")))
+    check(item)
+    assert item["type"] == kind
+
+
+def test_what_the_documents_found_is_a_document() -> None:
+    """Under DOCUMENTS_BASE_URL a file's address looks like the web's: who found it tells what it is."""
+    found = (RawResult(title="Notes", url="https://a.example/", content=ENGLISH, source="documents"),)
+    assert items(answer(source(), raw=found))[0]["type"] == "document"
+
+
+@pytest.mark.parametrize(
+    ("url", "doi"),
+    [
+        ("https://doi.org/10.1000/182", "10.1000/182"),
+        ("http://dx.doi.org/10.1002/(SICI)1097-0258%2819980815%29", "10.1002/(SICI)1097-0258(19980815)"),
+        ("https://a.example/doi/10.1000/182", None),
+        ("https://doi.org/11.1000/182", None),
+    ],
+)
+def test_the_doi_is_told_where_the_address_is_one(url: str, doi: str | None) -> None:
+    """Elsewhere digits in an address may be anything."""
+    assert items(answer(source(url=url)))[0].get("DOI") == doi

@@ -132,7 +132,7 @@ def test_what_is_asked_for(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
-    [(["nowhere"], "nowhere"), (["."], "--collection"), (["--prune"], "PATH")],
+    [(["nowhere"], "nowhere"), (["."], "--collection"), (["--prune"], "PATH"), ([""], "empty"), (["x\0y"], "not there")],
 )
 def test_wrong_use(run: Run, arguments: list[str], says: str) -> None:
     """A path that is not there, a name that is none, no path at all: exit code 2 before anything is done."""
@@ -140,6 +140,13 @@ def test_wrong_use(run: Run, arguments: list[str], says: str) -> None:
     ended = run(*arguments, *more)
     assert (ended.code, ended.asked) == (2, None)
     assert says in ended.err
+
+
+def test_nothing_that_could_be_indexed_is_a_failure(run: Run) -> None:
+    """Where there was something, the reasons have been told."""
+    ended = run(outcome=IndexReport(collection="documents", embedder="none", failed=2))
+    assert ended.code == 1
+    assert "the lines above say why" in ended.err
 
 
 def test_nothing_to_index_is_a_failure(run: Run) -> None:
@@ -176,3 +183,14 @@ def test_a_bar_for_a_person_who_watches(tmp_path: Path) -> None:
     assert "8 documents, 9 passages written" in err.getvalue()
     assert "100%" in err.getvalue()
     assert "%" not in out.getvalue()
+
+
+def test_what_other_folders_lost_is_told(run: Run) -> None:
+    """On standard error, with the remedy; nothing is said where nothing was lost."""
+    assert "folder" not in run().err
+    ended = run(outcome=REPORT.model_copy(update={"displaced": 2, "removed_elsewhere": 1}))
+    assert ended.code == 0
+    assert "replaced documents of another folder with the same path below it: 2." in ended.err
+    assert "common parent" in ended.err
+    assert "removed documents of folders that were not named: 1." in ended.err
+    assert "--collection" in ended.err

@@ -39,3 +39,15 @@ def test_one_long_host_does_not_push_the_others_away() -> None:
     )
     assert lines[2].startswith("a" * 253 + "  url")
     assert len(lines[3]) < 100
+
+
+def test_a_proxy_is_named_beside_the_host() -> None:
+    """What went through it was seen by it too; what went elsewhere by itself stands alone."""
+    lines = shown(
+        Sent(host="api.example", kind="query", requests=2, bytes=20, via="proxy.example"),
+        Sent(host="b.example", kind="url", requests=1, bytes=8),
+    )
+    assert lines[2:] == [
+        "api.example via proxy.example  query  2 requests, 20 B",
+        "b.example                      url    1 request, 8 B",
+    ]

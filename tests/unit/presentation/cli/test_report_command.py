@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import sys
@@ -14,10 +15,11 @@ from tests.unit.presentation.cli.fakes import ANSWER, PLAN, PLANNER, SENTENCE, F
 from tests.unit.presentation.cli.test_commands import Ended
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest
 from modules.llm_platform.domain.dtos.research_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.sent import Sent
-from modules.llm_platform.domain.exceptions import PriceUnknownError
+from modules.llm_platform.domain.exceptions import PriceUnknownError, WebSearchConnectionError
 from modules.llm_platform.presentation.cli.main import run
 from modules.llm_platform.presentation.cli.wiring import Wiring
 
@@ -235,6 +237,48 @@ class TestGoneOver:
         assert (platform.research.planned, platform.research.requests[0].plan) == ([], None)
 
 
+class TestAcceptedBefore:
+    def test_what_was_accepted_is_shown_again(self, command: Command) -> None:
+        """The report ended early after the person had edited its plan: the same command shows that plan, says so, and
+        asks no model for another one.
+        """
+        platform = FakePlatform(answer=WebSearchConnectionError())
+        assert command(*REPORT, typed="d 1\na And why?\n\n", platform=platform).code == 1
+        edited = (*PLAN.questions[1:], "And why?")
+        again = FakePlatform(plans=())
+        again.research.accepted = platform.research.accepted
+        ended = command(*REPORT, typed="\n", platform=again)
+        assert (ended.code, again.research.planned, again.research.requests[0].plan) == (0, [], edited)
+        assert "This is the plan that you accepted on 2026-11-2" in ended.err
+        assert "n makes a new one" in ended.err
+
+    def test_a_new_one_can_be_asked_for(self, command: Command) -> None:
+        """`n` asks the planner for other sub-questions, and what is accepted then is what is remembered."""
+        platform = FakePlatform()
+        asked = PlanRequest(query="What is it?")
+        asyncio.run(platform.research.accept_plan(asked, ("Who made it?",)))
+        assert command(*REPORT, typed="n\n\n", platform=platform).code == 0
+        assert platform.research.planned == [asked.model_copy(update={"other_than": ("Who made it?",)})]
+        assert platform.research.accepted[asked].questions == PLAN.questions
+
+    def test_fresh_takes_nothing_that_was_kept(self, command: Command) -> None:
+        """With --fresh the plan is thought of anew."""
+        platform = FakePlatform()
+        asyncio.run(platform.research.accept_plan(PlanRequest(query="What is it?"), ("Who made it?",)))
+        ended = command(*REPORT, "--fresh", typed="\n", platform=platform)
+        assert (ended.code, platform.research.requests[0].plan) == (0, PLAN.questions)
+        assert "accepted" not in ended.err
+
+    @pytest.mark.parametrize("options", ["--yes", "--json"])
+    def test_who_is_not_asked_has_accepted_nothing(self, options: str, command: Command) -> None:
+        """Nothing is remembered of a plan that nobody saw, and nothing of an earlier one is used unseen."""
+        platform = FakePlatform()
+        asyncio.run(platform.research.accept_plan(PlanRequest(query="What is it?"), ("Who made it?",)))
+        assert command(*REPORT, options, typed="", platform=platform).code == 0
+        assert platform.research.requests[0].plan is None
+        assert [plan.questions for plan in platform.research.accepted.values()] == [("Who made it?",)]
+
+
 class TestWhatPlanningTakes:
     QUERY = Sent(host=PLANNER, kind="query", requests=2, bytes=240)
 
@@ -256,11 +300,40 @@ class TestWhatPlanningTakes:
         assert (len(platform.research.planned), platform.research.requests[0].max_llm_calls) == (1, 0)
         assert "What is it" in ended.err
 
+    def test_it_stands_in_the_account(self, command: Command) -> None:
+        """Calls, tokens and dollars of the plans that the person was shown count with those of the report."""
+        spent = Spending(calls=1, prompt_tokens=200, completion_tokens=50, cost_usd=0.01)
+        plan = PLAN.model_copy(update={"spent": spent})
+        platform = FakePlatform(plans=(plan, plan), answer=answer_with(llm_calls=3, tokens_used=1000, cost_usd=0.1))
+        shown = command(*REPORT, "--output", "a.json", typed="n\n\n", platform=platform)
+        assert shown.code == 0
+        told = json.loads(Path("a.json").read_text())["metadata"]
+        assert (told["llm_calls"], told["tokens_used"], told["cost_usd"]) == (5, 1500, pytest.approx(0.12))
+
+    def test_a_price_that_nobody_knows_makes_the_sum_unknown(self, command: Command) -> None:
+        """Rather than too small."""
+        plan = PLAN.model_copy(update={"spent": Spending(calls=1, cost_usd=None)})
+        platform = FakePlatform(plans=(plan,), answer=answer_with(llm_calls=3, tokens_used=1000, cost_usd=0.1))
+        assert "price not known" in command(*REPORT, typed="\n", platform=platform).out
+
+    def test_dollars_count_against_their_limit(self, command: Command) -> None:
+        """What planning cost the report has less; once nothing is left, plans are made without a model."""
+        plan = PLAN.model_copy(update={"spent": Spending(calls=1, cost_usd=0.25)})
+        platform = FakePlatform(plans=(plan, plan))
+        assert command(*REPORT, "--max-cost-usd", "1", typed="n\n\n", platform=platform).code == 0
+        assert platform.research.requests[0].max_cost_usd == pytest.approx(0.5)
+        platform = FakePlatform(plans=(plan,))
+        assert command(*REPORT, "--max-cost-usd", "0.2", typed="n\n\n", platform=platform).code == 0
+        assert (len(platform.research.planned), platform.research.requests[0].max_cost_usd) == (1, 0.0)
+
+    @pytest.mark.parametrize("limit", ["--max-llm-calls", "--max-cost-usd"])
     @pytest.mark.parametrize(("options", "typed"), [(REPORT, "\n"), ((*QUESTION, "--depth", "report", "--plan-only"), None)])
-    def test_none_means_none(self, options: tuple[str, ...], typed: str | None, command: Command) -> None:
-        """With --max-llm-calls 0 the question is taken apart here, and nobody is asked."""
+    def test_none_means_none(
+        self, options: tuple[str, ...], typed: str | None, limit: str, command: Command
+    ) -> None:
+        """With a limit of 0 the question is taken apart here, and nobody is asked."""
         platform = FakePlatform(plans=())
-        ended = command(*options, "--max-llm-calls", "0", typed=typed, platform=platform)
+        ended = command(*options, limit, "0", typed=typed, platform=platform)
         assert ended.code == 0
         assert platform.research.planned == []
         assert "What is it" in ended.out + ended.err

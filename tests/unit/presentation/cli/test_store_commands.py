@@ -14,6 +14,7 @@ import pytest
 from tests.unit.presentation.cli.fakes import no_worker, piped_console, terminal_console
 
 from modules.llm_platform.application.services.store_service import StoreService
+from modules.llm_platform.domain.dtos.store_dtos import EndsTopic
 from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.store_key import topic_of
 from modules.llm_platform.presentation.cli import cache_commands, topics_commands
@@ -54,6 +55,10 @@ class Clock:
         return self.now
 
 
+class Report(EndsTopic):
+    text: str = "There is water."
+
+
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
@@ -68,8 +73,8 @@ def store(clock: Clock) -> MemoryResearchStore:
         await store.put(LOOPS, "search_queries", "q", made_up_page("https://example.org", "x"))
         await store.put(LOOPS, "docs", "d", made_up_page("https://example.org", "x" * 20_000))
         clock.now += DAY_S
-        await store.put(TIDES, "answers", "a", made_up_page("https://example.org", "x"))
-        await store.get(TIDES, "answers", "a", type(made_up_page("", "")))
+        await store.put(TIDES, "answers", "a", Report())
+        await store.get(TIDES, "answers", "a", Report)
 
     asyncio.run(fill())
     return store

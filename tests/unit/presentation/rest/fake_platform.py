@@ -54,6 +54,8 @@ class Scripted:
         self.closed = 0
         self.found = WebSearchResponse(query="q", total_matches=7, results=(HIT,), provider="fake")
         self.answer = "An event loop runs tasks. [1]"
+        self.gate = asyncio.Event()  # what is asked ends when it is set
+        self.gate.set()
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
         await self._work(request)
@@ -104,6 +106,7 @@ class Scripted:
         self.request_ids.append(request_id)
         try:
             await asyncio.sleep(self.delay_s)
+            await self.gate.wait()
         except asyncio.CancelledError:
             self.cancelled += 1
             raise

@@ -24,7 +24,7 @@ def test_what_is_loaded_is_left_alone_and_what_is_made_later_is_collected() -> N
     """Modules leave the collector's sight, it looks less often, and garbage made afterwards still goes. In a process of its
     own, since these are settings of the process.
     """
-    ran = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True, timeout=60)
+    ran = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True, timeout=180)
     told = json.loads(ran.stdout)
     assert told["frozen"] > 1000
     assert told["young"] == 50_000

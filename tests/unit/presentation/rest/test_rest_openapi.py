@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
-from schemathesis.checks import positive_data_acceptance
+from schemathesis.checks import negative_data_rejection, positive_data_acceptance
 from scripts import openapi as script
 from tests.unit.presentation.rest.fake_platform import Scripted, platform_of
 
@@ -33,7 +33,19 @@ app.state.door.platform, app.state.door.draining = platform_of(scripted), False 
 def test_answers_are_as_described(case: schemathesis.Case) -> None:
     """Whatever the description allows or forbids: status, type, headers and shape of the answer are documented."""
     # What JSON Schema cannot say (a query of blanks, a language that is none) is refused though the schema allows it.
-    case.call_and_validate(excluded_checks=[positive_data_acceptance])
+    excluded = [positive_data_acceptance]
+    if has_blanks_around(case.body):  # they are taken away before a text is measured, which JSON Schema cannot say either
+        excluded.append(negative_data_rejection)
+    case.call_and_validate(excluded_checks=excluded)
+
+
+def has_blanks_around(value: Any) -> bool:
+    """Whether any text in it begins or ends with a blank."""
+    if isinstance(value, dict):
+        return any(map(has_blanks_around, value.values()))
+    if isinstance(value, list):
+        return any(map(has_blanks_around, value))
+    return isinstance(value, str) and value != value.strip()
 
 
 def references(value: Any) -> Iterator[str]:

@@ -154,7 +154,7 @@ async def test_a_plan_can_be_had_first(client: httpx2.AsyncClient, scripted: Scr
     assert answer.status_code == 200
     assert answer.json() == {
         "query": QUESTION["query"], "language": "en", "questions": [QUESTION["query"], "How?"], "planner": "fake/fake-1",
-        "degraded": [],
+        "degraded": [], "spent": {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "cost_usd": 0.0},
     }  # fmt: skip
     [asked] = scripted.asked
     assert asked.model_dump() == {"query": QUESTION["query"], "language": "en-US", "other_than": ("What for?",)}

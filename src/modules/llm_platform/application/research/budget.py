@@ -126,16 +126,20 @@ class Budget:
         """US dollars at the highest price; None where it is not known."""
         return self._price(prompt_tokens, completion_tokens) if self._price else None
 
-    async def reserve(self, stage: LLMStage, prompt_tokens: int = 0, max_tokens: int = 0) -> Grant:
-        """Hold back what a call may take. Where others under way may give back enough, it waits for them.
+    async def reserve(
+        self, stage: LLMStage, prompt_tokens: int = 0, max_tokens: int = 0, phase: Phase | None = None
+    ) -> Grant:
+        """Hold back what a call may take, which must end with `phase` (by default its stage's). Where others under way may
+        give back enough, it waits for them.
 
         Raises LLMBudgetError, which names the limit.
         """
+        ends = phase or stage
         usd = self._allowance.price(prompt_tokens, max_tokens)
-        while not (self._allowance.fits(stage, usd) and self._left(stage) > 0):
-            if self._left(stage) <= 0 or not self._allowance.may_fit(stage, usd):
-                raise self._refusal(stage)
-            await self._something_settled(stage)
+        while not (self._allowance.fits(stage, usd) and self._left(ends) > 0):
+            if self._left(ends) <= 0 or not self._allowance.may_fit(stage, usd):
+                raise self._refusal(stage, ends)
+            await self._something_settled(ends)
         return self._allowance.hold(stage, usd)
 
     def settle(self, grant: Grant, spent: Spending, *, broken_off: bool = False) -> None:
@@ -144,22 +148,22 @@ class Budget:
         self._settled.set()
         self._settled = asyncio.Event()
 
-    async def _something_settled(self, stage: LLMStage) -> None:
+    async def _something_settled(self, phase: Phase) -> None:
         settled = self._settled
         try:
-            async with asyncio.timeout(self._left(stage)):
+            async with asyncio.timeout(self._left(phase)):
                 await settled.wait()
         except TimeoutError:
-            return  # the time of the stage is over: that is looked at next
+            return  # the time of the phase is over: that is looked at next
 
-    def _left(self, stage: LLMStage) -> float:
-        return self.until(stage) - self._clock()
+    def _left(self, phase: Phase) -> float:
+        return self.until(phase) - self._clock()
 
-    def _refusal(self, stage: LLMStage) -> LLMBudgetError:
+    def _refusal(self, stage: LLMStage, phase: Phase) -> LLMBudgetError:
         self._refused[stage] += 1
         log.info("call of a model left out", extra={"stage": stage})
         allowed = self._allowance
-        if self._left(stage) <= 0:
+        if self._left(phase) <= 0:
             return LLMBudgetError(OUT_OF_TIME.format(stage=stage))
         if not allowed.has_calls(stage):
             return LLMBudgetError(OUT_OF_CALLS.format(stage=stage, limit=allowed.max_calls))
@@ -167,21 +171,23 @@ class Budget:
 
 
 class BudgetedLLM(ILLMProvider):
-    """`llm` as one stage of a report may use it: each call asks the budget first, ends with the stage's time, and is
-    settled whatever becomes of it. A refused call raises LLMBudgetError and has cost nothing.
+    """`llm` as one stage of a report may use it: each call asks the budget first, ends with the time of `phase` (by
+    default that of the stage), and is settled whatever becomes of it. A refused call raises LLMBudgetError and has cost
+    nothing.
     """
 
-    def __init__(self, llm: ILLMProvider, budget: Budget, stage: LLMStage) -> None:
+    def __init__(self, llm: ILLMProvider, budget: Budget, stage: LLMStage, phase: Phase | None = None) -> None:
         self.name = llm.name
         self.model = llm.model
         self._llm = llm
         self._budget = budget
         self._stage = stage
+        self._phase: Phase = phase or stage
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
         request, grant = await self._admitted(request)
         with self._billed(grant, request) as bill:
-            async with asyncio.timeout_at(self._budget.until(self._stage)):
+            async with asyncio.timeout_at(self._budget.until(self._phase)):
                 answer = await self._llm.generate(request)
             bill.add(answer)
         return answer
@@ -190,7 +196,7 @@ class BudgetedLLM(ILLMProvider):
         request, grant = await self._admitted(request)
         with self._billed(grant, request) as bill:
             async with aclosing(self._llm.stream(request)) as parts:  # type: ignore[type-var]  # an async generator
-                with Alarm(self._budget.until(self._stage)) as alarm:
+                with Alarm(self._budget.until(self._phase)) as alarm:
                     while (part := await alarm.next_of(parts)) is not None:
                         bill.add(part)
                         yield part
@@ -206,7 +212,7 @@ class BudgetedLLM(ILLMProvider):
         if self._budget.is_priced:
             prompt_tokens = _prompt_tokens(request)
             bounds["max_tokens"] = request.max_tokens or UNSAID_MAX_TOKENS
-        grant = await self._budget.reserve(self._stage, prompt_tokens, bounds.get("max_tokens", 0))
+        grant = await self._budget.reserve(self._stage, prompt_tokens, bounds.get("max_tokens", 0), self._phase)
         if self._budget.is_limited:
             bounds["max_tries"] = min(grant.tries, request.max_tries or grant.tries)
         return request.model_copy(update=bounds) if bounds else request, grant

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field, field_validator
 
 from modules.llm_platform.application.research.events import Done, ResearchEvent
 from modules.llm_platform.application.research.plan import PLAN_VERSION
 from modules.llm_platform.application.research.queries import QUERIES_VERSION
 from modules.llm_platform.application.research.rank import RANK_VERSION
 from modules.llm_platform.application.research.report_run import ReportTools
+from modules.llm_platform.application.research.retold import retold
 from modules.llm_platform.application.research.shelf import Shelf
 from modules.llm_platform.application.research.summarize import SUMMARY_VERSION
 from modules.llm_platform.domain.dtos.report_dtos import LLMStage
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse, Source
+from modules.llm_platform.domain.dtos.store_dtos import EndsTopic
 from modules.llm_platform.domain.store_key import store_key
 
 STAGES: tuple[LLMStage, ...] = ("plan", "queries", "rank", "summarize", "write")
@@ -25,7 +28,7 @@ PROMPTS = f"{PLAN_VERSION}.{QUERIES_VERSION}.{RANK_VERSION}.{SUMMARY_VERSION}"
 NO_PART = {"omit_raw", "fresh", "depth", "max_llm_calls", "max_cost_usd", "max_seconds"}
 
 
-class FinishedReport(BaseModel):
+class FinishedReport(EndsTopic):
     """What a report told from its first event to its last, and the texts that its quotes point into.
 
     `asked` is the key of the request alone, whatever its plan: offline, when nobody can be asked, it is what counts.
@@ -49,26 +52,18 @@ class FinishedReport(BaseModel):
     @property
     def plan(self) -> tuple[str, ...]:
         """Its sub-questions, be they the model's or a person's."""
-        done = self.events[-1]
-        return done.response.metadata.plan if isinstance(done, Done) else ()
+        return self._response.metadata.plan
 
-    def told_again(self, request: ResearchRequest, request_id: str, latency_ms: int) -> Iterator[ResearchEvent]:
-        """The same events under another id; the answer says when it was made, and that this time nothing was spent."""
-        for event in self.events:
-            if isinstance(event, Done):
-                yield Done(
-                    request_id=request_id, response=self._again(event.response, request, request_id, latency_ms)
-                )
-            else:
-                yield event.model_copy(update={"request_id": request_id})
+    def told_again(self, request_id: str) -> Iterator[ResearchEvent]:
+        """The same events but the last, under another id."""
+        return (event.model_copy(update={"request_id": request_id}) for event in self.events[:-1])
 
-    def _again(
-        self, response: ResearchResponse, request: ResearchRequest, request_id: str, latency_ms: int
-    ) -> ResearchResponse:
+    @property
+    def answer_again(self) -> ResearchResponse:
+        """The answer, which says when it was made, and that this time nothing was spent."""
+        response = self._response
         metadata = response.metadata.model_copy(
             update={
-                "request_id": request_id,
-                "latency_ms": latency_ms,
                 "cache_hit": True,
                 "stored_at": self.finished_at,
                 "tokens_used": 0,
@@ -78,35 +73,51 @@ class FinishedReport(BaseModel):
                 "sent_to": (),
             }
         )
-        raw = None if request.omit_raw else response.raw_results
-        return response.model_copy(update={"metadata": metadata, "raw_results": raw})
+        return response.model_copy(update={"metadata": metadata})
+
+    @property
+    def _response(self) -> ResearchResponse:
+        done = self.events[-1]
+        if not isinstance(done, Done):
+            raise AssertionError("the validator lets nothing else through")
+        return done.response
 
 
 async def find_finished(
-    shelf: Shelf, tools: ReportTools, request: ResearchRequest, language: str
+    shelf: Shelf, key: str, request: ResearchRequest, language: str, *, offline: bool
 ) -> FinishedReport | None:
-    """The report that was made of this request by the same models, engines and prompts; offline, by whomever."""
-    found = await shelf.get("answers", report_key(shelf, tools, request), FinishedReport)
-    if found or not tools.options.offline:
-        return found
-    asked = asked_key(request, language)
-    finished = [
-        each
-        for each in await shelf.values("answers", FinishedReport)
-        if each.asked == asked and request.plan in (None, each.plan)
-    ]
-    return max(finished, key=lambda each: each.finished_at, default=None)
+    """The report that was made of this request by the same models, engines and prompts (`report_key`); offline, by
+    whomever. It may have come from anywhere: what may not be told of it is gone.
+    """
+    found = await shelf.get("answers", key, FinishedReport)
+    if found is None and offline:
+        asked = asked_key(request, language)
+        finished = [
+            each
+            for each in await shelf.values("answers", FinishedReport)
+            if each.asked == asked and request.plan in (None, each.plan)
+        ]
+        found = max(finished, key=lambda each: each.finished_at, default=None)
+    return found and await asyncio.to_thread(_harmless, found, request, language)
+
+
+def _harmless(found: FinishedReport, request: ResearchRequest, language: str) -> FinishedReport | None:
+    may_be_told = retold(found.events, found.sources, request, language)
+    if may_be_told is None:
+        return None
+    events, sources = may_be_told
+    return found.model_copy(update={"events": events, "sources": sources})
 
 
 async def keep_finished(
-    shelf: Shelf, tools: ReportTools, request: ResearchRequest, language: str, *,
+    shelf: Shelf, key: str, request: ResearchRequest, language: str, *,
     events: tuple[ResearchEvent, ...], sources: tuple[Source, ...],
 ) -> None:  # fmt: skip
-    """Put the report into the store."""
+    """Put the report into the store, under its `report_key`."""
     finished = FinishedReport(
         asked=asked_key(request, language), finished_at=datetime.now(UTC), events=events, sources=sources
     )
-    await shelf.put("answers", report_key(shelf, tools, request), finished)
+    await shelf.put("answers", key, finished)
 
 
 def asked_key(request: ResearchRequest, language: str) -> str:

@@ -95,13 +95,13 @@ async def _best_by_summary(run: ReportRun, desk: PageDesk, pages: list[OpenPage]
     if len(pages) <= count:
         return pages
     run.budget.expect("rank", -(-len(pages) // BATCH))
-    summaries = await desk.summaries(run.budget.until("summarize"))
+    summaries = await desk.summaries(run.budget.until("collect_summaries"))
     there = [each for each in pages if each.page.url in summaries]
     texts = [summaries[each.page.url] for each in there]
     key = run.stage_key("rank", RANK_VERSION, query=run.request.query, summaries=[each.text for each in texts])
     kept = await run.shelf.get("ranked_summaries", key, RankedSummaries)
     if kept is None or len(kept.scores) != len(there):
-        made = await rank_summaries(texts, run.request.query, run.llm("rank"))
+        made = await rank_summaries(texts, run.request.query, run.llm("rank", "rank_summaries"))
         run.note(*made.degraded)
         kept = RankedSummaries(urls=tuple(each.url for each in texts), scores=made.scores)
         if not made.defaulted:

@@ -9,6 +9,7 @@ from modules.llm_platform.application.research.budget import Budget, BudgetedLLM
 from modules.llm_platform.application.research.events import ResearchEvent
 from modules.llm_platform.application.research.order import ResearchOrder
 from modules.llm_platform.application.research.shelf import Shelf
+from modules.llm_platform.application.research.timetable import Phase
 from modules.llm_platform.application.services.page_service import PageService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -89,10 +90,12 @@ class ReportRun:
     def options(self) -> ReportOptions:
         return self.tools.options
 
-    def llm(self, stage: LLMStage) -> ILLMProvider | None:
-        """The model of a stage, within the budget; None where there is none."""
+    def llm(self, stage: LLMStage, phase: Phase | None = None) -> ILLMProvider | None:
+        """The model of a stage, within the budget, until the end of `phase` (by default the stage's); None where there is
+        none.
+        """
         model = self.tools.llms.get(stage)
-        return BudgetedLLM(model, self.budget, stage) if model else None
+        return BudgetedLLM(model, self.budget, stage, phase) if model else None
 
     def context_tokens(self, stage: LLMStage, max_tokens: int) -> int:
         """How long prompt and answer together may be: what the models hold, or what the budget still pays for."""

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from modules.llm_platform.domain.dtos.report_dtos import LLMStage
 
-Phase = LLMStage | Literal["search", "read"]
+Phase = LLMStage | Literal["search", "read", "collect_summaries", "rank_summaries"]
 
 WRITING_SHARE: Final = 0.2  # of the time, kept for the writing
 WRITING_MAX_S: Final = 180.0  # no text takes longer
@@ -19,7 +19,9 @@ ENDS: Final[Mapping[Phase, float]] = {  # shares of the time before the writing
     "search": 0.5,
     "rank": 0.625,  # half of the whole
     "read": 0.8125,  # 65 % of the whole
+    "collect_summaries": 0.9,  # which are ranked, where more pages are read than written from
     "summarize": 1.0,
+    "rank_summaries": 1.0,
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from modules.llm_platform.application.problem import problem
@@ -19,7 +19,7 @@ from modules.llm_platform.application.research.order import ResearchOrder, Tell,
 from modules.llm_platform.application.services.answerer import Answerer
 from modules.llm_platform.application.services.reporter import Reporter
 from modules.llm_platform.domain.dtos.held_source import HeldSource, HeldSources
-from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
+from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest, ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse, Source
 from modules.llm_platform.domain.exceptions import SourceNotHeldError
 from modules.llm_platform.domain.ledger import opened
@@ -69,7 +69,15 @@ class ResearchService:
 
     async def plan(self, request: PlanRequest) -> ResearchPlan:
         """The sub-questions of a report, for a person to look at: what was changed of them goes into `plan` of a request."""
-        return await self._reporter.plan(request)
+        return await self._reporter.planner.plan(request)
+
+    async def accept_plan(self, request: PlanRequest, questions: Sequence[str]) -> None:
+        """Remember, for `STORE_TTL_DAYS`, that a person wants a report on these sub-questions."""
+        await self._reporter.planner.accept(request, questions)
+
+    async def accepted_plan(self, request: PlanRequest) -> AcceptedPlan | None:
+        """The sub-questions that a person accepted last for this question in this language; None where there are none."""
+        return await self._reporter.planner.accepted(request)
 
     async def source(self, request_id: str, index: int) -> HeldSource:
         """The stored text of one source of a research that ended a while ago; SourceNotHeldError when it is gone."""

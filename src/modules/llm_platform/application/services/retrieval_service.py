@@ -49,6 +49,15 @@ class FoundPassages:
     degraded: tuple[Degraded, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class FoundDocuments:
+    """Documents, best first, each with those of its passages that were found, best first: one at least."""
+
+    documents: list[list[FoundPassage]]
+    query_cut: bool = False
+    degraded: tuple[Degraded, ...] = ()
+
+
 class RetrievalService:
     """Finds passages of one collection by meaning and by words; by words alone where the embedder fails.
 
@@ -76,18 +85,26 @@ class RetrievalService:
 
     async def search(self, request: RagSearch) -> RagHits:
         """One hit for each document, at its best passage; at most `top_k`, and never more than MAX_TOP_K."""
+        found = await self.documents(request)
+        hits = tuple(_hit(best.passage, best.score) for best, *_ in found.documents)
+        return RagHits(hits=hits, query_cut=found.query_cut, degraded=found.degraded)
+
+    async def documents(self, request: RagSearch, at_least: int = 0) -> FoundDocuments:
+        """As `search`, with what else of each document was found among the best passages, of which there are `at_least` so
+        many: then asking for more documents changes nothing about the first ones, whatever their scores share.
+        """
         wanted = min(request.top_k or self._top_k, MAX_TOP_K)
         began = self._clock()
         asked = await self._asked(request)
-        limit = wanted * PASSAGES_PER_DOCUMENT
+        limit = max(wanted * PASSAGES_PER_DOCUMENT, at_least)
         while True:
             found = await self._found(asked, request, limit)
-            hits = _by_document(found)
-            if len(hits) >= wanted or len(found) < limit or limit >= MAX_PASSAGES:
+            documents = _by_document(found)
+            if len(documents) >= wanted or len(found) < limit or limit >= MAX_PASSAGES:
                 break
             limit = min(limit * MORE, MAX_PASSAGES)  # a few documents hold all the best passages
-        self._log(began, asked, len(hits[:wanted]))
-        return RagHits(hits=tuple(hits[:wanted]), query_cut=asked.cut, degraded=asked.degraded)
+        self._log(began, asked, len(documents[:wanted]))
+        return FoundDocuments(documents[:wanted], asked.cut, asked.degraded)
 
     async def passages(self, request: RagSearch) -> FoundPassages:
         """The best `top_k` passages, whichever documents they are of."""
@@ -186,12 +203,14 @@ class _Asked:
     degraded: tuple[Degraded, ...]
 
 
-def _by_document(found: Iterable[FoundPassage]) -> list[Hit]:
-    """Each document at its best passage, which comes first."""
-    best: dict[str, FoundPassage] = {}
-    for each in found:
-        best.setdefault(each.passage.doc_id, each)
-    return [_hit(each.passage, each.score) for each in best.values()]
+def _by_document(found: Iterable[FoundPassage]) -> list[list[FoundPassage]]:
+    """The passages of each document, best first; the document with the best one comes first. The store knows no order among
+    equals.
+    """
+    documents: dict[str, list[FoundPassage]] = {}
+    for each in sorted(found, key=lambda each: (-each.score, each.passage.doc_id, each.passage.start)):
+        documents.setdefault(each.passage.doc_id, []).append(each)
+    return list(documents.values())
 
 
 def _hit(passage: Passage, score: float) -> Hit:

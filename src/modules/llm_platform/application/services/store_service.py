@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Protocol
 
 from modules.llm_platform.domain.dtos.store_dtos import Imported, StoredEntry, StoredTopic, StoreStats
 from modules.llm_platform.domain.exceptions import StoreError, TopicNotFoundError
@@ -13,13 +14,22 @@ from modules.llm_platform.domain.store_key import topic_of
 log = logging.getLogger(__name__)
 
 
+class KeptBeside(Protocol):
+    """What is kept as long as researches are: the indexes of named folders. Each tells how many it removed."""
+
+    async def clean(self) -> int: ...
+
+    async def clear(self) -> int: ...
+
+
 class StoreService:
     """Looks after what researches left behind. A topic may be asked for by its name, by the beginning of its name, or by
-    its question.
+    its question. What is kept `beside` them is cleaned and cleared with them.
     """
 
-    def __init__(self, store: IResearchStore) -> None:
+    def __init__(self, store: IResearchStore, beside: KeptBeside | None = None) -> None:
         self._store = store
+        self._beside = beside
 
     async def topics(self) -> tuple[StoredTopic, ...]:
         """What is kept, newest first."""
@@ -32,12 +42,15 @@ class StoreService:
 
     async def clear(self, asked: str | None = None) -> int:
         """Remove a topic (TopicNotFoundError) or all; how many entries that were."""
-        name = None if asked is None else (await self._topic(asked)).name
-        return _logged("store cleared", await self._store.clear(name))
+        if asked is not None:
+            return _logged("store cleared", await self._store.clear((await self._topic(asked)).name))
+        beside = await self._beside.clear() if self._beside else 0
+        return _logged("store cleared", await self._store.clear() + beside)
 
     async def clean(self) -> int:
         """Remove what is older than the store keeps things; how many entries that were."""
-        return _logged("store cleaned", await self._store.clean())
+        beside = await self._beside.clean() if self._beside else 0
+        return _logged("store cleaned", await self._store.clean() + beside)
 
     async def clean_quietly(self) -> None:
         """The same beside other work: a store that cannot be cleaned can still be read."""

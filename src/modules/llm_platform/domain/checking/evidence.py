@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import html
 import re
 from collections import defaultdict
@@ -10,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import or_
+from typing import Final
 
 from modules.llm_platform.domain.checking.capitals import Capitals
 from modules.llm_platform.domain.checking.claims import Claim
@@ -24,6 +24,7 @@ from modules.llm_platform.domain.checking.words import (
     squash,
     squash_each,
 )
+from modules.llm_platform.domain.remembered import Remembered
 from modules.llm_platform.domain.text import Span, fold, sentence_spans
 
 MAX_QUOTE_SENTENCES = 3
@@ -39,6 +40,8 @@ MIN_STATED = 2
 SENTENCE_COST = 0.03  # of the claim that a further sentence must add to belong to the quote
 MAX_INITIALS = 6
 COMPOUNDING = frozenset({"de", "nl", "sv", "da", "no", "nb", "fi", "hu"})  # write compounds as one word
+
+RUNS_KEPT = 1 << 13  # what stands between two blanks and was taken apart: pages on one matter share most of it
 
 _PART = re.compile(r"[^\W_]+")
 _ADDRESS = re.compile(r"\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)|\s?<https?://[^>\s]+>")  # of a link
@@ -86,6 +89,11 @@ class SourceText:
         return squash_each(pieces)
 
     @cached_property
+    def squashed_in_one(self) -> str:
+        """The same without the bars."""
+        return self.squashed.replace(" | ", " ")
+
+    @cached_property
     def squashed_title(self) -> str:
         return squash(self.title)
 
@@ -128,19 +136,22 @@ class SourceText:
         masks: dict[int, int] = {}
         for place, word in enumerate(claim.words):
             if word.is_content:
+                bit = 1 << place
                 for sentence in self.places_of(word.key):
-                    masks[sentence] = masks.get(sentence, 0) | 1 << place
+                    masks[sentence] = masks.get(sentence, 0) | bit
         if not masks:
             return None
         worth = {mask: _weight(mask, claim.weights) for mask in set(masks.values())}
-        ranked = heapq.nlargest(RANKED, masks, key=lambda sentence: (worth[masks[sentence]], -sentence))
+        ranked = [sentence for _, sentence in sorted([(-worth[mask], at) for at, mask in masks.items()])[:RANKED]]
         cost = SENTENCE_COST * claim.total
         best = (-1.0, 0, 0, 0)
         for first, last, mask in self._around(ranked[:SEEDS], masks):
             value = worth.get(mask)
             if value is None:
                 value = worth[mask] = _weight(mask, claim.weights)
-            best = max(best, (value - cost * (last - first), -first, -last, mask))
+            found = (value - cost * (last - first), -first, -last, mask)
+            if found > best:
+                best = found
         first, last = -best[1], -best[2]
         heart = max(range(first, last + 1), key=lambda sentence: worth.get(masks.get(sentence, 0), 0.0))
         cover = worth[best[3]] / claim.total
@@ -221,7 +232,7 @@ def _index(text: str, spans: list[Span]) -> tuple[dict[str, list[int]], dict[str
     postings: dict[str, list[int]] = {}
     several: dict[str, list[list[int]]] = {}
     for run, places in runs.items():
-        for key in _keys(run):
+        for key in _KEYS[run]:
             if key in postings:
                 several.setdefault(key, [postings[key]]).append(places)
             else:
@@ -235,7 +246,7 @@ def _index(text: str, spans: list[Span]) -> tuple[dict[str, list[int]], dict[str
     return postings, buckets
 
 
-def _keys(run: str) -> Iterable[str]:
+def _keys(run: str) -> tuple[str, ...]:
     """The words in what stands between two blanks, folded; of a joined one the parts too, of an unspaced one its pairs."""
     bare = run.strip(_AROUND_A_WORD)
     if bare.isalnum() and bare.isascii():
@@ -250,7 +261,10 @@ def _keys(run: str) -> Iterable[str]:
         else:
             keys.append(word.removesuffix("()"))
             keys += _PART.findall(word)
-    return set(keys)
+    return tuple(dict.fromkeys(keys))
+
+
+_KEYS: Final = Remembered(_keys, most=RUNS_KEPT)
 
 
 def _readable_spans(text: str, start: int, end: int) -> list[Span]:

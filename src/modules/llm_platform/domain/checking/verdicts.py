@@ -52,7 +52,7 @@ def is_verbatim(claim: Claim, source: SourceText) -> bool:
 
 
 def _is_copied(words: str, source: SourceText) -> bool:
-    return _stands_in(words, source.squashed) or _stands_in(words, source.squashed.replace(" | ", " "))
+    return _stands_in(words, source.squashed) or _stands_in(words, source.squashed_in_one)
 
 
 def _stands_in(words: str, text: str) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.research_dtos import Question, Synthesis
+from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
+from modules.llm_platform.domain.dtos.research_dtos import MAX_PLAN_QUESTIONS, Question, Synthesis
 from modules.llm_platform.domain.dtos.web_search_dtos import Language, WebSearchResultItem
 
 LLMStage = Literal["plan", "queries", "rank", "summarize", "write"]  # what a model of its own can be set for (LLM_STAGES)
@@ -29,13 +31,26 @@ class PlanRequest(_Value):
 
 
 class ResearchPlan(_Value):
-    """Up to three sub-questions in the question's language. `planner` is the model that made them, or "decomposition"."""
+    """Up to three sub-questions in the question's language. `planner` is the model that made them, or "decomposition";
+    `spent` what that took now: nothing where the plan was there already.
+    """
 
     query: str
     language: str
     questions: tuple[str, ...]
     planner: str
     degraded: tuple[Degraded, ...] = ()
+    spent: Spending = NOTHING_SPENT
+
+
+class AcceptedPlan(_Value):
+    """The sub-questions that a person agreed to, as the store keeps them: should the process end before the report is
+    there, nobody has to think of them again.
+    """
+
+    query: str
+    questions: tuple[Question, ...] = Field(min_length=1, max_length=MAX_PLAN_QUESTIONS)
+    accepted_at: datetime
 
 
 class SearchQueries(_Value):

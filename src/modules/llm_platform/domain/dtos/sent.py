@@ -10,7 +10,9 @@ SentKind = Literal["query", "url", "page text"]
 
 
 class Sent(BaseModel):
-    """One kind of data that one host was sent: in how many requests, and how many bytes of it in all."""
+    """One kind of data that one host was sent: in how many requests, and how many bytes of it in all. `via` is the proxy
+    that they went through (UPSTREAM_PROXY), None where there was none.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -18,3 +20,4 @@ class Sent(BaseModel):
     kind: SentKind
     requests: int
     bytes: int
+    via: str | None = None

@@ -23,8 +23,12 @@ class Topic(_Value):
     query: str
 
 
+class EndsTopic(BaseModel):
+    """What a topic is finished with: a value of this kind is kept when nothing is left to do."""
+
+
 class StoredTopic(_Value):
-    """A topic with what is kept of it; `finished` says whether an answer is among it."""
+    """A topic with what is kept of it; `finished` says whether a finished report is among it."""
 
     name: str
     query: str
@@ -45,7 +49,8 @@ class StoredEntry(_Value):
 
 
 class StageStats(_Value):
-    """One stage over all topics. `hits` and `misses` count what was asked for since the store was made."""
+    """One stage over all topics. `hits` and `misses` count what was asked for since the store was made: each value
+    that was given, each question that had none."""
 
     stage: StoreStage
     entries: int

@@ -31,12 +31,12 @@ class IResearchStore(ABC):
     async def put(self, topic: Topic, stage: StoreStage, key: str, value: BaseModel) -> None:
         """Keep the value: from now on it is there whole, whatever happens to this process; before, it is not there.
 
-        A store that cannot be written to logs it and keeps nothing.
+        With a value that `EndsTopic` the topic is finished. A store that cannot be written to logs it and keeps nothing.
         """
 
     @abstractmethod
     async def values(self, topic: Topic, stage: StoreStage, kind: type[Value]) -> tuple[Value, ...]:
-        """All values of one stage of one topic, oldest first."""
+        """All values of one stage of one topic, oldest first. Each counts as a hit; none at all is a miss."""
 
     @abstractmethod
     async def topics(self) -> tuple[StoredTopic, ...]:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from modules.llm_platform.domain.dtos.store_dtos import (
+    EndsTopic,
     Imported,
     StoredEntry,
     StoredTopic,
@@ -53,13 +54,14 @@ class DiskResearchStore(IResearchStore):
         if size is not None:
             big = size > BIG_BYTES
             value = await asyncio.to_thread(self._read, place, kind) if big else self._read(place, kind)
-        self._asked.note(stage, hit=value is not None)
+        self._asked.note(stage, hits=int(value is not None))
         return value
 
     async def put(self, topic: Topic, stage: StoreStage, key: str, value: BaseModel) -> None:
         place = Place(stage, topic.name, key)
         try:
-            data = self._entries.prepared(place, topic.query, value.__pydantic_serializer__.to_json(value))
+            written = value.__pydantic_serializer__.to_json(value)
+            data = self._entries.prepared(place, topic.query, written, ends_topic=isinstance(value, EndsTopic))
             if len(data) > BIG_BYTES:
                 await asyncio.to_thread(self._entries.write, place, data)
             else:
@@ -102,8 +104,10 @@ class DiskResearchStore(IResearchStore):
         try:
             values = self._entries.values(topic.name, stage)
         except OSError:  # what cannot be read is not there
-            return ()
-        return tuple(read for value in values if (read := _understood(value, kind)) is not None)
+            values = []
+        understood = tuple(read for value in values if (read := _understood(value, kind)) is not None)
+        self._asked.note(stage, hits=len(understood))
+        return understood
 
 
 async def _carried_out(work: Callable[Args, Result], *args: Args.args, **kwargs: Args.kwargs) -> Result:

@@ -1,6 +1,6 @@
-"""How often each stage was asked for and had the answer: one byte for each question, in a file that only grows.
+"""How often each stage was asked for and had the answer: a byte for each answer and each miss, in a file that only grows.
 
-Appending one byte needs no lock between processes and is not lost when one is killed. A million reports take 60 MB.
+Appending a few bytes needs no lock between processes and is not lost when one is killed. A million reports take 60 MB.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class AskedCounts:
     def __init__(self, file: Path) -> None:
         self._file = str(file)
 
-    def note(self, stage: StoreStage, *, hit: bool) -> None:
-        """One more question."""
+    def note(self, stage: StoreStage, *, hits: int) -> None:
+        """One more question, which so many entries answered; where none did it is a miss."""
         try:
             file = os.open(self._file, _FLAGS, 0o600)
         except OSError:  # nothing was ever kept there, or nothing can be
             return
         try:
-            os.write(file, (_HITS if hit else _LETTERS)[stage])
+            os.write(file, _HITS[stage] * hits or _LETTERS[stage])
         except OSError:
             return
         finally:

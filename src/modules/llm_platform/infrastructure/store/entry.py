@@ -1,6 +1,6 @@
 """One entry as it lies in a file: what it is, the value, and a seal over both.
 
-    {"format":1,"stage":…,"key":…,"topic":…,"query":…,"made_at":…,"value":{…},"sha256":"…"}
+    {"format":1,"stage":…,"key":…,"topic":…,"query":…,"made_at":…,"ends_topic":…,"value":{…},"sha256":"…"}
 
 It is JSON that any tool can read. The seal is the SHA-256 of all bytes before `,"sha256":`, so a flipped bit is seen
 wherever it is; it says nothing about who wrote the entry.
@@ -49,11 +49,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What an entry says of itself. `made_at` is in seconds since 1970."""
+    """What an entry says of itself. `made_at` is in seconds since 1970; `ends_topic`: it is a finished report."""
 
     place: Place
     query: str
     made_at: float
+    ends_topic: bool = False
 
     @property
     def made(self) -> datetime:
@@ -69,6 +70,7 @@ def sealed(head: Head, value: bytes) -> bytes:
         "topic": head.place.topic,
         "query": head.query,
         "made_at": head.made.isoformat(),
+        **({"ends_topic": True} if head.ends_topic else {}),
     }
     body = json.dumps(said, separators=(",", ":"))[:-1].encode() + _VALUE + value
     return b"".join((body, _SEAL, hashlib.sha256(body).hexdigest().encode(), _END))
@@ -99,7 +101,7 @@ def _head(text: bytes) -> Head:
         if made.tzinfo is None or made.year not in _YEARS:
             raise DamagedEntryError
         place = Place(said["stage"], said["topic"], said["key"])
-        return Head(place, str(said["query"]), made.timestamp())
+        return Head(place, str(said["query"]), made.timestamp(), said.get("ends_topic") is True)
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise DamagedEntryError from error
 

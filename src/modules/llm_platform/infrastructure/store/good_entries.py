@@ -53,9 +53,9 @@ class GoodEntries:
         entry = self._entry(place)
         return None if entry is None else entry[1]
 
-    def prepared(self, place: Place, query: str, value: bytes) -> bytes:
+    def prepared(self, place: Place, query: str, value: bytes, *, ends_topic: bool = False) -> bytes:
         """The bytes of an entry of now. UnkeepableError when it could not be read again."""
-        data = sealed(Head(place, query, self._clock()), value)
+        data = sealed(Head(place, query, self._clock(), ends_topic), value)
         if not _named_well(place) or len(data) > MAX_ENTRY_BYTES or len(data) - len(value) > MAX_HEAD_BYTES:
             raise UnkeepableError
         return data

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import groupby
-from typing import Final
 
 from modules.llm_platform.domain.dtos.store_dtos import StageStats, StoredEntry, StoredTopic, StoreStage, StoreStats
 from modules.llm_platform.infrastructure.store.entry import Head
 from modules.llm_platform.infrastructure.store.folder import STAGES, Found
-
-_ANSWERS: Final[StoreStage] = "answers"
 
 
 def topics_of(found: Iterable[Found]) -> tuple[StoredTopic, ...]:
@@ -52,7 +49,7 @@ def _topic(name: str, entries: list[tuple[Head, Found]]) -> StoredTopic:
         bytes=sum(each.size for _, each in entries),
         oldest=entries[0][0].made,
         newest=entries[-1][0].made,
-        finished=any(each.place.stage == _ANSWERS for _, each in entries),
+        finished=any(head.ends_topic for head, _ in entries),
     )
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Self, TypeVar
 
 import typer
 
 from modules.llm_platform.presentation.cli.console import Console
-from shared.config import SettingsError
+from shared.config import Settings, SettingsError
 from shared.exceptions import AppException
+from shared.logging import configure_logging
 
 log = logging.getLogger(__name__)
 
@@ -60,9 +61,18 @@ def exit_codes(console: Console) -> Iterator[None]:
     except (typer.Exit, typer.BadParameter):
         raise
     except Exception as error:  # the outermost loop: a person gets one line, the log the traceback
+        _listen()
         log.debug("a command failed in a way that nobody foresaw", exc_info=True)
         console.fail(f"this should not have happened ({type(error).__name__}); LOG_LEVEL=DEBUG shows where")
         raise typer.Exit(FAILED) from None
+
+
+def _listen() -> None:
+    """Let the log be seen where LOG_LEVEL asks for it and the command failed before it had set it up."""
+    with suppress(SettingsError):
+        settings = Settings.load()
+        if "LOG_LEVEL" in settings.model_fields_set and not logging.getLogger().handlers:
+            configure_logging(settings.LOG_LEVEL, settings.LOG_FORMAT, settings.secrets())
 
 
 def _end(console: Console, error: CommandError) -> typer.Exit:

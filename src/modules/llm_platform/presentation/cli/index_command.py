@@ -11,17 +11,30 @@ from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.exit_codes import exit_codes
 
+
+def _there(written: str) -> Path:
+    """What is named has to be there; an empty name, as of a variable that is not set, is not the folder that one is in."""
+    if not written:
+        raise typer.BadParameter("one of them is empty: name a folder or a file")
+    path = Path(written)
+    try:
+        path.stat()
+    except (OSError, ValueError):  # ValueError: NUL
+        raise typer.BadParameter(f"{written!r} is not there, or may not be looked at: name a folder or a file") from None
+    return path
+
+
 Paths = Annotated[
     list[Path],
     typer.Argument(
-        metavar="PATH...", exists=True, readable=True,
+        metavar="PATH...", parser=_there,
         help="Folders and files: Markdown, text, HTML, PDF, and JSON lines with a document each.",
     ),
 ]  # fmt: skip
 Collection = Annotated[
     str | None, typer.Option("--collection", metavar="NAME", help="To put them into; default QDRANT_COLLECTION.")
 ]
-Prune = Annotated[bool, typer.Option("--prune", help="Remove what these paths do not hold from the collection.")]
+Prune = Annotated[bool, typer.Option("--prune", help="Remove from the collection what these paths do not hold.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print what was done as JSON, and nothing else.")]
 
 

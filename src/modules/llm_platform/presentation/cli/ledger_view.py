@@ -21,11 +21,16 @@ def sent_lines(sent: Sequence[Sent]) -> Iterator[Line]:
     if not sent:
         yield Line(NOTHING_SENT)
         return
-    width = min(LONGEST_HOST, max(len(entry.host) for entry in sent))
+    width = min(LONGEST_HOST, max(len(_host(entry)) for entry in sent))
     kinds = max(len(entry.kind) for entry in sent)
-    for entry in sorted(sent, key=lambda entry: (-entry.bytes, entry.host, entry.kind)):
+    for entry in sorted(sent, key=lambda entry: (-entry.bytes, entry.host, entry.kind, entry.via or "")):
         requests = f"{entry.requests} {'request' if entry.requests == 1 else 'requests'}"
-        yield Line(f"{entry.host:{width}}  {entry.kind:{kinds}}  {requests}, {_size(entry.bytes)}")
+        yield Line(f"{_host(entry):{width}}  {entry.kind:{kinds}}  {requests}, {_size(entry.bytes)}")
+
+
+def _host(entry: Sent) -> str:
+    """With the proxy, which hears of it too."""
+    return f"{entry.host} via {entry.via}" if entry.via else entry.host
 
 
 def _size(count: int) -> str:

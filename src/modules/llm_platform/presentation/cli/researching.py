@@ -21,6 +21,7 @@ from modules.llm_platform.presentation.cli.preparing import (
     prepare,
     remedy_named,
 )
+from modules.llm_platform.presentation.cli.reading_folder import told_of_reading
 from modules.llm_platform.presentation.cli.wiring import Wiring
 from shared.config import Settings
 
@@ -84,9 +85,8 @@ def carry_out(
     with remedy_named(keyless=keyless):
         planned = _gone_over(console, wiring, settings, request, delivery)
         if planned is not None:
-            left = planned.left(request.max_llm_calls)
-            request = replace(order, plan=planned.questions, max_llm_calls=left).request(question)
-        response = run(_research(console, wiring, settings, request, live=live))
+            request = replace(order, plan=planned.questions, **planned.left(request)).request(question)
+        response = run(_research(console, wiring, settings, request, live=live, accepted=planned is not None))
     if planned is not None:
         response = planned.added_to(response)
     deliver(console, response, delivery, live=live, without_model=_without_model(wiring, settings))
@@ -136,9 +136,14 @@ def _gone_over(
 
 
 async def _research(
-    console: Console, wiring: Wiring, settings: Settings, request: ResearchRequest, *, live: bool
+    console: Console, wiring: Wiring, settings: Settings, request: ResearchRequest, *, live: bool, accepted: bool
 ) -> ResearchResponse:
+    """`accepted`: a person has just agreed to the plan, which is worth keeping should this process be killed."""
     async with wiring.build_platform(settings) as platform:
+        if accepted:
+            from modules.llm_platform.presentation.cli.planning import keep
+
+            await keep(platform, request)
         if not live and not console.watched:  # nobody reads along: asking the model to stream would be wasted
             return await platform.research.research(request)
         return await _watched(console, platform, request, live=live)
@@ -152,7 +157,7 @@ async def _watched(
 
     with LiveAnswer(console) as answer:
         progress = Progress(console, answer if live else None)
-        async with aclosing(platform.research.stream(request)) as events:
+        async with told_of_reading(console, platform), aclosing(platform.research.stream(request)) as events:
             async for event in events:
                 if isinstance(event, Failed):
                     raise CommandError.of(event.problem["status"], event.problem["detail"])

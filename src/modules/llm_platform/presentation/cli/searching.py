@@ -14,6 +14,7 @@ from modules.llm_platform.presentation.cli.exit_codes import run
 from modules.llm_platform.presentation.cli.options import to_request, wrong
 from modules.llm_platform.presentation.cli.output_file import Delivery, FileKind
 from modules.llm_platform.presentation.cli.preparing import mind_the_network, prepare, remedy_named
+from modules.llm_platform.presentation.cli.reading_folder import told_of_reading
 from modules.llm_platform.presentation.cli.wiring import Wiring
 from shared.config import Settings
 
@@ -44,7 +45,7 @@ def carry_out(
     keyless = mind_the_network(console, wiring, settings)
     console.step("searching …")
     with remedy_named(keyless=keyless):
-        response = run(_search(wiring, settings, request))
+        response = run(_search(console, wiring, settings, request))
     _deliver(console, response, delivery)
 
 
@@ -56,8 +57,8 @@ def _check_freshness(request: WebSearchRequest) -> None:
         wrong("--freshness", error.message)
 
 
-async def _search(wiring: Wiring, settings: Settings, request: WebSearchRequest) -> WebSearchResponse:
-    async with wiring.build_platform(settings) as platform:
+async def _search(console: Console, wiring: Wiring, settings: Settings, request: WebSearchRequest) -> WebSearchResponse:
+    async with wiring.build_platform(settings) as platform, told_of_reading(console, platform):
         return await platform.web_search.search(request)
 
 

@@ -1,0 +1,257 @@
+"""Finished reports out of an archive: whoever wrote them, nothing is told that a report made here could not say."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.report_world import QUESTION, ReportModel, Web, World, laws_of_events, some_pages
+
+from modules.llm_platform.application.research.events import (
+    Done,
+    Failed,
+    Kept,
+    Planned,
+    Ranked,
+    Read,
+    ResearchEvent,
+    Reset,
+    SourcesNumbered,
+    Started,
+    Token,
+)
+from modules.llm_platform.application.research.finished import FinishedReport
+from modules.llm_platform.application.research.retold import MAX_TEXT_CHARS, retold
+from modules.llm_platform.domain.dtos.research_dtos import (
+    Citation,
+    RawResult,
+    ResearchMetadata,
+    ResearchRequest,
+    ResearchResponse,
+    Source,
+)
+from modules.llm_platform.domain.store_key import topic_of
+from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore
+
+REQUEST = ResearchRequest(query=QUESTION, depth="report")
+EVIL = "https://evil.example/steal"
+BAD_URLS = ("javascript:alert(1)", "file:///etc/passwd", "https://a.example/x y", "data:text/html,x", 'https://a.example/"onclick')
+LINEAR_S = 60.0  # for what takes a second on a quiet machine; what is quadratic takes minutes
+Spoil = Callable[[FinishedReport], FinishedReport]
+
+
+def spoilt_text(report: FinishedReport, text: str) -> FinishedReport:
+    """The report with another text, its tokens and its answer agreeing."""
+    others = [event for event in report.events[:-1] if not isinstance(event, Token)]
+    done = report.events[-1]
+    assert isinstance(done, Done)
+    response = done.response.model_copy(update={"synthesis": text})
+    token = Token(request_id="x", text=text)
+    return report.model_copy(update={"events": (*others, token, done.model_copy(update={"response": response}))})
+
+
+async def carried(folder: Path, spoil: Spoil) -> list[ResearchEvent]:
+    """What is told of a report that somebody spoilt in the store, as an archive might bring it."""
+    store = DiskResearchStore(folder / "store", 30.0)
+    topic = topic_of(QUESTION)
+    await World(Web(some_pages()), ReportModel(), store).events()
+    (report,) = await store.values(topic, "answers", FinishedReport)
+    for entry in await store.entries(topic.name):
+        if entry.stage == "answers" and await store.get(topic, "answers", entry.key, FinishedReport):
+            await store.put(topic, "answers", entry.key, spoil(report))
+    events = await World(Web({}, down=True), ReportModel(), store).events()
+    laws_of_events(events)
+    return events
+
+
+def answer_of(events: Sequence[ResearchEvent]) -> ResearchResponse:
+    last = events[-1]
+    assert isinstance(last, Done), last
+    return last.response
+
+
+async def test_a_report_of_our_own_is_told_as_it_was(tmp_path: Path) -> None:
+    """Event for event: nothing of what was made here is changed."""
+    store = DiskResearchStore(tmp_path / "store", 30.0)
+    model = ReportModel(text="## Heat & cold\n\nHeat pumps move heat [1]. `List<int>` [2].\n\n- a < b\n\n```\n<x>\n```\n")
+    first = await World(Web(some_pages()), model, store).events()
+    again = await World(Web({}, down=True), model, store).events()
+    assert answer_of(again).metadata.stored_at
+    names = {"request_id": True}
+    assert [each.model_dump(exclude=names) for each in again[:-1]] == [each.model_dump(exclude=names) for each in first[:-1]]
+    assert answer_of(again).model_dump(exclude={"metadata"}) == answer_of(first).model_dump(exclude={"metadata"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"Read more at {EVIL} now [1].", f"[click]({EVIL}) [1]", f"![x]({EVIL}?q=secret) [1]", f"<img src={EVIL}> [1]",
+     f"[a]: {EVIL}\n\n[a] [1]", "<script>alert(1)</script> [1]", "\x1b[31mred [1]"],
+)  # fmt: skip
+async def test_its_text_passes_the_sanitiser(text: str, tmp_path: Path) -> None:
+    """Addresses that are no source's, links, images, markup and control characters: gone or made harmless."""
+    events = await carried(tmp_path, lambda report: spoilt_text(report, text))
+    shown = "".join(event.text for event in events if isinstance(event, Token))
+    assert shown == answer_of(events).synthesis
+    assert f"]({EVIL}" not in shown
+    assert f"{EVIL} now" not in shown.replace(f"`{EVIL}`", "")
+    assert "<script" not in shown
+    assert "<img" not in shown
+    assert "\x1b" not in shown
+
+
+async def test_its_citations_are_those_of_its_text(tmp_path: Path) -> None:
+    """A number that names no source is gone; a text that was changed is checked anew, not believed."""
+    text = f"Heat pumps move heat [1]. Heat pumps cost nothing at all, says [everyone]({EVIL}) [2]. And so on [77]."
+    events = await carried(tmp_path, lambda report: spoilt_text(report, text))
+    answer = answer_of(events)
+    verdicts = {each.source_index: each.verdict for each in answer.citations}
+    assert verdicts == {1: "supported", 2: "unsupported"}
+    assert {each.index for each in answer.sources} == {1, 2}
+    assert "[77]" not in answer.synthesis
+    texts = {each.source_index: answer.synthesis[each.start : each.end] for each in answer.citations}
+    assert texts[1] == "Heat pumps move heat"
+
+
+@pytest.mark.parametrize(
+    "claimed",
+    [{"quote": "I never said that"}, {"start": -5}, {"end": 10**9}, {"source_index": 9}, {"quote_start": -1, "quote": ""},
+     {"start": 7, "end": 3}],
+)  # fmt: skip
+async def test_a_quote_that_does_not_stand_there_is_not_told(claimed: dict[str, object], tmp_path: Path) -> None:
+    """Offsets beyond the text, words that the source does not have: the citations are made anew."""
+
+    def forge(report: FinishedReport) -> FinishedReport:
+        done = report.events[-1]
+        assert isinstance(done, Done)
+        first, *others = done.response.citations
+        forged = (first.model_copy(update={"verdict": "supported", "score": 1.0, **claimed}), *others)
+        response = done.response.model_copy(update={"citations": forged})
+        return report.model_copy(update={"events": (*report.events[:-1], done.model_copy(update={"response": response}))})
+
+    honest = answer_of(await carried(tmp_path / "honest", lambda report: report))
+    assert answer_of(await carried(tmp_path / "forged", forge)).citations == honest.citations
+
+
+@pytest.mark.parametrize("url", BAD_URLS)
+async def test_no_address_that_no_source_may_bear(url: str, tmp_path: Path) -> None:
+    """In no event, in no list, in no text that is held behind the quotes."""
+
+    def poison(report: FinishedReport) -> FinishedReport:
+        done = report.events[-1]
+        assert isinstance(done, Done)
+        raw = (RawResult(title="x", url=url, content="x"), *(done.response.raw_results or ()))
+        first, *others = report.sources
+        bad = first.model_copy(update={"url": url})
+        reference = done.response.sources[0].model_copy(update={"url": url})
+        response = done.response.model_copy(update={"raw_results": raw, "sources": (reference, *done.response.sources[1:])})
+        events = (
+            *report.events[:-1],
+            Ranked(request_id="x", query="q", kept=(Kept(url=url, title="x"),)),
+            Read(request_id="x", url=url, status="read", chars=1),
+            Started(request_id="x"),
+            Failed(request_id="x", problem={"detail": url}),
+            done.model_copy(update={"response": response}),
+        )
+        return report.model_copy(update={"sources": (bad, *others), "events": events})
+
+    events = await carried(tmp_path, poison)
+    assert not [event for event in events if url in repr(event)]
+    assert 1 not in {each.index for each in answer_of(events).sources}
+    assert "[1]" not in answer_of(events).synthesis
+
+
+async def test_what_names_the_source_names_one(tmp_path: Path) -> None:
+    """The list of sources is that of the texts that are held, whatever the answer says that they are called."""
+
+    def rename(report: FinishedReport) -> FinishedReport:
+        events = tuple(
+            event.model_copy(update={"sources": tuple(each.model_copy(update={"url": EVIL}) for each in event.sources)})
+            if isinstance(event, SourcesNumbered)
+            else event
+            for event in report.events[:-1]
+        )
+        done = report.events[-1]
+        assert isinstance(done, Done)
+        sources = tuple(each.model_copy(update={"url": EVIL}) for each in done.response.sources)
+        response = done.response.model_copy(update={"sources": sources, "query": "Something else entirely?"})
+        return report.model_copy(update={"events": (*events, done.model_copy(update={"response": response}))})
+
+    events = await carried(tmp_path, rename)
+    assert EVIL not in repr(events)
+    assert answer_of(events).query == QUESTION
+
+
+def test_a_text_before_a_reset_is_sanitised_too() -> None:
+    """It was void, but a reader of the stream has seen it; what a writer left open when it failed stays as it was told."""
+    source = Source(index=1, title="t", url="https://a.example/", text="Heat pumps move heat.")
+    response = ResearchResponse(
+        query=QUESTION, depth="report", synthesis="Heat pumps move heat [1].", metadata=ResearchMetadata(latency_ms=1)
+    )
+    told = (
+        Token(request_id="x", text="```\nopen\n"),
+        Reset(request_id="x", reason="failed"),
+        Token(request_id="x", text=f"[a]({EVIL}) "),
+        Token(request_id="x", text="b"),
+        Reset(request_id="x", reason="failed"),
+        Token(request_id="x", text="Heat pumps move heat [1]."),
+        Done(request_id="x", response=response),
+    )
+    again = retold(told, (source,), REQUEST, "en")
+    assert again is not None
+    events, _ = again
+    assert events[0] == told[0]
+    assert [event.type for event in events] == ["token", "reset", "token", "reset", "token", "done"]
+    assert EVIL not in repr(events)
+
+
+def test_more_than_a_report_can_hold_is_none() -> None:
+    """It is made anew: a text without an end, events without number."""
+    done = Done(
+        request_id="x",
+        response=ResearchResponse(query=QUESTION, depth="report", synthesis="", metadata=ResearchMetadata(latency_ms=1)),
+    )
+    token = Token(request_id="x", text="x" * (MAX_TEXT_CHARS // 2 + 1))
+    assert retold((token, token, done), (), REQUEST, "en") is None
+    assert retold((Planned(request_id="x", questions=()),) * 50_001 + (done,), (), REQUEST, "en") is None
+    assert retold((done,), (Source(index=1, title="t", url="https://a.example/", text=""),) * 101, REQUEST, "en") is None
+
+
+@pytest.mark.parametrize("piece", ["[", "![](", "<a ", "`", "~~~\n", "[1]", "https://a.example/", "*", "[a]: b\n", "- "])
+def test_the_longest_text_takes_linear_time(piece: str) -> None:
+    """What is made to hold up a sanitiser does not."""
+    text = (piece * (200_000 // len(piece) + 1))[:200_000]
+    response = ResearchResponse(query=QUESTION, depth="report", synthesis=text, metadata=ResearchMetadata(latency_ms=1))
+    events = (Token(request_id="x", text=text), Done(request_id="x", response=response))
+    began = time.process_time()
+    assert retold(events, (Source(index=1, title="t", url="https://a.example/", text="x"),), REQUEST, "en")
+    assert time.process_time() - began < LINEAR_S
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.text(max_size=300), st.lists(st.tuples(*[st.integers()] * 3, st.text(max_size=20)), max_size=5))
+def test_nothing_raises_and_every_citation_stands_where_it_says(
+    text: str, claims: list[tuple[int, int, int, str]]
+) -> None:
+    """Whatever somebody wrote: offsets lie in the text and in the source, markers name sources."""
+    source = Source(index=1, title="t", url="https://a.example/", text="Heat pumps move heat. They work in the cold.")
+    citations = tuple(
+        Citation(
+            start=start, end=end, source_index=index, quote=quote, quote_start=start, quote_end=end, verdict="supported",
+            score=1,
+        )
+        for start, end, index, quote in claims
+    )
+    response = ResearchResponse(
+        query=QUESTION, depth="report", synthesis=text, citations=citations, metadata=ResearchMetadata(latency_ms=1)
+    )
+    again = retold((Token(request_id="x", text=text), Done(request_id="x", response=response)), (source,), REQUEST, "en")
+    assert again is not None
+    answer = answer_of(again[0])
+    for each in answer.citations:
+        assert 0 <= each.start <= each.end <= len(answer.synthesis)
+        assert source.text[each.quote_start : each.quote_end] == each.quote
+        assert each.source_index == 1

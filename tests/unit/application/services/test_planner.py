@@ -1,0 +1,87 @@
+"""Plans that a person accepted: kept by question and language, whichever model had proposed them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+from tests.report_world import QUESTION, ReportModel, Web, World, some_pages
+
+from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest
+from modules.llm_platform.domain.store_key import topic_of
+from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore
+from modules.llm_platform.infrastructure.adapters.no_research_store import NoResearchStore
+
+ASKED = PlanRequest(query=QUESTION)
+OWN = ("How loud is a heat pump?", "Who repairs one?")
+
+
+def store(folder: Path) -> DiskResearchStore:
+    return DiskResearchStore(folder / "store", 30.0)
+
+
+async def test_what_was_accepted_is_there_after_a_crash(tmp_path: Path) -> None:
+    """Another process, another model: the sub-questions and the day are those of the person."""
+    first = World(Web(some_pages()), ReportModel(), store(tmp_path)).service()
+    assert await first.accepted_plan(ASKED) is None
+    await first.accept_plan(ASKED, OWN)
+    later = World(Web(some_pages()), None, store(tmp_path)).service()
+    plan = await later.accepted_plan(ASKED)
+    assert plan is not None
+    assert (plan.query, plan.questions) == (QUESTION, OWN)
+    assert plan.accepted_at.tzinfo
+
+
+async def test_the_last_one_counts(tmp_path: Path) -> None:
+    """A person may change their mind."""
+    service = World(Web(some_pages()), ReportModel(), store(tmp_path)).service()
+    await service.accept_plan(ASKED, OWN)
+    await service.accept_plan(ASKED, OWN[:1])
+    plan = await service.accepted_plan(ASKED)
+    assert plan is not None
+    assert plan.questions == OWN[:1]
+
+
+@pytest.mark.parametrize("other", [{"language": "de"}, {"query": "What do heat pumps cost?"}])
+async def test_another_question_has_a_plan_of_its_own(other: dict[str, str], tmp_path: Path) -> None:
+    """So has the same one in another language."""
+    service = World(Web(some_pages()), ReportModel(), store(tmp_path)).service()
+    await service.accept_plan(ASKED, OWN)
+    assert await service.accepted_plan(ASKED.model_copy(update=other)) is None
+
+
+async def test_the_platforms_own_plan_stays_what_it_is(tmp_path: Path) -> None:
+    """Over HTTP, and with --yes, nobody gets the plan of somebody else."""
+    world = World(Web(some_pages()), ReportModel(), store(tmp_path))
+    service = world.service()
+    await service.accept_plan(ASKED, OWN)
+    assert not set((await service.plan(ASKED)).questions) & set(OWN)
+    await world.events()
+    assert not [query for query in world.web.searched if "loud" in query]
+
+
+async def test_a_store_that_keeps_nothing_remembers_nothing() -> None:
+    """STORE_TTL_DAYS=0: the person is asked each time."""
+    service = World(Web(some_pages()), ReportModel(), NoResearchStore()).service()
+    await service.accept_plan(ASKED, OWN)
+    assert await service.accepted_plan(ASKED) is None
+
+
+@pytest.mark.parametrize("questions", [(), ("no",), ("What is it?",) * 11, ("x" * 501,)])
+async def test_what_an_archive_brought_must_be_a_plan(questions: tuple[str, ...], tmp_path: Path) -> None:
+    """None, too many, too short or too long sub-questions are no plan that a person accepted."""
+
+    class Carried(BaseModel):
+        query: str = QUESTION
+        questions: tuple[str, ...]
+        accepted_at: str = "2026-11-20T12:00:00Z"
+
+    kept = store(tmp_path)
+    service = World(Web(some_pages()), ReportModel(), kept).service()
+    await service.accept_plan(ASKED, OWN)
+    topic = topic_of(QUESTION)
+    (entry,) = await kept.entries(topic.name)
+    assert await kept.get(topic, "search_queries", entry.key, AcceptedPlan)
+    await kept.put(topic, "search_queries", entry.key, Carried(questions=questions))
+    assert await service.accepted_plan(ASKED) is None
