@@ -9,7 +9,7 @@ READY := $(VENV)/.installed
 KAFKA := build/kafka
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-services crash kafka-jars kafka lint check-docs docs serve bench debian-docs quality blind sizes lock clean
+.PHONY: help demo test suite test-services crash kafka-jars kafka lint check-docs docs serve bench debian-docs quality faq-quality blind sizes lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -17,7 +17,11 @@ help:  ## this list
 demo: $(READY)  ## ask a question about this project's own documents: no key, no network
 	@$(BIN)/llm-platform research "$(QUESTION)" --documents docs --offline
 
-test: lint check-docs  ## everything that CI checks
+# Style and types beside the tests: half a minute that a second processor has to spare.
+test: $(READY)  ## everything that CI checks
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line lint check-docs suite
+
+suite: $(READY)
 	$(BIN)/pytest --cov --cov-report=term
 
 test-services: $(READY) kafka-jars  ## the same suites on real services, here Apache Kafka (needs Java 17 and Maven)
@@ -60,6 +64,10 @@ debian-docs:  ## fetch documentation of Debian into build/debian-docs, to resear
 quality: $(READY)  ## how well citations are checked, on labelled pairs
 	$(BIN)/python scripts/quality.py
 	$(BIN)/python scripts/retrieval_quality.py
+
+faq-quality: $(READY)  ## how well answers to FAQs are found in documentation of Debian (fetches it: needs apt)
+	packages="$$($(BIN)/python scripts/faq_quality.py --packages)" && bash scripts/debian_docs.sh build/faq-docs $$packages
+	$(BIN)/python scripts/faq_quality.py build/faq-docs
 
 blind: $(READY)  ## 20 questions with two answers each, to be judged blind; SHEET=FILE scores a filled-in one
 	$(BIN)/python scripts/blind.py $(if $(SHEET),score $(SHEET),write $(BLIND))

@@ -29,7 +29,7 @@ def loaded_by(statement: str) -> set[str]:
         f"{statement}\n"
         "print(json.dumps(sorted(set(sys.modules) - before)))"
     )
-    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=180)
     return set(json.loads(child.stdout))
 
 

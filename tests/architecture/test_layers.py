@@ -19,7 +19,7 @@ def lint_imports(source: Path) -> subprocess.CompletedProcess[str]:
     paths = os.pathsep.join([str(source), os.environ["PYTHONPATH"]])
     return subprocess.run(
         [linter, "--config", ROOT / "pyproject.toml", "--no-cache"],
-        cwd=source, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=False, timeout=60,
+        cwd=source, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=False, timeout=180,
     )  # fmt: skip
 
 

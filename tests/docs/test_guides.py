@@ -39,7 +39,7 @@ def shell(command: str, cwd: Path) -> str:
     here = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     ran = subprocess.run(
         ["bash", "-ec", command], cwd=cwd, env={**os.environ, "PATH": here}, capture_output=True, text=True,
-        timeout=60, check=False,
+        timeout=180, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.rstrip("\n")

@@ -20,7 +20,7 @@ BEFORE_LINE = 25
 
 
 def run(*command: str, cwd: Path) -> str:
-    ran = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
+    ran = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=180, check=False)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.rstrip("\n")
 

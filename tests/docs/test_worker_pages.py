@@ -15,6 +15,7 @@ from modules.llm_platform.container import build_platform, build_worker_parts
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, Filters, RagQuestion
 from modules.llm_platform.infrastructure.adapters.wordllama_embedder import WordllamaEmbedder
 from modules.llm_platform.infrastructure.vectors import mistakes, server_errors
+from modules.llm_platform.presentation.cli import indexing
 from modules.llm_platform.presentation.kafka.client_config import (
     PROMISED_CONSUMER,
     PROMISED_PRODUCER,
@@ -41,6 +42,11 @@ def test_another_embedder_is_refused_in_these_words() -> None:
     there = Collection(name="documents", embedder=WordllamaEmbedder.name, dimension=256)
     wanted = Collection(name="documents", embedder="none", dimension=0)
     assert mistakes.another_embedder(there, wanted).message in text_of(INDEXING)
+
+
+def test_what_took_anothers_place_is_told_in_these_words() -> None:
+    """The line that a person may look up."""
+    assert indexing.DISPLACED.format(2) in text_of(INDEXING)
 
 
 def test_a_setting_that_breaks_the_promise_is_refused_in_these_words() -> None:

@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 PROGRAM = (sys.executable, "-m", "modules.llm_platform")
-PATIENCE_S = 60.0  # how long a test waits for a process before it is called hanging
-PROMPT_S = 3.0  # Ctrl-C to exit, on a busy machine
+PATIENCE_S = 120.0  # how long a test waits for a process before it is called hanging
+PROMPT_S = 20.0  # Ctrl-C to exit, on a slow and busy machine; the silent upstream would be waited for longer
 KEY = "sk-very-secret-0123456789"
 HEAT = "The greenhouse is heated by a heat pump of nine kilowatts from October to April."
 NOBODY = "http://127.0.0.1:9"
@@ -172,8 +172,10 @@ class TestSecrets:
 
 class TestWeight:
     def test_a_search_loads_what_it_needs(self, notes: Path) -> None:
-        """No web framework, no model library, nothing that draws or logs: a person waits for every import."""
-        heavy = ["fastapi", "starlette", "uvicorn", "openai", "rich", "structlog", "numpy", "ddgs", "werkzeug"]
+        """No web framework, no model library, nothing that draws or logs, no client of a server: a person waits for every
+        import. (numpy is needed: the folder is searched by meaning.)
+        """
+        heavy = ["fastapi", "starlette", "uvicorn", "openai", "rich", "structlog", "qdrant_client", "ddgs", "werkzeug"]
         code = (
             "import sys; from modules.llm_platform.__main__ import main\n"
             "try: main()\n"

@@ -75,7 +75,7 @@ def test_loopback_is_free(host: str) -> None:
 def test_children_are_guarded() -> None:
     """A Python process that a test starts stays on loopback as well."""
     code = f"import socket; socket.create_connection(('{OUTSIDE}', 80), 1)"
-    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=30)
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
     assert "ReachedOut" in child.stderr
 
 

@@ -22,7 +22,7 @@ from modules.llm_platform.infrastructure.adapters.qdrant_edge_vector_store impor
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 DOCUMENTS = 32
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 # The command as it is, over the embedded store; an embedder that takes its time, so that there is a middle to be killed in.
 PROGRAM = """

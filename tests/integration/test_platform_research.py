@@ -38,6 +38,7 @@ from modules.llm_platform import (
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.research_dtos import SynthesisPart
 from modules.llm_platform.testing import FakeLLM, FakeWebSearch, result_item
+from modules.llm_platform.testing.patience import CLOSES_WITHIN_S, RETURNS_WITHIN_S, STARTS_WITHIN_S, becomes
 from shared.config import Settings
 
 QUESTION = "What does the event loop run?"
@@ -256,7 +257,7 @@ async def test_three_different_questions_are_searched_at_the_same_time() -> None
     waiting = asyncio.Barrier(3)
 
     async def together(exchange: Exchange) -> None:
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(STARTS_WITHIN_S):
             await waiting.wait()
         await found()(exchange)
 
@@ -327,7 +328,7 @@ async def test_near_the_deadline_quotes_answer() -> None:
     began = time.perf_counter()
     async with platform(ChatServer(Reply(ending="hang")), RESEARCH_TIMEOUT_S=1) as (wired, _):
         response = await wired.research.research(ask())
-    assert time.perf_counter() - began < 1.5
+    assert time.perf_counter() - began < 1 + STARTS_WITHIN_S  # the start of everything is in it
     assert response.synthesis.endswith(FAILED)
     assert [entry.component for entry in response.degraded] == ["llm"]
     assert response.metadata.llm_calls == 1
@@ -356,20 +357,17 @@ async def test_nothing_before_the_deadline_is_a_timeout() -> None:
 
 @pytest.mark.parametrize("depth", ["shallow", "deep"])
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_cancelling_is_over_within_100_ms(depth: str, streamed: bool) -> None:
+async def test_cancelling_is_over_at_once(depth: str, streamed: bool) -> None:
     """For the caller, and for every server that was asked."""
     async with platform(search=silence) as (wired, upstream):
         stream_ = wired.research.stream(ask(depth=depth))
         task = asyncio.create_task(_last(stream_) if streamed else wired.research.research(ask(depth=depth)))
         while upstream.busy < (1 if depth == "shallow" else 3):
             await asyncio.sleep(0.005)
-        began = time.perf_counter()
         task.cancel()
-        await asyncio.wait([task])
-        while upstream.busy:
-            await asyncio.sleep(0.002)
-        assert time.perf_counter() - began < 0.1
-    assert task.cancelled()
+        await asyncio.wait([task], timeout=RETURNS_WITHIN_S)
+        assert task.cancelled()
+        assert await becomes(lambda: not upstream.busy, CLOSES_WITHIN_S)
 
 
 async def _last(events: AsyncIterator[Any]) -> Any:
@@ -383,11 +381,10 @@ async def test_cancelling_leaves_the_model_too() -> None:
         task = asyncio.create_task(wired.research.research(ask()))
         while not chat.asked:
             await asyncio.sleep(0.005)
-        began = time.perf_counter()
         task.cancel()
-        await asyncio.wait([task])
-        await asyncio.wait_for(chat.gone.wait(), 1)
-        assert time.perf_counter() - began < 0.1
+        await asyncio.wait([task], timeout=RETURNS_WITHIN_S)
+        assert task.cancelled()
+        await asyncio.wait_for(chat.gone.wait(), CLOSES_WITHIN_S)
 
 
 # --- who is asked for what -------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -40,6 +39,7 @@ from modules.llm_platform import (
 )
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.testing import FakeWebSearch, result_item
+from modules.llm_platform.testing.patience import CLOSES_WITHIN_S, RETURNS_WITHIN_S, becomes
 from shared.config import Settings
 
 QUERY = "What does the event loop run?"
@@ -238,19 +238,16 @@ async def test_search_multi_gives_an_answer_or_an_error_for_each() -> None:
     assert (first.query, third.query) == (QUERY, "whole")
 
 
-async def test_a_cancelled_search_is_gone_within_100_ms() -> None:
-    """For the caller and for the server."""
+async def test_a_cancelled_search_is_gone_at_once() -> None:
+    """For the caller and for the server, which would have stayed silent for ever."""
     async with platform(silence) as (wired, upstream):
         search = asyncio.create_task(wired.web_search.search(ask()))
         while not upstream.busy:
             await asyncio.sleep(0.005)
-        began = time.perf_counter()
         search.cancel()
-        await asyncio.wait([search])
-        while upstream.busy:
-            await asyncio.sleep(0.002)
-        assert time.perf_counter() - began < 0.1
-    assert search.cancelled()
+        await asyncio.wait([search], timeout=RETURNS_WITHIN_S)
+        assert search.cancelled()
+        assert await becomes(lambda: not upstream.busy, CLOSES_WITHIN_S)
 
 
 @pytest.mark.parametrize(
@@ -312,8 +309,8 @@ async def test_a_changed_document_is_found_by_the_very_next_search(folder: Path)
 
         assert await urls("giraffe") == []
         (folder / "zoo.md").write_text("# Zoo\n\nA giraffe eats leaves.\n")
-        assert await urls("giraffe") == ["doc:zoo.md"]
+        assert (await urls("giraffe"))[0] == "doc:zoo.md"
         (folder / "zoo.md").write_text("# Zoo\n\nA zebra eats grass instead.\n")
-        assert (await urls("giraffe"), await urls("zebra")) == ([], ["doc:zoo.md"])
+        assert (await urls("giraffe"), (await urls("zebra"))[0]) == ([], "doc:zoo.md")
         (folder / "zoo.md").unlink()
         assert await urls("zebra") == []

@@ -11,7 +11,13 @@ import pytest
 
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.application.services.doctor_service import NO_INDEX, Finding
-from modules.llm_platform.container import Resources, _embedding_connection, build_platform, build_worker_parts
+from modules.llm_platform.container import (
+    Resources,
+    _embedding_connection,
+    build_platform,
+    build_worker_parts,
+    llm_connections,
+)
 from modules.llm_platform.domain.dtos.indexing_dtos import IndexReport
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagCitation, RagQuestion, RagSearch
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
@@ -27,6 +33,7 @@ from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
+from modules.llm_platform.infrastructure.llm_mistakes import mistake_in
 from modules.llm_platform.presentation.kafka.records import IncomingRecord
 from modules.llm_platform.testing import (
     FakeLLM,
@@ -218,6 +225,26 @@ async def test_a_worker_answers_from_the_index_and_repeats_itself(configure: Con
     assert (again.topic, again.value) == (outcome.topic, outcome.value) == ("rag_answer_result", again.value)
 
 
+def test_a_key_to_embed_with_is_no_model(configure: Configure) -> None:
+    """A resource of Azure that only embeds writes nothing; with a deployment that writes it does both."""
+    assert llm_connections(configure(**AZURE)) == ()
+    (writer,) = llm_connections(configure(**AZURE, AZURE_OPENAI_DEPLOYMENT="gpt"))
+    assert (writer.name, writer.model) == ("azure", "gpt")
+    (half,) = llm_connections(configure(AZURE_OPENAI_API_KEY="azure-key-1"))
+    assert mistake_in(half) == (
+        "azure needs an address and a deployment: set AZURE_OPENAI_ENDPOINT and AZURE_OPENAI_DEPLOYMENT"
+    )
+
+
+async def test_a_worker_says_what_its_model_lacks(configure: Configure) -> None:
+    """At its start, before a request fails by it."""
+    settings = configure(AZURE_OPENAI_API_KEY="azure-key-1", AZURE_OPENAI_ENDPOINT="https://a.openai.azure.com")
+    async with build_worker_parts(settings, {IOutcomeStore: MemoryOutcomeStore()}) as parts:
+        assert (
+            "a language model cannot be asked: azure needs a deployment: set AZURE_OPENAI_DEPLOYMENT" in parts.notes
+        )
+
+
 async def test_a_workers_settings_reach_its_handler(configure: Configure) -> None:
     """The longest message, the tenant's field and the store of outcomes."""
     outcomes = MemoryOutcomeStore()
@@ -226,6 +253,7 @@ async def test_a_workers_settings_reach_its_handler(configure: Configure) -> Non
         KAFKA_TENANT_FIELD="team",
         QDRANT_URL="http://localhost:6333",
         LLM_API_KEY="key-12345",
+        LLM_MODEL="a-model",
     )
     async with build_worker_parts(settings, {IOutcomeStore: outcomes}) as parts:
         assert parts.outcomes is outcomes

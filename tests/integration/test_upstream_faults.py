@@ -43,12 +43,13 @@ from modules.llm_platform.infrastructure.adapters.bocha_web_search import BochaW
 from modules.llm_platform.infrastructure.adapters.searxng_web_search import SearXNGWebSearchAdapter
 from modules.llm_platform.infrastructure.http import MAX_BODY_BYTES, make_client
 from modules.llm_platform.infrastructure.upstream_errors import MAX_RETRY_AFTER_S
+from modules.llm_platform.testing.patience import CLOSES_WITHIN_S, RETURNS_WITHIN_S, becomes
 from shared.exceptions import AppException
 
 KEY = "sk-very-secret-0123456789"
 REQUEST = WebSearchRequest(query="anything")
 TIMEOUT_S = 0.3  # of the adapters under test
-SLACK_S = 1.5  # what a busy machine may add before a test calls it hanging
+SLACK_S = 15.0  # what a busy machine may add before a test calls it hanging
 HTML = b"<!doctype html><title>It works!</title>"
 SECRET_ANSWER = b'{"message": "bad things about ' + KEY.encode() + b'"}'
 
@@ -161,11 +162,7 @@ async def test_an_endless_body_is_left_early(build: Build) -> None:
 
 
 async def ends(condition: Callable[[], bool]) -> bool:
-    for _ in range(100):
-        if condition():
-            return True
-        await asyncio.sleep(0.01)
-    return condition()
+    return await becomes(condition, CLOSES_WITHIN_S)
 
 
 async def test_nobody_listens(build: Build) -> None:
@@ -247,17 +244,15 @@ async def test_no_wait_that_was_not_asked_for(build: Build, header: str) -> None
 
 @pytest.mark.parametrize("fault", [silence, silence_in_body, drip], ids=["silence", "in the body", "dripping"])
 async def test_cancelling_closes_the_connection_at_once(build: Build, fault: Handler) -> None:
-    """The server sees within 100 ms that nobody listens any more."""
+    """The server, which would never have ended, sees that nobody listens any more."""
     async with against(build, fault) as (provider, upstream):
         search = asyncio.create_task(provider.search(REQUEST))
         assert await ends(lambda: upstream.busy == 1)
         await asyncio.sleep(0.05)
         search.cancel()
-        began = time.monotonic()
-        with pytest.raises(asyncio.CancelledError):
-            await search
+        await asyncio.wait([search], timeout=RETURNS_WITHIN_S)
+        assert search.cancelled()
         assert await ends(lambda: upstream.busy == 0)
-        assert time.monotonic() - began < 0.1
 
 
 async def test_a_compressed_answer_is_read(build: Build) -> None:

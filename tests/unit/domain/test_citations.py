@@ -24,7 +24,7 @@ SOURCES = [
     Source(index=4, title="The river", url="https://b.example/", text=RIVER),
     Source(index=7, title="Empty", url="https://c.example/", text=" "),
 ]
-HOSTILE_SECONDS = 5.0  # what is quadratic in 100,000 characters takes minutes
+HOSTILE_SECONDS = 30.0  # what is quadratic in 100,000 characters takes minutes
 
 
 def check(answer: str, language: str = "en", sources: Sequence[Source] = SOURCES) -> CheckedAnswer:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.growth import is_linear
 
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.packing import SOURCES_BUDGET_TOKENS, pack
@@ -102,6 +101,5 @@ def test_what_fits_is_not_touched() -> None:
 @pytest.mark.parametrize("unit", ["`", "![", "-", "[1", "\n", "字"])
 def test_hostile_texts_take_no_time(unit: str) -> None:
     """A page made to be slow to read is packed in a moment."""
-    begun = time.monotonic()
-    pack(sources(unit * (200_000 // len(unit)), "Short."))
-    assert time.monotonic() - begun < 3
+    small, large = (sources(unit * (size // len(unit)), "Short.") for size in (20_000, 200_000))
+    assert is_linear(lambda: pack(small), lambda: pack(large), 10)

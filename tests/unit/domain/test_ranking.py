@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.growth import is_linear
 
 from modules.llm_platform.domain.dtos.report_dtos import Candidate, RankedCandidate, Score
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
@@ -75,19 +74,13 @@ def test_every_score_is_between_nought_and_ten(question: str, title: str, text: 
     assert round(value, 1) == value
 
 
-def test_sixty_results_are_scored_at_once() -> None:
-    """A report without a model scores some sixty snippets; that must cost nothing that one would notice."""
-    text = (
-        "A common mistake when adopting solar sails is to optimise the average and to ignore the slowest one percent. "
-        * 3
+def test_scoring_takes_time_with_the_length_of_the_text() -> None:
+    """A report without a model scores some sixty snippets, and a provider may send long ones."""
+    sentence = "A common mistake when adopting solar sails is to optimise the average and to ignore the slowest one percent. "
+    short, long = sentence * 30, sentence * 300
+    assert is_linear(
+        lambda: [scored("Solar sails", short) for _ in range(5)], lambda: [scored("Solar sails", long) for _ in range(5)], 10
     )
-    best = float("inf")
-    for _ in range(5):
-        began = time.process_time()
-        for number in range(60):
-            keyword_score(QUESTION, DIRECTION, f"Solar sails, part {number}", text, "en")
-        best = min(best, time.process_time() - began)
-    assert best < 0.005
 
 
 # --- which go on ----------------------------------------------------------------------------------------------------

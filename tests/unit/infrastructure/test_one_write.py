@@ -14,6 +14,7 @@ from tests.loopback_upstream import json_reply, serving, silence
 
 from modules.llm_platform.infrastructure.http import make_client
 from modules.llm_platform.infrastructure.one_write import OneWriteBackend, OneWriteStream, OneWriteTransport
+from modules.llm_platform.testing.patience import CLOSES_WITHIN_S, becomes
 
 HEAD = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n"
 
@@ -188,29 +189,29 @@ async def test_cancelling_closes_the_connection() -> None:
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
-        async with asyncio.timeout(1):
-            while upstream.busy:
-                await asyncio.sleep(0.005)
+        assert await becomes(lambda: not upstream.busy, CLOSES_WITHIN_S)
 
 
 async def test_a_connection_that_the_server_closed_is_not_used_again() -> None:
     """The pool learns of it before the next request, however the socket is watched: no request is lost to a dead one."""
-    served = 0
+    served, closed = 0, 0
 
     async def one_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal served
+        nonlocal served, closed
         served += 1
         await reader.readuntil(b"q=1")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
         await writer.drain()
         await asyncio.sleep(0.02)
         writer.close()  # without having said so in a header, as servers do after a while of silence
+        closed += 1
 
     server = await asyncio.start_server(one_answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     async with server, make_client(f"http://127.0.0.1:{port}") as client:
-        for _ in range(3):
+        for number in range(1, 4):
             assert (await client.post("/search", content=b"q=1")).json() == {}
+            assert await becomes(lambda: closed == number, CLOSES_WITHIN_S)  # noqa: B023  it is awaited here
             await asyncio.sleep(0.06)
     assert served == 3
 

@@ -36,10 +36,12 @@ def tools(tmp_path: Path) -> Path:
     return folder
 
 
-def run(tools: Path, folder: Path, known: tuple[str, ...] = KNOWN) -> subprocess.CompletedProcess[str]:
+def run(
+    tools: Path, folder: Path, known: tuple[str, ...] = KNOWN, patterns: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
     env = {"PATH": f"{tools}:{os.environ['PATH']}", "KNOWN": " ".join(known)}
-    words = ["bash", str(SCRIPT), str(folder)]
-    return subprocess.run(words, env=env, capture_output=True, text=True, timeout=20, check=False)
+    words = ["bash", str(SCRIPT), str(folder), *patterns]
+    return subprocess.run(words, env=env, capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_the_pages_of_the_newest_packages_are_kept(tools: Path, tmp_path: Path) -> None:
@@ -51,6 +53,15 @@ def test_the_pages_of_the_newest_packages_are_kept(tools: Path, tmp_path: Path) 
     assert found == [f"{name}/{page}" for name in KNOWN[:2] for page in ("deep/a.htm", "index.html")]
     assert "sqlite3-doc: left out" in done.stderr
     assert f"4 pages are in {folder}" in done.stderr
+
+
+def test_the_packages_can_be_named(tools: Path, tmp_path: Path) -> None:
+    """Patterns behind the folder, instead of the usual ones."""
+    done = run(tools, tmp_path / "docs", patterns=("git-d[o]c", "tea-doc"))
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in (tmp_path / "docs").iterdir()] == ["git-doc"]
+    assert "tea-doc: left out" in done.stderr
+    assert "debian-faq" not in done.stderr
 
 
 def test_it_can_be_run_again(tools: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""How long the contracts wait: what must happen at once gets a little, what another side must notice a little more."""
+"""How long the contracts wait: long enough for a slow machine under load, far shorter than what would be waited for."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-RETURNS_WITHIN_S: Final = 0.1  # how soon a cancelled call must give up
-CLOSES_WITHIN_S: Final = 1.0  # how soon the other side must see that nobody listens any more
-STARTS_WITHIN_S: Final = 5.0
+RETURNS_WITHIN_S: Final = 5.0  # a cancelled call must not wait for the other side, which stays silent for longer
+CLOSES_WITHIN_S: Final = 10.0  # by then the other side must see that nobody listens any more
+STARTS_WITHIN_S: Final = 30.0
 _POLL_S: Final = 0.005
 
 

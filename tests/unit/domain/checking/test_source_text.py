@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.growth import is_linear
 
 from modules.llm_platform.domain.checking.evidence import SourceText, prepare
 from modules.llm_platform.domain.checking.words import WORD, is_form, is_unspaced, squash, squash_each
@@ -76,30 +76,33 @@ def test_sentences_are_squashed_together_as_each_is_alone(texts: list[str]) -> N
 
 
 def test_one_word_in_many_spellings_takes_linear_time() -> None:
-    """A page that repeats a word with ever other signs around it is prepared in a moment."""
-    text = " ".join(f"a.{'!' * (n % 50)}?{n}" for n in range(20_000))
-    began = time.process_time()
-    prepare([(text, "")], "en")
-    assert time.process_time() - began < 2.0
+    """A page that repeats a word with ever other signs around it costs no more than its length."""
+    small, large = (" ".join(f"a.{'!' * (n % 50)}?{n}" for n in range(count)) for count in (2_000, 20_000))
+    assert is_linear(lambda: prepare([(small, "")], "en"), lambda: prepare([(large, "")], "en"), 10)
 
 
-def test_whole_pages_are_checked_quickly() -> None:
-    """Five pages of 12 kB and an answer of 400 tokens take some milliseconds (ten on the machine that this was built on)."""
-    pages = [
+def five_pages(sentences: int) -> list[Source]:
+    """So many sentences on each, which differ in their numbers only."""
+    return [
         Source(
             index=page,
             title="",
             url=f"https://a.example/{page}",
-            text=" ".join(f"Valve {n} of machine {page} was opened by crew {n % 7} on day {n}." for n in range(230)),
+            text=" ".join(f"Valve {n} of machine {page} was opened by crew {n % 7} on day {n}." for n in range(sentences)),
         )
         for page in range(1, 6)
     ]
-    claims = ((n, n % 5 + 1, n % 7) for n in range(25))
-    answer = " ".join(f"Valve {n} of machine {m} was opened by crew {crew} on day {n} [{m}]." for n, m, crew in claims)
-    took = []
-    for _ in range(5):
-        began = time.process_time()
-        checked = CitationChecker(pages, "en").check(answer)
-        took.append(time.process_time() - began)
-    assert {citation.verdict for citation in checked.citations} == {"supported"}
-    assert min(took) < 0.06
+
+
+def answer_of(claims: int) -> str:
+    """Each claim about another sentence of one of the five pages."""
+    places = ((n, n % 5 + 1, n % 7) for n in range(claims))
+    return " ".join(f"Valve {n} of machine {m} was opened by crew {crew} on day {n} [{m}]." for n, m, crew in places)
+
+
+def test_time_grows_with_the_pages_and_with_the_answer() -> None:
+    """Ten times as long pages, or ten times as many claims, cost ten times the time, not a hundred times."""
+    small, large, few, many = five_pages(60), five_pages(600), answer_of(6), answer_of(60)
+    assert {each.verdict for each in CitationChecker(large, "en").check(many).citations} == {"supported"}
+    assert is_linear(lambda: CitationChecker(small, "en").check(many), lambda: CitationChecker(large, "en").check(many), 10)
+    assert is_linear(lambda: CitationChecker(small, "en").check(few), lambda: CitationChecker(small, "en").check(many), 10)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 from hypothesis import given
@@ -37,16 +36,16 @@ def test_it_writes_something_of_anything(question: str, texts: list[str], langua
 
 
 async def test_large_sources_do_not_block_the_loop() -> None:
-    """Ten sources of five thousand words are read beside the loop, and soon."""
+    """Ten sources of five thousand words are read beside the loop, which goes on meanwhile."""
     large = [source("\n\n".join(SENTENCE.format(n=n) for n in range(260)), index) for index in range(1, 11)]
     assert sum(len(one.text) for one in large) > INLINE_CHARS
     writing = asyncio.create_task(ExtractiveSynthesizer().synthesize("What does pump 77 need?", large, "en"))
-    await asyncio.sleep(0)
-    assert not writing.done()
-    begun = time.monotonic()
-    written = await writing
-    assert "A pump of number 77 moves water" in written.text
-    assert time.monotonic() - begun < 2
+    turns = 0
+    while not writing.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns > 10  # one or two where the loop does the work itself
+    assert "A pump of number 77 moves water" in (await writing).text
 
 
 async def test_without_sources_it_says_so() -> None:

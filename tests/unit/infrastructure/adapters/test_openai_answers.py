@@ -42,7 +42,7 @@ from modules.llm_platform.infrastructure.llm_kinds import LLMConnection
 from modules.llm_platform.testing.llm import collect, question
 
 KEY = "sk-key-of-mine-0123456789"
-AT_ONCE_S = 0.1
+AT_ONCE_S = 10.0  # on the busiest machine; what is not at once comes after half a minute or never
 USAGE = {"prompt_tokens": 12, "completion_tokens": 34}
 
 
@@ -230,7 +230,7 @@ async def test_words_come_as_they_are_written(serve: Callable) -> None:
     """The first word is there long before the last."""
     provider, server = await serve(stream(chunk("First"), 30.0, chunk(" last", "stop"), DONE))
     async with aclosing(provider.stream(question())) as parts:
-        assert await asyncio.wait_for(anext(parts), 2) == LLMToken(text="First")
+        assert await asyncio.wait_for(anext(parts), AT_ONCE_S) == LLMToken(text="First")
     await asyncio.wait_for(server.gone.wait(), AT_ONCE_S)
 
 
@@ -333,10 +333,10 @@ async def test_reasoning_that_was_never_opened_is_taken_back(serve: Callable) ->
     "reply",
     [
         Reply(ending="hang"),
-        Reply([b" ", 0.02] * 500),
-        stream(*[b": still here\n\n", 0.02] * 500),
-        stream(*[chunk("a"), 0.02] * 500),
-        Reply([b" ", 0.02] * 500, status=500),
+        Reply([b" ", 0.02] * 2000),
+        stream(*[b": still here\n\n", 0.02] * 2000),
+        stream(*[chunk("a"), 0.02] * 2000),
+        Reply([b" ", 0.02] * 2000, status=500),
     ],
     ids=["silence", "drip", "comments", "words", "error"],
 )
@@ -346,11 +346,11 @@ async def test_the_deadline_is_for_the_whole_answer(serve: Callable, reply: Repl
     provider, server = await serve(reply, timeout=0.25)
     began = time.perf_counter()
     failure = await _failure(provider, streamed)
-    assert time.perf_counter() - began < 1.5
+    assert time.perf_counter() - began < AT_ONCE_S
     assert type(failure) is LLMTimeoutError
     assert "LLM_TIMEOUT_S" in failure.message
     assert failure.spent.calls == 1
-    await asyncio.wait_for(server.gone.wait(), 1)
+    await asyncio.wait_for(server.gone.wait(), AT_ONCE_S)
 
 
 async def test_a_slow_reader_does_not_use_up_the_services_time(serve: Callable) -> None:
@@ -372,7 +372,7 @@ async def test_an_endless_body_is_cut_off(serve: Callable, streamed: bool, statu
     provider, server = await serve(Reply([megabyte] * 500, status=status))
     failure = await _failure(provider, streamed)
     assert isinstance(failure, LLMProviderException)
-    await asyncio.wait_for(server.gone.wait(), 1)
+    await asyncio.wait_for(server.gone.wait(), AT_ONCE_S)
     assert server.sent < 30_000_000
 
 
@@ -382,7 +382,7 @@ async def test_an_endless_stream_is_cut_off(serve: Callable) -> None:
     failure = await _failure(provider, streamed=True)
     assert type(failure) is LLMProviderException
     assert failure.spent.completion_tokens > 0
-    await asyncio.wait_for(server.gone.wait(), 1)
+    await asyncio.wait_for(server.gone.wait(), AT_ONCE_S)
 
 
 @pytest.mark.parametrize(
@@ -390,7 +390,7 @@ async def test_an_endless_stream_is_cut_off(serve: Callable) -> None:
 )
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_cancelling_closes_the_connection_at_once(serve: Callable, reply: Reply, streamed: bool) -> None:
-    """The service sees us go within 100 ms, before the first byte and amid the body."""
+    """The service, which would never have ended, sees us go, before the first byte and amid the body."""
     provider, server = await serve(reply)
     call = collect(provider, question()) if streamed else provider.generate(question())
     task = asyncio.create_task(call)

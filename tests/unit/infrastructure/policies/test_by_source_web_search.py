@@ -15,6 +15,7 @@ from modules.llm_platform.domain.exceptions import (
 )
 from modules.llm_platform.infrastructure.policies.by_source_web_search import BySourceWebSearch
 from modules.llm_platform.infrastructure.policies.failover_web_search import FailoverWebSearch
+from modules.llm_platform.testing.patience import STARTS_WITHIN_S, becomes
 from modules.llm_platform.testing.web_search import FakeWebSearch, Outcome, result_item
 
 WEB = [result_item(number, "web") for number in range(1, 7)]
@@ -41,11 +42,10 @@ async def test_each_kind_goes_where_it_is_served() -> None:
 
 async def test_both_are_asked_at_the_same_time_and_fused() -> None:
     """Ranks alternate, each side gets its own kinds, the number asked for is kept."""
-    one = FakeWebSearch(WEB, name="searxng", delay_s=0.05)
-    two = FakeWebSearch(DOCS, name="documents", delay_s=0.05)
+    one = FakeWebSearch(WEB, name="searxng", delay_s=0.3)
+    two = FakeWebSearch(DOCS, name="documents", delay_s=0.3)
     search = asyncio.create_task(BySourceWebSearch(one, two).search(ask("web", "documents", count=5)))
-    await asyncio.sleep(0.01)
-    assert (one.running, two.running) == (1, 1)
+    assert await becomes(lambda: (one.running, two.running) == (1, 1), STARTS_WITHIN_S)
     answer = await search
     assert [item.title for item in answer.results] == ["Web 1", "Docs 1", "Web 2", "Docs 2", "Web 3"]
     assert answer.provider == "searxng+documents"

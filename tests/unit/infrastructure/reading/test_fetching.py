@@ -23,6 +23,7 @@ from modules.llm_platform.infrastructure.reading.fetching import MAX_BYTES, Safe
 from modules.llm_platform.infrastructure.reading.guard import Guard
 from modules.llm_platform.infrastructure.reading.page_address import parse_address
 from modules.llm_platform.infrastructure.reading.pinned_connection import PinnedConnections
+from modules.llm_platform.testing.patience import RETURNS_WITHIN_S
 from modules.llm_platform.testing.served_connections import ServedConnections
 from shared.exceptions import AppException
 
@@ -71,7 +72,7 @@ class TestSize:
         assert await read(zlib.compress(b"some text"), {**GZIP, "Content-Encoding": "deflate"}) == "some text"
         assert await read(b"some text", {**GZIP, "Content-Encoding": "identity"}) == "some text"
 
-    @pytest.mark.parametrize("size", [400_000, 4_000_000, 300_000_000])
+    @pytest.mark.parametrize("size", [400_000, 4_000_000, 60_000_000])
     async def test_a_bomb_is_told_by_its_ratio(self, size: int) -> None:
         """A page that unpacks a thousandfold is none, also below the size limit."""
         error = await error_of(gzip.compress(b"\0" * size), GZIP)
@@ -262,18 +263,18 @@ class TestConnections:
         """A hop gives its turn back before the next one."""
         answers = {"/": (302, {"Location": "/b"}, b""), "/b": (200, {}, b"text")}
         fetching = fetcher(lambda ip, port, host, target: answers[target])
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(RETURNS_WITHIN_S):
             await asyncio.gather(*(fetching.get(parse_address(URL), Wanted({""})) for _ in range(5)))
 
     async def test_cancelling_is_quick_and_closes(self) -> None:
-        """Within a tenth of a second, wherever it stands."""
+        """It does not wait for the server, which never answers."""
         served = ServedConnections(never)
         fetching = SafeFetcher(Guard(Names()), PinnedConnections(served))
         task = asyncio.create_task(fetching.get(parse_address(URL), ANY))
         while not served.open:
             await asyncio.sleep(0)
         task.cancel()
-        done, _ = await asyncio.wait([task], timeout=0.1)
+        done, _ = await asyncio.wait([task], timeout=RETURNS_WITHIN_S)
         assert done
         assert (task.cancelled(), served.open) == (True, 0)
 

@@ -14,6 +14,7 @@ from modules.llm_platform.infrastructure.documents.errors import UnreadableDocum
 from modules.llm_platform.infrastructure.documents.parser_process import Parsed
 from modules.llm_platform.infrastructure.reading.page_parsers import PageParsers
 from modules.llm_platform.testing import probe_reader
+from modules.llm_platform.testing.patience import RETURNS_WITHIN_S, STARTS_WITHIN_S, becomes
 
 
 class FakeParser:
@@ -29,7 +30,7 @@ class FakeParser:
 
     def html(self, html: str) -> Parsed:
         if html == "hang":
-            self.let_go.wait(5)
+            self.let_go.wait(60)
         if self.stopped or html == "bad":
             raise UnreadableDocument("no")
         return Parsed(html.upper())
@@ -61,9 +62,8 @@ async def test_a_child_is_used_again(fake: Any) -> None:
     assert (await parsers.html("b")).text == "B"
     assert len(fake.made) == 1
     await parsers.aclose()
-    await asyncio.sleep(0.05)
+    assert await becomes(lambda: fake.made[0].ended, STARTS_WITHIN_S)
     assert fake.made[0].stopped
-    assert fake.made[0].ended
 
 
 async def test_two_at_once_and_no_more(fake: Any) -> None:
@@ -80,9 +80,9 @@ async def test_cancelling_kills_the_child(fake: Any) -> None:
     """It returns at once, and the next page gets a child of its own."""
     parsers = PageParsers(1, fake)
     task = asyncio.create_task(parsers.html("hang"))
-    await asyncio.sleep(0.05)
+    assert await becomes(lambda: bool(fake.made), STARTS_WITHIN_S)
     task.cancel()
-    done, _ = await asyncio.wait([task], timeout=0.1)
+    done, _ = await asyncio.wait([task], timeout=RETURNS_WITHIN_S)
     assert done
     assert fake.made[0].stopped
     assert (await parsers.html("a")).text == "A"
@@ -94,7 +94,7 @@ async def test_closing_ends_the_work(fake: Any) -> None:
     """A page that is being parsed fails."""
     parsers = PageParsers(1, fake)
     task = asyncio.create_task(parsers.html("hang"))
-    await asyncio.sleep(0.05)
+    assert await becomes(lambda: bool(fake.made), STARTS_WITHIN_S)
     await parsers.aclose()
     with pytest.raises(UnreadableDocument):
         await task

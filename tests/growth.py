@@ -1,0 +1,23 @@
+"""Whether work grows with its size alone: two sizes within one run, so that no machine is too slow for the law."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+TRIES = 3
+SLACK = 3.0  # beyond the straight line; from ten times the size on, a square is far above it
+NOISE_S = 0.02  # below this nothing can be told
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """CPU time of this thread, in which nothing else counts."""
+    began = time.thread_time()
+    work()
+    return time.thread_time() - began
+
+
+def is_linear(small: Callable[[], object], large: Callable[[], object], times: int) -> bool:
+    """Whether `large`, which is `times` as much as `small`, takes about `times` as long; the best of several counts."""
+    bound = max(SLACK * times * min(seconds(small) for _ in range(TRIES)), NOISE_S)
+    return any(seconds(large) <= bound for _ in range(TRIES))
