@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # Fetches a few documentation packages of Debian and keeps their HTML: real pages to research without a key or a network.
-#   scripts/debian_docs.sh FOLDER           nothing is installed; needs Debian or Ubuntu with its package lists (apt-get update)
+#   scripts/debian_docs.sh FOLDER [PATTERN ...]   nothing is installed; needs Debian or Ubuntu with its package lists (apt-get update)
 # A package whose name carries a version is found by its pattern; the last one that the lists know is taken.
 set -euo pipefail
 folder=$1
-patterns=('postgresql-doc-[0-9]+' 'sqlite3-doc' 'git-doc' 'debian-policy' 'debian-faq')
+patterns=("${@:2}")
+if [ ${#patterns[@]} -eq 0 ]; then
+  patterns=('postgresql-doc-[0-9]+' 'sqlite3-doc' 'git-doc' 'debian-policy' 'debian-faq')
+fi
 
 for tool in apt-get apt-cache dpkg-deb; do
   if ! command -v "$tool" >/dev/null; then

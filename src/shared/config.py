@@ -301,7 +301,7 @@ class Settings(BaseSettings):
     )
     BOCHA_TIMEOUT_S: Seconds = Field(30.0, description="Deadline of one search in seconds")
     DOCUMENTS_DIR: Folder | None = Field(
-        None, examples=["~/documents"], description="Folder of .md, .txt, .html and .pdf files that is searched"
+        None, examples=["~/documents"], description="Folder of .md, .txt, .html, .pdf and .jsonl files that is searched"
     )
     DOCUMENTS_BASE_URL: HttpUrl | None = Field(
         None, examples=["https://wiki.example.org"],
@@ -390,7 +390,7 @@ class Settings(BaseSettings):
         False, description="Read the best pages from half of the ranking on: sooner done, for some pages more"
     )
     STORE_TTL_DAYS: Annotated[float, Field(ge=0, le=36_500, allow_inf_nan=False)] = Field(
-        30.0, description="Days that the stages of reports are kept; 0: no store"
+        30.0, description="Days that stages of reports are kept, and folders that were read, from the last search; 0: nothing"
     )
 
     # Index

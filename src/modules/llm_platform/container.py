@@ -8,12 +8,15 @@ Over 300 lines: splitting it would give a second file that knows the adapters.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
+from importlib import metadata
+from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -40,7 +43,6 @@ from modules.llm_platform.application.services.retrieval_service import Retrieva
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.ports.cache import ICache
-from modules.llm_platform.domain.ports.document_source import IDocumentSource
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
@@ -54,6 +56,7 @@ from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import 
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
 from modules.llm_platform.infrastructure.adapters.no_research_store import NoResearchStore
 from modules.llm_platform.infrastructure.llm_kinds import KINDS, LLMConnection, Variables
+from modules.llm_platform.infrastructure.llm_mistakes import mistake_in
 from modules.llm_platform.infrastructure.policies.by_source_web_search import BySourceWebSearch
 from modules.llm_platform.infrastructure.policies.cached_synthesizer import CachedSynthesizer
 from modules.llm_platform.infrastructure.policies.cached_web_search import CachedWebSearch
@@ -75,7 +78,11 @@ from shared.config import LOOPBACK_HOSTS, LLMProviderSettings, LLMStage, Setting
 if TYPE_CHECKING:
     import httpx2
 
+    from modules.llm_platform.domain.dtos.indexing_dtos import IndexProgress
     from modules.llm_platform.infrastructure.adapters.openai_embedder import EmbeddingConnection
+    from modules.llm_platform.infrastructure.folders.folder_index import FolderIndex
+    from modules.llm_platform.infrastructure.folders.kept_folders import KeptFolders
+    from modules.llm_platform.infrastructure.indexing.file_source import FileDocumentSource
     from modules.llm_platform.infrastructure.reading.guard import Guard
     from modules.llm_platform.presentation.kafka.parts import WorkerParts
 
@@ -96,7 +103,13 @@ ONE_MACHINE = "the index is embedded, for this machine alone: workers of several
 QUOTES_ONLY = "no language model is configured: answers are made of quotes (set LLM_API_KEY and LLM_MODEL for written ones)"
 STAND_IN = "ddgs"  # the keyless web serves where nothing is configured
 
+WORDS_ALONE = 'found by words alone: pip install "llm-platform[retrieval]" to search documents by meaning too'
+STORE_PACKAGES = ("qdrant_edge",)  # what a named folder is indexed with
+WORDLLAMA = "wordllama/"
+EMBEDDER_PACKAGES = ("wordllama", "numpy", "safetensors", "tokenizers")
+
 INDEX_FOLDER = "index"  # below the data folder
+FOLDERS = "folders"  # the same, for the indexes of named folders
 APP_NAME = "llm-platform"  # of the user's data folder
 REPORT_TIMEOUT_S = 900.0  # unless RESEARCH_TIMEOUT_S is set
 REPORT_LENGTH = 2  # times the longest answer of a synthesis
@@ -181,19 +194,33 @@ def _bocha(settings: Settings, resources: Resources) -> Iterator[IWebSearchProvi
     )
 
 
-def _documents(folder: Path, settings: Settings, resources: Resources) -> Iterator[IWebSearchProvider]:
+def _documents(
+    folder: Path, index: FolderIndex | None, settings: Settings, resources: Resources
+) -> Iterator[IWebSearchProvider]:
+    """A named folder, searched as the index is; by words alone where the packages for that are missing."""
     from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearchAdapter
 
-    adapter = DocumentWebSearchAdapter(folder, base_url=settings.DOCUMENTS_BASE_URL, redactor=resources.redactor)
-    resources.closing(adapter.aclose)
-    yield adapter
+    if index is None:
+        adapter = DocumentWebSearchAdapter(folder, settings.DOCUMENTS_BASE_URL, resources.redactor, note=WORDS_ALONE)
+        resources.closing(adapter.aclose)
+        yield adapter
+    else:
+        from modules.llm_platform.infrastructure.adapters.folder_web_search import FolderWebSearch
+
+        base_url, redactor = settings.DOCUMENTS_BASE_URL, resources.redactor
+        found = FolderWebSearch(
+            index, base_url, redactor, words=lambda: DocumentWebSearchAdapter(folder, base_url, redactor)
+        )
+        resources.closing(found.aclose)
+        yield found
 
 
 def _indexed(retrieval: RetrievalService, settings: Settings, resources: Resources) -> Iterator[IWebSearchProvider]:
     from modules.llm_platform.infrastructure.adapters.index_web_search import IndexWebSearch
 
     otherwise = "" if has_index(settings) else OR_A_FOLDER
-    yield IndexWebSearch(retrieval, settings.DOCUMENTS_BASE_URL, resources.redactor, otherwise=otherwise)
+    base_url, static = settings.DOCUMENTS_BASE_URL, settings.EMBEDDER == "wordllama"
+    yield IndexWebSearch(retrieval, base_url, resources.redactor, otherwise, needs_words=static)
 
 
 def _ddgs(settings: Settings, resources: Resources) -> Iterator[IWebSearchProvider]:
@@ -233,7 +260,9 @@ def search_order(settings: Settings) -> tuple[str, ...]:
     return (DOCUMENTS,) if DOCUMENTS in wanted or has_index(settings) else ()
 
 
-def _search_adapters(settings: Settings, resources: Resources, retrieval: RetrievalService) -> SearchAdapters:
+def _search_adapters(
+    settings: Settings, resources: Resources, retrieval: RetrievalService, folder_index: FolderIndex | None
+) -> SearchAdapters:
     names = search_order(settings)
     if not names:
         remedy = "Offline, only documents can be searched: set DOCUMENTS_DIR, give --documents DIR, or run `llm-platform index`"
@@ -243,16 +272,18 @@ def _search_adapters(settings: Settings, resources: Resources, retrieval: Retrie
     return {
         provider.name: provider
         for name in (*names, *((DOCUMENTS,) if aside else ()))
-        for provider in _builder(name, settings, retrieval)(settings, resources)
+        for provider in _builder(name, settings, retrieval, folder_index)(settings, resources)
     }
 
 
-def _builder(name: str, settings: Settings, retrieval: RetrievalService) -> SearchBuilder:
+def _builder(
+    name: str, settings: Settings, retrieval: RetrievalService, folder_index: FolderIndex | None
+) -> SearchBuilder:
     """Who makes the providers of this name; documents without a folder are those of the index, now or once it is made."""
     if name != DOCUMENTS:
         return _SEARCH_BUILDERS[name]
     folder = settings.DOCUMENTS_DIR
-    return partial(_indexed, retrieval) if folder is None else partial(_documents, folder)
+    return partial(_indexed, retrieval) if folder is None else partial(_documents, folder, folder_index)
 
 
 def _search_paces(settings: Settings, adapters: SearchAdapters) -> Paces:
@@ -334,7 +365,7 @@ def _single_variables(settings: Settings) -> Iterator[LLMConnection]:
         yield _connection(s, "kimi", "kimi", s.KIMI_MODEL, s.KIMI_API_KEY, s.KIMI_BASE_URL)
     if s.AITUNNEL_API_KEY:
         yield _connection(s, "aitunnel", "aitunnel", s.AITUNNEL_MODEL, s.AITUNNEL_API_KEY, s.AITUNNEL_BASE_URL)
-    if s.AZURE_OPENAI_API_KEY:
+    if s.AZURE_OPENAI_API_KEY and (s.AZURE_OPENAI_DEPLOYMENT or s.EMBEDDER != "azure"):  # else the key is to embed with
         model, address, version = s.AZURE_OPENAI_DEPLOYMENT, s.AZURE_OPENAI_ENDPOINT, s.AZURE_OPENAI_API_VERSION
         yield _connection(s, "azure", "azure", model, s.AZURE_OPENAI_API_KEY, address, api_version=version)
 
@@ -545,14 +576,8 @@ def _direct_reader(settings: Settings, resources: Resources, guard: Guard) -> IP
 
 
 def _embedder(settings: Settings, resources: Resources) -> IEmbedder:
-    if settings.EMBEDDER == "none":
-        from modules.llm_platform.infrastructure.adapters.none_embedder import NoneEmbedder
-
-        return NoneEmbedder()
-    if settings.EMBEDDER == "wordllama":
-        from modules.llm_platform.infrastructure.adapters.wordllama_embedder import WordllamaEmbedder
-
-        return WordllamaEmbedder()
+    if settings.EMBEDDER in ("none", "wordllama"):
+        return _local_embedder(words_alone=settings.EMBEDDER == "none")
     from modules.llm_platform.infrastructure.adapters.openai_embedder import OpenAIEmbedder
     from modules.llm_platform.infrastructure.policies.unconfigured_embedder import UnconfiguredEmbedder
 
@@ -603,10 +628,65 @@ def _vector_store(settings: Settings, resources: Resources) -> IVectorStore:
     return store
 
 
-def _document_source(settings: Settings, resources: Resources) -> IDocumentSource:
+def _document_source(settings: Settings, resources: Resources) -> FileDocumentSource:
     from modules.llm_platform.infrastructure.indexing.file_source import FileDocumentSource
 
     return FileDocumentSource(settings.DOCUMENTS_BASE_URL, resources.redactor)
+
+
+def _folder_embedder(settings: Settings) -> IEmbedder:
+    """A named folder is embedded on this machine: nothing of it leaves, and nothing costs money, whatever EMBEDDER is."""
+    return _local_embedder(words_alone=settings.EMBEDDER == "none")
+
+
+def _local_embedder(*, words_alone: bool) -> IEmbedder:
+    if words_alone:
+        from modules.llm_platform.infrastructure.adapters.none_embedder import NoneEmbedder
+
+        return NoneEmbedder()
+    from modules.llm_platform.infrastructure.adapters.wordllama_embedder import WordllamaEmbedder
+
+    return WordllamaEmbedder()
+
+
+def _folder_index(
+    settings: Settings, resources: Resources, files: FileDocumentSource, embedder: IEmbedder, store: IVectorStore | None
+) -> FolderIndex | None:
+    """The named folder as a collection of its own; None where there is no folder, or the packages for it are missing."""
+    folder = settings.DOCUMENTS_DIR
+    needed = (*(() if store else STORE_PACKAGES), *(EMBEDDER_PACKAGES if embedder.name.startswith(WORDLLAMA) else ()))
+    if folder is None or any(find_spec(name) is None for name in needed):
+        return None
+    from modules.llm_platform.application.indexing import cutting
+    from modules.llm_platform.domain import bm25
+    from modules.llm_platform.infrastructure.folders.folder_index import FolderIndex
+    from modules.llm_platform.infrastructure.folders.home import FolderHome, key_of
+
+    made_by = (embedder.name, settings.DOCUMENTS_BASE_URL or "", cutting.FORM, str(bm25.FORM), _version())
+    key = key_of((os.path.realpath(folder), *made_by))
+    kept = settings.STORE_TTL_DAYS > 0 and store is None
+    home = FolderHome(_data_folder(settings) / FOLDERS if kept else None, key, settings.STORE_TTL_DAYS)
+    index = FolderIndex(folder, home, files, embedder, store=store, collection=f"folder-{key}" if store else DOCUMENTS)
+    resources.closing(index.aclose)
+    return index
+
+
+def _reading(index: FolderIndex | None) -> Callable[[], IndexProgress | None]:
+    return lambda: index.reading if index else None
+
+
+def _kept_folders(settings: Settings) -> KeptFolders:
+    from modules.llm_platform.infrastructure.folders.kept_folders import KeptFolders
+
+    return KeptFolders(_data_folder(settings) / FOLDERS, settings.STORE_TTL_DAYS)
+
+
+def _version() -> str:
+    """What wrote an index: another version may read and cut documents in another way."""
+    try:
+        return metadata.version(APP_NAME)
+    except metadata.PackageNotFoundError:
+        return ""
 
 
 def _answer_writer(llm: ILLMProvider | None, extractive: ISynthesizer, context_tokens: int) -> ISynthesizer:
@@ -682,13 +762,17 @@ def _page_reader_of_reports(adapters: SearchAdapters, web: IPageReader) -> IPage
     """Documents that a search found are read from their folder, everything else by the readers of the web."""
     from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
     from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearchAdapter
+    from modules.llm_platform.infrastructure.adapters.folder_page_reader import FolderPageReader
+    from modules.llm_platform.infrastructure.adapters.folder_web_search import FolderWebSearch
     from modules.llm_platform.infrastructure.adapters.index_page_reader import IndexPageReader
     from modules.llm_platform.infrastructure.adapters.index_web_search import IndexWebSearch
     from modules.llm_platform.infrastructure.policies.by_address_page_reader import ByAddressPageReader
 
     documents = adapters.get(DOCUMENTS)
-    found: DocumentPageReader | IndexPageReader | None = None
-    if isinstance(documents, DocumentWebSearchAdapter):
+    found: DocumentPageReader | FolderPageReader | IndexPageReader | None = None
+    if isinstance(documents, FolderWebSearch):
+        found = FolderPageReader(documents)
+    elif isinstance(documents, DocumentWebSearchAdapter):
         found = DocumentPageReader(documents)
     elif isinstance(documents, IndexWebSearch):
         found = IndexPageReader(documents)
@@ -771,7 +855,14 @@ class Container(containers.DeclarativeContainer):
         RetrievalService, embedder, vector_store, settings.provided.QDRANT_COLLECTION, top_k=settings.provided.RAG_TOP_K
     )
 
-    search_adapters = providers.Singleton(_search_adapters, settings, resources, retrieval)
+    document_source = providers.Singleton(_document_source, settings, resources)
+    folder_embedder = providers.Singleton(_folder_embedder, settings)
+    folder_store: providers.Object[IVectorStore | None] = providers.Object(None)  # its own, embedded
+    folder_index = providers.Singleton(
+        _folder_index, settings, resources, document_source, folder_embedder, folder_store
+    )
+
+    search_adapters = providers.Singleton(_search_adapters, settings, resources, retrieval, folder_index)
     search_paces = providers.Singleton(_search_paces, settings, search_adapters)
     search_cache: providers.Singleton[MemoryCache[Any]] = providers.Singleton(
         MemoryCache, settings.provided.CACHE_MAX_ENTRIES
@@ -827,10 +918,10 @@ class Container(containers.DeclarativeContainer):
         ResearchService, answerer, reporter, providers.Singleton(MemoryCache, HELD_RESEARCHES)
     )
     pages = providers.Singleton(PageService, page_reader)
-    store = providers.Singleton(StoreService, research_store)
+    store = providers.Singleton(StoreService, research_store, providers.Singleton(_kept_folders, settings))
     indexing = providers.Singleton(
         IndexingService,
-        providers.Singleton(_document_source, settings, resources),
+        document_source,
         embedder,
         vector_store,
         settings.provided.QDRANT_COLLECTION,
@@ -864,6 +955,7 @@ class Container(containers.DeclarativeContainer):
         health=health,
         doctor=doctor,
         _close=resources.provided.aclose,
+        _reading=providers.Singleton(_reading, folder_index),
     )
 
 
@@ -902,7 +994,9 @@ async def build_worker_parts(
 def _worker_notes(settings: Settings) -> Iterator[str]:
     if settings.QDRANT_URL is None:
         yield ONE_MACHINE
-    if not llm_connections(settings):
+    connections = llm_connections(settings)
+    yield from (f"a language model cannot be asked: {mistake}" for mistake in map(mistake_in, connections) if mistake)
+    if not connections:
         yield ONLY_LOOPBACK if settings.LLM_PLATFORM_OFFLINE and _all_connections(settings) else QUOTES_ONLY
 
 
@@ -933,8 +1027,10 @@ def _override(container: Container, port: type, replacement: Any) -> None:
         container.research_store.override(providers.Object(replacement))
     elif port is IEmbedder:
         container.embedder.override(providers.Object(replacement))
+        container.folder_embedder.override(providers.Object(replacement))
     elif port is IVectorStore:
         container.vector_store.override(providers.Object(replacement))
+        container.folder_store.override(providers.Object(replacement))
     elif port is IOutcomeStore:
         container.outcome_store.override(providers.Object(replacement))
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -39,10 +39,14 @@ class Passage(_Value):
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedPassage:
-    """A passage with its dense vector; None where no embedder could make one, and BM25 alone finds it."""
+    """A passage with its dense vector; None where no embedder could make one, and BM25 alone finds it.
+
+    By the words of `above` it is found, too: the headings that lead to it and do not stand in it.
+    """
 
     passage: Passage
     vector: Vector | None
+    above: str = ""
 
 
 class FoundPassage(_Value):
@@ -53,13 +57,20 @@ class FoundPassage(_Value):
 
 
 class IndexedDocument(_Value):
-    """What a collection knows of a document: enough to see whether it changed, and to cite it."""
+    """What a collection knows of a document: enough to see whether it changed, and to cite it. `origin` tells the folder that
+    it came from, see `FoundDocument`.
+    """
 
     doc_id: str
     sha256: str
     passages: int
     title: str = ""
     url: str | None = None
+    origin: str | None = None
+
+    def came_from_elsewhere(self, origins: Container[str]) -> bool:
+        """Whether it is known to have come from none of these folders."""
+        return self.origin is not None and self.origin not in origins
 
 
 class Collection(_Value):
