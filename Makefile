@@ -19,7 +19,7 @@ demo: $(READY)  ## ask a question about this project's own documents: no key, no
 
 # Style and types beside the tests: half a minute that a second processor has to spare.
 test: $(READY)  ## everything that CI checks
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line lint check-docs suite
+	@$(MAKE) --no-print-directory --jobs=2 lint check-docs suite
 
 suite: $(READY)
 	$(BIN)/pytest --cov --cov-report=term

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -44,3 +46,20 @@ def test_another_file_of_the_name_is_not_ours(tmp_path: Path, monkeypatch: pytes
     owner.release()
     assert late.acquire()
     late.release()
+
+
+def test_where_there_are_no_locks_nothing_stays_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some network file systems know none: that is told, each time anew, and no file is left open by it."""
+    opened: list[int] = []
+
+    def none_here(file: int, shared: bool) -> bool:
+        opened.append(file)
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(file_lock, "_locked", none_here)
+    lock = FileLock(tmp_path / "a.lock")
+    with pytest.raises(OSError, match="No locks"):
+        lock.acquire()
+    assert not lock.held
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(opened[0])

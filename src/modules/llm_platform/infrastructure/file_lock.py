@@ -22,15 +22,17 @@ class FileLock:
         return self._file is not None
 
     def acquire(self, *, shared: bool = False) -> bool:
-        """Whether it is ours now. Raises OSError where the file cannot be opened."""
+        """Whether it is ours now. Raises OSError where the file cannot be opened, or not be locked at all."""
         if self._file is not None:
             return True
         file = os.open(self._path, os.O_RDWR | os.O_CREAT, _MODE)
-        if not _locked(file, shared) or not _is_still(self._path, file):
-            os.close(file)
-            return False
-        self._file = file
-        return True
+        try:
+            if _locked(file, shared) and _is_still(self._path, file):
+                self._file = file
+        finally:
+            if self._file is None:  # another one has it, or the file system knows no locks
+                os.close(file)
+        return self.held
 
     def release(self) -> None:
         """Free it; the file stays, unless whoever held it alone has removed it: who takes it next makes another."""

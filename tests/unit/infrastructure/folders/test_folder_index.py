@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import shutil
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
@@ -17,9 +18,14 @@ from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, FoundDo
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagSearch, Vector
 from modules.llm_platform.domain.exceptions import EmbeddingConfigError, VectorStoreError, WebSearchConfigError
 from modules.llm_platform.domain.ports.document_source import IDocumentSource, IDocumentWalk
+from modules.llm_platform.infrastructure.adapters.qdrant_edge_vector_store import QdrantEdgeVectorStore
 from modules.llm_platform.infrastructure.documents.folder import Listing
 from modules.llm_platform.infrastructure.folders import folder_index as folder_module
+from modules.llm_platform.infrastructure.folders import source as source_module
 from modules.llm_platform.infrastructure.folders.folder_index import FolderIndex
+from modules.llm_platform.infrastructure.folders.gate import Gate
+from modules.llm_platform.infrastructure.folders.home import FolderHome
+from modules.llm_platform.infrastructure.folders.source import FolderSource
 from modules.llm_platform.infrastructure.folders.state import STATE_FILE
 from modules.llm_platform.infrastructure.indexing.file_source import FileDocumentSource, FileWalk, Known
 from modules.llm_platform.testing import HashEmbedder, MemoryVectorStore
@@ -361,6 +367,20 @@ async def test_closing_stops_the_reading(make: Make) -> None:
     await index.aclose()
 
 
+async def test_closing_ends_those_that_wait(make: Make) -> None:
+    """None of them begins a reading of its own, which nobody would end and whose folder nobody would remove."""
+    embedder = HeldEmbedder()
+    index = make(None, embedder=embedder)
+    waiting = [asyncio.create_task(index.in_step()) for _ in range(3)]
+    assert await becomes(lambda: embedder.asked > 0, PATIENCE_S)
+    place = index._home.make()
+    await index.aclose()
+    assert not (await asyncio.wait(waiting, timeout=PATIENCE_S))[1]
+    assert all(each.cancelled() or isinstance(each.exception(), WebSearchConfigError) for each in waiting)
+    assert not place.exists()
+    assert index._run is None
+
+
 async def test_what_was_stopped_keeps_what_it_read(
     folder: Path, make: Make, files: CountedFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -390,6 +410,36 @@ async def test_what_was_stopped_keeps_what_it_read(
     assert len(files.read) <= 21 - 8
 
 
+async def test_what_was_stopped_while_it_was_made_anew_is_not_taken_for_whole(
+    folder: Path, tmp_path: Path, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the index held before does not stand for what it holds now; neither for this process nor for the next."""
+    monkeypatch.setattr(new_collection, "MEAN_FROM", 2)
+    monkeypatch.setattr(intake, "BATCH_PASSAGES", 2)
+    for number in range(20):
+        (folder / f"{number:02}.md").write_text(f"A gateway of number {number}.")
+    await make().in_step()
+    shutil.rmtree(tmp_path / "kept" / "key" / "documents")
+
+    class Breaking(HashEmbedder):
+        asked = 0
+
+        async def embed(self, texts: Sequence[str]) -> list[Vector | None]:
+            self.asked += 1
+            if self.asked == 6:
+                raise EmbeddingConfigError("no vectors today")
+            return await super().embed(texts)
+
+    breaking, base = make(embedder=Breaking()), tmp_path / "kept"
+    with pytest.raises(EmbeddingConfigError):
+        await breaking.in_step()
+    copied = tmp_path / "copied"
+    shutil.copytree(base, copied)
+    for index in (make(copied), breaking):
+        assert (await index.in_step()).documents == 21
+        assert len([each async for each in index.retrieval._store.documents("documents")]) == 21
+
+
 async def test_two_that_come_at_once(make: Make, files: CountedFiles) -> None:
     """One reads, the other waits and finds nothing left to do: neither fails. Each has a store of its own, as two processes."""
     views = await asyncio.gather(make().in_step(), make().in_step())
@@ -402,13 +452,25 @@ async def test_an_index_that_was_removed_or_damaged_is_made_anew(tmp_path: Path,
     kept = tmp_path / "kept" / "key"
     index = make()
     assert await found(index, "gateway") == ["a.md"]
-    shutil.rmtree(kept / "documents")
-    assert await found(index, "gateway") == ["a.md"]
+    for removed in (kept / "documents", kept, kept.parent):
+        shutil.rmtree(removed)
+        assert await found(index, "gateway") == ["a.md"]
     await index.aclose()
     (kept / STATE_FILE).unlink()
     for path in (kept / "documents").rglob("*.json"):
         path.write_text("{")
     assert await found(make(), "gateway") == ["a.md"]
+
+
+async def test_a_place_that_knows_no_locks_is_told(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a mistake of the settings, with its remedy: so are some network file systems."""
+
+    def none_here(home: FolderHome) -> bool:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(FolderHome, "take", none_here)
+    with pytest.raises(WebSearchConfigError, match="LLM_PLATFORM_DATA_DIR"):
+        await make().in_step()
 
 
 async def test_a_given_store_is_used_and_left_open(make: Make) -> None:
@@ -437,6 +499,44 @@ async def test_a_reading_that_fails_fails_for_all_and_is_tried_again(make: Make)
     for _ in range(2):
         with pytest.raises(EmbeddingConfigError, match="today"):
             await index.in_step()
+
+
+async def test_a_store_that_fails_once_loses_nothing(
+    folder: Path, make: Make, files: CountedFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk passes, and what was indexed is not read again; what fails twice on end is made anew."""
+    index = make()
+    await index.in_step()
+    replace_many, failures = QdrantEdgeVectorStore.replace_many, 1
+
+    async def failing(self: QdrantEdgeVectorStore, collection: str, documents: Any) -> None:
+        nonlocal failures
+        if failures:
+            failures -= 1
+            raise VectorStoreError("the disk is full")
+        await replace_many(self, collection, documents)
+
+    monkeypatch.setattr(QdrantEdgeVectorStore, "replace_many", failing)
+    for wanted, read_again in ((1, {"b.md"}), (2, {"a.md", "b.md", "c.md"})):
+        failures = wanted
+        name = next(iter(sorted({"b.md", "c.md"} - {path.name for path in folder.iterdir()})))
+        (folder / name).write_text("The gateway stops.")
+        with pytest.raises(VectorStoreError, match="full"):
+            await index.in_step()
+        files.read.clear()
+        assert name in await found(index, "gateway")
+        assert set(files.read) == read_again
+
+
+def test_a_bad_file_without_a_word_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where more are bad than there are words for, none counts as indexed."""
+    monkeypatch.setattr(source_module, "MAX_WORDS", 1)
+    for name in ("a.md", "b.md"):
+        (tmp_path / name).write_text("text")
+    bad = {"a.md": "it is bad", "b.md": "it is bad"}
+    source = FolderSource(CountedFiles(), tmp_path, bad, (), {}, Gate())
+    assert [type(each) for each in source.walk([tmp_path])] == [LeftOut, LeftOut]
+    assert set(source.digests) == set(source.found_bad) == {"a.md"}
 
 
 async def test_nothing_is_kept_without_a_place(folder: Path, tmp_path: Path, make: Make) -> None:

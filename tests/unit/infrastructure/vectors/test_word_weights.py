@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from modules.llm_platform.domain.bm25 import passage_words
+from modules.llm_platform.infrastructure.vectors import word_weights
 from modules.llm_platform.infrastructure.vectors.word_weights import WordWeights
 
 TEXTS = ["Call asyncio.run() once", "", "Straße 向量数据库 ﬁne", "\ud800 half a pair", "word " * 50_000]
@@ -69,6 +70,15 @@ def test_a_process_that_fails_is_done_without(program: list[str]) -> None:
     """Not there, ended at once, broken off, or answering another question."""
     words = WordWeights(program, here=0)
     assert [words.of(TEXTS)() for _ in range(3)] == [EXPECTED] * 3
+    assert words._child is None
+
+
+@pytest.mark.parametrize("text", ["short", "longer than a pipe holds " * 40_000])
+def test_a_process_that_stands_still_is_ended(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it does not read or does not answer, nobody waits for it for ever."""
+    monkeypatch.setattr(word_weights, "ANSWER_S", 0.2)
+    words = WordWeights([sys.executable, "-c", "import time; time.sleep(600)"], here=0)
+    assert [words.of([text])() for _ in range(3)] == [[passage_words(text)]] * 3
     assert words._child is None
 
 

@@ -39,6 +39,8 @@ class FakeProducer:
             raise BufferError
         if self.refusal is not None:
             raise KafkaException(self.refusal)
+        if topic == "impossible":
+            raise TypeError
         self.produced.append((topic, value, key, headers))
         self.waiting.append(on_delivery)
 
@@ -103,6 +105,16 @@ async def test_a_refusal_is_reported(pump: ProducerPump, producer: FakeProducer)
     producer.refusal = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
     async with asyncio.timeout(30):
         assert await handed_over(pump) == producer.refusal
+
+
+async def test_what_the_client_cannot_take_holds_up_nothing(pump: ProducerPump) -> None:
+    """It is reported like a refusal, and what was given behind it is written."""
+    impossible = OutgoingRecord("impossible", b"k", b"v", ())
+    async with asyncio.timeout(30):
+        broken, behind = await asyncio.gather(handed_over(pump, impossible), handed_over(pump))
+    assert broken is not None
+    assert broken.code() == KafkaError._INVALID_ARG
+    assert behind is None
 
 
 async def test_a_full_buffer_is_waited_for(pump: ProducerPump, producer: FakeProducer) -> None:

@@ -33,7 +33,7 @@ from modules.llm_platform.infrastructure.adapters.document_page_reader import (
 from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearchAdapter
 from modules.llm_platform.infrastructure.adapters.folder_web_search import FolderWebSearch
 from modules.llm_platform.infrastructure.adapters.index_page_reader import page_of
-from modules.llm_platform.infrastructure.folders.folder_index import FolderView
+from modules.llm_platform.infrastructure.folders.state import FolderView
 from modules.llm_platform.infrastructure.indexing.names import shown
 
 _MEDIA_TYPES: Final = {"md": "text/markdown", "html": "text/html", "pdf": "application/pdf"}

@@ -26,7 +26,8 @@ from modules.llm_platform.infrastructure.adapters.document_web_search import Doc
 from modules.llm_platform.infrastructure.adapters.index_web_search import IndexWebSearch
 from modules.llm_platform.infrastructure.documents.lacking import lacking_of
 from modules.llm_platform.infrastructure.documents.words import words_about
-from modules.llm_platform.infrastructure.folders.folder_index import FolderIndex, FolderView
+from modules.llm_platform.infrastructure.folders.folder_index import FolderIndex
+from modules.llm_platform.infrastructure.folders.state import FolderView
 from modules.llm_platform.infrastructure.folders.words_meanwhile import WordsMeanwhile
 
 FIRST_LOOK_S: Final = 90.0  # where nothing else can answer; reading goes on, and the next search finds it read

@@ -6,9 +6,8 @@ import asyncio
 import logging
 import shutil
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -25,8 +24,9 @@ from modules.llm_platform.infrastructure.documents.folder import Listing, list_f
 from modules.llm_platform.infrastructure.folders import state as states
 from modules.llm_platform.infrastructure.folders.gate import Gate
 from modules.llm_platform.infrastructure.folders.home import FolderHome
+from modules.llm_platform.infrastructure.folders.mistakes import CLOSED, NO_FOLDER, written
 from modules.llm_platform.infrastructure.folders.source import FolderSource
-from modules.llm_platform.infrastructure.folders.state import FolderState
+from modules.llm_platform.infrastructure.folders.state import FolderState, FolderView
 from modules.llm_platform.infrastructure.indexing.file_source import INDEXED, MAX_FILES, FileDocumentSource
 from modules.llm_platform.infrastructure.indexing.json_lines import JSON_LINES
 from modules.llm_platform.infrastructure.indexing.names import shown
@@ -41,17 +41,6 @@ ASK_AGAIN_S: Final = 0.05  # whether another process is done writing
 REMOVED_AT_ONCE: Final = 500
 MUCH_BYTES: Final = 5_000_000  # to be read: it takes longer than reading the whole folder for its words
 OUTGROWN: Final = 10 * MIN_VECTORS  # passages or files, from which on a collection that began too small for a mean gets one
-NO_FOLDER: Final = "DOCUMENTS_DIR names no folder that can be opened: create it or correct the setting"
-NO_PLACE: Final = "the index of the documents can be written nowhere: set LLM_PLATFORM_DATA_DIR to a writable folder"
-
-
-@dataclass(frozen=True, slots=True)
-class FolderView:
-    """What can be searched now: how many documents, a word about each bad file, and one about each that was read in part."""
-
-    documents: int
-    bad: Mapping[str, str]
-    notes: Mapping[str, str]
 
 
 class FolderIndex:
@@ -85,6 +74,8 @@ class FolderIndex:
         self._view = FolderView(0, {}, {})
         self._look_after = float("-inf")
         self._run: asyncio.Task[None] | None = None
+        self._closed = False
+        self._doubtful = False  # the last reading failed in the index
         self._began = 0.0  # of the run
         self._listed = Listing()
         self._gate = Gate()
@@ -125,10 +116,12 @@ class FolderIndex:
     async def in_step(self) -> FolderView:
         """The folder as it is now, read as far as it had changed. Cancelling leaves the reading under way.
 
-        Raises WebSearchConfigError without a folder, and what indexing raises.
+        Raises WebSearchConfigError without a folder or after `aclose`, and what indexing raises.
         """
         if self._run is not None and not self._run.done():
             await asyncio.wait([self._run])  # it may have looked before we were asked; how it ended is others' business
+        if self._closed:
+            raise WebSearchConfigError(CLOSED)
         if self._run is None or self._run.done():
             self._began = self._clock()
             self._run = asyncio.create_task(self._keep_in_step())
@@ -138,6 +131,7 @@ class FolderIndex:
 
     async def aclose(self) -> None:
         """Stop reading; what was read is kept. A second call does nothing."""
+        self._closed = True
         run, self._run = self._run, None
         if run is not None:
             run.cancel()
@@ -181,10 +175,8 @@ class FolderIndex:
         self._view = FolderView(state.documents, passed | dict(state.bad), state.notes)
 
     def _place(self) -> Path:
-        try:
+        with written():
             place = self._home.make()
-        except OSError as error:
-            raise WebSearchConfigError(NO_PLACE) from error
         with suppress(OSError):  # a look is no less true for it
             self._home.used()
         return place
@@ -202,8 +194,9 @@ class FolderIndex:
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        while not self._home.take():  # noqa: ASYNC110  another process is waited for
-            await asyncio.sleep(ASK_AGAIN_S)
+        with written():
+            while not self._home.take():  # noqa: ASYNC110  another process is waited for
+                await asyncio.sleep(ASK_AGAIN_S)
         try:
             yield
         finally:
@@ -214,16 +207,35 @@ class FolderIndex:
     async def _healed(self, listing: Listing, path: Path) -> FolderState:
         """Indexed; anew where what is there is damaged, since all of it can be read again."""
         before = self._state or FolderState()
+        if await self._is_usable(listing, before):
+            try:
+                state = await self._indexed(listing, before)
+            except VectorStoreError:
+                await self._close_store()
+                self._doubtful = not self._doubtful
+                if self._doubtful:  # a full disk passes, and the index is as it was; damage is met again
+                    raise
+            else:
+                self._doubtful = False
+                return state
+        log.warning("folder index made anew")
+        await self._close_store()
+        await asyncio.to_thread(self._emptied, path)
+        return await self._indexed(listing, FolderState())
+
+    async def _is_usable(self, listing: Listing, before: FolderState) -> bool:
         try:
             there = await self._open().describe(self._collection)
-            if there is None or not await self._outgrown(there, listing, before):
-                return await self._indexed(listing, before if there else FolderState())
-            log.info("folder index outgrown")
-        except VectorStoreError as error:
-            log.warning("folder index made anew", extra={"error": error.code})
-        await self._close_store()
-        await asyncio.to_thread(shutil.rmtree, path / self._collection, ignore_errors=True)
-        return await self._indexed(listing, FolderState())
+            return there is not None and not await self._outgrown(there, listing, before)
+        except VectorStoreError:
+            return False
+
+    def _emptied(self, path: Path) -> None:
+        """What is known of the files goes first: of a reading that stops halfway it would say that all of them are there."""
+        self._state = None
+        with written():
+            states.forget(path)
+        shutil.rmtree(path / self._collection, ignore_errors=True)
 
     async def _outgrown(self, there: Collection, listing: Listing, before: FolderState) -> bool:
         """Whether it began with too few passages for a mean of their vectors, and there are many by now."""

@@ -55,7 +55,7 @@ class FolderHome:
 
     def make(self) -> Path:
         """The place, there and ours alone to look into. Raises OSError when nothing can be written anywhere."""
-        if self._path is None:
+        if self._path is None or self._was_removed(self._path):
             self._path = self._kept() or self._for_this_run()
         return self._path
 
@@ -81,6 +81,10 @@ class FolderHome:
         temporary, self._temporary, self._path = self._temporary, None, None
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
+
+    def _was_removed(self, path: Path) -> bool:
+        """Whether somebody cleared the data folder while we run; a lock that is held is kept."""
+        return self._lock is not None and not self._lock.held and not path.is_dir()
 
     def _kept(self) -> Path | None:
         if self._base is None:

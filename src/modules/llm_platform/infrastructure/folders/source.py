@@ -68,7 +68,8 @@ class FolderSource(IDocumentSource):
         if place == each.doc_id:
             self.digests[place] = each.digest
         if word := self._bad.get(place):
-            _put(self.found_bad, place, word)
+            if not _put(self.found_bad, place, word):
+                self.digests.pop(place, None)  # else it would count as indexed the next time
             return LeftOut(each.where, word)
         there = self._known.get(place, (None, ""))[1]
         unchanged = self._trusted and place == each.doc_id and there == each.digest
@@ -108,6 +109,8 @@ class _FolderWalk(IDocumentWalk):
         self._walk.close()
 
 
-def _put(words: dict[str, str], place: str, word: str) -> None:
+def _put(words: dict[str, str], place: str, word: str) -> bool:
+    """False where there is no more room."""
     if len(words) < MAX_WORDS:
         words[place] = word
+    return place in words

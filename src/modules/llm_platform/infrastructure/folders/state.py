@@ -20,6 +20,15 @@ STATE_FILE: Final = "state.json"
 
 
 @dataclass(frozen=True, slots=True)
+class FolderView:
+    """What can be searched now: how many documents, a word about each bad file, and one about each that was read in part."""
+
+    documents: int
+    bad: Mapping[str, str]
+    notes: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class FolderState:
     """`files` by path; `bad` and `notes` by place (`a.pdf`, or `b.jsonl:12`): what is left out, and what was read in part or
     by guess. `documents` can be searched. `digests` of the files' content by path, as the files were then.
@@ -78,6 +87,11 @@ def save(folder: Path, state: FolderState) -> None:
         new.replace(folder / STATE_FILE)
     except OSError as error:
         log.warning("folder state not saved", extra={"error": type(error).__name__})
+
+
+def forget(folder: Path) -> None:
+    """From now on `load` gives None. For the writer alone. OSError where it cannot be removed."""
+    (folder / STATE_FILE).unlink(missing_ok=True)
 
 
 def _stamp(values: list[int]) -> Stamp:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from modules.llm_platform.domain.bm25 import SparseVector, passage_words
 from modules.llm_platform.infrastructure.vectors import frames
 
+ANSWER_S: Final = 30.0  # for some hundred passages, which take milliseconds
 HERE: Final = 1000  # passages that are weighed in about the time that the process needs to start
 CHILD: Final = "modules.llm_platform.infrastructure.vectors.words_child"
 logger = logging.getLogger(__name__)
@@ -60,7 +62,8 @@ class WordWeights:
         if self._child is None or self._child.stdin is None:
             return False
         try:
-            frames.send(self._child.stdin, list(texts))
+            with _in_time(self._child):
+                frames.send(self._child.stdin, list(texts))
         except OSError as error:
             self._give_up(error)
             return False
@@ -78,7 +81,8 @@ class WordWeights:
         if child is None or child.stdout is None:
             return None
         try:
-            return frames.received(child.stdout)
+            with _in_time(child):
+                return frames.received(child.stdout)
         except OSError:
             return None
 
@@ -95,3 +99,15 @@ class WordWeights:
         logger.warning("words_weighed_here", extra={"cause": type(error).__name__ if error else "ended"})
         self._left_here = sys.maxsize
         self.close()
+
+
+@contextmanager
+def _in_time(child: subprocess.Popen[bytes]) -> Iterator[None]:
+    """A process that stands still is ended, and so is the wait for it: reading comes to an end, writing fails."""
+    alarm = threading.Timer(ANSWER_S, child.kill)
+    alarm.daemon = True
+    alarm.start()
+    try:
+        yield
+    finally:
+        alarm.cancel()

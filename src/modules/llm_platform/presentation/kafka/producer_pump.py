@@ -62,6 +62,8 @@ class ProducerPump:
                 return
             except KafkaException as refused:
                 told(refused.args[0])
+            except (TypeError, ValueError):  # whatever this one has, it must not hold up those behind it
+                told(KafkaError(KafkaError._INVALID_ARG))
             self._given.popleft()
 
     def run(self) -> None:
