@@ -215,10 +215,10 @@ class FolderIndex:
                 self._doubtful = not self._doubtful
                 if self._doubtful:  # a full disk passes, and the index is as it was; damage is met again
                     raise
+                log.warning("folder index made anew")
             else:
                 self._doubtful = False
                 return state
-        log.warning("folder index made anew")
         await self._close_store()
         await asyncio.to_thread(self._emptied, path)
         return await self._indexed(listing, FolderState())
@@ -227,7 +227,8 @@ class FolderIndex:
         try:
             there = await self._open().describe(self._collection)
             return there is not None and not await self._outgrown(there, listing, before)
-        except VectorStoreError:
+        except VectorStoreError as error:
+            log.warning("folder index made anew", extra={"error": error.code})
             return False
 
     def _emptied(self, path: Path) -> None:
