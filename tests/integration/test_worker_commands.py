@@ -33,6 +33,7 @@ from modules.llm_platform.presentation.cli.exit_codes import CommandError
 from modules.llm_platform.presentation.cli.trying import Sending
 from modules.llm_platform.presentation.kafka.handler import RagHandler
 from modules.llm_platform.presentation.kafka.parts import WorkerParts
+from modules.llm_platform.presentation.kafka.records import IncomingRecord
 from modules.llm_platform.testing import MemoryOutcomeStore
 from shared.config import Settings, SettingsError
 
@@ -226,6 +227,25 @@ def test_no_outcome_in_time_is_a_failure(console: Console) -> None:
         trying.send(console, Sending("anybody?", "search", "lonely", None, ()), 0.5)
     with pytest.raises(CommandError, match=r"no outcome of unparsable:rag_answer_request-\d+-\d+ within 0.5 s"):
         trying.send(console, Sending("{broken", "answer", None, None, ()), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("topic", "value", "is_it"),
+    [
+        ("rag_search_result", b'{"request_id": "mine", "hits": []}', True),
+        ("rag_search_result", b'{"request_id": "yours", "hits": []}', False),
+        ("rag_answer_result", b'{"request_id": "mine", "answer": ""}', False),
+        ("rag_failed", b'{"request_id": "mine", "stage": "search"}', True),
+        ("rag_failed", b'{"request_id": "mine", "stage": "answer"}', False),
+        ("rag_search_result", b"[" * 100_000, False),
+        ("rag_search_result", b'["request_id", "mine"]', False),
+        ("rag_search_result", None, False),
+    ],
+)
+def test_a_stage_has_ids_of_its_own(topic: str, value: bytes | None, is_it: bool) -> None:
+    """A search is not answered by the outcome of a question that has the same id."""
+    outcome = IncomingRecord(topic, 0, 0, None, value, ())
+    assert trying.is_outcome_of(outcome, "search", "mine") is is_it
 
 
 @pytest.mark.usefixtures("on_the_broker")

@@ -11,7 +11,7 @@ from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.exit_codes import exit_codes
 
 StageName = Literal["search", "answer"]
-DEFAULT_WAIT_S = 30.0
+DEFAULT_WAIT_S = 60.0  # the partitions of a killed worker stand still for 45
 
 kafka_app = typer.Typer(
     help="Try the contract by hand: send a request, watch the outcomes.", no_args_is_help=True, rich_markup_mode=None

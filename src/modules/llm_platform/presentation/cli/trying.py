@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
 from modules.llm_platform.presentation.cli.options import wrong
 from modules.llm_platform.presentation.cli.working import client_settings, kafka_errors, kafka_settings
-from modules.llm_platform.presentation.kafka.topics import REQUEST_TOPICS
+from modules.llm_platform.presentation.kafka.topics import FAILED_TOPIC, REQUEST_TOPICS, RESULT_TOPICS
 from shared.logging import configure_logging, printable
 
 if TYPE_CHECKING:
+    from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
     from modules.llm_platform.presentation.kafka.by_hand import Cluster, OutcomeTail
     from modules.llm_platform.presentation.kafka.records import IncomingRecord
 
@@ -28,7 +29,7 @@ class Sending:
     """What the command line said. `text` that begins with { is sent as it is."""
 
     text: str
-    stage: Literal["search", "answer"]
+    stage: RagStage
     request_id: str | None
     top_k: int | None
     filters: tuple[str, ...]
@@ -58,7 +59,7 @@ def send(console: Console, sending: Sending, wait_s: float) -> None:
             console.step(f"sent to {place}")
             told_as = request_id or place.made_up_id
             for outcome in watching.outcomes(wait_s):
-                if _id_of(outcome) == told_as:
+                if is_outcome_of(outcome, sending.stage, told_as):
                     console.verbatim(printable(_text(outcome)))
                     return
     raise CommandError(
@@ -79,7 +80,7 @@ def tail(
     with _connected(console) as cluster, _tailing(cluster, from_start=from_start) as watching:
         left = count
         for outcome in watching.outcomes(seconds):
-            if request_id is not None and _id_of(outcome) != request_id:
+            if request_id is not None and _said(outcome).get("request_id") != request_id:
                 continue
             where = "" if as_json else f"{outcome.topic}/{outcome.partition}/{outcome.offset} "
             console.verbatim(printable(where + _text(outcome)))
@@ -156,10 +157,17 @@ def _text(outcome: IncomingRecord) -> str:
     return (outcome.value or b"").decode("utf-8", "replace")
 
 
-def _id_of(outcome: IncomingRecord) -> str | None:
+def is_outcome_of(outcome: IncomingRecord, stage: RagStage, request_id: str) -> bool:
+    """Whether it is what became of that request: each stage has ids of its own, and they share the topic of failures."""
+    said = _said(outcome)
+    of_stage = said.get("stage") == stage if outcome.topic == FAILED_TOPIC else outcome.topic == RESULT_TOPICS[stage]
+    return of_stage and said.get("request_id") == request_id
+
+
+def _said(outcome: IncomingRecord) -> Mapping[str, Any]:
+    """Its fields; none where anybody wrote something else into the topic."""
     try:
         message = json.loads(outcome.value or b"")
-    except ValueError:
-        return None
-    found = message.get("request_id") if isinstance(message, dict) else None
-    return found if isinstance(found, str) else None
+    except (ValueError, RecursionError):
+        return {}
+    return message if isinstance(message, dict) else {}
