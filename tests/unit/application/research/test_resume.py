@@ -10,6 +10,7 @@ import pytest
 from tests.report_world import QUESTION, ReportModel, Web, World, some_pages
 
 from modules.llm_platform.application.research.events import Done, ResearchEvent
+from modules.llm_platform.application.research.finished import asked_key
 from modules.llm_platform.application.research.report_run import ReportOptions
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
 from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore
@@ -147,6 +148,26 @@ async def test_offline_a_report_is_found_whoever_made_its_plan(tmp_path: Path) -
     offline = World(Web({}, down=True), None, store(tmp_path), ReportOptions(offline=True), labels={})
     assert answer_of(await offline.events()).metadata.plan == ("Is it loud?",)
     assert (await offline.events(plan=["Is it cheap?"]))[-1].type == "failed"
+
+
+async def test_a_report_is_found_whichever_door_it_was_asked_at(tmp_path: Path) -> None:
+    """Whether it was streamed, and whether the sources were named or left to be the web, makes no other report of it; beside
+    given addresses, sources that are named do.
+    """
+
+    class AtADoor(ResearchRequest):
+        stream: bool = False
+
+    asked = {"query": "Do heat pumps work?", "depth": "report"}
+    doors = [
+        ResearchRequest(**asked),
+        ResearchRequest(**asked, sources=("web",)),
+        AtADoor(**asked),
+        AtADoor(**asked, stream=True, omit_raw=True),
+    ]
+    assert len({asked_key(request, "en") for request in doors}) == 1
+    pages = {**asked, "urls": ("https://a.example/",)}
+    assert asked_key(ResearchRequest(**pages), "en") != asked_key(ResearchRequest(**pages, sources=("web",)), "en")
 
 
 async def test_limits_do_not_make_another_report(tmp_path: Path) -> None:

@@ -139,6 +139,9 @@ def report_key(shelf: Shelf, tools: ReportTools, request: ResearchRequest) -> st
 
 
 def _asked(request: ResearchRequest) -> dict[str, object]:
-    given = request.model_dump(mode="json", exclude=NO_PART, exclude_none=True)
-    # Addresses alone, or beside a search: that depends on whether sources were asked for.
-    return given | {"searched": "sources" in request.model_fields_set}
+    # A door's own fields, such as whether the answer is streamed, have no part in it either.
+    parts = set(ResearchRequest.model_fields) - NO_PART
+    given = request.model_dump(mode="json", include=parts, exclude_none=True)
+    # Addresses alone, or beside a search: that depends on whether sources were asked for. Without addresses it is no matter:
+    # a command names its sources and a client over HTTP leaves them out, and each finds the report of the other.
+    return given | ({"searched": "sources" in request.model_fields_set} if request.urls else {})
