@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,8 +10,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 from tests.kafka import mock_api
-from tests.kafka.broker import ROOT, Broker, wait_until
-from tests.kafka.broker_contract import BrokerContract, gone_within, quiet
+from tests.kafka.broker import Broker, wait_until
+from tests.kafka.broker_contract import BrokerContract, quiet
 from tests.kafka.foreign import TOPICS
 from tests.kafka.mock_cluster import MockCluster, read_endpoint
 
@@ -26,6 +24,8 @@ def broker() -> Iterator[Broker]:
 
 class TestMockBroker(BrokerContract):
     """The mock does what the suites need of a Kafka."""
+
+    maker = ("tests.kafka.mock_cluster", "MockCluster")
 
 
 def test_other_processes_find_it_by_its_endpoint_file() -> None:
@@ -44,21 +44,6 @@ def test_an_endpoint_file_of_a_dead_process_is_no_broker(tmp_path: Path) -> None
     (tmp_path / "endpoint.json").write_text(f'{{"pid": {ended.pid}, "bootstrap": "127.0.0.1:1"}}', "utf-8")
     with pytest.raises(RuntimeError, match="no broker"):
         read_endpoint(tmp_path / "endpoint.json")
-
-
-def test_it_cannot_outlive_its_starter(tmp_path: Path) -> None:
-    """A run of tests that is killed leaves no broker behind."""
-    starter = (
-        "import sys, time; from tests.kafka.mock_cluster import MockCluster; mock = MockCluster().__enter__();"
-        " print(mock.bootstrap, flush=True); time.sleep(600)"
-    )
-    process = subprocess.Popen([sys.executable, "-c", starter], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    address = process.stdout.readline().strip()
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
-    assert gone_within(5, address)
 
 
 def test_a_command_that_it_does_not_know_is_refused() -> None:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator
 
 from confluent_kafka import Consumer, Producer
-from tests.kafka.broker import Broker, wait_until
+from tests.kafka.broker import ROOT, Broker, wait_until
 from tests.kafka.foreign import PARTITIONS, SEARCHED, TOPICS, ForeignClient, Seen
 
 LARGE_BYTES = 900_000
 JOIN_S = 60.0
+GONE_S = 30.0  # a virtual machine takes longer to end than to be told
 
 
 def quiet(broker: Broker, **settings: str | int | bool) -> dict[str, str | int | bool]:
@@ -33,7 +39,24 @@ def written(broker: Broker) -> list[Seen]:
 
 
 class BrokerContract:
-    """Subclass it with a fixture `broker` that has TOPICS."""
+    """Subclass it with a fixture `broker` that has TOPICS, and with the `maker` of such brokers: module and class."""
+
+    maker: tuple[str, str]
+
+    def test_it_cannot_outlive_its_starter(self) -> None:
+        """A run of tests that is killed leaves no broker behind."""
+        module, name = self.maker
+        starter = (
+            f"import time; from {module} import {name}; broker = {name}().__enter__();"
+            " print(broker.bootstrap, flush=True); time.sleep(600)"
+        )
+        process = subprocess.Popen([sys.executable, "-c", starter], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        assert gone_within(GONE_S, address)
 
     def test_topics_have_the_partitions_that_were_asked_for(self, broker: Broker) -> None:
         """The suites count on twelve partitions; a topic with others would let a test of three workers prove little."""
@@ -109,8 +132,6 @@ class BrokerContract:
 
 def gone_within(seconds: float, address: str) -> bool:
     """Nobody listens at the address any more."""
-    import socket
-
     host, port = address.split(":")
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.kafka.broker import ROOT, Broker
-from tests.kafka.broker_contract import BrokerContract, gone_within
+from tests.kafka.broker import Broker
+from tests.kafka.broker_contract import BrokerContract
 from tests.kafka.foreign import SEARCHED, TOPICS, ForeignClient
 from tests.kafka.real_broker import RealBroker
 
@@ -27,6 +23,8 @@ def broker() -> Iterator[Broker]:
 class TestRealBroker(BrokerContract):
     """What the quick suites take from the mock is so on Kafka itself."""
 
+    maker = ("tests.kafka.real_broker", "RealBroker")
+
 
 async def test_an_orderly_restart_keeps_everything() -> None:
     """As in an upgrade: asked to end, started again."""
@@ -37,21 +35,6 @@ async def test_an_orderly_restart_keeps_everything() -> None:
         kafka.up()
         async with ForeignClient(kafka.bootstrap, "nobody") as client:
             assert list(await client.outcomes()) == ["kept"]
-
-
-def test_it_cannot_outlive_its_starter() -> None:
-    """A run of tests that is killed leaves no Java behind."""
-    starter = (
-        "import time; from tests.kafka.real_broker import RealBroker; kafka = RealBroker().__enter__();"
-        " print(kafka.bootstrap, flush=True); time.sleep(600)"
-    )
-    process = subprocess.Popen([sys.executable, "-c", starter], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    address = process.stdout.readline().strip()
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
-    assert gone_within(20, address)
 
 
 def test_without_its_jars_it_says_what_to_do(tmp_path: Path) -> None:

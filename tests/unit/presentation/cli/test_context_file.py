@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem
-from modules.llm_platform.presentation.cli.context_file import MAX_FILE_BYTES, read_context
+from modules.llm_platform.presentation.cli.context_file import MAX_FILE_KB, read_context
 
 ITEM = '{"doc_id": "d", "snippet": "Words.", "score": 0.5, "unknown": {}}'
 
@@ -35,7 +35,7 @@ def test_a_list_a_request_and_a_result_are_context(tmp_path: Path, text: str, ma
         (b'[{"snippet": 7}]', "context[0].snippet is of the wrong type"),
         (b'[{"snippet": "\\ud800"}]', "half of a surrogate pair"),
         (b"[{}, {}]", "holds nothing to answer from"),
-        (b" " * (MAX_FILE_BYTES + 1), "too long"),
+        (b" " * (MAX_FILE_KB * 1000 + 1), "too long"),
     ],
 )
 def test_anything_else_is_wrong_use(tmp_path: Path, content: bytes, said: str) -> None:

@@ -10,7 +10,7 @@ import typer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from modules.llm_platform.presentation.cli.plan_file import MAX_FILE_BYTES, read_plan
+from modules.llm_platform.presentation.cli.plan_file import MAX_FILE_KB, read_plan
 
 PLAN = ("What is a heat pump?", "2 or 3 kilowatts: which one?")
 
@@ -59,7 +59,7 @@ def test_a_number_that_belongs_to_the_question_stays(tmp_path: Path) -> None:
         ('{"questions": "What is it?"}', "must be a list of strings"),
         ('["What is it?", 7]', "must be a list of strings"),
         (b"\xff\xfeW\x00", "must be text in UTF-8"),
-        (b"x" * (MAX_FILE_BYTES + 1), "too long for a plan"),
+        (b"x" * (MAX_FILE_KB * 1000 + 1), "too long for a plan"),
     ],
 )
 def test_what_is_no_plan_is_wrong_use(content: str | bytes, says: str, tmp_path: Path) -> None:

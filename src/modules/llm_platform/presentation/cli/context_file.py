@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem
+from modules.llm_platform.presentation.cli.given_file import read_given
 from modules.llm_platform.presentation.cli.options import wrong
 from modules.llm_platform.presentation.kafka import fields
 from modules.llm_platform.presentation.kafka.request_error import RequestError
 
 OPTION: Final = "--context"
-MAX_FILE_BYTES: Final = 8_000_000
+MAX_FILE_KB: Final = 8000
 LISTS: Final = ("context", "hits")  # of a request for an answer, of what a search found
 WANTED: Final = "a list of {doc_id, snippet, url}, or an object with such a list as “context” or “hits”"
 
@@ -34,13 +35,7 @@ def read_context(path: Path) -> tuple[ContextItem, ...]:
 
 
 def _value(path: Path) -> Any:
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        wrong(OPTION, f"{path} cannot be read: {error.strerror}")
-    if len(content) > MAX_FILE_BYTES:
-        wrong(OPTION, f"{path} is too long: at most {MAX_FILE_BYTES // 1_000_000} MB")
+    content = read_given(OPTION, path, most_kb=MAX_FILE_KB, what="pieces of context")
     try:
         return json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError):  # UnicodeDecodeError is one

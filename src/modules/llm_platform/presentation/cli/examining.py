@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from typing import Any
 
-from modules.llm_platform.application.services.doctor_service import Finding, Verdict
-from modules.llm_platform.presentation.cli.console import Console, Line, Style
-from modules.llm_platform.presentation.cli.exit_codes import CommandError, run
+from modules.llm_platform.application.services.doctor_service import Finding
+from modules.llm_platform.presentation.cli.console import Console
+from modules.llm_platform.presentation.cli.exit_codes import run
+from modules.llm_platform.presentation.cli.findings import tell
 from modules.llm_platform.presentation.cli.preparing import prepare
 from modules.llm_platform.presentation.cli.settings_view import warnings
 from modules.llm_platform.presentation.cli.wiring import Wiring
 from shared.config import LOOPBACK_HOSTS, Settings
 
-SUBJECT_WIDTH = 20
 EXTRAS: Mapping[str, tuple[str, ...]] = {  # what `pip install "llm-platform[NAME]"` brings
     "llm": ("openai",),
     "server": ("fastapi", "uvicorn"),
@@ -23,7 +23,6 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {  # what `pip install "llm-platform[NAM
     "retrieval": ("qdrant_edge", "qdrant_client", "wordllama", "numpy", "safetensors", "tokenizers"),
     "kafka": ("confluent_kafka",),
 }
-MARKS: Mapping[Verdict, tuple[str, Style]] = {"ok": ("✔", "green"), "warning": ("!", "yellow"), "failed": ("✘", "red")}
 ENGINE_LISTS = ("SEARXNG_ENGINES_WEB", "SEARXNG_ENGINES_NEWS", "SEARXNG_ENGINES_ACADEMIC")
 BELONG_TOGETHER = (  # what is set, what it needs beside it; a half configured model says so itself
     ("SEARXNG_USERNAME", "SEARXNG_PASSWORD"),
@@ -44,16 +43,7 @@ def carry_out(console: Console, wiring: Wiring, arguments: Mapping[str, Any], *,
         text = NO_MODEL_OFFLINE if wiring.has_model_online(settings) else NO_MODEL
         findings.append(Finding("language model", "ok", text))
     findings += of_extras()
-    if as_json:
-        from modules.llm_platform.presentation.cli.as_json import dumped
-
-        checks = [{"subject": each.subject, "verdict": each.verdict, "text": each.text} for each in findings]
-        console.verbatim(dumped({"checks": checks}))
-    else:
-        console.lines(finding_lines(findings))
-    failed = [each.subject for each in findings if each.verdict == "failed"]
-    if failed:
-        raise CommandError(f"not well: {', '.join(dict.fromkeys(failed))}")
+    tell(console, findings, as_json=as_json)
 
 
 async def _examine(wiring: Wiring, settings: Settings, *, spend: bool) -> tuple[Finding, ...]:
@@ -87,9 +77,3 @@ def of_extras() -> Iterator[Finding]:
         if missing:
             remedy = f'pip install "llm-platform[{extra}]"'
             yield Finding(f"extra {extra}", "warning", f"{', '.join(missing)} not installed: {remedy}")
-
-
-def finding_lines(findings: list[Finding]) -> Iterator[Line]:
-    for each in findings:
-        mark, style = MARKS[each.verdict]
-        yield Line(f"{mark} {each.verdict:<7}  {each.subject:<{SUBJECT_WIDTH}} {' '.join(each.text.split())}", style)

@@ -7,10 +7,11 @@ import re
 from pathlib import Path
 
 from modules.llm_platform.application.research.decoding.items import read_line
+from modules.llm_platform.presentation.cli.given_file import read_given
 from modules.llm_platform.presentation.cli.options import wrong
 
 OPTION = "--plan"
-MAX_FILE_BYTES = 65_536  # ten sub-questions of 500 characters are far below it
+MAX_FILE_KB = 64  # ten sub-questions of 500 characters are far below it
 COMMENT = "#"
 
 _NUMBER = re.compile(r"\s*(?:[-*•–]|\(?\d{1,2}[.):])\s+")
@@ -26,13 +27,7 @@ def read_plan(path: Path) -> tuple[str, ...]:
 
 
 def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        wrong(OPTION, f"{path} cannot be read: {error.strerror}")
-    if len(content) > MAX_FILE_BYTES:
-        wrong(OPTION, f"{path} is too long for a plan: at most {MAX_FILE_BYTES // 1024} kB")
+    content = read_given(OPTION, path, most_kb=MAX_FILE_KB, what="a plan")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -13,8 +13,8 @@ from pydantic import SecretStr
 from modules.llm_platform.application.services.doctor_service import Finding
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.presentation.cli.console import Console
-from modules.llm_platform.presentation.cli.examining import finding_lines
 from modules.llm_platform.presentation.cli.exit_codes import CommandError, run
+from modules.llm_platform.presentation.cli.findings import tell
 from modules.llm_platform.presentation.cli.options import wrong
 from modules.llm_platform.presentation.kafka.parts import WorkerParts
 from modules.llm_platform.presentation.kafka.topics import REQUEST_TOPICS
@@ -71,16 +71,7 @@ def check(
     console.step("asking the brokers …")
     with kafka_errors():
         found = [*_asked(settings, wanted), *run(_of_the_parts(parts, settings))]
-    if as_json:
-        from modules.llm_platform.presentation.cli.as_json import dumped
-
-        checks = [{"subject": each.subject, "verdict": each.verdict, "text": each.text} for each in found]
-        console.verbatim(dumped({"checks": checks}))
-    else:
-        console.lines(finding_lines(found))
-    failed = [each.subject for each in found if each.verdict == "failed"]
-    if failed:
-        raise CommandError(f"not well: {', '.join(failed)}")
+    tell(console, found, as_json=as_json)
 
 
 def kafka_settings(console: Console, arguments: Mapping[str, Any]) -> Settings:
