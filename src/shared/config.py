@@ -435,7 +435,10 @@ class Settings(BaseSettings):
     CACHE_MAX_ENTRIES: int = Field(1000, ge=1, description="Entries of each cache; the least recently used go first")
 
     def __init__(self, **values: Any) -> None:
-        """`values` are arguments and win over the environment. Raises a ValidationError that holds no input."""
+        """`values` are arguments and win over the environment. Raises a ValidationError that holds no input, also for a
+        name that is no setting: a variable of the environment may be meant for somebody else, an argument is meant for us.
+        """
+        _refuse_unknown(values)
         try:
             super().__init__(**values)
         except ValidationError as error:
@@ -512,14 +515,29 @@ def example(field: str) -> str:
 
 def unknown_variables(variables: Mapping[str, Any] | None = None) -> list[str]:
     """A warning for each variable that bears one of our prefixes and is none of ours, with the nearest name that is."""
+    seen = {name for names in environment().values() for name in names} if variables is None else set(variables)
+    unknown = [name for name in sorted(seen - _known_names()) if name.upper().startswith(OUR_PREFIXES)]
+    return [f"{name} {_no_setting(name)}" for name in unknown]
+
+
+def _known_names() -> set[str]:
+    return {name for field in Settings.model_fields for name in variable_names(field)}
+
+
+def _no_setting(name: str) -> str:
     from difflib import get_close_matches
 
-    seen = {name for names in environment().values() for name in names} if variables is None else set(variables)
-    known = {name for field in Settings.model_fields for name in variable_names(field)}
-    unknown = [name for name in sorted(seen - known) if name.upper().startswith(OUR_PREFIXES)]
-    nearest = [get_close_matches(name.upper(), known, 1) for name in unknown]
-    hints = ["".join(f"; did you mean {name}?" for name in names) for names in nearest]
-    return [f"{name} is not a setting{hint}" for name, hint in zip(unknown, hints, strict=True)]
+    nearest = get_close_matches(name.upper(), sorted(_known_names()), 1)
+    return "is not a setting" + "".join(f"; did you mean {each}?" for each in nearest)
+
+
+def _refuse_unknown(arguments: Mapping[str, Any]) -> None:
+    """ValidationError for arguments that set nothing; those with an underscore are pydantic-settings' own (`_env_file`)."""
+    unknown = [name for name in arguments if name not in _known_names() and not name.startswith("_")]
+    if unknown:
+        kinds = {name: PydanticCustomError("unknown_setting", "{message}", {"message": _no_setting(name)}) for name in unknown}
+        lines = [InitErrorDetails(type=kind, loc=(name,), input=None) for name, kind in kinds.items()]
+        raise ValidationError.from_exception_data(Settings.__name__, lines, hide_input=True)
 
 
 def _readable(error: ValidationError, arguments: Mapping[str, Any]) -> ValidationError:

@@ -263,6 +263,29 @@ class TestUnknownVariables:
             "searxng_url is not a setting; did you mean SEARXNG_URL?",
         ]
 
+    @pytest.mark.parametrize(
+        ("name", "meant"),
+        [("LLM_KEY", "; did you mean LLM_API_KEY?"), ("searxng_url", "; did you mean SEARXNG_URL?"), ("NO_SUCH_THING", "")],
+    )
+    def test_an_argument_that_is_no_setting_is_refused(self, name: str, meant: str) -> None:
+        """Code that passes it would go on without its key: the error names it and the nearest setting, not its value."""
+        with pytest.raises(ValidationError) as refused:
+            Settings(**{name: KEY})
+        (detail,) = refused.value.errors()
+        assert detail["loc"] == (name,)
+        assert detail["msg"] == f"is not a setting{meant}"
+        assert KEY not in f"{refused.value!s}{refused.value!r}{refused.value.errors()}"
+        with pytest.raises(SettingsError, match=f"^{name} is not a setting"):
+            Settings.load(**{name: KEY})
+
+    def test_the_environment_stays_tolerant(self, dot_env: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A variable may be meant for another program: it stops no start. A setting's second name is a setting."""
+        dot_env.write_text("BOCHA_KEY=b\n")
+        monkeypatch.setenv("LLM_KEY", "k")
+        assert Settings().LLM_API_KEY is None
+        assert Settings(RESEARCH_BRIDGE_LOG_LEVEL="DEBUG").LOG_LEVEL == "DEBUG"
+        assert Settings(_env_file=None).LOG_LEVEL == "INFO"
+
     def test_environment_and_file_are_looked_at(self, dot_env: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Both places where a variable can stand are searched for slips."""
         dot_env.write_text("KIMI_KEY=x\n")
