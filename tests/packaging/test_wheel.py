@@ -3,12 +3,35 @@
 from __future__ import annotations
 
 import json
+import sys
 import zipfile
 from email import message_from_string
 from pathlib import Path
 
 import pytest
-from tests.packaging.conftest import ROOT, Environment, build_wheel
+from tests.docs.pages import files_in
+from tests.packaging.conftest import ROOT, Environment, build_wheel, run
+
+OVERRIDES = """\
+from modules.llm_platform import ILLMProvider, IWebSearchProvider
+from modules.llm_platform.application.platform import LLMPlatform
+from modules.llm_platform.container import build_platform
+from modules.llm_platform.testing import FakeLLM, FakeWebSearch
+
+
+def one() -> LLMPlatform:
+    overrides = {IWebSearchProvider: FakeWebSearch()}
+    return build_platform(overrides=overrides)
+
+
+def several() -> LLMPlatform:
+    overrides = {IWebSearchProvider: FakeWebSearch(), ILLMProvider: FakeLLM(["…"])}
+    return build_platform(overrides=overrides)
+
+
+def misspelt() -> LLMPlatform:
+    return build_platform(override={})
+"""
 
 
 def names(wheel: Path) -> list[str]:
@@ -24,11 +47,11 @@ def test_the_wheel_owns_two_names(wheel: Path) -> None:
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
-    """Every source file and the type marker, no test, no bytecode, nobody's settings."""
+    """Every source file and the type markers, no test, no bytecode, nobody's settings."""
     held = [name for name in names(wheel) if ".dist-info/" not in name]
     source = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*.py")}
     assert source <= set(held)
-    assert "modules/llm_platform/py.typed" in held
+    assert {"modules/llm_platform/py.typed", "shared/py.typed"} <= set(held)
     assert [name for name in held if "/tests/" in name or name.endswith((".pyc", ".env"))] == []
 
 
@@ -93,6 +116,21 @@ def test_without_extras_the_package_works_and_says_what_is_missing(bare: Environ
     assert done.returncode == 1
     assert 'pip install "llm-platform[server]"' in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_users_program_passes_mypy_strict(everything: Environment, tmp_path: Path) -> None:
+    """The programs of the README and of the how-tos have types in a project of their own, and a mistake is found."""
+    programs = files_in("README.md") | files_in("docs/howto/use-from-python.md") | files_in("docs/howto/write-a-provider.md")
+    del programs["test_glossary.py"]  # tests of a project are rarely typed
+    assert {"ask.py", "replacing.py", "glossary.py"} <= set(programs)
+    for name, code in (programs | {"overriding.py": OVERRIDES}).items():
+        (tmp_path / name).write_text(code, encoding="utf-8")
+    (tmp_path / "mypy.ini").write_text("[mypy]\nstrict = True\n")
+    mypy = Path(sys.executable).with_name("mypy")
+    done = run(mypy, "--python-executable", everything.bin / "python", ".", cwd=tmp_path)
+    lines = done.stdout.splitlines()
+    assert [line for line in lines if "error:" in line and "overriding.py" not in line] == []
+    assert ["Unexpected keyword argument" in line for line in lines if "error:" in line] == [True], done.stdout
 
 
 def test_another_wheel_can_stand_beside_it(everything: Environment, tmp_path: Path) -> None:

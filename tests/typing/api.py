@@ -6,6 +6,7 @@ Each `type: ignore` stands for a mistake that mypy must find: strict mode report
 from __future__ import annotations
 
 from modules.llm_platform import (
+    ILLMProvider,
     IWebSearchProvider,
     LLMPlatform,
     PlanRequest,
@@ -17,7 +18,7 @@ from modules.llm_platform import (
     WebSearchResultItem,
 )
 from modules.llm_platform.container import build_platform
-from modules.llm_platform.testing import FakeWebSearch
+from modules.llm_platform.testing import FakeLLM, FakeWebSearch
 from shared.config import Settings
 
 
@@ -68,7 +69,8 @@ async def tokens(platform: LLMPlatform) -> str:
 
 
 def replaced() -> LLMPlatform:
-    return build_platform(overrides={IWebSearchProvider: FakeWebSearch()})
+    overrides = {IWebSearchProvider: FakeWebSearch(), ILLMProvider: FakeLLM(["…"])}
+    return build_platform(overrides=overrides)
 
 
 async def mistakes(platform: LLMPlatform) -> None:

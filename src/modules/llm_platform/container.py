@@ -959,7 +959,7 @@ class Container(containers.DeclarativeContainer):
     )
 
 
-def build_platform(settings: Settings | None = None, overrides: Mapping[type, object] | None = None) -> LLMPlatform:
+def build_platform(settings: Settings | None = None, overrides: Mapping[type[Any], object] | None = None) -> LLMPlatform:
     """The platform, wired from `settings` (None: this process's environment). Nothing is connected before the first call.
 
     `overrides` maps a port to the object that takes its place, policies included: IWebSearchProvider, ILLMProvider,
@@ -972,7 +972,7 @@ def build_platform(settings: Settings | None = None, overrides: Mapping[type, ob
 
 @asynccontextmanager
 async def build_worker_parts(
-    settings: Settings, overrides: Mapping[type, object] | None = None
+    settings: Settings, overrides: Mapping[type[Any], object] | None = None
 ) -> AsyncIterator[WorkerParts]:
     """What a worker answers requests with, closed at the end. `overrides` as for `build_platform`, and IOutcomeStore."""
     from modules.llm_platform.presentation.kafka.handler import HandlerOptions
@@ -1000,7 +1000,7 @@ def _worker_notes(settings: Settings) -> Iterator[str]:
         yield ONLY_LOOPBACK if settings.LLM_PLATFORM_OFFLINE and _all_connections(settings) else QUOTES_ONLY
 
 
-def _container(settings: Settings, overrides: Mapping[type, object] | None) -> Container:
+def _container(settings: Settings, overrides: Mapping[type[Any], object] | None) -> Container:
     if ILLMProvider in (overrides or {}):
         settings = settings.model_copy(update={"LLM_STAGES": {}})  # it serves every stage
     stage_choices(settings)  # a slip in LLM_STAGES stops the start, not the first report
