@@ -42,7 +42,7 @@ def imported() -> set[str]:
                 roots |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 roots.add(node.module.split(".")[0])
-    foreign = roots - sys.stdlib_module_names - {"modules", "shared"}
+    foreign = roots - sys.stdlib_module_names - {"modules", "shared", "llm_platform_names"}
     owners = packages_distributions()
     return {PARTS.get(name, name) for root in foreign for name in [normal(owners.get(root, [root])[0])]}
 

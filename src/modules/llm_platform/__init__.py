@@ -6,13 +6,16 @@
     async with build_platform() as platform:
         answer = await platform.research.research(ResearchRequest(query="What is asyncio?"))
 
-A name is loaded when it is first asked for (PEP 562): importing this package costs next to nothing.
+A name is loaded when it is first asked for (PEP 562): importing this package costs next to nothing. It raises an ImportError
+with both paths where a package `shared` of the application hides the one that belongs to this package.
 
 Over 300 lines: one for each name, thrice, and nothing else.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+from llm_platform_names import check_shared
 
 if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
@@ -365,6 +368,8 @@ _HOMES = {
     "modules.llm_platform.domain.ports.web_search": ("IWebSearchProvider",),
     "shared.exceptions": ("AppException",),
 }
+check_shared()
+
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
