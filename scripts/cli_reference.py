@@ -23,6 +23,10 @@ The answer goes to standard output, progress and warnings to standard error, pro
 what the HTTP interface answers and nothing else. On a terminal the answer is written while you read; in a pipe it is
 plain text. Exit codes: 0 done, 1 failed (one line says why), 2 wrong use, 130 interrupted.
 
+`llm-platform --install-completion` lets the tab key complete commands, options and their choices in bash, zsh, fish and
+PowerShell, from the next terminal on; it adds a line to the shell's start file. To add it yourself, print the script with
+`--show-completion`. Every command has `--help` and `-h`.
+
 With nothing configured, `search` and `research` ask public search engines through ddgs, after a line that says so.
 Without a language model the answer is made of quotes from the sources.
 

@@ -42,6 +42,33 @@ def call(*arguments: str, stdin: str = "", env: Mapping[str, str] | None = None)
     )  # fmt: skip
 
 
+class TestCompletion:
+    @pytest.mark.parametrize(
+        ("words", "completed"),
+        [
+            ("rese", ["research"]),
+            ("research --depth re", ["report"]),
+            ("cache ex", ["export"]),
+            ("search --ver", []),
+            ("--ver", ["--version"]),
+        ],
+    )
+    def test_bash_completes(self, words: str, completed: list[str], tmp_path: Path) -> None:
+        """The script that --install-completion leaves completes commands, options and choices in a real bash."""
+        here = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        line = ["llm-platform", *words.split()]
+        script = (
+            "llm-platform --install-completion >installed; . ~/.bashrc; "
+            f"COMP_WORDS=({' '.join(line)}); COMP_CWORD={len(line) - 1}; "
+            '_llm_platform_completion llm-platform; printf "%s\\n" "${COMPREPLY[@]}"'
+        )
+        done = subprocess.run(
+            ["bash", "-c", script], cwd=tmp_path, env={**os.environ, "PATH": here, "HOME": str(tmp_path)},
+            capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+        )  # fmt: skip
+        assert (done.stderr, done.stdout.split()) == ("", completed)
+
+
 class TestDocuments:
     def test_a_question_over_a_folder_without_key_or_network(self, notes: Path) -> None:
         """The answer, its sources, each quote with its verdict; nothing on standard error; exit code 0."""

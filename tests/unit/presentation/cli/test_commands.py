@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -494,6 +495,31 @@ class TestSurroundings:
         ended = command()
         assert ended.code == 2
         assert "Usage: llm-platform" in ended.out + ended.err
+
+    def test_h_is_help_everywhere(self, command: Command) -> None:
+        """Groups and commands alike."""
+        groups = [app, *(group.typer_instance for group in app.registered_groups if group.typer_instance)]
+        paths = [[]] + [[group.name] for group in app.registered_groups if group.name]
+        for path, group in zip(paths, groups, strict=True):
+            names = [each.name or each.callback.__name__ for each in group.registered_commands if each.callback]
+            for words in ([], *([name] for name in names)):
+                short, whole = command(*path, *words, "-h"), command(*path, *words, "--help")
+                assert short == whole, words
+                assert (short.code, short.err) == (0, "")
+                assert "-h, --help" in short.out
+
+    def test_the_version_is_that_of_the_package(self, command: Command) -> None:
+        """One line, for a report of a fault."""
+        assert command("--version") == (0, f"llm-platform {metadata.version('llm-platform')}\n", "")
+
+    def test_the_version_of_a_folder_of_sources(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Where nothing is installed there is no version, and no traceback."""
+
+        def unknown(name: str) -> str:
+            raise metadata.PackageNotFoundError(name)
+
+        monkeypatch.setattr(metadata, "version", unknown)
+        assert command("--version") == (0, "llm-platform of an unknown version: it is not installed\n", "")
 
     def test_hostile_text_does_not_reach_the_terminal(self, command: Command) -> None:
         """Titles, addresses and errors of strangers lose what steers a terminal, on both streams and in JSON."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import metadata
 from typing import Annotated
 
 import typer
@@ -26,7 +27,7 @@ app = typer.Typer(
     help="A question in, an answer out in which every sentence can be traced to its source.",
     epilog="Exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted. Settings are environment variables.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["--help", "-h"]},  # commands take them over from here
     rich_markup_mode=None,  # plain help: the same on a terminal, in a pipe and in the documentation
     pretty_exceptions_enable=False,
 )
@@ -43,6 +44,26 @@ def run(arguments: Sequence[str] | None, wiring: Wiring) -> int:
     except SystemExit as leaving:
         code = leaving.code
     return code if isinstance(code, int) else 0
+
+
+def _show_version(wanted: bool) -> None:
+    if not wanted:
+        return
+    try:
+        version = metadata.version(PROGRAM)
+    except metadata.PackageNotFoundError:  # run from a folder of sources
+        version = "of an unknown version: it is not installed"
+    Console().verbatim(f"{PROGRAM} {version}")
+    raise typer.Exit
+
+
+@app.callback()
+def program(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
+    ] = False,
+) -> None:
+    """What stands before a command."""
 
 
 @app.command(cls=options.Command)
