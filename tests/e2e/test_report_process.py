@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import sys
+from asyncio.subprocess import PIPE
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,9 +23,13 @@ PATIENCE_S = 120.0
 SETTLED_S = 0.3  # what was answered before is in the store by then
 
 
-async def started(*arguments: str, env: Mapping[str, str]) -> asyncio.subprocess.Process:
-    pipe = asyncio.subprocess.PIPE
-    return await asyncio.create_subprocess_exec(*PROGRAM, *arguments, stdout=pipe, stderr=pipe, env=env)
+async def started(*arguments: str, env: Mapping[str, str], question: str = "") -> asyncio.subprocess.Process:
+    """The process; `question` is what it reads from standard input."""
+    process = await asyncio.create_subprocess_exec(*PROGRAM, *arguments, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=env)
+    assert process.stdin
+    process.stdin.write(question.encode())
+    process.stdin.close()
+    return process
 
 
 async def ended(*arguments: str, env: Mapping[str, str]) -> tuple[int, str, str]:
@@ -57,6 +63,33 @@ async def test_killed_anywhere_and_run_again_nothing_is_paid_for_twice(request_n
     assert answer["citations"]
     assert answer["metadata"]["plan"] == list(SUB_QUESTIONS)
     assert answer["metadata"]["llm_calls"] == sum(not name.startswith(("read", "search")) for name in second.answered)
+
+
+async def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
+    """It ends with 130, and the command that it names, run in a shell as it stands there, finishes the report: what was
+    paid for, also under --fresh, is not paid for again.
+    """
+    first, second = Upstream(silent_from=9), Upstream()
+    upstream = [first]
+    async with serving(lambda exchange: upstream[0].handle(exchange)) as loopback:
+        env = environment(loopback, tmp_path)
+        process = await started("research", "--depth", "report", "--fresh", "--yes", "--json", env=env, question=QUESTION)
+        await asyncio.wait_for(first.reached.wait(), PATIENCE_S)
+        await asyncio.sleep(SETTLED_S)
+        process.send_signal(signal.SIGINT)
+        out, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
+        assert (process.returncode, out) == (130, b"")
+        said, command = err.decode().splitlines()
+        assert said == "Interrupted. What was finished is stored. To go on from there:"
+        assert command == f"llm-platform research --depth report --yes --json '{QUESTION}'"
+        upstream[0] = second
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        again = await asyncio.create_subprocess_shell(command, stdout=PIPE, stderr=PIPE, env={**env, "PATH": path})
+        out, err = await asyncio.wait_for(again.communicate(), PATIENCE_S)
+    assert again.returncode == 0, err
+    paid = first.answered + second.answered
+    assert {name: count for name, count in paid.items() if count > 1} == {}
+    assert json.loads(out)["citations"]
 
 
 async def test_a_finished_report_is_replayed_offline_and_elsewhere(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ class FakePlatform:
     def __init__(
         self,
         found: WebSearchResponse | Exception = FOUND,
-        answer: ResearchResponse | Exception = ANSWER,
+        answer: ResearchResponse | BaseException = ANSWER,
         events: Sequence[ResearchEvent] = (),
         findings: Sequence[Finding] = (),
         plans: Sequence[ResearchPlan | Exception] = (PLAN,),
@@ -131,7 +131,7 @@ class FakeResearch:
 
     def __init__(
         self,
-        answer: ResearchResponse | Exception,
+        answer: ResearchResponse | BaseException,
         events: Sequence[ResearchEvent],
         plans: Sequence[ResearchPlan | Exception],
     ) -> None:
@@ -157,7 +157,7 @@ class FakeResearch:
 
     async def research(self, request: ResearchRequest) -> ResearchResponse:
         self.requests.append(request)
-        if isinstance(self._answer, Exception):
+        if isinstance(self._answer, BaseException):
             raise self._answer
         return self._answer
 

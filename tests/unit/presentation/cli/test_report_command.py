@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import shlex
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -20,12 +21,14 @@ from modules.llm_platform.domain.dtos.report_dtos import PlanRequest
 from modules.llm_platform.domain.dtos.research_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.exceptions import PriceUnknownError, WebSearchConnectionError
+from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.main import run
 from modules.llm_platform.presentation.cli.wiring import Wiring
 
 Command = Callable[..., Ended]
 QUESTION = ("research", "What is it?")
 REPORT = (*QUESTION, "--depth", "report")
+INTERRUPTED = KeyboardInterrupt()
 FINISHED = datetime(2026, 11, 20, 10, 30, tzinfo=UTC)
 
 
@@ -433,3 +436,34 @@ def test_metadata_of_a_report_is_in_the_json(command: Command) -> None:
     answer = answer_with(plan=("a?",), topic="what-is-it-1", stored_at=FINISHED, sent_to=(TestBesides.SENT,))
     told = json.loads(command(*REPORT, "--json", platform=FakePlatform(answer=answer)).out)["metadata"]
     assert ResearchMetadata.model_validate(told) == answer.metadata
+
+
+class TestInterrupted:
+    def test_the_command_that_goes_on_is_named(self, command: Command) -> None:
+        """Its words as they were typed, quoted for a shell; --fresh would begin anew, so it is left out."""
+        wish = ("--instructions", "it's short")
+        ended = command(*REPORT, *wish, "--fresh", platform=FakePlatform(answer=INTERRUPTED))
+        assert ended.code == 130
+        assert ended.err.splitlines()[-2:] == [
+            "Interrupted. What was finished is stored. To go on from there:",
+            f"llm-platform research 'What is it?' --depth report {shlex.join(wish)}",
+        ]
+
+    @pytest.mark.parametrize(("typed", "named"), [("What is it?", "'What is it?'"), ("-1 or 1?", "-- '-1 or 1?'")])
+    def test_a_question_of_standard_input_is_named_too(
+        self, typed: str, named: str, command: Command, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What was piped in, or typed when asked for, is no longer there."""
+        monkeypatch.setattr(Console, "question", lambda self, prompt, *, ask: typed)
+        ended = command("research", "--depth", "report", platform=FakePlatform(answer=INTERRUPTED))
+        assert ended.err.splitlines()[-1] == f"llm-platform research --depth report {named}"
+
+    @pytest.mark.parametrize(("arguments", "days"), [(QUESTION, "30"), (REPORT, "0")])
+    def test_where_nothing_is_stored_nothing_is_promised(
+        self, arguments: tuple[str, ...], days: str, command: Command, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Another depth has no stages, and STORE_TTL_DAYS=0 keeps none."""
+        monkeypatch.setenv("STORE_TTL_DAYS", days)
+        ended = command(*arguments, platform=FakePlatform(answer=INTERRUPTED))
+        assert ended.code == 130
+        assert "Interrupted" not in ended.err

@@ -92,6 +92,10 @@ class Console:
         """Lines for the person who is asked something: the answer is not among them."""
         print(*(printable(line.text) for line in lines), sep="\n", file=self.err, flush=True)
 
+    def to_copy(self, command: str) -> None:
+        """A command to run, on a line of its own that nothing breaks: a line end within quotes would change it."""
+        print(printable(command), file=self.err, flush=True)
+
     def step(self, text: str) -> None:
         """What happens right now: for a person who watches, not for a log."""
         if self.watched:

@@ -152,6 +152,7 @@ def research(
                 sources=options.source_kinds(sources, documents), domains=options.listed(domains),
                 plan_file=plan, plan_only=plan_only, urls=tuple(url or ()), instructions=instructions, fresh=fresh,
                 max_llm_calls=max_llm_calls, max_cost_usd=max_cost_usd, max_seconds=max_seconds,
+                words=ctx.meta[options.WORDS],
             ),
             Delivery(as_json, output, ask=not yes, csl=csl, show_sent=show_sent),
         )  # fmt: skip

@@ -80,6 +80,8 @@ Csl = Annotated[
 
 Request = TypeVar("Request", bound=BaseModel)
 
+WORDS = "modules.llm_platform.words"  # in a context's `meta`: what was typed behind the name of the command
+
 OPTION_OF: Mapping[str, str] = {"urls": "--url"}  # where the option is not called like the field
 
 COLLECTION_RULES = "must be a name of letters, digits, - and _, 63 at most, that begins with a letter or digit"
@@ -152,9 +154,10 @@ def in_our_words(kind: str, text: str) -> str:
 
 
 class Command(TyperCommand):
-    """A command whose refusals read the same, whether typer refuses a value or a request does."""
+    """A command whose refusals read the same, whether typer refuses a value or a request does. It remembers its words."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta[WORDS] = tuple(args)
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:

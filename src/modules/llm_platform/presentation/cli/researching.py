@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import aclosing
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from modules.llm_platform.application.research.events import Done, Failed
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
-from modules.llm_platform.presentation.cli.console import Console
+from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.delivering import deliver
 from modules.llm_platform.presentation.cli.exit_codes import CommandError, run
 from modules.llm_platform.presentation.cli.options import to_request, wrong
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 NO_QUESTION = "there is no question: give it in quotes, or on standard input"
 SEEN_BY_JINA = "The addresses of pages are given to r.jina.ai, which fetches them for us. With READERS=direct, not."
 NO_ANSWER_YET = "there is no answer to write where only the plan is printed"
-OF_THE_COMMAND = frozenset({"question", "plan_file", "plan_only"})  # what is no field of a request
+RESUMABLE = "Interrupted. What was finished is stored. To go on from there:"
+OF_THE_COMMAND = frozenset({"question", "plan_file", "plan_only", "words"})  # what is no field of a request
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +59,18 @@ class ResearchOrder:
     fresh: bool = False
     plan_file: Path | None = None
     plan_only: bool = False
+    words: tuple[str, ...] = ()  # as they were typed
 
     def request(self, question: str) -> ResearchRequest:
         """The request; wrong use when a value is refused."""
         values = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in OF_THE_COMMAND}
         return to_request(ResearchRequest, {"query": question, **values}, argument="QUESTION")
+
+    def again(self, question: str) -> str:
+        """The command line that goes on with this research, for a POSIX shell: with its question, and with what is stored."""
+        words = [word for word in self.words if word != "--fresh"]
+        asked = [] if self.question is not None else [*(["--"] if question.startswith("-") else []), question]
+        return shlex.join(["llm-platform", "research", *words, *asked])
 
 
 def carry_out(
@@ -86,10 +95,23 @@ def carry_out(
         planned = _gone_over(console, wiring, settings, request, delivery)
         if planned is not None:
             request = replace(order, plan=planned.questions, **planned.left(request)).request(question)
-        response = run(_research(console, wiring, settings, request, live=live, accepted=planned is not None))
+        with _resumption_named(console, settings, order, question):
+            response = run(_research(console, wiring, settings, request, live=live, accepted=planned is not None))
     if planned is not None:
         response = planned.added_to(response)
     deliver(console, response, delivery, live=live, without_model=_without_model(wiring, settings))
+
+
+@contextmanager
+def _resumption_named(console: Console, settings: Settings, order: ResearchOrder, question: str) -> Iterator[None]:
+    """Ctrl-C in a report says how to go on, where anything is stored to go on from."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if order.depth == "report" and settings.STORE_TTL_DAYS:
+            console.aside([*([Line()] if console.watched else []), Line(RESUMABLE)])  # behind the terminal's own ^C
+            console.to_copy(order.again(question))
+        raise
 
 
 def _completed(order: ResearchOrder, delivery: Delivery) -> ResearchOrder:
