@@ -20,6 +20,12 @@ ONE, TWO, THREE = PLAN.questions
 OTHER = PLAN.model_copy(update={"questions": ("How old is it?",)})
 
 
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal on which the menu is one line."""
+    monkeypatch.setenv("COLUMNS", "100")
+
+
 class Planner:
     """Gives these plans in turn, and keeps what they had to differ from."""
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Literal, NamedTuple, TextIO
 
+from modules.llm_platform.presentation.cli.wrapping import wrapped
 from shared.logging import printable
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 Style = Literal["", "bold", "dim", "green", "yellow", "red"]
 
+DEFAULT_COLUMNS = 80  # of a terminal that does not tell
 MAX_QUESTION_BYTES = 65_536  # of standard input; a question has 500 characters
 
 
@@ -65,14 +68,16 @@ class Console:
         from rich.text import Text
 
         for line in lines:
-            self.rich.print(Text(printable(line.text), style=line.style), soft_wrap=True)
+            # Broken between words; a longer one is left to the terminal, which gives it back whole when it is copied.
+            text = wrapped(printable(line.text), self.rich.width)
+            self.rich.print(Text(text, style=line.style), soft_wrap=True)
 
     def markdown(self, text: str) -> None:
         """Markdown: rendered on a terminal, as it is in a pipe."""
         if self.on_terminal:
-            from rich.markdown import Markdown
+            from modules.llm_platform.presentation.cli.rich_markdown import rendered
 
-            self.rich.print(Markdown(printable(text), hyperlinks=False))
+            self.rich.print(rendered(printable(text)))
         else:
             print(printable(text), file=self.out)
 
@@ -82,7 +87,7 @@ class Console:
 
     def warn(self, text: str) -> None:
         """One line beside the answer."""
-        print(_one_line(text), file=self.err)
+        self._beside(_one_line(text))
 
     def fail(self, text: str) -> None:
         """The one line that says why there is no answer."""
@@ -90,7 +95,8 @@ class Console:
 
     def aside(self, lines: Iterable[Line]) -> None:
         """Lines for the person who is asked something: the answer is not among them."""
-        print(*(printable(line.text) for line in lines), sep="\n", file=self.err, flush=True)
+        for line in lines:
+            self._beside(printable(line.text))
 
     def to_copy(self, command: str) -> None:
         """A command to run, on a line of its own that nothing breaks: a line end within quotes would change it."""
@@ -99,7 +105,18 @@ class Console:
     def step(self, text: str) -> None:
         """What happens right now: for a person who watches, not for a log."""
         if self.watched:
-            print(_one_line(text), file=self.err, flush=True)
+            self._beside(_one_line(text))
+
+    def _beside(self, text: str) -> None:
+        print(wrapped(text, self._columns) if self.watched else text, file=self.err, flush=True)
+
+    @property
+    def _columns(self) -> int:
+        """Of the terminal behind standard error: standard output may go elsewhere."""
+        columns = shutil.get_terminal_size((0, 0)).columns
+        with suppress(OSError):
+            columns = columns or os.get_terminal_size(self.err.fileno()).columns
+        return columns or DEFAULT_COLUMNS
 
     def question(self, prompt: str, *, ask: bool) -> str | None:
         """The question: asked for on a terminal where that is wanted, else all of standard input; None: none came."""

@@ -64,12 +64,13 @@ class LiveAnswer:
 
     def _draw(self) -> None:
         from rich.live import Live
-        from rich.markdown import Markdown
+
+        from modules.llm_platform.presentation.cli.rich_markdown import rendered
 
         if self._live is None:
             self._live = Live(console=self._console.rich, auto_refresh=False, transient=True)
             self._live.start()
-        self._live.update(Markdown(self._unfinished, hyperlinks=False), refresh=True)
+        self._live.update(rendered(self._unfinished), refresh=True)
 
     def _stop(self) -> None:
         if self._live is not None:

@@ -1,0 +1,96 @@
+"""Lines on a terminal end between words, in scripts with spaces and without."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.presentation.cli.fakes import Terminal, terminal_console
+
+from modules.llm_platform.presentation.cli.console import Console, Line
+from modules.llm_platform.presentation.cli.live import LiveAnswer
+from modules.llm_platform.presentation.cli.wrapping import columns, line_starts, wrapped
+
+LATIN = "The greenhouse is heated by a heat pump of nine kilowatts from October to April, and not by straw."
+JAPANESE = "温室は九キロワットのヒートポンプ(heat-pump-controller)によって暖房され、雨水は「タンク」に貯められる [1]。"
+ADDRESS = "https://example.org/" + "x" * 100
+STYLED = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+TEXTS = st.text(st.sampled_from("ab-é 、。「」温室ーーき́\u200bА"), max_size=60)
+
+
+def words_of(text: str) -> list[str]:
+    """The words of alphabets: what stands between blanks and characters of scripts without spaces."""
+    return re.findall(r"[A-Za-z0-9][\w.-]*", text, re.ASCII)
+
+
+@pytest.mark.parametrize("width", [40, 80])
+@pytest.mark.parametrize("text", [LATIN, JAPANESE, f"   {LATIN}", f"{LATIN} {JAPANESE}"])
+def test_no_word_is_split(text: str, width: int) -> None:
+    """Each line fits, and holds whole words; a continued line keeps its indent."""
+    lines = wrapped(text, width).split("\n")
+    assert max(map(columns, lines)) <= width
+    assert words_of("\n".join(lines)) == words_of(text)
+    assert not any(line.lstrip().startswith(tuple("、。」")) for line in lines)
+    assert not any(line.endswith("「") for line in lines)
+    assert all(line.startswith("   ") for line in lines if text.startswith("   "))
+
+
+def test_a_word_wider_than_the_terminal_stays_whole() -> None:
+    """It can be copied and clicked: where it ends is the terminal's business. What must fit is cut with `fold`."""
+    assert wrapped(f"see {ADDRESS} there", 40).split("\n") == ["see", ADDRESS, "there"]
+    assert line_starts("x" * 100, 40, fold=True) == [40, 80]
+    assert line_starts("温" * 30, 40, fold=True) == [20]
+
+
+@given(TEXTS, st.integers(2, 30), st.booleans())
+def test_nothing_is_lost_or_added(text: str, width: int, fold: bool) -> None:
+    """The pieces are the text; with `fold` each fits, without only those of one word do not."""
+    starts = [0, *line_starts(text, width, fold=fold)]
+    assert starts == sorted(set(starts))
+    pieces = [text[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)]
+    assert "".join(pieces) == text
+    for piece in pieces:
+        assert columns(piece.rstrip()) <= width or (not fold and not line_starts(piece, width))
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_everything_for_people_is_wrapped(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines, Markdown, the answer as it grows, warnings, steps and asides: on a terminal no word is split."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    console, out, err = terminal_console()
+    text = f"{LATIN} {JAPANESE}"
+    console.lines([Line(text, "bold")])
+    console.markdown(f"# {text}\n\n{text}\n\n- {text}\n\n> {LATIN}")
+    with LiveAnswer(console) as answer:
+        answer.feed(text)
+        answer.finish()
+    for show in (console.warn, console.fail, console.step):
+        show(text)
+    console.aside([Line(text)])
+    shown = [STYLED.sub("", stream.getvalue()) for stream in (out, err)]
+    for printed in shown:
+        assert max(map(columns, re.split(r"[\r\n]", printed))) <= width
+        assert set(words_of(printed)) - {"llm-platform"} == set(words_of(text))
+
+
+def test_a_table_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cell that is too narrow for a word gives it in pieces, and not a beginning with an ellipsis."""
+    monkeypatch.setenv("COLUMNS", "40")
+    console, out, _ = terminal_console()
+    long = "heatpumpcontroller.configuration.temperature"
+    console.markdown(f"| a | b |\n|---|---|\n| {LATIN} | {long} |")
+    rows = STYLED.sub("", out.getvalue()).splitlines()
+    assert "…" not in out.getvalue()
+    assert long in "".join(row.split()[-1] for row in rows if row.strip())
+
+
+def test_what_a_program_reads_is_not_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """JSON, pipes, and a command that is to be copied stay as they are."""
+    monkeypatch.setenv("COLUMNS", "40")
+    out, err = Terminal(), Terminal()
+    console = Console(out, err)
+    console.verbatim(LATIN)
+    console.to_copy(LATIN)
+    assert (out.getvalue(), err.getvalue()) == (f"{LATIN}\n", f"{LATIN}\n")
