@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import os
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from tests.unit.presentation.cli.fakes import ANSWER, FOUND, SENTENCE, piped_con
 
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse, SourceRef
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, WebSearchResultItem
-from modules.llm_platform.presentation.cli.as_json import dumped, search_json
+from modules.llm_platform.presentation.cli.as_json import dumped, research_json, search_json
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
 from modules.llm_platform.presentation.cli.for_files import (
     research_html,
@@ -25,6 +26,7 @@ from modules.llm_platform.presentation.cli.for_files import (
     search_html,
     search_markdown,
 )
+from modules.llm_platform.presentation.cli.for_people import beneath
 from modules.llm_platform.presentation.cli.output_file import Delivery, kind_of, write
 
 OF_THE_PAGE = frozenset({"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "ol", "ul", "li", "a", "span"})
@@ -54,6 +56,37 @@ class Page(HTMLParser):
 
 def with_synthesis(text: str, *sources: SourceRef) -> ResearchResponse:
     return ANSWER.model_copy(update={"synthesis": text, "sources": sources or ANSWER.sources, "citations": ()})
+
+
+CAFE = "doc:caf%C3%A9/%D0%BC%D0%B5%D0%BD%D1%8E%20%60%E6%B8%A9%60%0A%FF.md"
+
+
+def on_screen(answer: ResearchResponse) -> str:
+    return "\n".join(line.text for line in beneath(answer))
+
+
+class TestFileNames:
+    @pytest.mark.parametrize("show", [research_html, research_markdown, on_screen])
+    def test_people_see_them_as_they_are_written(self, show: Callable[[ResearchResponse], str]) -> None:
+        """Letters beyond ASCII and blanks are no %D0%B5; a line end within a name breaks no line."""
+        source = SourceRef(index=1, title="Menu", url=CAFE)
+        assert "doc:café/меню `温` \ufffd.md" in show(with_synthesis("Words. [1]", source))
+
+    def test_programs_get_an_address(self) -> None:
+        """JSON keeps the URL, which can be sent back."""
+        source = SourceRef(index=1, title="Menu", url=CAFE)
+        assert json.loads(research_json(with_synthesis("Words. [1]", source)))["sources"][0]["url"] == CAFE
+
+    @pytest.mark.parametrize("show", [research_html, research_markdown, on_screen])
+    def test_the_address_of_a_page_stays_one(self, show: Callable[[ResearchResponse], str]) -> None:
+        """What can be opened is shown as it can be opened."""
+        source = SourceRef(index=1, title="Menu", url="https://example.org/caf%C3%A9")
+        assert "https://example.org/caf%C3%A9" in show(with_synthesis("Words. [1]", source))
+
+    def test_a_file_name_of_backticks_stays_code(self) -> None:
+        """In Markdown it is fenced by more of them."""
+        source = SourceRef(index=1, title="Menu", url="doc:a%60%60b.md")
+        assert "- [1] Menu ``` doc:a``b.md ```" in research_markdown(with_synthesis("Words. [1]", source))
 
 
 class TestHtml:

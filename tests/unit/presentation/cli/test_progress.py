@@ -35,6 +35,8 @@ def steps(*events: ResearchEvent) -> list[str]:
 @pytest.mark.parametrize(
     ("event", "says"),
     [
+        (Read(request_id=ID, url="doc:caf%C3%A9.md", status="read", chars=9), "read doc:café.md: 9 characters"),
+        (Summarized(request_id=ID, url="doc:caf%C3%A9.md"), "summarised doc:café.md"),
         (Ranked(request_id=ID, query="q", kept=MARKED), "2 results ranked, best 8.0: Better"),
         (
             Ranked(request_id=ID, query="q", kept=MARKED[:1], defaulted=1),

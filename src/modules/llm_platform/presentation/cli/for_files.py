@@ -10,7 +10,15 @@ from urllib.parse import quote
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
-from modules.llm_platform.presentation.cli.for_people import MARKS, about, about_the_store, notes, shortened, took
+from modules.llm_platform.presentation.cli.for_people import (
+    MARKS,
+    about,
+    about_the_store,
+    notes,
+    readable,
+    shortened,
+    took,
+)
 from shared.logging import printable
 
 STYLE = """
@@ -136,9 +144,9 @@ def _section(title: str, kind: str, items: Sequence[str]) -> str:
 
 
 def _anchor(title: str, url: str) -> str:
-    shown = html.escape(shortened(title) or url)
+    shown = html.escape(shortened(title) or readable(url))
     if not url.startswith(("http://", "https://")):
-        return f"{shown} <code>{html.escape(url)}</code>"
+        return f"{shown} <code>{html.escape(readable(url))}</code>"
     return f'<a href="{html.escape(url)}" rel="noopener noreferrer nofollow">{shown}</a>'
 
 
@@ -171,13 +179,19 @@ def _markdown_notes(said: Sequence[str]) -> list[str]:
 
 
 def _link(title: str, url: str) -> str:
-    shown = _escaped(shortened(title) or url)
+    shown = _escaped(shortened(title) or readable(url))
     if not url.startswith(("http://", "https://")):
-        return f"{shown} `{url.replace('`', '')}`"
+        return f"{shown} {_code_span(readable(url))}"
     return f"[{shown}](<{quote(url, safe=_IN_ADDRESSES)}>)"
 
 
 _IN_ADDRESSES = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in "<>\\")
+
+
+def _code_span(text: str) -> str:
+    """The text as code, fenced with more backticks than it has in a row."""
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence} {text} {fence}" if "`" in text else f"`{text}`"
 
 
 def _escaped(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC
+from urllib.parse import unquote
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.page_dtos import Page
@@ -25,6 +26,9 @@ NO_MODEL_OFFLINE = (
 MODEL_FAILED = "No model wrote this answer: these are quotes from your sources."
 EXTRACTIVE = "extractive"  # the writer that quotes
 
+DOCUMENT = "doc:"  # begins the address of a document; the rest is its path, escaped as in a URL
+
+_LINE_END = re.compile(r"[\r\n\t]")
 _CODE = re.compile(r"^[a-z]+(?:_[a-z]+)+: ")  # that of the error, for programs
 
 MARKS: dict[Verdict, tuple[str, Style]] = {
@@ -62,7 +66,7 @@ def beneath(response: ResearchResponse, without_model: str | None = None) -> Ite
 def above(page: Page) -> Iterator[Line]:
     """What stands above the text of a page: its title and address."""
     yield Line(shortened(page.title), "bold")
-    yield Line(page.url, "dim")
+    yield Line(readable(page.url), "dim")
     yield Line()
 
 
@@ -118,6 +122,11 @@ def _on_the_writer(response: ResearchResponse, without_model: str | None) -> Ite
         yield MODEL_FAILED
 
 
+def readable(url: str) -> str:
+    """An address for people: a document's with its file name as it is written, another as it can be opened."""
+    return _LINE_END.sub(" ", unquote(url, errors="replace")) if url.startswith(DOCUMENT) else url
+
+
 def notes(correction: str | None, degraded: Iterable[Degraded]) -> list[str]:
     """What went otherwise than asked, each thing once."""
     said = [f"Did you mean “{correction}”?"] if correction else []
@@ -133,7 +142,7 @@ def shortened(text: str, limit: int = LONGEST_QUOTE) -> str:
 def _result(number: int, item: WebSearchResultItem) -> Iterator[Line]:
     beside = " · ".join(part for part in (item.site_name, _day(item.published_date)) if part)
     yield Line(f"{number}. {shortened(item.title)}", "bold")
-    yield Line(f"   {item.url}", "dim")
+    yield Line(f"   {readable(item.url)}", "dim")
     if beside:
         yield Line(f"   {shortened(beside)}", "dim")
     if item.text:
@@ -151,7 +160,7 @@ def _sources(sources: Iterable[SourceRef]) -> Iterator[Line]:
             yield Line()
             yield Line("Sources", "bold")
         yield Line(f"[{source.index}] {shortened(source.title)}")
-        yield Line(f"    {source.url}", "dim")
+        yield Line(f"    {readable(source.url)}", "dim")
 
 
 def _quotes(response: ResearchResponse) -> Iterator[Line]:

@@ -15,7 +15,7 @@ from modules.llm_platform.application.research.events import (
     Token,
 )
 from modules.llm_platform.presentation.cli.console import Console
-from modules.llm_platform.presentation.cli.for_people import many, shortened
+from modules.llm_platform.presentation.cli.for_people import many, readable, shortened
 from modules.llm_platform.presentation.cli.live import LiveAnswer
 
 LONGEST_TITLE = 80  # characters of a page's title or address
@@ -65,7 +65,7 @@ def _step(event: ResearchEvent) -> str | None:
         case Read():
             return _read(event)
         case Summarized():
-            return f"summarised {shortened(event.url, LONGEST_TITLE)}"
+            return f"summarised {shortened(readable(event.url), LONGEST_TITLE)}"
         case SourcesNumbered():
             return f"writing from {len(event.sources)} sources …" if event.sources else None
         case Reset():
@@ -85,7 +85,7 @@ def _ranked(event: Ranked) -> str | None:
 
 
 def _read(event: Read) -> str:
-    address = shortened(event.url, LONGEST_TITLE)
+    address = shortened(readable(event.url), LONGEST_TITLE)
     if event.status in GIVES_TEXT:
         return f"read {address}: {many(event.chars, 'character')}{GIVES_TEXT[event.status]}"
     return f"could not read {address}: {event.status.replace('_', ' ')}"
