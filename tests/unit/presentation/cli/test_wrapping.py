@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import re
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.presentation.cli.fakes import Terminal, terminal_console
+from tests.unit.presentation.cli.fakes import FakePlatform, Terminal, terminal_console, wiring
 
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.live import LiveAnswer
+from modules.llm_platform.presentation.cli.main import run
 from modules.llm_platform.presentation.cli.wrapping import columns, line_starts, wrapped
 
 LATIN = "The greenhouse is heated by a heat pump of nine kilowatts from October to April, and not by straw."
@@ -94,3 +97,16 @@ def test_what_a_program_reads_is_not_wrapped(monkeypatch: pytest.MonkeyPatch) ->
     console.verbatim(LATIN)
     console.to_copy(LATIN)
     assert (out.getvalue(), err.getvalue()) == (f"{LATIN}\n", f"{LATIN}\n")
+
+
+def test_wrong_use_is_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message of a refused value too, with what stands before it; not in a pipe."""
+    monkeypatch.setenv("COLUMNS", "40")
+    for stream, width in ((Terminal(), 40), (io.StringIO(), 200)):
+        monkeypatch.setattr(sys, "stderr", stream)
+        assert run(["search", "x", "--documents", ".", "--provider", "ddgs"], wiring(FakePlatform())) == 2
+        lines = stream.getvalue().split("Error: ")[1].splitlines()
+        assert columns(f"Error: {lines[0]}") <= width
+        assert max(map(columns, lines)) <= width
+        assert "no part in it" in " ".join(lines)
+        assert (len(lines) > 1) == (width == 40)

@@ -87,7 +87,7 @@ class Console:
 
     def warn(self, text: str) -> None:
         """One line beside the answer."""
-        self._beside(_one_line(text))
+        self._print_beside(_one_line(text))
 
     def fail(self, text: str) -> None:
         """The one line that says why there is no answer."""
@@ -96,7 +96,7 @@ class Console:
     def aside(self, lines: Iterable[Line]) -> None:
         """Lines for the person who is asked something: the answer is not among them."""
         for line in lines:
-            self._beside(printable(line.text))
+            self._print_beside(printable(line.text))
 
     def to_copy(self, command: str) -> None:
         """A command to run, on a line of its own that nothing breaks: a line end within quotes would change it."""
@@ -105,10 +105,14 @@ class Console:
     def step(self, text: str) -> None:
         """What happens right now: for a person who watches, not for a log."""
         if self.watched:
-            self._beside(_one_line(text))
+            self._print_beside(_one_line(text))
 
-    def _beside(self, text: str) -> None:
-        print(wrapped(text, self._columns) if self.watched else text, file=self.err, flush=True)
+    def beside(self, text: str) -> str:
+        """The text as standard error takes it: in lines that break between words, where it is a terminal."""
+        return wrapped(text, self._columns) if self.watched else text
+
+    def _print_beside(self, text: str) -> None:
+        print(self.beside(text), file=self.err, flush=True)
 
     @property
     def _columns(self) -> int:

@@ -11,6 +11,7 @@ import typer
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from typer.core import TyperCommand
 
+from modules.llm_platform.presentation.cli.console import Console
 from shared.config import CollectionName
 
 # typer reads the annotations of a command at run time and shows a Literal as a choice.
@@ -80,6 +81,7 @@ Csl = Annotated[
 
 Request = TypeVar("Request", bound=BaseModel)
 
+ERROR = "Error: "  # what stands before the message of wrong use
 WORDS = "modules.llm_platform.words"  # in a context's `meta`: what was typed behind the name of the command
 
 OPTION_OF: Mapping[str, str] = {"urls": "--url"}  # where the option is not called like the field
@@ -87,6 +89,13 @@ OPTION_OF: Mapping[str, str] = {"urls": "--url"}  # where the option is not call
 COLLECTION_RULES = "must be a name of letters, digits, - and _, 63 at most, that begins with a letter or digit"
 
 _SHOULD = re.compile(r"^(?:Input|String|Tuple) should\b")
+
+
+class WrongUse(typer.BadParameter):
+    """A value that is refused; on a terminal its message breaks between words."""
+
+    def format_message(self) -> str:
+        return Console().beside(f"{ERROR}{super().format_message()}").removeprefix(ERROR)
 
 
 def setting_arguments(
@@ -141,7 +150,7 @@ def to_request(kind: type[Request], values: Mapping[str, Any], *, argument: str)
 
 def wrong(option: str, text: str) -> NoReturn:
     """Wrong use: exit code 2, with the option's name and what to do."""
-    raise typer.BadParameter(text, param_hint=option)
+    raise WrongUse(text, param_hint=option)
 
 
 def in_our_words(kind: str, text: str) -> str:
@@ -161,5 +170,4 @@ class Command(TyperCommand):
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:
-            error.message = in_our_words("", error.message)
-            raise
+            raise WrongUse(in_our_words("", error.message), error.ctx, error.param, error.param_hint) from error
