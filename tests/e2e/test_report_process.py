@@ -73,7 +73,9 @@ async def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     upstream = [first]
     async with serving(lambda exchange: upstream[0].handle(exchange)) as loopback:
         env = environment(loopback, tmp_path)
-        process = await started("research", "--depth", "report", "--fresh", "--yes", "--json", env=env, question=QUESTION)
+        process = await started(
+            "research", "--depth", "report", "--fresh", "--yes", "--json", env=env, question=QUESTION
+        )
         await asyncio.wait_for(first.reached.wait(), PATIENCE_S)
         await asyncio.sleep(SETTLED_S)
         process.send_signal(signal.SIGINT)

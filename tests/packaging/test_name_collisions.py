@@ -101,6 +101,9 @@ def test_the_message_of_the_page_is_the_one_that_is_printed(bare: Environment, t
     done = python(bare, folder, "-c", "import modules.llm_platform")
     theirs, ours = both_paths(bare, folder, "shared")
     said = done.stderr.splitlines()[-1].partition("HiddenPackageError: ")[2]
-    for real, shown in ((theirs, "/home/me/shop/shared"), (ours, "/home/me/shop/.venv/lib/python3.11/site-packages/shared")):
+    for real, shown in (
+        (theirs, "/home/me/shop/shared"),
+        (ours, "/home/me/shop/.venv/lib/python3.11/site-packages/shared"),
+    ):
         said = said.replace(real, shown)
     assert said in text_of(PAGE)

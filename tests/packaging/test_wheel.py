@@ -121,7 +121,9 @@ def test_without_extras_the_package_works_and_says_what_is_missing(bare: Environ
 
 def test_a_users_program_passes_mypy_strict(everything: Environment, tmp_path: Path) -> None:
     """The programs of the README and of the how-tos have types in a project of their own, and a mistake is found."""
-    programs = files_in("README.md") | files_in("docs/howto/use-from-python.md") | files_in("docs/howto/write-a-provider.md")
+    programs = (
+        files_in("README.md") | files_in("docs/howto/use-from-python.md") | files_in("docs/howto/write-a-provider.md")
+    )
     del programs["test_glossary.py"]  # tests of a project are rarely typed
     assert {"ask.py", "replacing.py", "glossary.py"} <= set(programs)
     for name, code in (programs | {"overriding.py": OVERRIDES}).items():

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 # A line of Chinese or Japanese does not begin with what closes something, nor end with what opens it.
-NOT_FIRST = frozenset("、。，．・：；！？）］｝〉》」』】〕〗…‥ー々〻ぁぃぅぇぉっゃゅょゎァィゥェォッャュョヮ,.:;!?)]}%”’»")
+NOT_FIRST = frozenset(
+    "、。，．・：；！？）］｝〉》」』】〕〗…‥ー々〻ぁぃぅぇぉっゃゅょゎァィゥェォッャュョヮ,.:;!?)]}%”’»"
+)
 NOT_LAST = frozenset("（［｛〈《「『【〔〖([{“‘«")
 
 
