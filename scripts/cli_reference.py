@@ -9,6 +9,7 @@ from pathlib import Path
 import typer
 from typer.testing import CliRunner
 
+from modules.llm_platform.__main__ import wiring
 from modules.llm_platform.presentation.cli.main import PROGRAM, app
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,7 +38,9 @@ Without a language model the answer is made of quotes from the sources.
 def help_of(*command: str) -> str:
     """The help of a command, always of the same width."""
     arguments = [*command, "--help"]
-    result = CliRunner().invoke(app, arguments, prog_name=PROGRAM, terminal_width=COLUMNS, max_content_width=COLUMNS)
+    result = CliRunner().invoke(
+        app, arguments, obj=wiring(), prog_name=PROGRAM, terminal_width=COLUMNS, max_content_width=COLUMNS
+    )
     return "\n".join(line.rstrip() for line in result.output.strip().splitlines())
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from modules.llm_platform.wiring.search import SEARCH_PROVIDERS, SearchProviderSpec, provider_names
 from shared.config import SECTIONS, Settings, example, variable_names, written
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -15,6 +16,14 @@ ENV_EXAMPLE = ROOT / ".env.example"
 REFERENCE = ROOT / "docs" / "reference" / "settings.md"
 COMMAND = "python scripts/settings_reference.py"
 WIDTH = 100  # columns of a comment
+PROVIDERS = "SEARCH_PROVIDERS"
+PROVIDERS_HEAD = """
+The search providers, in the order of `auto`. One that is asked for a kind of source that it does not serve searches what
+it has and says so in `degraded`; `llm-platform doctor` tries one that costs money only with `--yes`.
+
+| provider | what it is | serves | `auto` takes it when | costs money |
+|---|---|---|---|---|
+"""
 
 ENV_HEAD = f"""\
 # Copy this file to .env and remove the # before what you set. Made by `{COMMAND}`.
@@ -46,9 +55,15 @@ def sections() -> Mapping[str, list[str]]:
 
 def default_of(name: str) -> str:
     """The default as it stands in a variable; empty where there is none."""
-    if name == "SEARCH_PROVIDERS":
+    if name == PROVIDERS:
         return "auto"
     return written(Settings.model_fields[name].get_default(call_default_factory=True))
+
+
+def description_of(name: str) -> str:
+    """What a setting is for; the names of the providers come from the table that knows them."""
+    text = Settings.model_fields[name].description or ""
+    return f"{text}. Providers: {', '.join(provider_names())}" if name == PROVIDERS else text
 
 
 def is_secret(name: str) -> bool:
@@ -65,7 +80,7 @@ def _env_lines() -> Iterator[str]:
     for heading, names in sections().items():
         yield f"\n# --- {heading} ---\n"
         for name in names:
-            yield from _wrapped(Settings.model_fields[name].description or "")
+            yield from _wrapped(description_of(name))
             also = variable_names(name)[1:]
             if also:
                 yield f"# (also read: {', '.join(also)})\n"
@@ -106,9 +121,18 @@ def _tables() -> Iterator[str]:
         for name in names:
             first, *also = (f"`{each}`" for each in variable_names(name))
             default = default_of(name)
-            what = (Settings.model_fields[name].description or "").replace("|", "\\|")
+            what = description_of(name).replace("|", "\\|")
             named = first + (f" ({', '.join(also)})" if also else "")
             yield f"| {named} | {f'`{default}`' if default else 'none'} | {what} |\n"
+        if PROVIDERS in names:
+            yield PROVIDERS_HEAD
+            yield from map(_provider_row, SEARCH_PROVIDERS)
+
+
+def _provider_row(spec: SearchProviderSpec) -> str:
+    chosen = f"`{spec.settings[0]}` is set" if spec.settings else "nothing else is configured"
+    kinds, paid = ", ".join(spec.source_kinds), "yes" if spec.paid else "no"
+    return f"| `{spec.name}` | {spec.label} | {kinds} | {chosen} | {paid} |\n"
 
 
 def main(arguments: list[str]) -> int:

@@ -34,7 +34,6 @@ from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSou
 LLMKind = Literal["openai", "kimi", "azure", "aitunnel", "ollama", "vllm"]
 LLMStage = Literal["plan", "queries", "rank", "summarize", "write"]
 ReaderName = Literal["jina", "direct"]
-SearchProviderName = Literal["searxng", "bocha", "documents", "ddgs"]
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 Place = Literal["argument", "environment", ".env", "default"]
 
@@ -165,7 +164,7 @@ UrlWithUser = Annotated[str, AfterValidator(_address_with_user)]
 UrlList = Annotated[tuple[UrlWithUser, ...], NoDecode, BeforeValidator(_split)]
 HostList = Annotated[tuple[Annotated[str, AfterValidator(_host_entry)], ...], NoDecode, BeforeValidator(_split)]
 ReaderList = Annotated[tuple[ReaderName, ...], NoDecode, BeforeValidator(_lower_split), Field(min_length=1)]
-ProviderList = Annotated[tuple[SearchProviderName, ...], NoDecode, BeforeValidator(_providers)]
+ProviderList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_providers)]  # the table of providers knows the names
 LanguageTag = Annotated[str, Field(pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$")]
 LanguageList = Annotated[tuple[LanguageTag, ...], NoDecode, BeforeValidator(_lower_split), Field(max_length=4)]
 CollectionName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")]
@@ -269,8 +268,8 @@ class Settings(BaseSettings):
     # Search
     SEARCH_PROVIDERS: ProviderList = Field(
         (), examples=["searxng,ddgs"],
-        description="Ordered comma list of searxng, bocha, documents, ddgs; auto: those that are configured, ddgs "
-        "where none is. The next one answers on errors only",
+        description="Ordered comma list of search providers; auto: those that are configured, ddgs where none is. The next "
+        "one answers on errors only",
     )  # fmt: skip
     SEARXNG_URL: UrlList = Field(
         (), repr=False, validation_alias=_also("SEARXNG_URL", "RESEARCH_BRIDGE_SEARXNG_URL"),

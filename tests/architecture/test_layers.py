@@ -24,7 +24,7 @@ def lint_imports(source: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_imports_point_inward() -> None:
-    """presentation and infrastructure to application to domain; the container and the entry points see all."""
+    """presentation and infrastructure to application to domain; container, wiring and the entry points see all."""
     result = lint_imports(ROOT / "src")
     assert result.returncode == 0, result.stdout + result.stderr
 
@@ -39,6 +39,8 @@ def test_imports_point_inward() -> None:
         ("infrastructure/http.py", "import shared.config"),
         ("infrastructure/http.py", "import modules.llm_platform.testing"),
         ("presentation/rest/app.py", "import modules.llm_platform.infrastructure.http"),
+        ("presentation/cli/options.py", "import modules.llm_platform.wiring.search"),
+        ("wiring/search.py", "import modules.llm_platform.container"),
     ],
 )
 def test_a_wrong_import_is_found(tmp_path: Path, file: str, line: str) -> None:

@@ -37,10 +37,21 @@ def _build_platform(settings: Settings) -> LLMPlatform:
 
 
 def _search_order(settings: Settings) -> tuple[str, ...]:
-    _import_container()
-    from modules.llm_platform.container import search_order
+    from modules.llm_platform.wiring.search import search_order
 
     return search_order(settings)
+
+
+def _search_providers() -> tuple[str, ...]:
+    from modules.llm_platform.wiring.search import provider_names
+
+    return provider_names()
+
+
+def _uses_fallback(settings: Settings) -> bool:
+    from modules.llm_platform.wiring.search import uses_fallback
+
+    return uses_fallback(settings)
 
 
 def _has_model(settings: Settings) -> bool:
@@ -51,6 +62,7 @@ def _has_model(settings: Settings) -> bool:
 
 
 def _serve(settings: Settings) -> None:
+    _search_order(settings)  # a provider that does not exist stops the start
     from modules.llm_platform.presentation.rest.server import serve
     from shared.logging import configure_logging
 
@@ -65,9 +77,14 @@ def _worker_parts(settings: Settings) -> AbstractAsyncContextManager[WorkerParts
     return build_worker_parts(settings)
 
 
+def wiring() -> Wiring:
+    """What the commands get from the container, each part imported when it is called."""
+    return Wiring(_build_platform, _search_order, _has_model, _serve, _worker_parts, _search_providers, _uses_fallback)
+
+
 def main() -> None:
     """Carry out the command line of this process."""
-    code = run(None, Wiring(_build_platform, _search_order, _has_model, _serve, _worker_parts))
+    code = run(None, wiring())
     if threading.active_count() > 1:  # a thread that cannot be cancelled must not keep a person waiting
         sys.stdout.flush()
         sys.stderr.flush()

@@ -17,6 +17,9 @@ def make_app() -> FastAPI:
 
     try:
         settings = Settings.load()
+        from modules.llm_platform.wiring.search import check_providers
+
+        check_providers(settings)
         from modules.llm_platform.presentation.rest.app import create_app
     except SettingsError as error:
         raise SystemExit(str(error)) from None

@@ -1,24 +1,21 @@
-"""The only file that knows port and adapter: what is configured becomes a platform.
+"""What is configured becomes a platform: with `wiring` beside it, the only place that knows port and adapter.
 
-To replace a part in a test: `build_platform(overrides={IWebSearchProvider: FakeWebSearch(…)})`. To add a search provider: one
-adapter, one line in `_SEARCH_BUILDERS`, one setting.
+To replace a part in a test: `build_platform(overrides={IWebSearchProvider: FakeWebSearch(…)})`. To add a search provider: see
+`wiring/search.py`.
 
-Over 300 lines: splitting it would give a second file that knows the adapters.
+Over 300 lines: each part is built here once, and `Container` shows them all.
 """
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import partial
 from hashlib import sha256
 from importlib import metadata
 from importlib.util import find_spec
-from ipaddress import ip_address
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import urlsplit
 
@@ -31,7 +28,7 @@ from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.application.research.report_run import ReportOptions, ReportTools
 from modules.llm_platform.application.services.answer_service import AnswerOptions, AnswerService
 from modules.llm_platform.application.services.answerer import Answerer, ResearchOptions
-from modules.llm_platform.application.services.doctor_service import DoctorService, IndexPatient, SearchPatient
+from modules.llm_platform.application.services.doctor_service import DoctorService, IndexPatient
 from modules.llm_platform.application.services.health_service import HealthService
 from modules.llm_platform.application.services.indexing_service import IndexingService
 from modules.llm_platform.application.services.llm_registry import NOT_CONFIGURED, LLMRegistry
@@ -42,7 +39,6 @@ from modules.llm_platform.application.services.research_service import ResearchS
 from modules.llm_platform.application.services.retrieval_service import RetrievalService
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
-from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
@@ -51,32 +47,27 @@ from modules.llm_platform.domain.ports.research_store import IResearchStore
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
 from modules.llm_platform.infrastructure.adapters.no_research_store import NoResearchStore
 from modules.llm_platform.infrastructure.llm_kinds import KINDS, LLMConnection, Variables
 from modules.llm_platform.infrastructure.llm_mistakes import mistake_in
-from modules.llm_platform.infrastructure.policies.by_source_web_search import BySourceWebSearch
 from modules.llm_platform.infrastructure.policies.cached_synthesizer import CachedSynthesizer
-from modules.llm_platform.infrastructure.policies.cached_web_search import CachedWebSearch
 from modules.llm_platform.infrastructure.policies.failover_page_reader import FailoverPageReader
-from modules.llm_platform.infrastructure.policies.failover_web_search import FailoverWebSearch
 from modules.llm_platform.infrastructure.policies.fallback_synthesizer import FallbackSynthesizer
 from modules.llm_platform.infrastructure.policies.late_page_reader import LatePageReader
 from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
-from modules.llm_platform.infrastructure.policies.pace import MINUTE_S, Pace
+from modules.llm_platform.infrastructure.policies.pace import Pace
 from modules.llm_platform.infrastructure.policies.retried_llm import RetriedLLM
-from modules.llm_platform.infrastructure.policies.retried_web_search import RetriedWebSearch
 from modules.llm_platform.infrastructure.policies.throttled_llm import LONGEST_WAIT_S, ThrottledLLM
 from modules.llm_platform.infrastructure.policies.throttled_page_reader import ThrottledPageReader
-from modules.llm_platform.infrastructure.policies.throttled_web_search import ThrottledWebSearch
 from modules.llm_platform.infrastructure.policies.unconfigured_page_reader import UnconfiguredPageReader
-from modules.llm_platform.infrastructure.policies.unconfigured_web_search import UnconfiguredWebSearch
-from shared.config import LOOPBACK_HOSTS, LLMProviderSettings, LLMStage, Settings, SettingsError
+from modules.llm_platform.wiring import search as search_wiring
+from modules.llm_platform.wiring.resources import APP_NAME, Resources, data_folder, is_loopback
+from modules.llm_platform.wiring.search import DOCUMENTS, INDEX_FOLDER, REPORT_WAIT_S, SearchAdapters, has_index
+from shared.config import LLMProviderSettings, LLMStage, Settings, SettingsError
 
 if TYPE_CHECKING:
-    import httpx2
 
     from modules.llm_platform.domain.dtos.indexing_dtos import IndexProgress
     from modules.llm_platform.infrastructure.adapters.openai_embedder import EmbeddingConnection
@@ -87,8 +78,6 @@ if TYPE_CHECKING:
     from modules.llm_platform.presentation.kafka.parts import WorkerParts
 
 HELD_RESEARCHES = 200  # whose source texts can be asked for; about 10 kB each, of a report up to 500
-DOCUMENTS = "documents"
-OR_A_FOLDER = "; or set DOCUMENTS_DIR, or give --documents DIR"
 ONLY_LOOPBACK = (
     "Offline, only language models on loopback are asked: set LLM_KIND=ollama or vllm with LLM_BASE_URL; "
     "research works without one and quotes its sources (extractive)"
@@ -101,241 +90,25 @@ ONLY_LOOPBACK_INDEX = (
 )
 ONE_MACHINE = "the index is embedded, for this machine alone: workers of several machines need QDRANT_URL"
 QUOTES_ONLY = "no language model is configured: answers are made of quotes (set LLM_API_KEY and LLM_MODEL for written ones)"
-STAND_IN = "ddgs"  # the keyless web serves where nothing is configured
 
-WORDS_ALONE = 'found by words alone: pip install "llm-platform[retrieval]" to search documents by meaning too'
 STORE_PACKAGES = ("qdrant_edge",)  # what a named folder is indexed with
 WORDLLAMA = "wordllama/"
 EMBEDDER_PACKAGES = ("wordllama", "numpy", "safetensors", "tokenizers")
 
-INDEX_FOLDER = "index"  # below the data folder
-FOLDERS = "folders"  # the same, for the indexes of named folders
-APP_NAME = "llm-platform"  # of the user's data folder
+FOLDERS = "folders"  # below the data folder: the indexes of named folders
 REPORT_TIMEOUT_S = 900.0  # unless RESEARCH_TIMEOUT_S is set
 REPORT_LENGTH = 2  # times the longest answer of a synthesis
 LABEL_CHARS = 12  # of a digest that tells one set of addresses from another
 
 JINA_RPS_WITH_KEY = 5.0  # mind-search.md; pages a second
 JINA_RPS_WITHOUT = 0.33  # about the twenty a minute that it serves without a key
-REPORT_SEARXNG_RPM = 10.0  # mind-search.md; searches a minute of all reports, where SEARXNG_RPM sets no pace for all
 REPORT_LLM_RPS = 2.0  # mind-search.md; calls a second of one model, where LLM_RPS sets no pace for all
-SEARCHES_AT_ONCE = 4  # of one service; a higher rate makes room for more
 CALLS_AT_ONCE = 8
 PAGES_AT_ONCE = 5
-REPORT_WAIT_S = 300.0  # for a turn: a report has minutes, and its own limits end it sooner
 STAGES = get_args(LLMStage)
 
-SearchAdapters = Mapping[str, IWebSearchProvider]
 LLMAdapters = Mapping[str, ILLMProvider]
 Paces = Mapping[str, Pace]  # by the name of the service
-
-
-class Resources:
-    """What is opened must be closed, and what is secret must be known to all who read from outside."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.redactor = Redactor(settings.secrets())
-        self._proxy = settings.UPSTREAM_PROXY
-        self._stack = AsyncExitStack()
-
-    def client(self, base_url: str, timeout_s: float, **options: Any) -> httpx2.AsyncClient:
-        """One pooled client for one upstream, closed with the platform. Configured addresses may go through the proxy."""
-        from modules.llm_platform.infrastructure.http import make_client
-
-        client = make_client(base_url, timeout_s, proxy=None if _is_loopback(base_url) else self._proxy, **options)
-        self._stack.push_async_callback(client.aclose)
-        return client
-
-    def closing(self, close: Callable[[], Awaitable[None]]) -> None:
-        self._stack.push_async_callback(close)
-
-    async def aclose(self) -> None:
-        await self._stack.aclose()
-
-
-# --- search ---------------------------------------------------------------------------------------------------------------
-
-
-def _searxng(settings: Settings, resources: Resources) -> Iterator[IWebSearchProvider]:
-    from modules.llm_platform.infrastructure.adapters.searxng_web_search import SearXNGWebSearchAdapter
-
-    if not settings.SEARXNG_URL:
-        yield UnconfiguredWebSearch(
-            "searxng", "SearXNG needs an address: set SEARXNG_URL, for instance http://localhost:8080"
-        )
-    for number, url in enumerate(settings.SEARXNG_URL, 1):
-        password = settings.SEARXNG_PASSWORD
-        yield SearXNGWebSearchAdapter(
-            url,
-            name="searxng" if number == 1 else f"searxng-{number}",
-            engines={
-                "web": settings.SEARXNG_ENGINES_WEB,
-                "news": settings.SEARXNG_ENGINES_NEWS,
-                "academic": settings.SEARXNG_ENGINES_ACADEMIC,
-            },
-            username=settings.SEARXNG_USERNAME,
-            password=password.get_secret_value() if password else None,
-            timeout=settings.SEARXNG_TIMEOUT_S,
-            safesearch=settings.SEARXNG_SAFESEARCH,
-            client=resources.client(url, settings.SEARXNG_TIMEOUT_S),
-            redactor=resources.redactor,
-        )
-
-
-def _bocha(settings: Settings, resources: Resources) -> Iterator[IWebSearchProvider]:
-    from modules.llm_platform.infrastructure.adapters.bocha_web_search import BochaWebSearchAdapter
-
-    yield BochaWebSearchAdapter(
-        settings.BOCHA_API_KEY.get_secret_value(),
-        base_url=settings.BOCHA_BASE_URL,
-        timeout=settings.BOCHA_TIMEOUT_S,
-        client=resources.client(settings.BOCHA_BASE_URL, settings.BOCHA_TIMEOUT_S),
-        redactor=resources.redactor,
-    )
-
-
-def _documents(
-    folder: Path, index: FolderIndex | None, settings: Settings, resources: Resources
-) -> Iterator[IWebSearchProvider]:
-    """A named folder, searched as the index is; by words alone where the packages for that are missing."""
-    from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearchAdapter
-
-    if index is None:
-        adapter = DocumentWebSearchAdapter(folder, settings.DOCUMENTS_BASE_URL, resources.redactor, note=WORDS_ALONE)
-        resources.closing(adapter.aclose)
-        yield adapter
-    else:
-        from modules.llm_platform.infrastructure.adapters.folder_web_search import FolderWebSearch
-
-        base_url, redactor = settings.DOCUMENTS_BASE_URL, resources.redactor
-        found = FolderWebSearch(
-            index, base_url, redactor, words=lambda: DocumentWebSearchAdapter(folder, base_url, redactor)
-        )
-        resources.closing(found.aclose)
-        yield found
-
-
-def _indexed(retrieval: RetrievalService, settings: Settings, resources: Resources) -> Iterator[IWebSearchProvider]:
-    from modules.llm_platform.infrastructure.adapters.index_web_search import IndexWebSearch
-
-    otherwise = "" if has_index(settings) else OR_A_FOLDER
-    base_url, static = settings.DOCUMENTS_BASE_URL, settings.EMBEDDER == "wordllama"
-    yield IndexWebSearch(retrieval, base_url, resources.redactor, otherwise, needs_words=static)
-
-
-def _ddgs(settings: Settings, resources: Resources) -> Iterator[IWebSearchProvider]:
-    from modules.llm_platform.infrastructure.adapters.ddgs_web_search import DdgsWebSearchAdapter
-
-    adapter = DdgsWebSearchAdapter(proxy=settings.UPSTREAM_PROXY, redactor=resources.redactor)
-    resources.closing(adapter.aclose)
-    yield adapter
-
-
-SearchBuilder = Callable[[Settings, Resources], Iterator[IWebSearchProvider]]
-
-_SEARCH_BUILDERS: Mapping[str, SearchBuilder] = {
-    "searxng": _searxng,
-    "bocha": _bocha,
-    "ddgs": _ddgs,
-}
-
-
-def has_index(settings: Settings) -> bool:
-    """Whether there is an index that can be searched where no folder is named."""
-    embedded = _data_folder(settings) / INDEX_FOLDER / settings.QDRANT_COLLECTION / "current"
-    return settings.QDRANT_URL is not None or embedded.is_file()
-
-
-def search_order(settings: Settings) -> tuple[str, ...]:
-    """The providers in order: those that are named, else those that are configured, else the keyless web."""
-    configured = {
-        "searxng": bool(settings.SEARXNG_URL),
-        "bocha": bool(settings.BOCHA_API_KEY.get_secret_value()),
-        "documents": settings.DOCUMENTS_DIR is not None,
-    }
-    wanted: tuple[str, ...] = settings.SEARCH_PROVIDERS or tuple(name for name, there in configured.items() if there)
-    wanted = wanted or (STAND_IN,)
-    if not settings.LLM_PLATFORM_OFFLINE:
-        return wanted
-    return (DOCUMENTS,) if DOCUMENTS in wanted or has_index(settings) else ()
-
-
-def _search_adapters(
-    settings: Settings, resources: Resources, retrieval: RetrievalService, folder_index: FolderIndex | None
-) -> SearchAdapters:
-    names = search_order(settings)
-    if not names:
-        remedy = "Offline, only documents can be searched: set DOCUMENTS_DIR, give --documents DIR, or run `llm-platform index`"
-        return {"offline": UnconfiguredWebSearch("offline", remedy)}
-    # Documents serve `sources: [documents]` even where the list of providers does not name them.
-    aside = (settings.DOCUMENTS_DIR is not None or has_index(settings)) and DOCUMENTS not in names
-    return {
-        provider.name: provider
-        for name in (*names, *((DOCUMENTS,) if aside else ()))
-        for provider in _builder(name, settings, retrieval, folder_index)(settings, resources)
-    }
-
-
-def _builder(
-    name: str, settings: Settings, retrieval: RetrievalService, folder_index: FolderIndex | None
-) -> SearchBuilder:
-    """Who makes the providers of this name; documents without a folder are those of the index, now or once it is made."""
-    if name != DOCUMENTS:
-        return _SEARCH_BUILDERS[name]
-    folder = settings.DOCUMENTS_DIR
-    return partial(_indexed, retrieval) if folder is None else partial(_documents, folder, folder_index)
-
-
-def _search_paces(settings: Settings, adapters: SearchAdapters) -> Paces:
-    """How fast each service is asked, whoever asks it; SearXNG alone has a rate (mind-search.md)."""
-    rpm = settings.SEARXNG_RPM or REPORT_SEARXNG_RPM
-    return {
-        name: Pace(rpm if name.startswith("searxng") else None, MINUTE_S, at_once=SEARCHES_AT_ONCE)
-        for name in adapters
-        if name != DOCUMENTS
-    }
-
-
-def _web_search_provider(
-    settings: Settings, adapters: SearchAdapters, paces: Paces, cache: ICache[Any]
-) -> IWebSearchProvider:
-    def paced(adapter: IWebSearchProvider) -> IWebSearchProvider:
-        limited = settings.SEARXNG_RPM is not None and adapter.name.startswith("searxng")
-        return ThrottledWebSearch(adapter, paces[adapter.name]) if limited else adapter
-
-    return _search_chain(settings, adapters, cache, paced)
-
-
-def _report_search_provider(
-    settings: Settings, adapters: SearchAdapters, paces: Paces, cache: ICache[Any], ordinary: IWebSearchProvider
-) -> IWebSearchProvider:
-    """The same services at the pace of a report, with the same cache; `ordinary` itself where it stands in for all."""
-
-    def paced(adapter: IWebSearchProvider) -> IWebSearchProvider:
-        return ThrottledWebSearch(adapter, paces[adapter.name], longest_wait_s=REPORT_WAIT_S)
-
-    overridden = any(ordinary is adapter for adapter in adapters.values())
-    return ordinary if overridden else _search_chain(settings, adapters, cache, paced)
-
-
-def _search_chain(
-    settings: Settings,
-    adapters: SearchAdapters,
-    cache: ICache[Any],
-    paced: Callable[[IWebSearchProvider], IWebSearchProvider],
-) -> IWebSearchProvider:
-    def policies(adapter: IWebSearchProvider) -> IWebSearchProvider:
-        if adapter.name == DOCUMENTS:
-            return adapter  # local: nothing to try again, and a file may change at any time
-        retried = RetriedWebSearch(paced(adapter))
-        return CachedWebSearch(retried, cache, settings.CACHE_TTL_S) if settings.CACHE_TTL_S > 0 else retried
-
-    named = search_order(settings)
-    wired = {name: policies(adapter) for name, adapter in adapters.items()}
-    web = [provider for name, provider in wired.items() if name != DOCUMENTS or DOCUMENTS in named]
-    failover = web[0] if len(web) == 1 else FailoverWebSearch(web)
-    documents = wired.get(DOCUMENTS)
-    return BySourceWebSearch(None if failover is documents else failover, documents)
 
 
 # --- language models ------------------------------------------------------------------------------------------------------
@@ -347,7 +120,7 @@ def llm_connections(settings: Settings) -> tuple[LLMConnection, ...]:
     What is half configured (a key without a model) is there too: its first call says what is missing.
     """
     offline = settings.LLM_PLATFORM_OFFLINE
-    return tuple(each for each in _all_connections(settings) if not offline or _is_loopback(each.address or ""))
+    return tuple(each for each in _all_connections(settings) if not offline or is_loopback(each.address or ""))
 
 
 def _all_connections(settings: Settings) -> tuple[LLMConnection, ...]:
@@ -551,7 +324,7 @@ def _jina_reader(settings: Settings, resources: Resources, guard: Guard) -> IPag
         redactor=resources.redactor,
     )
     pace = Pace(settings.JINA_RPS or (JINA_RPS_WITH_KEY if key else JINA_RPS_WITHOUT), at_once=PAGES_AT_ONCE)
-    return GuardedPageReader(ThrottledPageReader(jina, pace), guard, at_home=_is_loopback(url) or guard.allows(url))
+    return GuardedPageReader(ThrottledPageReader(jina, pace), guard, at_home=is_loopback(url) or guard.allows(url))
 
 
 def _direct_reader(settings: Settings, resources: Resources, guard: Guard) -> IPageReader:
@@ -582,7 +355,7 @@ def _embedder(settings: Settings, resources: Resources) -> IEmbedder:
     from modules.llm_platform.infrastructure.policies.unconfigured_embedder import UnconfiguredEmbedder
 
     connection = _embedding_connection(settings)
-    if settings.LLM_PLATFORM_OFFLINE and not _is_loopback(connection.address):
+    if settings.LLM_PLATFORM_OFFLINE and not is_loopback(connection.address):
         return UnconfiguredEmbedder(settings.EMBEDDER, ONLY_LOOPBACK_EMBEDDERS)
     client = resources.client(connection.address, connection.timeout) if connection.address else None
     return OpenAIEmbedder(connection, client=client, redactor=resources.redactor)
@@ -614,8 +387,8 @@ def _vector_store(settings: Settings, resources: Resources) -> IVectorStore:
     if settings.QDRANT_URL is None:
         from modules.llm_platform.infrastructure.adapters.qdrant_edge_vector_store import QdrantEdgeVectorStore
 
-        store = QdrantEdgeVectorStore(_data_folder(settings) / INDEX_FOLDER)
-    elif settings.LLM_PLATFORM_OFFLINE and not _is_loopback(settings.QDRANT_URL):
+        store = QdrantEdgeVectorStore(data_folder(settings) / INDEX_FOLDER)
+    elif settings.LLM_PLATFORM_OFFLINE and not is_loopback(settings.QDRANT_URL):
         from modules.llm_platform.infrastructure.policies.unconfigured_vector_store import UnconfiguredVectorStore
 
         store = UnconfiguredVectorStore("offline", ONLY_LOOPBACK_INDEX)
@@ -665,7 +438,7 @@ def _folder_index(
     made_by = (embedder.name, settings.DOCUMENTS_BASE_URL or "", cutting.FORM, str(bm25.FORM), _version())
     key = key_of((os.path.realpath(folder), *made_by))
     kept = settings.STORE_TTL_DAYS > 0 and store is None
-    home = FolderHome(_data_folder(settings) / FOLDERS if kept else None, key, settings.STORE_TTL_DAYS)
+    home = FolderHome(data_folder(settings) / FOLDERS if kept else None, key, settings.STORE_TTL_DAYS)
     index = FolderIndex(folder, home, files, embedder, store=store, collection=f"folder-{key}" if store else DOCUMENTS)
     resources.closing(index.aclose)
     return index
@@ -678,7 +451,7 @@ def _reading(index: FolderIndex | None) -> Callable[[], IndexProgress | None]:
 def _kept_folders(settings: Settings) -> KeptFolders:
     from modules.llm_platform.infrastructure.folders.kept_folders import KeptFolders
 
-    return KeptFolders(_data_folder(settings) / FOLDERS, settings.STORE_TTL_DAYS)
+    return KeptFolders(data_folder(settings) / FOLDERS, settings.STORE_TTL_DAYS)
 
 
 def _version() -> str:
@@ -709,7 +482,7 @@ def _answer_options(settings: Settings) -> AnswerOptions:
 def _outcome_store(settings: Settings, resources: Resources) -> IOutcomeStore:
     from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
 
-    store = SqliteOutcomeStore(_data_folder(settings) / "outcomes.sqlite3", settings.OUTCOME_TTL_DAYS)
+    store = SqliteOutcomeStore(data_folder(settings) / "outcomes.sqlite3", settings.OUTCOME_TTL_DAYS)
     resources.closing(store.aclose)
     return store
 
@@ -719,7 +492,7 @@ def _outcome_store(settings: Settings, resources: Resources) -> IOutcomeStore:
 
 def _health(search: SearchAdapters, llms: LLMAdapters) -> HealthService:
     kimi = [name for name, each in llms.items() if getattr(each, "kind", name) == "kimi"]
-    return HealthService(search, llms, searxng=[name for name in search if name.startswith("searxng")], kimi=kimi)
+    return HealthService(search, llms, searxng=search_wiring.searxng_names(search), kimi=kimi)
 
 
 def _doctor(
@@ -727,18 +500,11 @@ def _doctor(
 ) -> DoctorService:
     from modules.llm_platform.infrastructure.adapters.index_web_search import IndexWebSearch
 
-    stand_in = not settings.SEARCH_PROVIDERS and search_order(settings) == (STAND_IN,)
     index = IndexPatient(retrieval, there=has_index(settings), paid=settings.EMBEDDER in ("openai", "azure"))
     patients = [
-        SearchPatient(
-            each,
-            paid=name == "bocha",
-            finds=name != DOCUMENTS,
-            configured=not (stand_in and name == STAND_IN),
-            sources=("web", "news", "academic") if name.startswith("searxng") else ("web",),
-        )
-        for name, each in search.items()
-        if not (index.there and isinstance(each, IndexWebSearch))  # it is examined as the index
+        each
+        for each in search_wiring.search_patients(settings, search)
+        if not (index.there and isinstance(each.provider, IndexWebSearch))  # it is examined as the index
     ]
     return DoctorService(patients, tuple(llms.values()), index=index)
 
@@ -749,13 +515,7 @@ def _research_store(settings: Settings) -> IResearchStore:
         return NoResearchStore()
     from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore
 
-    return DiskResearchStore(_data_folder(settings) / "store", settings.STORE_TTL_DAYS)
-
-
-def _data_folder(settings: Settings) -> Path:
-    from platformdirs import user_data_path
-
-    return settings.LLM_PLATFORM_DATA_DIR or user_data_path(APP_NAME)
+    return DiskResearchStore(data_folder(settings) / "store", settings.STORE_TTL_DAYS)
 
 
 def _page_reader_of_reports(adapters: SearchAdapters, web: IPageReader) -> IPageReader:
@@ -794,8 +554,8 @@ def _report_writer(extractive: ISynthesizer) -> Callable[[ILLMProvider | None, i
 
 def _report_labels(settings: Settings, search: SearchAdapters, llms: LLMAdapters) -> Mapping[str, str]:
     """Who serves what, for the keys of the store: with another engine or model the kept work is another's."""
-    engines = (*settings.SEARXNG_URL, settings.BOCHA_BASE_URL, str(settings.DOCUMENTS_DIR or ""))
-    labels = {"search": f"{','.join(search)}@{_digest(engines)}", "read": ",".join(settings.READERS)}
+    addresses = _digest(search_wiring.search_addresses(settings))
+    labels = {"search": f"{','.join(search)}@{addresses}", "read": ",".join(settings.READERS)}
     if llms:
         models = ",".join(getattr(each, "label", each.name) for each in llms.values())
         addresses = _digest([each.address or "" for each in llm_connections(settings)])
@@ -862,13 +622,13 @@ class Container(containers.DeclarativeContainer):
         _folder_index, settings, resources, document_source, folder_embedder, folder_store
     )
 
-    search_adapters = providers.Singleton(_search_adapters, settings, resources, retrieval, folder_index)
-    search_paces = providers.Singleton(_search_paces, settings, search_adapters)
+    search_adapters = providers.Singleton(search_wiring.search_adapters, settings, resources, retrieval, folder_index)
+    search_paces = providers.Singleton(search_wiring.search_paces, settings, search_adapters)
     search_cache: providers.Singleton[MemoryCache[Any]] = providers.Singleton(
         MemoryCache, settings.provided.CACHE_MAX_ENTRIES
     )
     web_search_provider = providers.Singleton(
-        _web_search_provider, settings, search_adapters, search_paces, search_cache
+        search_wiring.web_search_provider, settings, search_adapters, search_paces, search_cache
     )
     llm_adapters = providers.Singleton(_llm_adapters, settings, resources)
     llm_paces = providers.Singleton(_llm_paces, settings, llm_adapters)
@@ -885,7 +645,7 @@ class Container(containers.DeclarativeContainer):
     context_tokens = providers.Singleton(_context_tokens, settings)
     stage_llms = providers.Singleton(_stage_llms, settings, llm_adapters, llm_paces, llm_provider)
     report_search_provider = providers.Singleton(
-        _report_search_provider, settings, search_adapters, search_paces, search_cache, web_search_provider
+        search_wiring.report_search_provider, settings, search_adapters, search_paces, search_cache, web_search_provider
     )
     report_writer = providers.Singleton(_report_writer, extractive)
     report_tools = providers.Singleton(
@@ -1004,6 +764,7 @@ def _container(settings: Settings, overrides: Mapping[type[Any], object] | None)
     if ILLMProvider in (overrides or {}):
         settings = settings.model_copy(update={"LLM_STAGES": {}})  # it serves every stage
     stage_choices(settings)  # a slip in LLM_STAGES stops the start, not the first report
+    search_wiring.check_providers(settings)
     container = Container(settings=settings)
     for port, replacement in (overrides or {}).items():
         _override(container, port, replacement)
@@ -1038,11 +799,3 @@ def _override(container: Container, port: type, replacement: Any) -> None:
             f"{port.__name__} cannot be overridden: choose IWebSearchProvider, ILLMProvider, ISynthesizer, IPageReader, "
             "IResearchStore, IEmbedder, IVectorStore or IOutcomeStore"
         )
-
-
-def _is_loopback(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    try:
-        return host in LOOPBACK_HOSTS or ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -142,7 +142,6 @@ class TestReading:
             ("LLM_PLATFORM_PORT", "70000", "must be less than or equal to 65535"),
             ("LLM_PLATFORM_OFFLINE", "perhaps", "must be true or false"),
             ("LOG_LEVEL", "loud", "must be 'DEBUG', 'INFO'"),
-            ("SEARCH_PROVIDERS", "google", "must be 'searxng', 'bocha'"),
             ("LLM_TIMEOUT_S", "inf", "must be"),
             ("LLM_TIMEOUT_S", "nan", "must be"),
             ("LLM_TIMEOUT_S", "0", "must be greater than 0"),
@@ -186,7 +185,7 @@ class TestReading:
 
     def test_what_is_wrong_twice_is_told_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Two unknown names in one list are one mistake of one kind."""
-        monkeypatch.setenv("SEARCH_PROVIDERS", "google,yahoo")
+        monkeypatch.setenv("READERS", "google,yahoo")
         with pytest.raises(SettingsError) as caught:
             Settings.load()
         assert len(str(caught.value).splitlines()) == 1

@@ -23,6 +23,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, W
 from modules.llm_platform.domain.ledger import note_sent
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.wiring import Wiring
+from modules.llm_platform.wiring.search import provider_names
 from shared.config import Settings
 
 
@@ -174,6 +175,7 @@ def wiring(
     order: tuple[str, ...] = ("searxng",),
     model: bool = False,
     serve: Callable[[Settings], None] = lambda settings: None,
+    providers: Callable[[], tuple[str, ...]] = provider_names,
 ) -> Wiring:
     """The wiring whose platform is this one."""
 
@@ -181,4 +183,8 @@ def wiring(
         platform.settings = settings
         return platform
 
-    return Wiring(build, lambda settings: order, lambda settings: model, serve, no_worker)  # type: ignore[arg-type]
+    def fallback(settings: Settings) -> bool:
+        return not settings.SEARCH_PROVIDERS and order == ("ddgs",)
+
+    models = lambda settings: model  # noqa: E731
+    return Wiring(build, lambda settings: order, models, serve, no_worker, providers, fallback)  # type: ignore[arg-type]

@@ -49,7 +49,7 @@ class SearchPatient:
 
     `paid`: a search costs money. `finds`: it finds something for an everyday word (a folder of documents need not).
     `configured`: the operator chose it; what only stands in may fail without being a failure. `sources`: the kinds that it
-    is asked for, so that engines of all of them are tried.
+    is asked for, so that engines of all of them are tried. `mistake`: what its settings lack, so that it cannot be asked.
     """
 
     provider: IWebSearchProvider
@@ -57,6 +57,7 @@ class SearchPatient:
     finds: bool = True
     configured: bool = True
     sources: tuple[SourceKind, ...] = ("web",)
+    mistake: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,8 @@ class DoctorService:
 
     async def _search(self, patient: SearchPatient, *, spend: bool) -> list[Finding]:
         provider = patient.provider
+        if patient.mistake:
+            return [Finding(provider.name, "failed", patient.mistake)]
         try:
             word = await _ping(provider)
             if patient.paid and not spend:

@@ -36,9 +36,7 @@ def carry_out(console: Console, wiring: Wiring, arguments: Mapping[str, Any], *,
     """Print one line for each thing that was looked at; CommandError when one that is configured fails."""
     settings = prepare(console, arguments)
     console.step("asking what is configured …")
-    findings = list(of_settings(settings))
-    known = {each.subject for each in findings}  # what fails by its settings is not examined to fail once more
-    findings += [each for each in run(_examine(wiring, settings, spend=spend)) if each.subject not in known]
+    findings = [*of_settings(settings), *run(_examine(wiring, settings, spend=spend))]
     if not wiring.has_model(settings):
         text = NO_MODEL_OFFLINE if wiring.has_model_online(settings) else NO_MODEL
         findings.append(Finding("language model", "ok", text))
@@ -60,8 +58,6 @@ def of_settings(settings: Settings) -> Iterator[Finding]:
             if "_" in engine:
                 remedy = f"write {engine.replace('_', ' ')!r}, since an unknown engine is ignored without a word"
                 yield Finding("settings", "warning", f"{name} names {engine!r}: {remedy}")
-    if "bocha" in settings.SEARCH_PROVIDERS and not settings.BOCHA_API_KEY.get_secret_value():
-        yield Finding("bocha", "failed", "SEARCH_PROVIDERS names it and it has no key: set BOCHA_API_KEY")
     for name, needed in BELONG_TOGETHER:
         if getattr(settings, name) and not getattr(settings, needed):
             yield Finding("settings", "failed", f"{name} is set and {needed} is not, so neither is used: set {needed}")

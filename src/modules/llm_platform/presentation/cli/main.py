@@ -204,6 +204,7 @@ def serve(
 
 @app.command(cls=options.Command)
 def config(
+    ctx: typer.Context,
     provider: options.Provider = None,
     documents: options.Documents = None,
     offline: options.Offline = False,
@@ -215,7 +216,7 @@ def config(
         from modules.llm_platform.presentation.cli.settings_view import show
 
         arguments = options.setting_arguments(provider=provider, documents=documents, offline=offline)
-        show(console, arguments, as_json=as_json)
+        show(console, ctx.obj, arguments, as_json=as_json)
 
 
 @app.command(cls=options.Command)

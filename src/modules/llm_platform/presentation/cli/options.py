@@ -12,10 +12,10 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from typer.core import TyperCommand
 
 from modules.llm_platform.presentation.cli.console import Console
+from modules.llm_platform.presentation.cli.wiring import Wiring
 from shared.config import CollectionName
 
 # typer reads the annotations of a command at run time and shows a Literal as a choice.
-ProviderName = Literal["searxng", "bocha", "documents", "ddgs"]
 ReaderName = Literal["jina", "direct"]
 DepthName = Literal["shallow", "deep", "report"]
 TimeRangeName = Literal["day", "week", "month", "year"]
@@ -24,7 +24,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the answer of the HT
 Output = Annotated[
     Path | None, typer.Option("--output", metavar="FILE", help="Write the answer to FILE.md, FILE.html or FILE.json.")
 ]
-Provider = Annotated[ProviderName | None, typer.Option("--provider", help="Search with this provider alone.")]
+Provider = Annotated[
+    str | None,
+    typer.Option(
+        "--provider", help="Search with this provider alone.",
+        callback=lambda ctx, value: _known_provider(ctx, value), autocompletion=lambda ctx: list(_providers(ctx)),
+    ),
+]  # fmt: skip
 Documents = Annotated[
     Path | None,
     typer.Option(
@@ -83,7 +89,7 @@ Request = TypeVar("Request", bound=BaseModel)
 
 ERROR = "Error: "  # what stands before the message of wrong use
 WORDS = "modules.llm_platform.words"  # in a context's `meta`: what was typed behind the name of the command
-
+PROVIDER = "provider"  # the option whose choices the wiring knows
 OPTION_OF: Mapping[str, str] = {"urls": "--url"}  # where the option is not called like the field
 
 COLLECTION_RULES = "must be a name of letters, digits, - and _, 63 at most, that begins with a letter or digit"
@@ -162,11 +168,27 @@ def in_our_words(kind: str, text: str) -> str:
     return _SHOULD.sub("must", text.removeprefix("Value error, ").partition(", unable to")[0])
 
 
+def _providers(ctx: typer.Context) -> tuple[str, ...]:
+    """The names of the search providers: who wires them knows them."""
+    return ctx.obj.search_providers() if isinstance(ctx.obj, Wiring) else ()
+
+
+def _known_provider(ctx: typer.Context, value: str | None) -> str | None:
+    if value is not None and not ctx.resilient_parsing and value not in (names := _providers(ctx)):
+        raise typer.BadParameter(f"{value!r} is not one of {', '.join(map(repr, names))}.", ctx=ctx)
+    return value
+
+
 class Command(TyperCommand):
-    """A command whose refusals read the same, whether typer refuses a value or a request does. It remembers its words."""
+    """A command whose refusals read the same, whether typer refuses a value or a request does. It remembers its words, and
+    its help names the search providers.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.meta[WORDS] = tuple(args)
+        for option in self.params:
+            if option.name == PROVIDER and (names := _providers(ctx)):
+                option.metavar = f"<{'|'.join(names)}>"
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:

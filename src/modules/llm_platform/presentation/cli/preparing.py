@@ -48,10 +48,9 @@ def mind_the_network(console: Console, wiring: Wiring, settings: Settings) -> bo
     """Whether the query goes to the keyless web because nothing is configured; says so first. CommandError when
     nothing may be asked at all.
     """
-    order = wiring.search_order(settings)
-    if not order:
+    if not wiring.search_order(settings):
         raise CommandError(NOTHING_OFFLINE)
-    keyless = not settings.SEARCH_PROVIDERS and order == ("ddgs",)
+    keyless = wiring.uses_fallback(settings)
     if keyless:
         console.warn(KEYLESS)
     return keyless

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from pydantic import SecretStr
 
 from modules.llm_platform.presentation.cli.console import Console, Line
+from modules.llm_platform.presentation.cli.wiring import Wiring
 from shared.config import SECRET_MIN_CHARS, SECTIONS, Place, Settings, origin, unknown_variables, written
 
 NAME_WIDTH = 26
@@ -23,9 +24,10 @@ class Shown(NamedTuple):
     variable: str
 
 
-def show(console: Console, arguments: Mapping[str, Any], *, as_json: bool) -> None:
+def show(console: Console, wiring: Wiring, arguments: Mapping[str, Any], *, as_json: bool) -> None:
     """Print the settings of this process; warnings go to standard error."""
     settings = Settings.load(**arguments)
+    wiring.search_order(settings)  # names of providers are checked where these are known
     if as_json:
         from modules.llm_platform.presentation.cli.as_json import dumped
 

@@ -23,6 +23,8 @@ class Wiring:
     has_model: Callable[[Settings], bool]
     serve: Callable[[Settings], None]  # until it is stopped
     worker_parts: Callable[[Settings], AbstractAsyncContextManager[WorkerParts]]
+    search_providers: Callable[[], tuple[str, ...]] = tuple  # the names that `--provider` may have
+    uses_fallback: Callable[[Settings], bool] = lambda settings: False  # whether queries go to the keyless web unasked
 
     def has_model_online(self, settings: Settings) -> bool:
         """Whether there would be a language model if the network could be used."""
