@@ -9,7 +9,7 @@ READY := $(VENV)/.installed
 KAFKA := build/kafka
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test suite test-services crash kafka-jars kafka lint check-docs docs serve bench debian-docs quality faq-quality blind sizes lock clean
+.PHONY: help demo test suite test-services crash kafka-jars kafka lint check-docs docs serve bench debian-docs quality faq-quality blind swagger-ui sizes lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -71,6 +71,9 @@ faq-quality: $(READY)  ## how well answers to FAQs are found in documentation of
 
 blind: $(READY)  ## 20 questions with two answers each, to be judged blind; SHEET=FILE scores a filled-in one
 	$(BIN)/python scripts/blind.py $(if $(SHEET),score $(SHEET),write $(BLIND))
+
+swagger-ui: $(READY)  ## fetch the script behind /docs, of the pinned version and hashes (needs npm)
+	$(BIN)/python scripts/swagger_ui.py
 
 sizes: $(READY)  ## lines of files and functions, cycles, broad handlers
 	$(BIN)/python scripts/sizes.py

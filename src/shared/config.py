@@ -230,7 +230,8 @@ class Settings(BaseSettings):
     LLM_PLATFORM_PORT: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0: any that is free")
     LLM_PLATFORM_API_KEYS: KeyList = Field(
         (), examples=["a-long-random-key"],
-        description="Comma list; when set, all but /health and /ready wants `Authorization: Bearer` or `X-API-Key`",
+        description="Comma list; when set, all but /health, /ready and the page /docs wants `Authorization: Bearer` or "
+        "`X-API-Key`",
     )  # fmt: skip
     ALLOWED_HOSTS: CommaList = Field(
         (), examples=["research.example.org"],

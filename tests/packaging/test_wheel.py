@@ -53,6 +53,9 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     source = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*.py")}
     assert source <= set(held)
     assert {"modules/llm_platform/py.typed", "shared/py.typed"} <= set(held)
+    page = "modules/llm_platform/presentation/rest/swagger_ui/"  # what /docs is made of, and its licence
+    files = {"index.html", "start.js", "swagger-ui-bundle.js", "swagger-ui.css", "LICENSE", "NOTICE"}
+    assert {f"{page}{name}" for name in (*files, "swagger-ui-bundle.js.LICENSE.txt")} <= set(held)
     assert [name for name in held if "/tests/" in name or name.endswith((".pyc", ".env"))] == []
 
 

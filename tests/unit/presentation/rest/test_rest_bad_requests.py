@@ -280,7 +280,10 @@ async def test_a_body_that_does_not_come(client: httpx2.AsyncClient, monkeypatch
     assert_problem(answer, 408)
 
 
-@pytest.mark.parametrize("path", ["/nothing", "/research/", "/metrics", "/docs", "/redoc", "/llm-platform", "/search/%00"])
+@pytest.mark.parametrize(
+    "path",
+    ["/nothing", "/research/", "/metrics", "/docs/", "/docs/LICENSE", "/docs/%2e%2e", "/redoc", "/llm-platform", "/search/%00"],
+)
 async def test_an_unknown_address(client: httpx2.AsyncClient, path: str) -> None:
     """404 as a problem, no redirect, no page with scripts of others."""
     assert_problem(await client.get(path), 404)

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.checks import negative_data_rejection, positive_data_acceptance
 from scripts import openapi as script
-from tests.unit.presentation.rest.fake_platform import Scripted, platform_of
+from tests.unit.presentation.rest.fake_platform import Scripted, door, platform_of
 
 from modules.llm_platform.presentation.rest.app import BODIES, create_app
 from modules.llm_platform.presentation.rest.sites import OPEN_PATHS
@@ -73,6 +74,77 @@ def test_every_error_is_a_described_problem() -> None:
     names = set(described["components"]["schemas"])
     assert {reference.rpartition("/")[2] for reference in references(described)} <= names
     assert {body.__name__ for body in BODIES} <= names
+
+
+Node = dict[str, Any]
+
+
+def operations() -> Iterator[tuple[str, Node]]:
+    for path, methods in json.loads(script.document())["paths"].items():
+        for method, operation in methods.items():
+            yield f"{method} {path}", operation
+
+
+def validator_of(schema: Node) -> jsonschema_rs.Draft202012Validator:
+    """Of a schema inside the document, whose references lead into the document."""
+    components = json.loads(script.document())["components"]
+    return jsonschema_rs.Draft202012Validator({**schema, "components": components})
+
+
+@pytest.mark.parametrize(("name", "operation"), list(operations()))
+def test_every_route_shows_an_example(name: str, operation: Node) -> None:
+    """What is sent, each answer and each refusal: an example stands there, and its schema takes it."""
+    bodies = [*operation.get("requestBody", {}).get("content", {}).values()]
+    bodies += [body for response in operation["responses"].values() for body in response["content"].values()]
+    for body in bodies:
+        if "schema" in body:
+            validator_of(body["schema"]).validate(body["example"])
+    for parameter in operation.get("parameters", ()):
+        assert "example" in parameter or not parameter["required"]
+        if "example" in parameter:
+            validator_of(parameter["schema"]).validate(parameter["example"])
+    assert operation.get("requestBody") or operation.get("parameters") or name in ("get /health", "get /ready")
+
+
+@pytest.mark.parametrize("path", ["/research", "/llm-platform/chat"])
+def test_the_example_of_a_stream_is_one(path: str) -> None:
+    """Its frames are numbered events of the described types, the last of them done, and data is JSON of that type."""
+    described = dict(operations())[f"post {path}"]["responses"]["200"]
+    stream = described["content"]["text/event-stream"]
+    frames = [dict(line.split(": ", 1) for line in each.splitlines()) for each in stream["example"].strip().split("\n\n")]
+    for number, frame in enumerate(frames, 1):
+        validator_of(stream["itemSchema"]).validate(frame)
+        assert frame["id"] == str(number)
+        assert json.loads(frame["data"])["type"] == frame["event"]
+        assert frame["event"] in described["description"]
+    assert frames[-1]["event"] == "done"
+    assert json.loads(frames[-1]["data"])["response"] == described["content"]["application/json"]["example"]
+
+
+def test_the_example_of_a_research_is_true() -> None:
+    """Its places point at what they say, as in a real answer."""
+    answer = dict(operations())["post /research"]["responses"]["200"]["content"]["application/json"]["example"]
+    (citation,), (source,), (raw,) = answer["citations"], answer["sources"], answer["raw_results"]
+    assert raw["content"][citation["quote_start"] : citation["quote_end"]] == citation["quote"]
+    assert answer["synthesis"][citation["start"] : citation["end"]] in citation["quote"]
+    assert answer["synthesis"][citation["end"] :] == f" [{source['index']}]."
+    assert citation["source_index"] == source["index"]
+
+
+async def test_the_examples_are_taken() -> None:
+    """Whoever sends what the page shows gets an answer, not a refusal."""
+    async with door() as client:
+        for name, operation in operations():
+            method, path = name.split(" ")
+            parameters = {each["name"]: each["example"] for each in operation.get("parameters", ()) if "example" in each}
+            body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("example")
+            url = path.format(**parameters)
+            query = {each: value for each, value in parameters.items() if f"{{{each}}}" not in path}
+            answer = await client.request(method, url, params=query, json=body)
+            if "/sources/" in path:  # the research of the example was never made
+                assert answer.json()["code"] == "source_not_held"
+            else:
+                assert answer.status_code == 200, f"{name}: {answer.text}"
 
 
 def test_what_is_not_there_yet_is_not_described() -> None:

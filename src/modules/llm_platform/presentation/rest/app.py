@@ -14,6 +14,7 @@ from modules.llm_platform.domain.dtos.report_dtos import PlanRequest
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.presentation.rest import (
     chat_routes,
+    docs_routes,
     health_routes,
     research_routes,
     search_routes,
@@ -21,6 +22,7 @@ from modules.llm_platform.presentation.rest import (
 )
 from modules.llm_platform.presentation.rest.door import Door
 from modules.llm_platform.presentation.rest.error_handlers import add_error_handlers
+from modules.llm_platform.presentation.rest.examples import with_examples
 from modules.llm_platform.presentation.rest.guard import Guard
 from modules.llm_platform.presentation.rest.openapi import describe
 from modules.llm_platform.presentation.rest.sites import Sites
@@ -48,7 +50,7 @@ def create_app(platform: LLMPlatform | Callable[[], LLMPlatform], settings: Sett
         version=VERSION,
         description=DESCRIPTION,
         lifespan=partial(_lifespan, platform=platform, door=door),
-        docs_url=None,  # the usual pages load scripts from a CDN: nothing offline, a request to strangers online
+        docs_url=None,  # FastAPI's page loads scripts from a CDN; ours (docs_routes) is made of our own files
         redoc_url=None,
         redirect_slashes=False,
     )
@@ -56,8 +58,9 @@ def create_app(platform: LLMPlatform | Callable[[], LLMPlatform], settings: Sett
     add_error_handlers(app)
     for router in ROUTERS:
         app.router.routes.extend(router.routes)  # include_router would match every request against each router first
+    app.router.routes.extend(docs_routes.ROUTES)
     app.add_middleware(Guard, sites=Sites(settings), door=door, redactor=Redactor(secrets) if secrets else None)
-    app.openapi = partial(describe, app, BODIES)  # type: ignore[method-assign]
+    app.openapi = partial(describe, app, BODIES, with_examples)  # type: ignore[method-assign]
     return app
 
 

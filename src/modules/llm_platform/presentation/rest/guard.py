@@ -23,7 +23,7 @@ HEADERS = "llm_platform.headers"  # in the ASGI scope: those of the headers belo
 LAST_WORD = "llm_platform.last_word"  # there too: how an answer that has begun says that it cannot go on
 READ = frozenset(
     b"accept access-control-request-method authorization content-encoding content-length content-type expect host "
-    b"origin sec-fetch-site x-api-key x-request-id".split()
+    b"origin sec-fetch-mode sec-fetch-site x-api-key x-request-id".split()
 )
 LISTS = frozenset((b"accept", b"x-request-id"))  # the others say one thing: said twice, nobody knows which one counts
 GOOD_REQUEST_ID = re.compile(rb"[\x20-\x7e]{1,128}")

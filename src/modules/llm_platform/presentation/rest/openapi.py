@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI
@@ -42,8 +42,10 @@ def query_of(**parameters: tuple[Mapping[str, Any], bool, str]) -> dict[str, Any
     }
 
 
-def describe(app: FastAPI, bodies: Sequence[type[BaseModel]]) -> dict[str, Any]:
-    """The whole document, made once."""
+def describe(
+    app: FastAPI, bodies: Sequence[type[BaseModel]], with_examples: Callable[[str, str, dict[str, Any]], None]
+) -> dict[str, Any]:
+    """The whole document, made once. `with_examples` is handed method, path and description of each operation."""
     if app.openapi_schema is None:
         schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         _, ours = models_json_schema(
@@ -54,7 +56,8 @@ def describe(app: FastAPI, bodies: Sequence[type[BaseModel]]) -> dict[str, Any]:
         components["schemas"] = dict(sorted({**components.get("schemas", {}), **ours["$defs"]}.items()))
         components["securitySchemes"] = dict(KEYS)
         for path, operations in schema["paths"].items():
-            for operation in operations.values():
+            for method, operation in operations.items():
+                with_examples(method, path, operation)
                 operation["security"] = [{}] if path in OPEN_PATHS else [{}, {"bearer": []}, {"header": []}]
         app.openapi_schema = schema
     return app.openapi_schema

@@ -15,6 +15,8 @@ from modules.llm_platform.presentation.rest.errors import ForeignSiteError, Unau
 from shared.config import LOOPBACK_HOSTS, Settings
 
 OPEN_PATHS = frozenset({"/health", "/ready"})  # probes carry neither a key nor a name
+PAGES = frozenset({"/", "/docs"})  # what a person opens in a browser: no key, and a link of any site may lead there
+PAGE_FILES = "/docs/"  # what these pages load: no key
 OWN_SITE = frozenset({b"same-origin", b"none"})  # none: typed into the address bar
 
 Headers = Mapping[bytes, bytes]
@@ -39,7 +41,7 @@ class Sites:
     def check(self, path: str, headers: Headers) -> None:
         """Raise what is wrong with the sender; a preflight of an invited page is the guard's to answer."""
         self.check_page(path, headers)
-        if self._keys and path not in OPEN_PATHS and not self._has_key(headers):
+        if self._keys and not _is_open(path) and not self._has_key(headers):
             raise UnauthorizedError
 
     def check_page(self, path: str, headers: Headers) -> None:
@@ -52,7 +54,7 @@ class Sites:
             return
         if origin is not None and origin.lower().partition(b"://")[2] != host.lower():
             raise ForeignSiteError
-        if headers.get(b"sec-fetch-site", b"none").lower() not in OWN_SITE:
+        if headers.get(b"sec-fetch-site", b"none").lower() not in OWN_SITE and not _follows_a_link(path, headers):
             raise ForeignSiteError
 
     def _answers_to(self, host: bytes) -> bool:
@@ -76,6 +78,16 @@ class Sites:
             offered.append(bearer.strip())
         # Every key is compared, each in constant time, so the time taken tells nothing.
         return sum(hmac.compare_digest(key, offer) for key in self._keys for offer in offered) > 0
+
+
+def _is_open(path: str) -> bool:
+    """Whether no key is wanted: for the probes, and for the page with its files, which say nothing of what is served."""
+    return path in OPEN_PATHS or path in PAGES or path.startswith(PAGE_FILES)
+
+
+def _follows_a_link(path: str, headers: Headers) -> bool:
+    """Whether a person came to one of our pages from another site's. No page can send this mode by a script."""
+    return path in PAGES and headers.get(b"sec-fetch-mode") == b"navigate"
 
 
 def _name(host: str) -> str:

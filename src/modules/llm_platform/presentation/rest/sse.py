@@ -43,6 +43,11 @@ def streamed_as(*types: str) -> dict[int | str, dict[str, Any]]:
     return {200: {"description": description, "content": {MEDIA_TYPE: {"itemSchema": event}}}}
 
 
+def frame(number: int, event: Event) -> str:
+    """An event as it stands in the stream."""
+    return f"id: {number}\nevent: {event.type}\ndata: {event.model_dump_json()}\n\n"
+
+
 def wants_events(request: Request, stream: bool) -> bool:
     """The body said `stream: true`, or the Accept header names event streams."""
     return stream or MEDIA_TYPE.encode() in request.scope[HEADERS].get(b"accept", b"").lower()
@@ -89,8 +94,8 @@ class _Teller:
 
     async def tell(self, event: Event) -> None:
         self._told += 1
-        frame = f"id: {self._told}\nevent: {event.type}\ndata: {event.model_dump_json()}\n\n"
-        await self._send({"type": "http.response.body", "body": frame.encode(), "more_body": True})
+        body = frame(self._told, event).encode()
+        await self._send({"type": "http.response.body", "body": body, "more_body": True})
 
     def failed(self, error: AppException) -> Failed:
         """The last event of a stream that cannot go on."""
