@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NoReturn
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import is_hypothesis_test
@@ -20,7 +22,11 @@ from tests.guard import network_guard
 from shared.config import OUR_PREFIXES, Settings, variable_names
 
 GUARD = Path(network_guard.__file__).parent
-KEPT = re.compile(r"SEARXNG_TEST_URL")  # names the live upstream of the tests marked `live`
+LIVE: Mapping[str, tuple[str, str]] = {  # mark of the tests of a service that runs: the variable of its address, an example
+    "live_searxng": ("SEARXNG_TEST_URL", "http://localhost:8080"),
+    "live_qdrant": ("QDRANT_TEST_URL", "http://localhost:6333"),
+}
+KEPT = re.compile(r"(SEARXNG|QDRANT)_TEST_\w+")  # they say where those services are, and what may be asked of them
 FOREIGN = re.compile(  # what changes how code of ours or of our libraries behaves; case does not matter for proxies
     r"(?i:.*_proxy)|.*_(API_KEY|API_KEYS|TOKEN|SECRET|PASSWORD)|(OPENAI|AZURE|ANTHROPIC|HF|DDGS|UPSTREAM|LOG|QDRANT|EMBEDD\w+"
     r"|KAFKA|REDIS|JINA|READERS?|RATE_LIMIT|LIMIT|TYPER|RICH|XDG)_\w+|NO_COLOR|FORCE_COLOR|CLICOLOR\w*|COLUMNS|LINES|PYTHON(PATH|WARNINGS)"
@@ -44,6 +50,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HOSTILE) or is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.no_cover)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Live tests whose service has no address: an error where they were asked for, else they are skipped beside others.
+
+    `-m live` runs the services that have an address; `-m live_qdrant` without one would be green and have tried nothing.
+    """
+    asked_for = session.config.getoption("markexpr", "")
+    for mark, (variable, example) in LIVE.items():
+        items = [item for item in session.items if item.get_closest_marker(mark)]
+        if not items or os.environ.get(variable):
+            continue
+        remedy = f"{variable} is not set: give the address of a server to test with, for instance {variable}={example}"
+        if mark in asked_for or not any(os.environ.get(other) for other, _ in LIVE.values()):
+            raise pytest.UsageError(remedy)
+        for item in items:
+            item.add_marker(pytest.mark.skip(reason=remedy))
 
 
 def _scrub_environment() -> None:
@@ -78,6 +101,20 @@ def _nobodys_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             patch.setenv(f"XDG_{kind}_HOME", str(home / kind.lower()))
         patch.chdir(elsewhere)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _reaches_its_service(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A live test may reach the host that its variable names, and no other."""
+    urls = [os.environ[variable] for mark, (variable, _) in LIVE.items() if request.node.get_closest_marker(mark)]
+    for host in filter(None, (urlsplit(url).hostname for url in urls)):
+        network_guard.admitted.add(host)
+        try:
+            network_guard.admitted.update(str(found[4][0]) for found in socket.getaddrinfo(host, None))
+        except OSError:
+            pytest.fail(f"{host} has no address: look at the variable that names it")
+    yield
+    network_guard.admitted.clear()
 
 
 @pytest.fixture(autouse=True)

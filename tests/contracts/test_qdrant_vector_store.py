@@ -199,14 +199,18 @@ async def test_its_own_client_is_closed() -> None:
 
 
 @pytest.mark.live
+@pytest.mark.live_qdrant
 class TestQdrantServer(VectorStoreContract):
-    """On a real server, when QDRANT_TEST_URL names one; its collection is removed afterwards."""
+    """On a real server, when QDRANT_TEST_URL names one; its two collections are removed afterwards."""
 
     @pytest.fixture
     async def store(self) -> AsyncIterator[QdrantVectorStore]:
-        client = AsyncQdrantClient(os.environ["QDRANT_TEST_URL"], check_compatibility=False)
+        client = AsyncQdrantClient(
+            os.environ["QDRANT_TEST_URL"], api_key=os.environ.get("QDRANT_TEST_API_KEY"), check_compatibility=False
+        )
         for name in (NAME, "other"):
-            await client.delete_collection(name)
+            if await client.collection_exists(name):  # somebody's data: it is not ours to remove
+                pytest.fail(f"the server holds a collection {name!r}, which these tests would replace: remove it first")
         yield QdrantVectorStore("", client=client)
         for name in (NAME, "other"):
             await client.delete_collection(name)
@@ -217,7 +221,7 @@ class TestQdrantServer(VectorStoreContract):
         stores: list[QdrantVectorStore] = []
 
         async def again() -> QdrantVectorStore:
-            stores.append(QdrantVectorStore(os.environ["QDRANT_TEST_URL"]))
+            stores.append(QdrantVectorStore(os.environ["QDRANT_TEST_URL"], os.environ.get("QDRANT_TEST_API_KEY", "")))
             return stores[-1]
 
         yield again

@@ -51,6 +51,7 @@ class TestSearXNG(SearXNGContract):
 
 
 @pytest.mark.live
+@pytest.mark.live_searxng
 class TestLiveSearXNG(SearXNGContract):
     @pytest.fixture
     def findable(self) -> WebSearchRequest:

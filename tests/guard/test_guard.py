@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -37,6 +38,16 @@ def test_no_datagram_leaves_the_machine() -> None:
     """UDP as well: a resolver of one's own would use it."""
     with socket.socket(type=socket.SOCK_DGRAM) as sock, pytest.raises(network_guard.ReachedOut, match=OUTSIDE):
         sock.sendto(b"?", (OUTSIDE, 53))
+
+
+@pytest.mark.usefixtures("forgiven")
+def test_the_service_of_a_live_test_is_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The address that such a test was given may be reached, its neighbour may not. (No packet: UDP, and nothing sent.)"""
+    monkeypatch.setattr(network_guard, "admitted", {OUTSIDE})
+    with socket.socket(type=socket.SOCK_DGRAM) as sock, contextlib.suppress(OSError):
+        sock.connect((OUTSIDE, 8080))
+    with socket.socket(type=socket.SOCK_DGRAM) as sock, pytest.raises(network_guard.ReachedOut):
+        sock.connect((OUTSIDE.replace(".1", ".2"), 8080))
 
 
 @pytest.mark.usefixtures("forgiven")
