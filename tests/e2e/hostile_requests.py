@@ -251,9 +251,10 @@ def methods_and_paths() -> Iterator[Case]:
             yield Case("another method", (400, 404, 405), method, target, {})
     for target in (RESEARCH, PLAN, WEB, CHAT):
         yield Case("no reading", (404, 405), "GET", target, {})
-    missing = ["/", "//", "//research", "/research/", "/Research", "/research/..", "/../../etc/passwd", "/.env"]
-    missing += ["/..%2f..%2fetc%2fpasswd", "/%2e%2e/%2e%2e/etc/passwd", "/research%00", "/research%2f", "/docs"]
-    missing += ["/redoc", "/admin", "/config"]
+    missing = ["//", "//research", "/research/", "/Research", "/research/..", "/../../etc/passwd", "/.env"]
+    missing += ["/..%2f..%2fetc%2fpasswd", "/%2e%2e/%2e%2e/etc/passwd", "/research%00", "/research%2f"]
+    missing += ["/docs/", "/docs/index.html", "/docs/LICENSE", "/docs/../app.py", "/docs/..%2fapp.py", "/docs/%2e%2e%2fapp.py"]
+    missing += ["/docs/swagger-ui.css%00", "/docsx", "/redoc", "/admin", "/config"]
     missing += ["/settings", "/debug/pprof", "/searxng/search", "/%ff%fe", f"/{MARK}<script>", "/research;a=b", "/health/"]
     missing += ["/llm-platform", "/llm-platform//chat", "/v1/chat/completions", "/research/x/sources/", "/research/sources/1"]
     missing += ["/research/x/sources/1", f"/research/{'x' * 5000}/sources/1", "/research/..%2f/sources/1"]
