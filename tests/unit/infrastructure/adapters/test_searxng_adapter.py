@@ -233,6 +233,32 @@ async def test_a_verbatim_request() -> None:
     assert len(upstream.requests) == 1
 
 
+@pytest.mark.parametrize(
+    ("categories", "engines", "sent"),
+    [
+        (("news",), (), {"categories": "news"}),
+        (("images", "social media"), (), {"categories": "images,social media"}),
+        (("news",), ("google",), {"categories": "news", "engines": "google"}),
+        ((), (), {}),
+    ],
+)
+async def test_categories_of_a_verbatim_request_are_sent(
+    categories: tuple[str, ...], engines: tuple[str, ...], sent: dict[str, str]
+) -> None:
+    """SearXNG chooses engines by them: left out, the general engines would answer a search for news."""
+    async with instance(page(1, 1)) as (adapter, upstream):
+        await adapter.search(VerbatimWebSearchRequest(query="cats", categories=categories, engines=engines))
+    form = upstream.requests[0].form
+    assert {name: form[name] for name in ("categories", "engines") if name in form} == sent
+
+
+async def test_a_kind_without_engines_is_asked_by_its_category() -> None:
+    """An empty list of engines leaves the choice to the instance, among those of the kind."""
+    async with instance(page(1, 1), engines={"news": ()}) as (adapter, upstream):
+        await adapter.search(ask(sources=("news",)))
+    assert upstream.requests[0].form["categories"] == "news"
+
+
 async def test_a_verbatim_answer_can_always_be_sent_on() -> None:
     """Numbers that no strict JSON holds are null in it."""
     async with instance(reply(200, b'{"results": [], "a": 1e999, "b": NaN, "c": "\\ud800"}')) as (adapter, _):

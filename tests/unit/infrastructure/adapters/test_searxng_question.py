@@ -141,7 +141,7 @@ def test_the_form() -> None:
         "time_range": "week",
     }
     bare = form_of(WebSearchRequest(query="cats"), (), Freshness(start=date(2001, 1, 1), end=TODAY), 0, TODAY)
-    assert set(bare) == {"q", "format", "language", "safesearch"}
+    assert set(bare) == {"q", "format", "language", "safesearch", "categories"}
 
 
 def test_domains_are_asked_for() -> None:

@@ -34,7 +34,7 @@ _CHINESE: Final = {"Hans": "zh-CN", "Hant": "zh-TW"}
 def form_of(
     request: WebSearchRequest, engines: Sequence[str], limit: Freshness | None, safesearch: int, today: date
 ) -> dict[str, str]:
-    """The form but for the page number; engines stay out when there are none to name."""
+    """The form but for the page number. Without engines to name, the categories choose them."""
     form = {
         "q": query_of(request),
         "format": "json",
@@ -43,6 +43,8 @@ def form_of(
     }
     if engines:
         form["engines"] = ",".join(engines)
+    if categories := _categories(request, engines):
+        form["categories"] = categories
     if limit is not None and (time_range := limit.time_range(today)):
         form["time_range"] = time_range
     return form
@@ -77,6 +79,14 @@ def engines_of(request: WebSearchRequest, by_kind: Mapping[SourceKind, Sequence[
 def categories_of(request: WebSearchRequest) -> str:
     """SearXNG's own groups of engines for the source kinds, for a search that names no engine."""
     return ",".join(CATEGORIES[kind] for kind in _web_kinds(request.sources))
+
+
+def _categories(request: WebSearchRequest, engines: Sequence[str]) -> str:
+    """A verbatim request's own categories, which SearXNG adds to its engines; else those of the source kinds, which stand
+    in for an empty list of engines."""
+    if isinstance(request, VerbatimWebSearchRequest):
+        return ",".join(request.categories)
+    return "" if engines else categories_of(request)
 
 
 def _web_kinds(sources: Sequence[SourceKind]) -> list[SourceKind]:

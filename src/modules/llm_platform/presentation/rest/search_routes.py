@@ -65,7 +65,7 @@ PASS_THROUGH = query_of(
         "The query, passed on with its bangs; `!!` is refused.",
     ),
     engines=({"type": "string"}, False, "Comma list of engine names."),
-    categories=({"type": "string"}, False, "Comma list; general, news and science are understood."),
+    categories=({"type": "string"}, False, "Comma list, passed on to SearXNG. Others know general, news, science."),
     page=({"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": 1}, False, "Page; `pageno` is read too."),
     language=({"type": "string"}, False, "Language tag such as en or pt-BR; all: none in particular."),
     time_range=(TIME_RANGE, False, "How far back."),

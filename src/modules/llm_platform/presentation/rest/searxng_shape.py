@@ -12,6 +12,7 @@ from starlette.datastructures import QueryParams
 from modules.llm_platform.domain.dtos.web_search_dtos import (
     MAX_ENGINES,
     MAX_PAGE,
+    Category,
     Engine,
     Language,
     Query,
@@ -45,10 +46,11 @@ def _split(value: Any) -> Any:
 
 
 def _sources(value: Any) -> Any:
-    """Categories that are a kind of source of ours; any other is ignored, as SearXNG ignores unknown ones."""
+    """The kinds of source behind the categories, for a provider that is not SearXNG. What cannot be read is reported as an
+    error of `categories`."""
     names = _split(value)
-    if names is value:
-        return value
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return ["web"]
     return list(dict.fromkeys(SOURCE_OF_CATEGORY[name] for name in names if name in SOURCE_OF_CATEGORY)) or ["web"]
 
 
@@ -69,6 +71,7 @@ class SearchApiRequest(VerbatimWebSearchRequest):
     sources: Annotated[tuple[SourceKind, ...], BeforeValidator(_sources), NAMES] = Field(
         default=("web",), validation_alias="categories"
     )
+    categories: Annotated[tuple[Category, ...], BeforeValidator(_split), NAMES] = Field(default=(), max_length=MAX_ENGINES)
     language: Annotated[Language | None, BeforeValidator(_none_in_particular)] = None
     time_range: Annotated[TimeRange | None, BeforeValidator(_none_when_empty), TIME_RANGE_OR_NULL] = None
 
