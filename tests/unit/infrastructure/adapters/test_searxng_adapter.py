@@ -259,6 +259,25 @@ async def test_a_kind_without_engines_is_asked_by_its_category() -> None:
     assert upstream.requests[0].form["categories"] == "news"
 
 
+async def test_engines_of_a_verbatim_request_are_replaced_by_no_others() -> None:
+    """Its answer is the instance's own: a blocked engine stands in it, and nobody else answers in its place."""
+    refused = [["google news", "Suspended: CAPTCHA"]]
+    async with instance(in_turn(blocked(refused), page(1, 3))) as (adapter, upstream):
+        answer = await adapter.search(VerbatimWebSearchRequest(query="cats", engines=("google news",)))
+    assert len(upstream.requests) == 1
+    assert answer.results == ()
+    assert answer.raw == {"results": [], "unresponsive_engines": refused}
+    assert [(entry.component, entry.reason) for entry in answer.degraded] == [("searxng/google news", "captcha")]
+
+
+async def test_a_verbatim_request_without_engines_that_nobody_can_answer() -> None:
+    """Where no engine was named, another provider may answer: it is an error, after one request."""
+    async with instance(in_turn(blocked(CAPTCHA), page(1, 3))) as (adapter, upstream):
+        with pytest.raises(WebSearchBlockedError):
+            await adapter.search(VerbatimWebSearchRequest(query="cats"))
+    assert len(upstream.requests) == 1
+
+
 async def test_a_verbatim_answer_can_always_be_sent_on() -> None:
     """Numbers that no strict JSON holds are null in it."""
     async with instance(reply(200, b'{"results": [], "a": 1e999, "b": NaN, "c": "\\ud800"}')) as (adapter, _):

@@ -83,7 +83,8 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
     """One SearXNG instance. `engines` are asked by source kind; `timeout` (seconds) is for a whole search, second tries
     and pages included. Credentials may also stand in the address.
 
-    When every engine that was asked is blocked, the instance's own choice is asked once.
+    When every engine that was asked is blocked, the instance's own choice is asked once. A verbatim request gets the
+    instance's own answer instead, in which `unresponsive_engines` names them.
     """
 
     def __init__(
@@ -158,6 +159,8 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
     async def _first_page(self, request: WebSearchRequest, form: dict[str, str], ask: _Ask) -> _Found:
         page = await ask(form)
         failed = page.failed()
+        if request.engines and isinstance(request, VerbatimWebSearchRequest):
+            return _Found(form, [page], [each.degraded(self.name) for each in failed], own_choice=False)
         own_choice = page.all_blocked and "engines" in form
         if own_choice:
             form = {name: value for name, value in form.items() if name != "engines"}
