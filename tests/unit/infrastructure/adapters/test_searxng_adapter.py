@@ -6,11 +6,11 @@ import json
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.loopback_upstream import Handler, Loopback, in_turn, json_reply, reply, serving, silence
+from tests.loopback_upstream import Exchange, Handler, Loopback, in_turn, json_reply, reply, serving, silence
 
 from modules.llm_platform.domain.dtos.web_search_dtos import VerbatimWebSearchRequest, WebSearchRequest
 from modules.llm_platform.domain.exceptions import (
@@ -25,6 +25,7 @@ from shared.exceptions import AppException
 
 CAPTCHA = [["google", "Suspended: CAPTCHA"], ["bing", "CAPTCHA"]]
 MIXED = [["google", "Suspended: CAPTCHA"], ["bing", "timeout"]]
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 def row(number: int, **fields: Any) -> dict[str, Any]:
@@ -182,14 +183,119 @@ async def test_all_blocked_is_tried_once_without_our_list() -> None:
     assert [entry.component for entry in answer.degraded] == ["searxng/google", "searxng/bing"]
 
 
-@pytest.mark.parametrize(("engines", "wait"), [(CAPTCHA, 3600), (MIXED, 180)])
+@pytest.mark.parametrize(
+    ("engines", "wait"),
+    [
+        (CAPTCHA, 3600),
+        (MIXED, 5),
+        ([["google", "Suspended: CAPTCHA"], ["bing", "too many requests"]], 180),
+        ([["google", "CAPTCHA"], ["bing", "Suspended: access denied"]], 180),
+    ],
+)
 async def test_all_blocked_is_an_error_that_names_a_time(engines: list[list[str]], wait: float) -> None:
-    """Nobody could look: an error with Retry-After, an hour when every engine wants a CAPTCHA."""
+    """Nobody could look: an error with Retry-After, which is when the first of them can be asked again at the earliest."""
     async with instance(blocked(engines)) as (adapter, upstream):
         with pytest.raises(WebSearchBlockedError, match="google: captcha") as caught:
             await adapter.search(ask())
-    assert caught.value.retry_after_s == wait
+    assert caught.value.retry_after_s == pytest.approx(wait, abs=1)
     assert len(upstream.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "known_s"),
+    [
+        ("too many requests", 180),
+        ("timeout", 5),
+        ("HTTP connection error", 5),
+        ("CAPTCHA", None),  # an hour, a week (reCAPTCHA) or 15 days (Cloudflare): the words do not tell
+        ("access denied", None),  # 3 minutes, or a day behind Cloudflare's firewall
+        ("parsing error", None),  # the engine is not left alone at all
+        ("unexpected crash", None),
+        ("Suspended: too many requests", None),  # it began earlier, nobody knows when
+    ],
+)
+async def test_until_is_told_only_where_it_is_known(words: str, known_s: float | None) -> None:
+    """The time until which SearXNG leaves an engine alone, where the reason has one length and was seen to begin."""
+    fields = {"unresponsive_engines": [["bing", words]]}
+    async with instance(page(1, 1, **fields), now=lambda: NOW) as (adapter, _):
+        (entry,) = (await adapter.search(ask())).degraded
+    assert entry.until == (None if known_s is None else NOW + timedelta(seconds=known_s))
+
+
+async def test_until_stays_the_same_while_the_suspension_lasts() -> None:
+    """The second look meets "Suspended: …" and tells the time that was known; after its end nothing is known."""
+    times = [NOW]
+    looks = ["too many requests", "Suspended: too many requests", "Suspended: too many requests"]
+    handlers = [page(1, 1, unresponsive_engines=[["bing", words]]) for words in looks]
+    told = []
+    async with instance(in_turn(*handlers), now=lambda: times[-1]) as (adapter, _):
+        for later_s in (0, 60, 200):
+            times.append(NOW + timedelta(seconds=later_s))
+            told.append((await adapter.search(ask())).degraded[0].until)
+    assert told == [NOW + timedelta(seconds=180), NOW + timedelta(seconds=180), None]
+
+
+@pytest.mark.parametrize("location", ["/", "http://{host}/"])
+async def test_the_redirect_of_the_bot_detection_is_a_refusal(location: str) -> None:
+    """SearXNG sends a suspicious client to its start page: the address is right, and time or the operator helps."""
+
+    async def handle(exchange: Exchange) -> None:
+        where = location.format(host=exchange.headers["host"])
+        await reply(302, b"", f"Location: {where}", "Cache-Control: no-store, max-age=0")(exchange)
+
+    async with instance(handle) as (adapter, _):
+        with pytest.raises(WebSearchBlockedError, match=r"bot detection .* server\.limiter to false") as caught:
+            await adapter.search(ask())
+    assert caught.value.retry_after_s == 600
+    assert not caught.value.engines_only
+
+
+async def test_the_redirect_of_the_bot_detection_below_a_path() -> None:
+    """The start page of an instance under a prefix is its prefix."""
+    async with serving(reply(302, b"", "Location: /searx/")) as upstream, make_client(upstream.url) as client:
+        with pytest.raises(WebSearchBlockedError):
+            await SearXNGWebSearchAdapter(f"{upstream.url}/searx", client=client).search(ask())
+
+
+@pytest.mark.parametrize(
+    ("status", "location"),
+    [(302, "/login"), (301, "/"), (302, "https://search.example.org/"), (302, "/?next=/search"), (308, "/search/"), (302, "")],
+)
+async def test_any_other_redirect_is_a_wrong_address(status: int, location: str) -> None:
+    """A login page or a move is the operator's to mend."""
+    async with instance(reply(status, b"", f"Location: {location}")) as (adapter, _):
+        with pytest.raises(WebSearchConfigError, match="redirects to another address"):
+            await adapter.search(ask())
+
+
+async def test_a_refusal_of_the_limiter_lasts_as_long_as_its_window() -> None:
+    """A 429 without Retry-After is 20 s; one that still comes when these are over is 10 minutes, until a search passes."""
+    times = [0.0]
+    refusal = reply(429, b"Too Many Requests", "Content-Type: text/html")
+    waits = []
+    async with instance(refusal, clock=lambda: times[-1]) as (adapter, upstream):
+        for now in (0.0, 1.0, 21.0):
+            times.append(now)
+            with pytest.raises(WebSearchBlockedError, match="limiter") as caught:
+                await adapter.search(ask())
+            waits.append(caught.value.retry_after_s)
+        upstream.handler = page(1, 1)
+        await adapter.search(ask())
+        upstream.handler = in_turn(refusal, reply(429, b"", "Retry-After: 7"))
+        for _ in range(2):
+            with pytest.raises(WebSearchBlockedError) as caught:
+                await adapter.search(ask())
+            waits.append(caught.value.retry_after_s)
+    assert waits == [20, 20, 600, 20, 7]
+
+
+async def test_an_instance_without_internet_says_what_it_lacks() -> None:
+    """None of its engines can be reached: its network is at fault, not the engines, and a few seconds are the wait."""
+    unreached = [["google", "HTTP connection error"], ["bing", "Suspended: HTTP connection error"], ["brave", "timeout"]]
+    async with instance(blocked(unreached)) as (adapter, _):
+        with pytest.raises(WebSearchBlockedError, match="instance's connection to the internet") as caught:
+            await adapter.search(ask())
+    assert caught.value.retry_after_s == pytest.approx(5, abs=1)
 
 
 async def test_a_second_try_that_fails_leaves_the_first_error() -> None:

@@ -65,7 +65,7 @@ async def test_an_engine_that_failed_is_named_with_its_time() -> None:
 
 
 async def test_every_kind_of_failure_has_its_word() -> None:
-    """Seven engines broken in seven ways: reasons in our words, a time only where it is known, a CAPTCHA costs an hour."""
+    """Seven engines broken in seven ways: reasons in our words, a time only where it is known."""
     answer = await found("09_unresponsive_all_kinds", engines=("marginalia", "mojeek", "brave"))
     told = {entry.component.removeprefix("searxng/"): entry for entry in answer.degraded}
     assert {name: entry.reason for name, entry in told.items()} == {
@@ -77,10 +77,8 @@ async def test_every_kind_of_failure_has_its_word() -> None:
         "yahoo": "access denied",
         "yep": "its answer could not be read",
     }
-    assert {name for name, entry in told.items() if entry.until} == {"qwant", "startpage", "yahoo"}
-    until = told["startpage"].until
-    assert until is not None
-    assert 3500 < (until - datetime.now(UTC)).total_seconds() <= 3600
+    assert told["qwant"].until is None  # suspended earlier, nobody knows when
+    assert {name for name, entry in told.items() if entry.until} == {"brave", "mojeek", "swisscows"}
     assert len(answer.results) == 10
 
 

@@ -8,33 +8,48 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from modules.llm_platform.domain.canonical_url import host_of, is_web_url
-from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.infrastructure.foreign_json import dict_of, list_of, number_of, text_of
 
 Fields: TypeAlias = dict[str, Any]  # of a WebSearchResultItem: made one with its whole answer, in half the time
 
-SUSPENDED_S: Final = 180.0  # SearXNG leaves an engine alone for so long after a 429 or 403 …
-SUSPENDED_BY_CAPTCHA_S: Final = 3600.0  # … and after a CAPTCHA
 MAX_SUGGESTIONS: Final = 20
 MAX_ENGINES_NAMED: Final = 20  # of those that failed
 MAX_LINE_CHARS: Final = 1000  # of a title
 
-CAPTCHA: Final = "captcha"
-# What SearXNG may say of an engine, most specific first: a part of its words, ours, and how long it leaves it alone.
+TIMEOUT: Final = "timeout"
+NOT_REACHABLE: Final = "not reachable"
+SUSPENDED: Final = "suspended"  # before the reason: the engine was not asked this time
+ANY_FAILURE_S: Final = 5.0  # SearXNG's ban_time_on_fail
+
+
+class Reason(NamedTuple):
+    """A part of SearXNG's words for a failure, ours, and the shortest time in seconds for which it leaves the engine alone;
+    `exact`: that is the only time."""
+
+    words: str
+    ours: str
+    at_least_s: float = ANY_FAILURE_S
+    exact: bool = False
+
+
+# Most specific first. The words for a CAPTCHA are the same for an hour (the engine's own), a week (reCAPTCHA) and 15 days
+# (Cloudflare), those for a denied access for 3 minutes (402, 403) and a day (Cloudflare's firewall).
 _REASONS: Final = (
-    ("captcha", CAPTCHA, SUSPENDED_BY_CAPTCHA_S),
-    ("too many requests", "too many requests", SUSPENDED_S),
-    ("access denied", "access denied", SUSPENDED_S),
-    ("timeout", "timeout", None),
-    ("parsing", "its answer could not be read", None),
-    ("connection", "not reachable", None),
-    ("network", "not reachable", None),
-    ("http", "answered with an error", None),
+    Reason("captcha", "captcha", 3600.0),
+    Reason("too many requests", "too many requests", 180.0, exact=True),
+    Reason("access denied", "access denied", 180.0),
+    Reason("timeout", TIMEOUT, exact=True),
+    Reason("parsing", "its answer could not be read"),
+    Reason("connection", NOT_REACHABLE, exact=True),
+    Reason("network", NOT_REACHABLE, exact=True),
+    Reason("proxy", NOT_REACHABLE, exact=True),
+    Reason("ssl", NOT_REACHABLE, exact=True),
+    Reason("http", "answered with an error", exact=True),
 )
+_FAILED: Final = Reason("", "failed")
 _ENGINE = re.compile(r"[\w ._-]{1,60}", re.ASCII)
 _ANSWERED = re.compile(r"total_\d+_([^;,]+)")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ][\d:.,]{4,15}(?:Z|[+-]\d{2}:?\d{2})?)?", re.ASCII)
@@ -42,16 +57,16 @@ _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ][\d:.,]{4,15}(?:Z|[+-]\d{2}:?\d
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An engine that could not look: our words for the reason, and for how long in seconds where that is known."""
+    """An engine that could not look, and our words for the reason. `suspended`: it failed earlier and was not asked now.
+
+    SearXNG leaves it alone for `at_least_s` seconds, for `exact_s` where the reason has one length.
+    """
 
     engine: str
     reason: str
-    for_s: float | None
-
-    def degraded(self, provider: str) -> Degraded:
-        """The same for the one who reads the answer."""
-        until = None if self.for_s is None else datetime.now(UTC) + timedelta(seconds=self.for_s)
-        return Degraded(component=f"{provider}/{self.engine}", reason=self.reason, until=until)
+    at_least_s: float = ANY_FAILURE_S
+    exact_s: float | None = None
+    suspended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +188,14 @@ def _attributes(box: Mapping[str, Any]) -> str:
 def _failed(pair: list[Any]) -> Failed:
     name = text_of(pair[0])
     said = text_of(pair[1]).lower() if len(pair) > 1 else ""
-    known = ((reason, for_s) for words, reason, for_s in _REASONS if words in said)
-    reason, for_s = next(known, ("failed", None))
-    return Failed(name if _ENGINE.fullmatch(name) else "an engine", reason, for_s)
+    reason = next((each for each in _REASONS if each.words in said), _FAILED)
+    return Failed(
+        name if _ENGINE.fullmatch(name) else "an engine",
+        reason.ours,
+        reason.at_least_s,
+        reason.at_least_s if reason.exact else None,
+        said.startswith(SUSPENDED),
+    )
 
 
 def _texts(values: Any) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -25,15 +26,7 @@ from modules.llm_platform.domain.exceptions import WebSearchBlockedError, WebSea
 from modules.llm_platform.domain.freshness import Freshness, window
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.infrastructure.adapters.searxng_answer import (
-    CAPTCHA,
-    SUSPENDED_BY_CAPTCHA_S,
-    SUSPENDED_S,
-    Failed,
-    Fields,
-    SearXNGAnswer,
-    unasked,
-)
+from modules.llm_platform.infrastructure.adapters.searxng_answer import Fields, SearXNGAnswer, unasked
 from modules.llm_platform.infrastructure.adapters.searxng_question import (
     DEFAULT_ENGINES,
     allowed_host,
@@ -41,14 +34,20 @@ from modules.llm_platform.infrastructure.adapters.searxng_question import (
     engines_of,
     form_of,
 )
+from modules.llm_platform.infrastructure.adapters.searxng_refusals import (
+    BOT_DETECTION,
+    LONG_WINDOW_S,
+    LimiterWindow,
+    Suspensions,
+    is_limiter_redirect,
+)
 from modules.llm_platform.infrastructure.http import Reply, Upstream
-from modules.llm_platform.infrastructure.upstream_errors import Rule
+from modules.llm_platform.infrastructure.upstream_errors import Rule, retry_after_s
 from shared.exceptions import AppException
 
 SEARCH: Final = "/search"
 RESULTS_PER_PAGE: Final = 10  # SearXNG has no limit parameter; a page has ten results or more, or it is the last one
 MAX_PAGES: Final = 5
-NAMED_IN_ERROR: Final = 3  # engines
 TOOK_NO_PART: Final = "took no part: the instance does not have it, or it cannot do this page or time range"
 
 # Its limiter refuses clients that do not look like a reader of web pages, whatever format they ask for.
@@ -100,11 +99,15 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         client: httpx2.AsyncClient | None = None,
         redactor: Redactor | None = None,
         today: Callable[[], date] = lambda: datetime.now(UTC).date(),
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
         self._engines = engines
         self._safesearch = safesearch
         self._today = today
+        self._limiter = LimiterWindow(clock)
+        self._suspensions = Suspensions(now)
         self._upstream = Upstream(
             "SearXNG",
             base_url,
@@ -160,7 +163,7 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         page = await ask(form)
         failed = page.failed()
         if request.engines and isinstance(request, VerbatimWebSearchRequest):
-            return _Found(form, [page], [each.degraded(self.name) for each in failed], own_choice=False)
+            return _Found(form, [page], self._suspensions.degraded(self.name, failed), own_choice=False)
         own_choice = page.all_blocked and "engines" in form
         if own_choice:
             form = {name: value for name, value in form.items() if name != "engines"}
@@ -168,17 +171,28 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
             try:
                 page = await ask(form)
             except AppException as error:
-                raise _blocked(failed) from error
+                raise self._suspensions.blocked(failed) from error
             failed += page.failed()
         if page.all_blocked:
-            raise _blocked(failed)
-        return _Found(form, [page], [each.degraded(self.name) for each in failed], own_choice)
+            raise self._suspensions.blocked(failed)
+        return _Found(form, [page], self._suspensions.degraded(self.name, failed), own_choice)
 
     async def _ask(self, form: dict[str, str], deadline: float, finite: bool) -> SearXNGAnswer:
         reply = await self._upstream.post_form(SEARCH, form, deadline)
+        self._check_limiter(reply)
         if reply.status == httpx2.codes.BAD_REQUEST:
             raise self._bad_form(reply)
-        return SearXNGAnswer(self._upstream.object_in(reply, finite=finite), reply.headers)
+        answer = SearXNGAnswer(self._upstream.object_in(reply, finite=finite), reply.headers)
+        self._limiter.passed()
+        return answer
+
+    def _check_limiter(self, reply: Reply) -> None:
+        """Its refusals name no time: WebSearchBlockedError with the time that its window lasts."""
+        if reply.status == httpx2.codes.TOO_MANY_REQUESTS:
+            raise self._upstream.failure(reply.status, retry_after_s(reply.headers) or self._limiter.refused())
+        url = f"{self._upstream.base_url}{SEARCH}"
+        if is_limiter_redirect(reply.status, reply.headers.get("location", ""), url):
+            raise WebSearchBlockedError(BOT_DETECTION, retry_after_s=LONG_WINDOW_S)
 
     def _bad_form(self, reply: Reply) -> AppException:
         for words, advice in _BAD_REQUEST.items():
@@ -255,14 +269,3 @@ def _wanted(items: Iterable[Fields], request: WebSearchRequest, limit: Freshness
             continue
         seen.add(url)
         yield item
-
-
-def _blocked(failed: Sequence[Failed]) -> WebSearchBlockedError:
-    named = dict.fromkeys(f"{each.engine}: {each.reason}" for each in failed)  # the second try meets the same engines
-    who = ", ".join(list(named)[:NAMED_IN_ERROR])
-    wait = SUSPENDED_BY_CAPTCHA_S if all(each.reason == CAPTCHA for each in failed) else SUSPENDED_S
-    return WebSearchBlockedError(
-        f"SearXNG has no engine that can look now ({who}): try later, or name others in SEARXNG_ENGINES_WEB",
-        retry_after_s=wait,
-        engines_only=True,
-    )

@@ -1,0 +1,102 @@
+"""How long SearXNG refuses: its limiter refuses a client, and SearXNG itself leaves alone an engine that failed.
+
+The times are those of its shipped `settings.yml` and of `searx/botdetection/ip_limit.py`. An operator may change them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from urllib.parse import urljoin, urlsplit
+
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.exceptions import WebSearchBlockedError
+from modules.llm_platform.infrastructure.adapters.searxng_answer import NOT_REACHABLE, TIMEOUT, Failed
+
+BURST_WINDOW_S: Final = 20.0  # the limiter lets 15 requests of an address pass in it …
+LONG_WINDOW_S: Final = 600.0  # … and 150 in this one
+BOT_DETECTION: Final = (
+    "SearXNG's bot detection refused this client: allow its address (botdetection.ip_lists.pass_ip in limiter.toml) "
+    "or set server.limiter to false"
+)
+NAMED_IN_ERROR: Final = 3  # engines
+MAX_REMEMBERED: Final = 500  # engines; an instance has fewer than 300
+
+
+def is_limiter_redirect(status: int, location: str, url: str) -> bool:
+    """Whether a reply of `url` (…/search) sends a suspicious client to the start page, as the limiter does with a 302.
+
+    A move to another address (to https, to another host or path) is none.
+    """
+    if status != 302:
+        return False
+    asked, target = urlsplit(url), urlsplit(urljoin(url, location))
+    home = asked.path.rpartition("/")[0] + "/"
+    return target.netloc == asked.netloc and target.path in (home, home.rstrip("/")) and not target.query
+
+
+class LimiterWindow:
+    """Which window of the limiter refuses us, as far as the order of its refusals tells."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._refused_since: float | None = None
+
+    def refused(self) -> float:
+        """The seconds until a request can pass: the short window, the long one where the short one is over already."""
+        now = self._clock()
+        if self._refused_since is None:
+            self._refused_since = now
+        return BURST_WINDOW_S if now - self._refused_since < BURST_WINDOW_S else LONG_WINDOW_S
+
+    def passed(self) -> None:
+        """A request came through."""
+        self._refused_since = None
+
+
+class Suspensions:
+    """Until when SearXNG leaves engines alone, where that is known: where the failure itself was seen, and its reason has
+    one length. "Suspended: …" says that it began earlier: then the time that was seen to begin counts, or none.
+    """
+
+    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._now = now
+        self._known: dict[str, tuple[str, datetime]] = {}
+
+    def degraded(self, provider: str, failed: Sequence[Failed]) -> list[Degraded]:
+        """The engines that failed, for the reader of the answer."""
+        return [
+            Degraded(component=f"{provider}/{each.engine}", reason=each.reason, until=self._until(each)) for each in failed
+        ]
+
+    def blocked(self, failed: Sequence[Failed]) -> WebSearchBlockedError:
+        """The error for a search that no engine could serve; its time is when the first of them can be asked again."""
+        named = dict.fromkeys(f"{each.engine}: {each.reason}" for each in failed)  # a second try meets the same engines
+        who = ", ".join(list(named)[:NAMED_IN_ERROR])
+        words = f"SearXNG has no engine that can look now ({who}): try later, or name others in SEARXNG_ENGINES_WEB"
+        if {each.reason for each in failed} <= {NOT_REACHABLE, TIMEOUT}:
+            words = (
+                f"SearXNG reaches none of its engines ({who}): check that instance's connection to the internet "
+                "(DNS, firewall, outgoing.proxies in its settings.yml)"
+            )
+        wait = min((self._wait_s(each) for each in failed), default=BURST_WINDOW_S)
+        return WebSearchBlockedError(words, retry_after_s=wait, engines_only=True)
+
+    def _wait_s(self, failed: Failed) -> float:
+        until = self._until(failed)
+        return failed.at_least_s if until is None else max((until - self._now()).total_seconds(), 1.0)
+
+    def _until(self, failed: Failed) -> datetime | None:
+        now = self._now()
+        reason, until = self._known.get(failed.engine, ("", now))
+        if until > now and reason == failed.reason:
+            return until
+        if failed.suspended or not failed.exact_s:
+            return None
+        if len(self._known) >= MAX_REMEMBERED:
+            self._known.clear()
+        until = now + timedelta(seconds=failed.exact_s)
+        self._known[failed.engine] = failed.reason, until
+        return until
