@@ -495,6 +495,63 @@ async def test_who_took_no_part_as_far_as_can_be_known(
     assert [entry.component for entry in answer.degraded] == told
 
 
+NOBODY = "Server-Timing: total;dur=0.9, render;dur=0"  # no engine is named: none was asked
+NO_RESULT = json_reply({"results": [], "unresponsive_engines": []}, NOBODY)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "cause"),
+    [
+        ({"page": 2}, "does not serve page 2, or the instance does not have it; ask for page 1"),
+        ({"time_range": "week"}, "does not serve a time range, or .*; leave out the time range"),
+        ({"page": 3, "time_range": "week"}, "page 3 or a time range"),
+        ({}, r"\(wikipedia\): the instance does not have it; name other engines"),
+    ],
+)
+async def test_an_engine_that_was_never_asked_has_not_found_nothing(wishes: dict[str, Any], cause: str) -> None:
+    """SearXNG leaves out, without a word, an engine that does not serve the page or time range: then nobody looked."""
+    async with instance(NO_RESULT) as (adapter, upstream):
+        with pytest.raises(WebSearchRequestError, match=cause):
+            await adapter.search(ask(engines=("wikipedia",), **wishes))
+    assert len(upstream.requests) == 1
+
+
+async def test_one_of_two_engines_that_was_never_asked_is_told() -> None:
+    """The other one answers, and the answer says who took no part and why."""
+    header = f"{NOBODY}, total_0_google;dur=3"
+    for rows in ([row(1)], []):
+        async with instance(json_reply({"results": rows}, header)) as (adapter, _):
+            answer = await adapter.search(ask(engines=("google", "wikipedia"), page=2))
+        (entry,) = answer.degraded
+        assert entry.component == "searxng/wikipedia"
+        assert entry.reason == "took no part: it does not serve page 2, or the instance does not have it"
+
+
+async def test_a_list_of_ours_that_was_never_asked_gives_way_to_the_instance() -> None:
+    """The operator's list does not serve what the caller asks for: the instance's own engines of that kind do."""
+    async with instance(in_turn(NO_RESULT, page(1, 2)), engines={"academic": ("arxiv",)}) as (adapter, upstream):
+        answer = await adapter.search(ask(sources=("academic",), time_range="week"))
+    assert upstream.requests[1].form["categories"] == "science"
+    assert len(answer.results) == 2
+    assert [entry.component for entry in answer.degraded] == ["searxng/arxiv"]
+    assert "does not serve a time range" in answer.degraded[0].reason
+
+
+async def test_engines_that_looked_and_found_nothing_are_no_fault() -> None:
+    """The header names them: nothing was found."""
+    async with instance(json_reply({"results": []}, f"{NOBODY}, total_0_wikipedia;dur=3")) as (adapter, _):
+        answer = await adapter.search(ask(engines=("wikipedia",), page=2))
+    assert (answer.results, answer.degraded) == ((), ())
+
+
+async def test_a_direct_answer_takes_the_place_of_the_search() -> None:
+    """`min 1 2 3` is computed: that no engine was asked is no fault either."""
+    async with instance(json_reply({"results": [], "answers": [{"answer": "1"}]}, NOBODY)) as (adapter, _):
+        answer = await adapter.search(ask(engines=("wikipedia",)))
+    assert [item.snippet for item in answer.results] == ["1"]
+    assert answer.degraded == ()
+
+
 async def test_documents_are_not_its_business() -> None:
     """A kind that it lacks is left out and named."""
     async with instance(page(1, 1)) as (adapter, _):

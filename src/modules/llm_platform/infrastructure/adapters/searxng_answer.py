@@ -89,6 +89,20 @@ class SearXNGAnswer:
             return False
         return bool(list_of(raw.get("unresponsive_engines"))) and not self.answered()
 
+    @property
+    def none_asked(self) -> bool:
+        """Nothing came and nothing failed, and the header, which is there, names no engine: nobody was asked."""
+        return self.tells_who_answered and not (
+            self.rows
+            or self.answered()
+            or any(list_of(self.raw.get(part)) for part in ("unresponsive_engines", "answers", "infoboxes"))
+        )
+
+    @property
+    def tells_who_answered(self) -> bool:
+        """Whether the header came through: a proxy may take it away."""
+        return "total;" in self.headers.get("server-timing", "")
+
     def answered(self) -> frozenset[str]:
         """Engines that looked, as far as the header tells; empty when a proxy took it away."""
         return frozenset(name.strip() for name in _ANSWERED.findall(self.headers.get("server-timing", "")))
@@ -221,6 +235,6 @@ def unasked(requested: Iterable[str], answers: Iterable[SearXNGAnswer]) -> list[
     seen = {name for page in pages for name in page.engines_in_results()} | looked
     seen |= {failed.engine for page in pages for failed in page.failed()}
     missing = [engine for engine in requested if engine not in seen]
-    if looked or not seen.intersection(requested):
-        return missing if seen else []
-    return []
+    if looked or any(page.none_asked for page in pages):
+        return missing
+    return missing if seen and not seen.intersection(requested) else []

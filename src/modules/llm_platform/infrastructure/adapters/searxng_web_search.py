@@ -48,7 +48,9 @@ from shared.exceptions import AppException
 SEARCH: Final = "/search"
 RESULTS_PER_PAGE: Final = 10  # SearXNG has no limit parameter; a page has ten results or more, or it is the last one
 MAX_PAGES: Final = 5
-TOOK_NO_PART: Final = "took no part: the instance does not have it, or it cannot do this page or time range"
+TOOK_NO_PART: Final = "took no part: {cause}"
+NOT_THERE: Final = "the instance does not have it"
+NOBODY_ASKED: Final = "SearXNG asked none of the engines that were named ({engines}): {cause}; {remedy}"
 
 # Its limiter refuses clients that do not look like a reader of web pages, whatever format they ask for.
 HEADERS: Final = {
@@ -128,7 +130,7 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         if "documents" in request.sources:
             found.degraded.append(Degraded(component=self.name, reason="does not search documents"))
         if engines and not found.own_choice:
-            found.degraded.extend(self._took_no_part(engines, found.pages, every=bool(request.engines)))
+            found.degraded.extend(self._took_no_part(engines, found.form, found.pages, every=bool(request.engines)))
         return self._response(request, limit, found)
 
     async def ping(self) -> str:
@@ -162,20 +164,27 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
     async def _first_page(self, request: WebSearchRequest, form: dict[str, str], ask: _Ask) -> _Found:
         page = await ask(form)
         failed = page.failed()
+        left_out: list[Degraded] = []
         if request.engines and isinstance(request, VerbatimWebSearchRequest):
             return _Found(form, [page], self._suspensions.degraded(self.name, failed), own_choice=False)
-        own_choice = page.all_blocked and "engines" in form
+        if page.none_asked and request.engines:
+            raise _nobody_asked(form)
+        own_choice = (page.all_blocked or page.none_asked) and "engines" in form
         if own_choice:
+            if page.none_asked:
+                left_out.extend(self._took_no_part(form["engines"].split(","), form, [page], every=False))
             form = {name: value for name, value in form.items() if name != "engines"}
             form["categories"] = categories_of(request)
             try:
                 page = await ask(form)
             except AppException as error:
+                if not failed:
+                    raise
                 raise self._suspensions.blocked(failed) from error
             failed += page.failed()
         if page.all_blocked:
             raise self._suspensions.blocked(failed)
-        return _Found(form, [page], self._suspensions.degraded(self.name, failed), own_choice)
+        return _Found(form, [page], [*left_out, *self._suspensions.degraded(self.name, failed)], own_choice)
 
     async def _ask(self, form: dict[str, str], deadline: float, finite: bool) -> SearXNGAnswer:
         reply = await self._upstream.post_form(SEARCH, form, deadline)
@@ -204,15 +213,16 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         return self._upstream.failure(reply.status)
 
     def _took_no_part(
-        self, engines: Sequence[str], pages: Sequence[SearXNGAnswer], *, every: bool
+        self, engines: Sequence[str], form: Mapping[str, str], pages: Sequence[SearXNGAnswer], *, every: bool
     ) -> Iterator[Degraded]:
         # Our own list is a wish, of which an instance may lack some, but not all; the caller's is reported one by one.
         if not every and any(row.get("engine") in engines for row in pages[0].rows if isinstance(row, dict)):
             return
         missing = unasked(engines, pages)
         if every or len(missing) == len(engines):
+            reason = TOOK_NO_PART.format(cause=_cause(form, "it"))
             for engine in missing:
-                yield Degraded(component=f"{self.name}/{engine}", reason=TOOK_NO_PART)
+                yield Degraded(component=f"{self.name}/{engine}", reason=reason)
 
     def _response(self, request: WebSearchRequest, limit: Freshness | None, found: _Found) -> WebSearchResponse:
         first = found.pages[0]
@@ -269,3 +279,20 @@ def _wanted(items: Iterable[Fields], request: WebSearchRequest, limit: Freshness
             continue
         seen.add(url)
         yield item
+
+
+def _cause(form: Mapping[str, str], who: str) -> str:
+    """Why SearXNG asks an engine that was named neither now nor later: it leaves out what an engine does not serve."""
+    limits = [f"page {form['pageno']}"] if form["pageno"] != "1" else []
+    limits += ["a time range"] if "time_range" in form else []
+    if not limits:
+        return NOT_THERE
+    return f"{who} does not serve {' or '.join(limits)}, or {NOT_THERE}"
+
+
+def _nobody_asked(form: Mapping[str, str]) -> WebSearchRequestError:
+    cause = _cause(form, "such an engine")
+    remedies = ["ask for page 1"] if form["pageno"] != "1" else []
+    remedies += ["leave out the time range"] if "time_range" in form else []
+    remedy = ", ".join([*remedies, "or name other engines"]) if remedies else "name other engines"
+    return WebSearchRequestError(NOBODY_ASKED.format(engines=form["engines"], cause=cause, remedy=remedy))
