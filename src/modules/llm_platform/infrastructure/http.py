@@ -158,10 +158,12 @@ class Upstream:
         self._headers = {kind: _with_type(every, kind) for kind in (None, FORM, JSON)}
         self._urls: dict[str, httpx2.URL] = {}
 
-    async def post_form(self, path: str, form: Mapping[str, str], deadline: float | None = None) -> Reply:
-        """POST the fields of a query as an HTML form would."""
+    async def post_form(
+        self, path: str, form: Mapping[str, str], deadline: float | None = None, holds: SentKind | None = "query"
+    ) -> Reply:
+        """POST the fields of a query as an HTML form would; `holds` says for the ledger what of ours stands in it."""
         content = "&".join([f"{name}={_quoted(value)}" for name, value in form.items()]).encode()
-        return await self._exchange("POST", path, content, FORM, deadline, "query")
+        return await self._exchange("POST", path, content, FORM, deadline, holds)
 
     async def post_json(
         self, path: str, body: Mapping[str, Any], deadline: float | None = None, holds: SentKind = "query"

@@ -575,15 +575,99 @@ async def test_a_form_that_it_does_not_take(words: str, expected: type[AppExcept
             await adapter.search(ask())
 
 
+NO_QUERY = json_reply({"error": "No query"}, status=400)  # what SearXNG with JSON on says to a search without q
+NO_JSON = reply(403, b"<html><title>403 Forbidden</title>", "Content-Type: text/html")
+
+
 async def test_health_costs_no_search() -> None:
-    """/healthz is asked; an old instance that has none is asked for /config."""
-    async with instance(reply(200, b"OK", "Content-Type: text/plain")) as (adapter, upstream):
+    """A search without a query asks no engine: SearXNG refuses it as JSON, which shows that it serves JSON."""
+    async with instance(NO_QUERY) as (adapter, upstream):
         assert await adapter.ping() == "reachable"
-        assert [(request.method, request.path) for request in upstream.requests] == [("GET", "/healthz")]
-    for missing in (reply(404), reply(200, b"<html>", "Content-Type: text/html")):
-        async with instance(in_turn(missing, json_reply({"engines": []}))) as (adapter, upstream):
-            assert await adapter.ping() == "reachable"
-            assert upstream.requests[-1].path == "/config"
+    (request,) = upstream.requests
+    assert (request.method, request.path, request.form) == ("POST", "/search", {"format": "json"})
+
+
+async def test_health_sees_json_that_is_off() -> None:
+    """The instance is up and of no use: /healthz alone would not tell."""
+    async with instance(NO_JSON) as (adapter, _):
+        with pytest.raises(WebSearchConfigError, match="add json to its settings"):
+            await adapter.ping()
+
+
+async def test_health_spares_the_limiter() -> None:
+    """While JSON was seen within a minute /healthz is enough, which the limiter does not count."""
+    times = [0.0]
+
+    async def handle(exchange: Exchange) -> None:
+        await (reply(200, b"OK", "Content-Type: text/plain") if exchange.path == "/healthz" else NO_QUERY)(exchange)
+
+    async with instance(handle, clock=lambda: times[-1]) as (adapter, upstream):
+        for now in (0.0, 10.0, 59.0, 61.0):
+            times.append(now)
+            await adapter.ping()
+    assert [request.path for request in upstream.requests] == ["/search", "/healthz", "/healthz", "/search"]
+
+
+@pytest.mark.parametrize("healthz", [reply(404), reply(200, b"<html>", "Content-Type: text/html")])
+async def test_health_of_an_old_instance_without_healthz(healthz: Handler) -> None:
+    """It is asked for a search without a query each time."""
+    async with instance(in_turn(NO_QUERY, healthz, NO_QUERY)) as (adapter, _):
+        assert [await adapter.ping(), await adapter.ping()] == ["reachable"] * 2
+
+
+@pytest.mark.parametrize(
+    ("refusal", "stands_s"),
+    [
+        (blocked(CAPTCHA), 3600),
+        (blocked([["google", "HTTP connection error"]]), 600),
+        (reply(429, b"Too Many Requests"), 20),
+        (reply(302, b"", "Location: /"), 600),
+    ],
+    ids=["engines", "no internet", "limiter", "bot detection"],
+)
+async def test_what_the_last_search_met_counts(refusal: Handler, stands_s: float) -> None:
+    """An instance that refused the last search is not well until the time is over; it is not asked meanwhile."""
+    times = [0.0]
+    async with instance(refusal, clock=lambda: times[-1]) as (adapter, upstream):
+        with pytest.raises(WebSearchBlockedError) as met:
+            await adapter.search(ask())
+        upstream.handler, sent = NO_QUERY, len(upstream.requests)
+        times.append(stands_s - 1)
+        with pytest.raises(WebSearchBlockedError) as told:
+            await adapter.ping()
+        assert told.value.message == met.value.message
+        assert len(upstream.requests) == sent
+        times.append(stands_s + 1)
+        assert await adapter.ping() == "reachable"
+
+
+async def test_a_search_that_comes_through_makes_it_well() -> None:
+    """The last search counts, not an earlier one."""
+    async with instance(blocked(CAPTCHA)) as (adapter, upstream):
+        with pytest.raises(WebSearchBlockedError):
+            await adapter.search(ask())
+        upstream.handler = page(1, 1)
+        await adapter.search(ask())
+        upstream.handler = reply(200, b"OK", "Content-Type: text/plain")
+        assert await adapter.ping() == "reachable"
+
+
+async def test_a_health_check_that_is_refused_is_not_repeated() -> None:
+    """Each request prolongs the limiter's window."""
+    async with instance(reply(429, b"Too Many Requests")) as (adapter, upstream):
+        for _ in range(2):
+            with pytest.raises(WebSearchBlockedError, match="limiter"):
+                await adapter.ping()
+    assert len(upstream.requests) == 1
+
+
+async def test_a_mistake_of_the_caller_says_nothing_about_the_instance() -> None:
+    """A wrong language is no reason to call it unwell."""
+    async with instance(json_reply({"error": "Invalid value for parameter language"}, status=400)) as (adapter, upstream):
+        with pytest.raises(WebSearchRequestError):
+            await adapter.search(ask())
+        upstream.handler = NO_QUERY
+        assert await adapter.ping() == "reachable"
 
 
 @pytest.mark.parametrize(

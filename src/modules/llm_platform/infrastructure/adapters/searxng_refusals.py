@@ -8,12 +8,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from math import ceil
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.exceptions import WebSearchBlockedError
 from modules.llm_platform.infrastructure.adapters.searxng_answer import NOT_REACHABLE, TIMEOUT, Failed
+from shared.exceptions import AppException
 
 BURST_WINDOW_S: Final = 20.0  # the limiter lets 15 requests of an address pass in it …
 LONG_WINDOW_S: Final = 600.0  # … and 150 in this one
@@ -21,6 +23,8 @@ BOT_DETECTION: Final = (
     "SearXNG's bot detection refused this client: allow its address (botdetection.ip_lists.pass_ip in limiter.toml) "
     "or set server.limiter to false"
 )
+ENGINES_BLOCKED_S: Final = 600.0  # that no engine could look counts so long at least, unless a search comes through
+JSON_SEEN_S: Final = 60.0  # a look costs one of the limiter's 150 requests in 10 minutes
 NAMED_IN_ERROR: Final = 3  # engines
 MAX_REMEMBERED: Final = 500  # engines; an instance has fewer than 300
 
@@ -86,7 +90,7 @@ class Suspensions:
 
     def _wait_s(self, failed: Failed) -> float:
         until = self._until(failed)
-        return failed.at_least_s if until is None else max((until - self._now()).total_seconds(), 1.0)
+        return failed.at_least_s if until is None else float(max(ceil((until - self._now()).total_seconds()), 1))
 
     def _until(self, failed: Failed) -> datetime | None:
         now = self._now()
@@ -100,3 +104,47 @@ class Suspensions:
         until = now + timedelta(seconds=failed.exact_s)
         self._known[failed.engine] = failed.reason, until
         return until
+
+
+class LastMet:
+    """What the last search met, for a health check that must not search itself: a refusal stands until a search comes
+    through or its time is over, and JSON that was seen needs no second look for a minute.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._refusal: WebSearchBlockedError | None = None
+        self._refused_until = 0.0
+        self._json_until = 0.0
+
+    def answered(self) -> None:
+        """A search came through."""
+        self._refusal = None
+        self.saw_json()
+
+    def saw_json(self) -> None:
+        """The instance serves JSON."""
+        self._json_until = self._clock() + JSON_SEEN_S
+
+    def failed(self, error: AppException) -> None:
+        """A search did not come through."""
+        self._json_until = 0.0
+        if isinstance(error, WebSearchBlockedError):
+            wait = error.retry_after_s or BURST_WINDOW_S
+            self._refusal = error
+            self._refused_until = self._clock() + (max(wait, ENGINES_BLOCKED_S) if error.engines_only else wait)
+
+    @property
+    def refusal(self) -> WebSearchBlockedError | None:
+        """A new error like the one that the last search met, while it stands."""
+        left_s = self._refused_until - self._clock()
+        if self._refusal is None or left_s <= 0:
+            return None
+        return WebSearchBlockedError(
+            self._refusal.message, retry_after_s=left_s, engines_only=self._refusal.engines_only
+        )
+
+    @property
+    def json_is_fresh(self) -> bool:
+        """Whether JSON was seen within the last minute."""
+        return self._clock() < self._json_until

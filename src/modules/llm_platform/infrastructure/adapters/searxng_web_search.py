@@ -37,6 +37,7 @@ from modules.llm_platform.infrastructure.adapters.searxng_question import (
 from modules.llm_platform.infrastructure.adapters.searxng_refusals import (
     BOT_DETECTION,
     LONG_WINDOW_S,
+    LastMet,
     LimiterWindow,
     Suspensions,
     is_limiter_redirect,
@@ -46,6 +47,7 @@ from modules.llm_platform.infrastructure.upstream_errors import Rule, retry_afte
 from shared.exceptions import AppException
 
 SEARCH: Final = "/search"
+REACHABLE: Final = "reachable"
 RESULTS_PER_PAGE: Final = 10  # SearXNG has no limit parameter; a page has ten results or more, or it is the last one
 MAX_PAGES: Final = 5
 TOOK_NO_PART: Final = "took no part: {cause}"
@@ -109,6 +111,7 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         self._safesearch = safesearch
         self._today = today
         self._limiter = LimiterWindow(clock)
+        self._last_met = LastMet(clock)
         self._suspensions = Suspensions(now)
         self._upstream = Upstream(
             "SearXNG",
@@ -123,6 +126,18 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         )
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        try:
+            response = await self._search(request)
+        except WebSearchRequestError:  # the caller's mistake says nothing about the instance
+            raise
+        except AppException as error:
+            self._last_met.failed(error)
+            raise
+        if response.results or not response.degraded:
+            self._last_met.answered()
+        return response
+
+    async def _search(self, request: WebSearchRequest) -> WebSearchResponse:
         limit = window(request)
         engines = engines_of(request, self._engines)
         form = form_of(request, engines, limit, self._safesearch, self._today())
@@ -134,13 +149,29 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         return self._response(request, limit, found)
 
     async def ping(self) -> str:
-        """Ask /healthz, or /config where an old instance has no such page: neither asks a search engine."""
-        reply = await self._upstream.get("/healthz")
-        if reply.status == 404 or reply.is_html:
-            self._upstream.object_in(await self._upstream.get("/config"))
-        else:
-            self._upstream.check(reply)
-        return "reachable"
+        """What the last search met counts while it stands; else a search without a query, which asks no engine: it is
+        refused with 400 where JSON is on, with 403 where it is off. /healthz knows neither of JSON nor of the limiter, so it
+        is enough only where JSON was seen a moment ago.
+        """
+        if refusal := self._last_met.refusal:
+            raise refusal
+        if self._last_met.json_is_fresh:
+            reply = await self._upstream.get("/healthz")
+            if reply.status == httpx2.codes.OK and not reply.is_html:
+                return REACHABLE
+        try:
+            await self._see_json()
+        except WebSearchBlockedError as error:
+            self._last_met.failed(error)
+            raise
+        return REACHABLE
+
+    async def _see_json(self) -> None:
+        reply = await self._upstream.post_form(SEARCH, {"format": "json"}, holds=None)
+        self._check_limiter(reply)
+        if reply.status != httpx2.codes.BAD_REQUEST or reply.is_html:
+            self._upstream.object_in(reply)
+        self._last_met.saw_json()
 
     async def _find(self, request: WebSearchRequest, form: dict[str, str], deadline: float) -> _Found:
         verbatim = isinstance(request, VerbatimWebSearchRequest)
@@ -191,9 +222,7 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         self._check_limiter(reply)
         if reply.status == httpx2.codes.BAD_REQUEST:
             raise self._bad_form(reply)
-        answer = SearXNGAnswer(self._upstream.object_in(reply, finite=finite), reply.headers)
-        self._limiter.passed()
-        return answer
+        return SearXNGAnswer(self._upstream.object_in(reply, finite=finite), reply.headers)
 
     def _check_limiter(self, reply: Reply) -> None:
         """Its refusals name no time: WebSearchBlockedError with the time that its window lasts."""
@@ -202,6 +231,7 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         url = f"{self._upstream.base_url}{SEARCH}"
         if is_limiter_redirect(reply.status, reply.headers.get("location", ""), url):
             raise WebSearchBlockedError(BOT_DETECTION, retry_after_s=LONG_WINDOW_S)
+        self._limiter.passed()
 
     def _bad_form(self, reply: Reply) -> AppException:
         for words, advice in _BAD_REQUEST.items():
