@@ -21,6 +21,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, L
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import EmbeddingError, LLMConfigError, WebSearchConfigError, WebSearchError
+from modules.llm_platform.domain.ports.engine_lists import EngineListCheck
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.testing import HashEmbedder, MemoryVectorStore
@@ -98,11 +99,96 @@ async def test_a_well_engine_is_tried_for_real() -> None:
     assert engine.searched == 1
 
 
-async def test_all_kinds_of_sources_are_tried() -> None:
-    """An engine for news that is blocked shows only when news are asked for."""
-    engine = Engine()
-    await doctor(SearchPatient(engine, sources=("web", "news", "academic"))).examine()
-    assert engine.sources == ("web", "news", "academic")
+class ByKind(Engine):
+    """A provider whose answer depends on the kind of source, and on the engines that are named."""
+
+    def __init__(self, answers: dict[str, WebSearchResponse | AppException], ping: str = "") -> None:
+        super().__init__(ping=ping)
+        self._answers = answers
+        self.asked: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
+
+    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        self.asked.append((request.sources, request.engines))
+        self._answer = self._answers.get(",".join(request.engines) or request.sources[0], FINE)
+        return await super().search(request)
+
+
+async def test_each_kind_of_source_is_tried_by_itself() -> None:
+    """Engines for the web that answer do not hide that those for news are all blocked."""
+    engine = ByKind({"news": WebSearchError("all engines are blocked")}, ping="reachable")
+    found = await doctor(SearchPatient(engine, sources=("web", "news", "academic"))).examine()
+    assert [sources for sources, _ in engine.asked] == [("web",), ("news",), ("academic",)]
+    assert [(each.subject, each.verdict) for each in found] == [
+        ("engine", "ok"),
+        ("engine web", "ok"),
+        ("engine news", "failed"),
+        ("engine academic", "ok"),
+    ]
+
+
+class Listed(ByKind):
+    """A provider that tells which engines its service has."""
+
+    def __init__(
+        self, lists: tuple[EngineListCheck, ...] | AppException, answers: dict[str, WebSearchResponse | AppException]
+    ) -> None:
+        super().__init__(answers)
+        self._lists = lists
+
+    async def engine_lists(self) -> tuple[EngineListCheck, ...]:
+        if isinstance(self._lists, AppException):
+            raise self._lists
+        return self._lists
+
+
+NOT_WELL = FINE.with_degraded([Degraded(component="engine/brave", reason="captcha")])
+
+
+@pytest.mark.parametrize(
+    ("check", "verdict", "text"),
+    [
+        (
+            EngineListCheck("web", "ENGINES_WEB", ("gogle", "bingg"), missing=("gogle", "bingg"), on=("ddg", "brave")),
+            "failed",
+            "ENGINES_WEB: the instance does not have gogle and bingg; what answers there: ENGINES_WEB=ddg",
+        ),
+        (
+            EngineListCheck("web", "ENGINES_WEB", ("google", "ddg"), off=("google",), on=("ddg", "brave")),
+            "warning",
+            "ENGINES_WEB: the instance has google off and asks them only when they are named; "
+            "what answers there: ENGINES_WEB=ddg",
+        ),
+        (
+            EngineListCheck("web", "ENGINES_WEB", ("x", "ddg"), missing=("x",)),
+            "warning",
+            "ENGINES_WEB: the instance does not have x",
+        ),
+    ],
+    ids=["none is there", "off", "one is missing"],
+)
+async def test_a_list_of_engines_is_held_against_the_instance(
+    check: EngineListCheck, verdict: str, text: str
+) -> None:
+    """What is missing or off is named, with a list of engines that answered a search there."""
+    engine = Listed((check, EngineListCheck("news", "ENGINES_NEWS", ("n",), on=("n",))), {"ddg,brave": NOT_WELL})
+    found = await doctor(SearchPatient(engine, sources=("web", "news"))).examine()
+    assert found[3:] == (Finding("engine web", verdict, text),)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("answer", [WebSearchError("blocked"), WebSearchResponse(query="q")], ids=["fails", "empty"])
+async def test_no_list_is_proposed_that_does_not_answer(answer: WebSearchResponse | AppException) -> None:
+    """Engines that are on and find nothing are no remedy."""
+    check = EngineListCheck("web", "ENGINES_WEB", ("x", "y"), missing=("x",), on=("ddg",))
+    found = await doctor(SearchPatient(Listed((check,), {"ddg": answer}), sources=("web", "news"))).examine()
+    assert found[-1].text == "ENGINES_WEB: the instance does not have x"
+
+
+async def test_engines_that_the_service_does_not_tell_are_a_warning() -> None:
+    """Searches were tried all the same."""
+    engine = Listed(WebSearchError("does not tell its engines"), {})
+    found = await doctor(SearchPatient(engine, sources=("web", "news"))).examine()
+    assert found[-1] == Finding("engine", "warning", "does not tell its engines")
+    assert [each.verdict for each in found[:-1]] == ["ok"] * 3
 
 
 async def test_a_ping_that_fails_is_the_cause() -> None:

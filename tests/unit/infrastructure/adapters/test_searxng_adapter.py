@@ -685,3 +685,40 @@ async def test_bad_health_is_told_with_its_cause(handler: Handler, expected: typ
     async with instance(handler) as (adapter, _):
         with pytest.raises(expected):
             await adapter.ping()
+
+
+def loaded(name: str, *categories: str, enabled: bool = True) -> dict[str, Any]:
+    return {"name": name, "categories": list(categories), "enabled": enabled, "paging": True}
+
+
+CONFIG = json_reply({"engines": [
+    loaded("google", "general", "web", enabled=False), loaded("duckduckgo", "general", "web"),
+    loaded("brave", "general", "web"), loaded("lingva", "general", "translate"), loaded("reuters", "news"),
+    loaded("google news", "news"), loaded("arxiv", "science", "scientific publications"), loaded("pdbe", "science"),
+    {"name": "<b>"}, {"name": None}, None, "x",
+]})  # fmt: skip
+
+
+async def test_the_lists_are_held_against_what_the_instance_has() -> None:
+    """/config tells which engines are loaded and which of them it asks by itself."""
+    lists = {"web": ("google", "duckduckgo"), "news": ("gogle news",), "academic": ("arxiv",)}
+    async with instance(CONFIG, engines=lists) as (adapter, upstream):
+        web, news, academic = await adapter.engine_lists()
+    assert [(request.method, request.path) for request in upstream.requests] == [("GET", "/config")]
+    assert (web.setting, web.missing, web.off, web.on) == (
+        "SEARXNG_ENGINES_WEB", (), ("google",), ("duckduckgo", "brave"),
+    )  # fmt: skip
+    assert (news.setting, news.missing, news.off, news.on) == (
+        "SEARXNG_ENGINES_NEWS", ("gogle news",), (), ("reuters", "google news"),
+    )  # fmt: skip
+    assert (academic.missing, academic.off, academic.on) == ((), (), ("arxiv",))
+
+
+@pytest.mark.parametrize(
+    "handler", [reply(403), reply(404), json_reply({}), json_reply({"engines": 5}), json_reply([]), reply(200, b"<html>")]
+)
+async def test_an_instance_that_does_not_tell_its_engines(handler: Handler) -> None:
+    """A proxy may hide /config: that is said as it is, and not as an empty list."""
+    async with instance(handler) as (adapter, _):
+        with pytest.raises(WebSearchError, match="/config"):
+            await adapter.engine_lists()

@@ -16,6 +16,7 @@ from modules.llm_platform.application.services.retrieval_service import Retrieva
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagSearch
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest
+from modules.llm_platform.domain.ports.engine_lists import EngineListCheck, IEngineLists
 from modules.llm_platform.domain.ports.health import IHealthProbe
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
@@ -24,6 +25,7 @@ from shared.exceptions import AppException
 CHECK_DEADLINE_S = 30.0
 COMMON_WORD = "python"  # every search engine finds something for it
 FEW_RESULTS = 3
+MAX_ENGINES_TRIED = 6  # for a list that is proposed
 SHORT_ANSWER = "Answer with the word ready."
 SHORT_ANSWER_TOKENS = 1024  # a model that thinks first spends most of them unseen
 NOT_TRIED = "not tried for real, since that may cost money: run with --yes"
@@ -107,24 +109,67 @@ class DoctorService:
         provider = patient.provider
         if patient.mistake:
             return [Finding(provider.name, "failed", patient.mistake)]
+        failed: Verdict = "failed" if patient.configured else "warning"
         try:
             word = await _ping(provider)
-            if patient.paid and not spend:
-                return [Finding(provider.name, "ok", _joined(word, NOT_TRIED))]
-            return await self._search_for_real(patient, word)
         except AppException as error:
-            return [Finding(provider.name, "failed" if patient.configured else "warning", error.message)]
+            return [Finding(provider.name, failed, error.message)]
+        if patient.paid and not spend:
+            return [Finding(provider.name, "ok", _joined(word, NOT_TRIED))]
+        if len(patient.sources) == 1:
+            return await self._search_for_real(patient, patient.sources[0], provider.name, word, failed)
+        subjects = {kind: f"{provider.name} {kind}" for kind in patient.sources}
+        kinds = [self._search_for_real(patient, kind, subject, "", failed) for kind, subject in subjects.items()]
+        found = [finding for kind in await asyncio.gather(*kinds) for finding in kind]
+        lists = await self._engine_lists(provider)
+        return list(dict.fromkeys([Finding(provider.name, "ok", word or "is there"), *found, *lists]))
 
-    async def _search_for_real(self, patient: SearchPatient, word: str) -> list[Finding]:
-        name = patient.provider.name
+    async def _search_for_real(
+        self, patient: SearchPatient, kind: SourceKind, subject: str, word: str, failed: Verdict
+    ) -> list[Finding]:
+        """One kind of source by itself: engines of another kind would hide that none of this one answers."""
         began = self._clock()
-        request = WebSearchRequest(query=COMMON_WORD, count=FEW_RESULTS, sources=patient.sources)
-        answer = await patient.provider.search(request)
+        request = WebSearchRequest(query=COMMON_WORD, count=FEW_RESULTS, sources=(kind,))
+        try:
+            answer = await patient.provider.search(request)
+        except AppException as error:
+            return [Finding(subject, failed, error.message)]
         took = f"a search took {(self._clock() - began) * 1000:.0f} ms"
         troubles = [Finding(each.component, "warning", each.reason) for each in answer.degraded]
         if patient.finds and not answer.results:
-            return [Finding(name, "warning", _joined(word, f"found nothing for {COMMON_WORD!r}")), *troubles]
-        return [Finding(name, "ok", _joined(word, took)), *troubles]
+            return [Finding(subject, "warning", _joined(word, f"found nothing for {COMMON_WORD!r}")), *troubles]
+        return [Finding(subject, "ok", _joined(word, took)), *troubles]
+
+    async def _engine_lists(self, provider: IWebSearchProvider) -> list[Finding]:
+        if not isinstance(provider, IEngineLists):
+            return []
+        try:
+            checks = await provider.engine_lists()
+        except AppException as error:
+            return [Finding(provider.name, "warning", error.message)]
+        wrong = [check for check in checks if check.missing or check.off]
+        return list(await asyncio.gather(*(self._engine_list(provider, check) for check in wrong)))
+
+    async def _engine_list(self, provider: IWebSearchProvider, check: EngineListCheck) -> Finding:
+        facts = [f"the instance does not have {_named(check.missing)}"] if check.missing else []
+        facts += [f"the instance has {_named(check.off)} off and asks them only when they are named"] if check.off else []
+        working = await self._working(provider, check)
+        remedy = [f"what answers there: {check.setting}={','.join(working)}"] if working else []
+        verdict: Verdict = "failed" if len(check.missing) == len(check.listed) else "warning"
+        return Finding(f"{provider.name} {check.kind}", verdict, f"{check.setting}: {_joined(*facts, *remedy)}")
+
+    async def _working(self, provider: IWebSearchProvider, check: EngineListCheck) -> list[str]:
+        """Engines that the instance has on, less those that do not answer a search."""
+        tried = check.on[:MAX_ENGINES_TRIED]
+        if not tried:
+            return []
+        request = WebSearchRequest(query=COMMON_WORD, count=FEW_RESULTS, sources=(check.kind,), engines=tried)
+        try:
+            answer = await provider.search(request)
+        except AppException:
+            return []
+        failed = {each.component for each in answer.degraded}
+        return [engine for engine in tried if f"{provider.name}/{engine}" not in failed] if answer.results else []
 
     async def _model(self, model: ILLMProvider, *, spend: bool) -> list[Finding]:
         try:
@@ -157,6 +202,10 @@ class DoctorService:
 
 async def _ping(provider: object) -> str:
     return await provider.ping() if isinstance(provider, IHealthProbe) else ""
+
+
+def _named(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
 def _joined(*words: str) -> str:

@@ -6,17 +6,21 @@ Results of images, files or key-value pairs lack fields: what has no web address
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from modules.llm_platform.domain.canonical_url import host_of, is_web_url
+from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind
+from modules.llm_platform.domain.ports.engine_lists import EngineListCheck
+from modules.llm_platform.infrastructure.adapters.searxng_question import CATEGORIES, NARROW_CATEGORIES, SETTINGS
 from modules.llm_platform.infrastructure.foreign_json import dict_of, list_of, number_of, text_of
 
 Fields: TypeAlias = dict[str, Any]  # of a WebSearchResultItem: made one with its whole answer, in half the time
 
 MAX_SUGGESTIONS: Final = 20
 MAX_ENGINES_NAMED: Final = 20  # of those that failed
+MAX_ENGINES: Final = 2000  # of one instance; SearXNG ships fewer than 300
 MAX_LINE_CHARS: Final = 1000  # of a title
 
 TIMEOUT: Final = "timeout"
@@ -238,3 +242,30 @@ def unasked(requested: Iterable[str], answers: Iterable[SearXNGAnswer]) -> list[
     if looked or any(page.none_asked for page in pages):
         return missing
     return missing if seen and not seen.intersection(requested) else []
+
+
+@dataclass(frozen=True, slots=True)
+class SearXNGConfig:
+    """What /config tells of the engines: those that are loaded, and whether it asks them by itself."""
+
+    raw: Mapping[str, Any]
+
+    def engines(self) -> dict[str, Mapping[str, Any]]:
+        """The loaded engines by name; empty when it tells of none."""
+        rows = [dict_of(row) for row in list_of(self.raw.get("engines"))[:MAX_ENGINES]]
+        return {name: row for row in rows if _ENGINE.fullmatch(name := text_of(row.get("name")))}
+
+    def check(self, kind: SourceKind, listed: Sequence[str]) -> EngineListCheck:
+        """The operator's list for a kind of source held against them."""
+        engines = self.engines()
+        on = {name: list_of(row.get("categories")) for name, row in engines.items() if row.get("enabled") is True}
+        of_kind = [name for name, groups in on.items() if CATEGORIES[kind] in groups]
+        proper = [name for name in of_kind if NARROW_CATEGORIES[kind] in on[name]] or of_kind
+        return EngineListCheck(
+            kind,
+            SETTINGS[kind],
+            tuple(listed),
+            missing=tuple(name for name in listed if name not in engines),
+            off=tuple(name for name in listed if name in engines and name not in on),
+            on=tuple(dict.fromkeys([*(name for name in listed if name in on), *proper])),
+        )

@@ -23,6 +23,13 @@ DEFAULT_ENGINES: Final[Mapping[SourceKind, Sequence[str]]] = {
     "academic": ("google scholar", "arxiv"),
 }
 CATEGORIES: Final[Mapping[SourceKind, str]] = {"web": "general", "news": "news", "academic": "science"}
+# The narrower groups in which SearXNG keeps engines of the kind proper, apart from translators or data sets.
+NARROW_CATEGORIES: Final[Mapping[SourceKind, str]] = {"web": "web", "news": "news", "academic": "scientific publications"}
+SETTINGS: Final[Mapping[SourceKind, str]] = {
+    "web": "SEARXNG_ENGINES_WEB",
+    "news": "SEARXNG_ENGINES_NEWS",
+    "academic": "SEARXNG_ENGINES_ACADEMIC",
+}
 ALL_LANGUAGES: Final = "all"
 
 # SearXNG splits at white space and looks at how each word begins. The words themselves stay.

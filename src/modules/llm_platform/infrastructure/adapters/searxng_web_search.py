@@ -22,12 +22,24 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
     WebSearchRequest,
     WebSearchResponse,
 )
-from modules.llm_platform.domain.exceptions import WebSearchBlockedError, WebSearchConfigError, WebSearchRequestError
+from modules.llm_platform.domain.exceptions import (
+    WebSearchBlockedError,
+    WebSearchConfigError,
+    WebSearchError,
+    WebSearchRequestError,
+)
 from modules.llm_platform.domain.freshness import Freshness, window
+from modules.llm_platform.domain.ports.engine_lists import EngineListCheck
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.infrastructure.adapters.searxng_answer import Fields, SearXNGAnswer, unasked
+from modules.llm_platform.infrastructure.adapters.searxng_answer import (
+    Fields,
+    SearXNGAnswer,
+    SearXNGConfig,
+    unasked,
+)
 from modules.llm_platform.infrastructure.adapters.searxng_question import (
+    CATEGORIES,
     DEFAULT_ENGINES,
     allowed_host,
     categories_of,
@@ -52,6 +64,7 @@ RESULTS_PER_PAGE: Final = 10  # SearXNG has no limit parameter; a page has ten r
 MAX_PAGES: Final = 5
 TOOK_NO_PART: Final = "took no part: {cause}"
 NOT_THERE: Final = "the instance does not have it"
+NO_CONFIG: Final = "SearXNG does not tell its engines at /config: the lists of the settings cannot be held against them"
 NOBODY_ASKED: Final = "SearXNG asked none of the engines that were named ({engines}): {cause}; {remedy}"
 
 # Its limiter refuses clients that do not look like a reader of web pages, whatever format they ask for.
@@ -165,6 +178,16 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
             self._last_met.failed(error)
             raise
         return REACHABLE
+
+    async def engine_lists(self) -> tuple[EngineListCheck, ...]:
+        """The engine lists of the settings held against /config, which asks no engine."""
+        try:
+            config = SearXNGConfig(self._upstream.object_in(await self._upstream.get("/config")))
+        except (WebSearchConfigError, WebSearchError) as error:  # their remedies are those of a search
+            raise WebSearchError(NO_CONFIG) from error
+        if not config.engines():
+            raise WebSearchError(NO_CONFIG)
+        return tuple(config.check(kind, self._engines[kind]) for kind in CATEGORIES if self._engines.get(kind))
 
     async def _see_json(self) -> None:
         reply = await self._upstream.post_form(SEARCH, {"format": "json"}, holds=None)
