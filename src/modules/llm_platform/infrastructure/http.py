@@ -274,6 +274,11 @@ def _parsed(base_url: str) -> httpx2.URL | None:
     return url if usable else None
 
 
+def has_credentials(base_url: str) -> bool:
+    """Whether the address holds a user name or password, which is sent as Basic auth."""
+    return _without_credentials(base_url)[1] is not None
+
+
 def _without_credentials(base_url: str) -> tuple[str, tuple[str, str] | None]:
     url = _parsed(base_url)
     if url is None or not url.userinfo:

@@ -155,7 +155,7 @@ NOT_WELL = FINE.with_degraded([Degraded(component="engine/brave", reason="captch
         (
             EngineListCheck("web", "ENGINES_WEB", ("google", "ddg"), off=("google",), on=("ddg", "brave")),
             "warning",
-            "ENGINES_WEB: the instance has google off and asks them only when they are named; "
+            "ENGINES_WEB: the instance has google off (asked only when named); "
             "what answers there: ENGINES_WEB=ddg",
         ),
         (

@@ -101,6 +101,26 @@ async def test_credentials_of_settings_or_of_the_address() -> None:
     assert answer.results[0].url == f"{upstream.url}/search?q=cats"
 
 
+@pytest.mark.parametrize("inner", [False, True], ids=["settings", "address"])
+async def test_credentials_that_are_refused_are_to_be_checked(inner: bool) -> None:
+    """Who has set them is not told to set them."""
+    async with serving(reply(401)) as upstream:
+        url = upstream.url.replace("http://", "http://me:wrong-password@") if inner else upstream.url
+        options = {} if inner else {"username": "me", "password": "wrong-password"}
+        async with make_client(url) as client:
+            adapter = SearXNGWebSearchAdapter(url, client=client, **options)
+            with pytest.raises(WebSearchConfigError, match=r"does not accept .* \(401\): check") as caught:
+                await adapter.search(ask())
+    assert "wrong-password" not in caught.value.message
+
+
+async def test_credentials_that_are_missing_are_to_be_set() -> None:
+    """The other half: the instance wants some."""
+    async with instance(reply(401)) as (adapter, _):
+        with pytest.raises(WebSearchConfigError, match=r"wants a user name and password .*: set SEARXNG_USERNAME"):
+            await adapter.search(ask())
+
+
 async def test_more_pages_until_there_are_enough() -> None:
     """There is no limit parameter: full pages are followed by the next one, results are cut to the number asked for."""
     async with instance(in_turn(page(1, 10), page(11, 10), page(21, 10))) as (adapter, upstream):
@@ -356,6 +376,14 @@ async def test_categories_of_a_verbatim_request_are_sent(
         await adapter.search(VerbatimWebSearchRequest(query="cats", categories=categories, engines=engines))
     form = upstream.requests[0].form
     assert {name: form[name] for name in ("categories", "engines") if name in form} == sent
+
+
+@pytest.mark.parametrize(("wished", "sent"), [(None, "1"), (0, "0"), (2, "2")])
+async def test_a_verbatim_request_chooses_its_safesearch(wished: int | None, sent: str) -> None:
+    """The setting is what is asked for where the request says nothing."""
+    async with instance(page(1, 1), safesearch=1) as (adapter, upstream):
+        await adapter.search(VerbatimWebSearchRequest(query="cats", safesearch=wished))
+    assert upstream.requests[0].form["safesearch"] == sent
 
 
 async def test_a_kind_without_engines_is_asked_by_its_category() -> None:

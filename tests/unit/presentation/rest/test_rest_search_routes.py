@@ -137,7 +137,9 @@ async def test_another_provider_in_its_shape(client: httpx2.AsyncClient, scripte
         ("q=x&categories=general&categories=it", {"sources": ("web",), "categories": ("general", "it")}),
         ("q=x&categories=social+media", {"sources": ("web",), "categories": ("social media",)}),
         ("q=x", {"sources": ("web",), "categories": ()}),
-        ("q=x&format=json&safesearch=2&theme=simple", {"query": "x"}),
+        ("q=x&format=json&safesearch=2&theme=simple", {"query": "x", "safesearch": 2}),
+        ("q=x&safesearch=", {"safesearch": None}),
+        ("q=x&categories=it&category_news=1&category_images=on&category_science=off", {"categories": ("it", "news", "images")}),
         ("q=%c0%af%c0%af", {"query": "\ufffd\ufffd\ufffd\ufffd"}),
     ],
 )
@@ -157,6 +159,7 @@ async def test_its_parameters(client: httpx2.AsyncClient, scripted: Scripted, qu
         ({"q": "x", "engines": ["google news"], "page": 1}, {"engines": ("google news",), "page": 1}),
         ({"q": "x", "categories": ["news"], "language": "all"}, {"sources": ("news",), "language": None}),
         ({"q": "x", "time_range": ""}, {"time_range": None}),
+        ({"q": "x", "safesearch": 0}, {"safesearch": 0}),
     ],
     ids=str,
 )
@@ -171,12 +174,55 @@ async def test_its_body(
 @pytest.mark.parametrize(
     "body",
     [{"query": "x"}, {"q": "!!g x"}, {"q": "x", "engines": 5}, {"q": "x", "engines": ["google", 5]}, {"q": "x", "page": "2"},
-     {"q": "x", "categories": {"a": 1}}, {"q": "x", "page": 0}],
+     {"q": "x", "categories": {"a": 1}}, {"q": "x", "page": 0}, {"q": "x", "safesearch": 3}, {"q": "x", "safesearch": True}],
     ids=str,
 )  # fmt: skip
 async def test_a_wrong_body(client: httpx2.AsyncClient, scripted: Scripted, body: dict[str, Any]) -> None:
     """422 under the names that the sender used."""
     answer = await client.post("/search", json=body)
     assert answer.status_code == 422
-    assert {error["loc"][1] for error in answer.json()["errors"]} <= {"q", "engines", "page", "categories"}
+    assert {error["loc"][1] for error in answer.json()["errors"]} <= {"q", "engines", "page", "categories", "safesearch"}
     assert scripted.asked == []
+
+
+async def test_a_form(client: httpx2.AsyncClient, scripted: Scripted) -> None:
+    """SearXNG's clients post a form, as its own page does; parameters mean what they mean in the query string."""
+    form = {"q": "!gon Käse & Brot", "engines": "google,bing news", "pageno": "2", "category_news": "1", "safesearch": "1"}
+    assert (await client.post("/search", data={**form, "format": "json"})).status_code == 200
+    [asked] = scripted.asked
+    assert isinstance(asked, VerbatimWebSearchRequest)
+    assert (asked.query, asked.engines, asked.page) == ("!gon Käse & Brot", ("google", "bing news"), 2)
+    assert (asked.categories, asked.safesearch, asked.sources) == (("news",), 1, ("news",))
+
+
+@pytest.mark.parametrize(
+    ("body", "loc"),
+    [(b"q=%00", ["body", "q"]), (b"engines=google", ["body", "q"]), (b"", ["body", "q"]),
+     (b"q=x&pageno=two", ["body", "pageno"]), (b"q=x&safesearch=9", ["body", "safesearch"]),
+     (b"&".join([b"a=1"] * 600), ["body"])],
+)  # fmt: skip
+async def test_a_wrong_form(client: httpx2.AsyncClient, scripted: Scripted, body: bytes, loc: list[str]) -> None:
+    """422 with the field's own name."""
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    answer = await client.post("/search", content=body, headers=headers)
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["loc"] == loc
+    assert scripted.asked == []
+
+
+async def test_json_under_the_name_of_a_form_is_json(client: httpx2.AsyncClient, scripted: Scripted) -> None:
+    """`curl -d '{…}'` names it a form."""
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    assert (await client.post("/search", content=b' {"q": "x", "page": 3}', headers=headers)).status_code == 200
+    assert scripted.asked[0].page == 3
+
+
+@pytest.mark.parametrize(("own", "expected"), [(None, 30), (0, 30), (7, 30), (990, 990), ("many", 30)])
+async def test_the_number_of_results_is_no_smaller_than_what_is_sent(
+    client: httpx2.AsyncClient, scripted: Scripted, own: Any, expected: int
+) -> None:
+    """The page is sent whole, whatever the platform would have cut it to."""
+    raw = {**ITS_OWN, "results": ITS_OWN["results"] * 30}
+    raw |= {} if own is None else {"number_of_results": own}
+    scripted.found = WebSearchResponse(query="q", provider="searxng", results=(HIT,) * 10, raw=raw)
+    assert (await client.get("/search?q=x")).json()["number_of_results"] == expected

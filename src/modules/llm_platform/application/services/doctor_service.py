@@ -152,7 +152,7 @@ class DoctorService:
 
     async def _engine_list(self, provider: IWebSearchProvider, check: EngineListCheck) -> Finding:
         facts = [f"the instance does not have {_named(check.missing)}"] if check.missing else []
-        facts += [f"the instance has {_named(check.off)} off and asks them only when they are named"] if check.off else []
+        facts += [f"the instance has {_named(check.off)} off (asked only when named)"] if check.off else []
         working = await self._working(provider, check)
         remedy = [f"what answers there: {check.setting}={','.join(working)}"] if working else []
         verdict: Verdict = "failed" if len(check.missing) == len(check.listed) else "warning"

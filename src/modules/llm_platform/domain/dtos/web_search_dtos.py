@@ -52,6 +52,7 @@ Query = Annotated[
 Language = Annotated[str, AfterValidator(clean_language)]
 Engine = Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[A-Za-z0-9 ._-]{1,60}$")]
 Category = Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[^,\x00-\x1f\x7f]{1,60}$")]
+SafeSearch = Annotated[int, Field(ge=0, le=2, strict=True)]
 Domain = Annotated[
     str, StringConstraints(strip_whitespace=True, to_lower=True, pattern=r"^-?([a-z0-9-]+\.)+[a-z0-9-]{2,63}$")
 ]
@@ -87,9 +88,11 @@ class VerbatimWebSearchRequest(WebSearchRequest):
     """A search whose query goes out as written, with the syntax of the provider (`!gon`, `:en`): the pass-through route.
 
     `categories` are the provider's own groups of engines, sent as they are; `sources` is what another provider is asked for.
+    `safesearch` (0 off, 1 moderate, 2 strict) takes the place of the operator's.
     """
 
     categories: tuple[Category, ...] = Field(default=(), max_length=MAX_ENGINES)
+    safesearch: SafeSearch | None = None
 
 
 class WebSearchResultItem(BaseModel):

@@ -46,7 +46,7 @@ def form_of(
         "q": query_of(request),
         "format": "json",
         "language": language_of(request.language or _language_in(request)),
-        "safesearch": str(safesearch),
+        "safesearch": str(_safesearch(request, safesearch)),
     }
     if engines:
         form["engines"] = ",".join(engines)
@@ -86,6 +86,11 @@ def engines_of(request: WebSearchRequest, by_kind: Mapping[SourceKind, Sequence[
 def categories_of(request: WebSearchRequest) -> str:
     """SearXNG's own groups of engines for the source kinds, for a search that names no engine."""
     return ",".join(CATEGORIES[kind] for kind in _web_kinds(request.sources))
+
+
+def _safesearch(request: WebSearchRequest, default: int) -> int:
+    wished = request.safesearch if isinstance(request, VerbatimWebSearchRequest) else None
+    return default if wished is None else wished
 
 
 def _categories(request: WebSearchRequest, engines: Sequence[str]) -> str:

@@ -54,7 +54,7 @@ from modules.llm_platform.infrastructure.adapters.searxng_refusals import (
     Suspensions,
     is_limiter_redirect,
 )
-from modules.llm_platform.infrastructure.http import Reply, Upstream
+from modules.llm_platform.infrastructure.http import Reply, Upstream, has_credentials
 from modules.llm_platform.infrastructure.upstream_errors import Rule, retry_after_s
 from shared.exceptions import AppException
 
@@ -84,6 +84,10 @@ RULES: Final = {
         "refuses us by its limiter (429): set server.limiter to false in its settings.yml, or let our address pass",
     ),
 }
+CREDENTIALS_REFUSED: Final = Rule(
+    "config",
+    "does not accept the user name and password (401): check SEARXNG_USERNAME and SEARXNG_PASSWORD, or those in {setting}",
+)
 # What SearXNG says of a form that it does not take, and whose mistake that is.
 _BAD_SETTING: Final = {b"parameter safesearch": "SEARXNG_SAFESEARCH must be 0, 1 or 2"}
 _BAD_REQUEST: Final = {
@@ -134,7 +138,7 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
             client=client,
             headers=HEADERS,
             auth=(username, password or "") if username else None,
-            rules=RULES,
+            rules={**RULES, 401: CREDENTIALS_REFUSED} if username or has_credentials(base_url) else RULES,
             redactor=redactor,
         )
 

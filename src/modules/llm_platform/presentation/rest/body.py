@@ -6,7 +6,7 @@ FastAPI's own reading answers some bodies with 500 (NaN, lone surrogates), echoe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -30,14 +30,24 @@ DISCARD_MAX_BYTES = 16 << 20
 DISCARD_TIMEOUT_S = 2.0
 MAX_ERRORS = 20  # of a body with thousands of wrong fields, the first ones tell enough
 MAX_LENGTH_DIGITS = 12
+FORM = b"application/x-www-form-urlencoded"
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
-async def read_body(request: Request, model: type[Model]) -> Model:
-    """The body as this model. Raises a RestError that says what is wrong with it."""
+async def read_body(
+    request: Request, model: type[Model], from_form: Callable[[bytes], dict[str, Any]] | None = None
+) -> Model:
+    """The body as this model. `from_form` reads the values of an HTML form, ValueError when it cannot; without it a form is
+    refused. Raises a RestError that says what is wrong with the body."""
     headers = request.scope[HEADERS]
     body = await _read(request.receive, headers)
+    if from_form and _is_form(headers, body):
+        try:
+            values = from_form(body)
+        except ValueError:
+            raise _wrong_body("is a form with too many fields", "too_long") from None
+        return checked(model, values, "body")
     _check_media_type(headers, body)
     return checked(model, _parse(body), "body")
 
@@ -59,14 +69,23 @@ def field_errors(details: Any, *where: str) -> list[dict[str, Any]]:
     ]
 
 
-def _check_media_type(headers: Mapping[bytes, bytes], body: bytes) -> None:
-    """JSON under its own name; under curl's default, or none, when the body is an object."""
+def _is_form(headers: Mapping[bytes, bytes], body: bytes) -> bool:
+    """Whether this is a form; a JSON object under the same name, as curl sends it by default, is none."""
+    return _media_type(headers) == FORM and not body.lstrip().startswith(b"{")
+
+
+def _media_type(headers: Mapping[bytes, bytes]) -> bytes:
     if headers.get(b"content-encoding", b"identity").strip().lower() not in (b"identity", b""):
         raise MediaTypeError("The body must not be compressed: send it as it is.")
-    media_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    return headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+
+
+def _check_media_type(headers: Mapping[bytes, bytes], body: bytes) -> None:
+    """JSON under its own name; under curl's default, or none, when the body is an object."""
+    media_type = _media_type(headers)
     if media_type == b"application/json":
         return
-    if media_type not in (b"", b"application/x-www-form-urlencoded"):
+    if media_type not in (b"", FORM):
         raise MediaTypeError
     if body and not body.lstrip().startswith(b"{"):
         raise MediaTypeError

@@ -14,6 +14,7 @@ from modules.llm_platform.presentation.rest.answers import JSON
 from modules.llm_platform.presentation.rest.problems import Problem, ValidationProblem
 from modules.llm_platform.presentation.rest.sites import OPEN_PATHS
 
+FORM = "application/x-www-form-urlencoded"
 REFERENCE = "#/components/schemas/{model}"
 BODY_NOTE = (
     "A JSON object of at most 1 MiB. `application/x-www-form-urlencoded`, which `curl -d` sends, is taken too when the "
@@ -26,9 +27,10 @@ KEYS: Mapping[str, Any] = {
 }
 
 
-def body_of(model: type[BaseModel]) -> dict[str, Any]:
-    """The `openapi_extra=` of a route whose body is read by `body.read_body`."""
-    content = {JSON: {"schema": {"$ref": REFERENCE.format(model=model.__name__)}}}
+def body_of(model: type[BaseModel], *, form: bool = False) -> dict[str, Any]:
+    """The `openapi_extra=` of a route whose body is read by `body.read_body`, with `form` also as an HTML form."""
+    schema = {"schema": {"$ref": REFERENCE.format(model=model.__name__)}}
+    content = {JSON: schema, FORM: schema} if form else {JSON: schema}
     return {"requestBody": {"required": True, "description": BODY_NOTE, "content": content}}
 
 

@@ -21,9 +21,11 @@ from modules.llm_platform.presentation.rest.openapi import body_of, query_of
 from modules.llm_platform.presentation.rest.presence import WhileConnected
 from modules.llm_platform.presentation.rest.problems import GUARDED, PROVIDER, WITH_BODY, documented
 from modules.llm_platform.presentation.rest.searxng_shape import (
+    SAFESEARCH,
     TIME_RANGE,
     SearchApiRequest,
     SearxngAnswer,
+    from_form,
     from_query,
     to_searxng,
 )
@@ -69,6 +71,7 @@ PASS_THROUGH = query_of(
     page=({"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": 1}, False, "Page; `pageno` is read too."),
     language=({"type": "string"}, False, "Language tag such as en or pt-BR; all: none in particular."),
     time_range=(TIME_RANGE, False, "How far back."),
+    safesearch=(SAFESEARCH, False, "0 off, 1 moderate, 2 strict; default: the server's setting."),
 )
 
 
@@ -102,10 +105,10 @@ async def search_by_query(request: Request) -> Response:
     summary="Search as SearXNG does",
     response_model=SearxngAnswer,
     responses=documented(*GUARDED, *WITH_BODY, *PROVIDER),
-    openapi_extra=body_of(SearchApiRequest),
+    openapi_extra=body_of(SearchApiRequest, form=True),
 )
 async def search_by_body(request: Request) -> Response:
-    return await _pass_through(request, await read_body(request, SearchApiRequest))
+    return await _pass_through(request, await read_body(request, SearchApiRequest, from_form))
 
 
 async def _pass_through(request: Request, asked: SearchApiRequest) -> Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated, Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from starlette.datastructures import QueryParams
@@ -16,6 +16,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
     Engine,
     Language,
     Query,
+    SafeSearch,
     SourceKind,
     TimeRange,
     VerbatimWebSearchRequest,
@@ -25,9 +26,13 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
 
 SOURCE_OF_CATEGORY: Mapping[str, SourceKind] = {"general": "web", "news": "news", "science": "academic"}
 MAX_PAGE_DIGITS = 4
+MAX_FIELDS = 500  # of a form; SearXNG's has a checkbox for each category
+CATEGORY_BOX = "category_"  # a checkbox of SearXNG's own search form: category_news=on
 NAMES = WithJsonSchema({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]})
 TIME_RANGE: Mapping[str, Any] = {"enum": ["", "day", "week", "month", "year"]}
 TIME_RANGE_OR_NULL = WithJsonSchema({"enum": [*TIME_RANGE["enum"], None]})
+SAFESEARCH: Mapping[str, Any] = {"enum": [0, 1, 2]}
+SAFESEARCH_OR_NULL: dict[str, Any] = {"enum": [*SAFESEARCH["enum"], None]}
 NONE_IN_PARTICULAR = frozenset({"all", "auto", ""})  # SearXNG's words for what leaving the field out means here
 
 
@@ -72,6 +77,9 @@ class SearchApiRequest(VerbatimWebSearchRequest):
         default=("web",), validation_alias="categories"
     )
     categories: Annotated[tuple[Category, ...], BeforeValidator(_split), NAMES] = Field(default=(), max_length=MAX_ENGINES)
+    safesearch: Annotated[
+        SafeSearch | None, BeforeValidator(_none_when_empty), WithJsonSchema(SAFESEARCH_OR_NULL)
+    ] = None
     language: Annotated[Language | None, BeforeValidator(_none_in_particular)] = None
     time_range: Annotated[TimeRange | None, BeforeValidator(_none_when_empty), TIME_RANGE_OR_NULL] = None
 
@@ -92,15 +100,27 @@ class SearxngAnswer(BaseModel):
 
 
 def from_query(params: QueryParams) -> dict[str, Any]:
-    """The values of `GET /search?q=…` as the model takes them: lists joined, a page in plain digits as a number."""
+    """The values of `GET /search?q=…`, or of the same as a form, as the model takes them: lists joined, numbers in plain
+    digits as numbers."""
     values: dict[str, Any] = {name: params[name] for name in ("q", "language", "time_range") if name in params}
     for name in ("engines", "categories"):
         if name in params:
             values[name] = ",".join(params.getlist(name))
-    for name in ("page", "pageno"):
+    if boxes := [name.removeprefix(CATEGORY_BOX) for name, value in params.items() if _is_ticked(name, value)]:
+        values["categories"] = ",".join([*filter(None, [values.get("categories")]), *boxes])
+    for name in ("page", "pageno", "safesearch"):
         if name in params:
             values[name] = _number(params[name])
     return values
+
+
+def from_form(body: bytes) -> dict[str, Any]:
+    """The values of a form, as SearXNG's own page posts it. Raises ValueError for more fields than a search has."""
+    return from_query(QueryParams(parse_qsl(body.decode(errors="replace"), keep_blank_values=True, max_num_fields=MAX_FIELDS)))
+
+
+def _is_ticked(name: str, value: str) -> bool:
+    return name.startswith(CATEGORY_BOX) and value != "off"
 
 
 def _number(text: str) -> int | str:
@@ -111,13 +131,15 @@ def _number(text: str) -> int | str:
 def to_searxng(response: WebSearchResponse) -> dict[str, Any]:
     """SearXNG's own answer with the values that it sent; another provider's in the same shape.
 
-    `number_of_results` left SearXNG's answer in May 2026; older clients still read it.
+    `number_of_results` left SearXNG's answer in May 2026; older clients still read it. It is no smaller than the number of
+    results that are sent.
     """
     raw = response.raw
     if raw is None or not isinstance(raw.get("results"), list):
         raw = _in_its_shape(response)
-    total = len(response.results) if response.total_matches is None else response.total_matches
-    return {**raw, "number_of_results": raw.get("number_of_results", total)}
+    known = raw.get("number_of_results", response.total_matches)
+    number = known if isinstance(known, int | float) and not isinstance(known, bool) else 0
+    return {**raw, "number_of_results": max(number, len(raw["results"]))}
 
 
 def _in_its_shape(response: WebSearchResponse) -> dict[str, Any]:
