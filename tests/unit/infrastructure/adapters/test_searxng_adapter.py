@@ -309,6 +309,16 @@ async def test_a_refusal_of_the_limiter_lasts_as_long_as_its_window() -> None:
     assert waits == [20, 20, 600, 20, 7]
 
 
+@pytest.mark.parametrize(("body", "header", "wait"), [(b"", "X: y", None), (b"IP is on BLOCKLIST", "X: y", None),
+                                                      (b"Too Many Requests", "Retry-After: 0", 0.0)])  # fmt: skip
+async def test_any_other_429_keeps_its_own_time(body: bytes, header: str, wait: float | None) -> None:
+    """A proxy in front of it, or a list of addresses, is not the limiter's window; what Retry-After says counts first."""
+    async with instance(reply(429, body, header)) as (adapter, _):
+        with pytest.raises(WebSearchBlockedError) as caught:
+            await adapter.search(ask())
+    assert caught.value.retry_after_s == wait
+
+
 async def test_an_instance_without_internet_says_what_it_lacks() -> None:
     """None of its engines can be reached: its network is at fault, not the engines, and a few seconds are the wait."""
     unreached = [["google", "HTTP connection error"], ["bing", "Suspended: HTTP connection error"], ["brave", "timeout"]]

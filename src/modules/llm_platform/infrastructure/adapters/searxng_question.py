@@ -7,11 +7,12 @@ changes the language, `<5` the timeout. Only the route that passes queries on me
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
+from modules.llm_platform.domain.canonical_url import host_of
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, VerbatimWebSearchRequest, WebSearchRequest
 from modules.llm_platform.domain.exceptions import WebSearchRequestError
 from modules.llm_platform.domain.freshness import Freshness
@@ -30,6 +31,8 @@ SETTINGS: Final[Mapping[SourceKind, str]] = {
     "news": "SEARXNG_ENGINES_NEWS",
     "academic": "SEARXNG_ENGINES_ACADEMIC",
 }
+NOT_THERE: Final = "the instance does not have it"
+NOBODY_ASKED: Final = "SearXNG asked none of the engines that were named ({engines}): {cause}; {remedy}"
 ALL_LANGUAGES: Final = "all"
 
 # SearXNG splits at white space and looks at how each word begins. The words themselves stay.
@@ -131,6 +134,21 @@ def _sites(domains: Iterable[str]) -> str:
     return " ".join(part for part in (wanted, *barred) if part)
 
 
+def wanted(
+    items: Iterable[dict[str, Any]], request: WebSearchRequest, limit: Freshness | None
+) -> Iterator[dict[str, Any]]:
+    """The items that the filters of the request admit, each address once (pages and infoboxes repeat some)."""
+    seen: set[str] = set()
+    for item in items:
+        url = item["url"]
+        if url in seen or (limit is not None and not limit.admits(item.get("published_date"))):
+            continue
+        if request.domains and not allowed_host(host_of(url), request.domains):
+            continue
+        seen.add(url)
+        yield item
+
+
 def allowed_host(host: str, domains: Sequence[str]) -> bool:
     """Whether a host belongs to the wanted domains and to no barred one, subdomains included."""
     wanted = [domain for domain in domains if not domain.startswith("-")]
@@ -141,3 +159,21 @@ def allowed_host(host: str, domains: Sequence[str]) -> bool:
 
 def _within(host: str, domain: str) -> bool:
     return host == domain or host.endswith("." + domain)
+
+
+def why_not_asked(form: Mapping[str, str], who: str) -> str:
+    """Why SearXNG asks an engine that was named neither now nor later: it leaves out what an engine does not serve."""
+    limits = [f"page {form['pageno']}"] if form["pageno"] != "1" else []
+    limits += ["a time range"] if "time_range" in form else []
+    if not limits:
+        return NOT_THERE
+    return f"{who} does not serve {' or '.join(limits)}, or {NOT_THERE}"
+
+
+def nobody_asked(form: Mapping[str, str]) -> WebSearchRequestError:
+    """The error for a search of which SearXNG asked none of the named engines."""
+    cause = why_not_asked(form, "such an engine")
+    remedies = ["ask for page 1"] if form["pageno"] != "1" else []
+    remedies += ["leave out the time range"] if "time_range" in form else []
+    remedy = ", ".join([*remedies, "or name other engines"]) if remedies else "name other engines"
+    return WebSearchRequestError(NOBODY_ASKED.format(engines=form["engines"], cause=cause, remedy=remedy))

@@ -1,4 +1,4 @@
-"""How long SearXNG refuses: its limiter refuses a client, and SearXNG itself leaves alone an engine that failed.
+"""What SearXNG's refusals mean and how long they last: a status, its limiter, and an engine that it leaves alone.
 
 The times are those of its shipped `settings.yml` and of `searx/botdetection/ip_limit.py`. An operator may change them.
 """
@@ -13,12 +13,14 @@ from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.exceptions import WebSearchBlockedError
+from modules.llm_platform.domain.exceptions import WebSearchBlockedError, WebSearchConfigError, WebSearchRequestError
 from modules.llm_platform.infrastructure.adapters.searxng_answer import NOT_REACHABLE, TIMEOUT, Failed
+from modules.llm_platform.infrastructure.upstream_errors import Rule
 from shared.exceptions import AppException
 
 BURST_WINDOW_S: Final = 20.0  # the limiter lets 15 requests of an address pass in it …
 LONG_WINDOW_S: Final = 600.0  # … and 150 in this one
+LIMITER_WORDS: Final = b"Too Many Requests"  # the body of its 429, which names no time
 BOT_DETECTION: Final = (
     "SearXNG's bot detection refused this client: allow its address (botdetection.ip_lists.pass_ip in limiter.toml) "
     "or set server.limiter to false"
@@ -27,6 +29,43 @@ ENGINES_BLOCKED_S: Final = 600.0  # that no engine could look counts so long at 
 JSON_SEEN_S: Final = 60.0  # a look costs one of the limiter's 150 requests in 10 minutes
 NAMED_IN_ERROR: Final = 3  # engines
 MAX_REMEMBERED: Final = 500  # engines; an instance has fewer than 300
+
+RULES: Final = {
+    401: Rule("config", "wants a user name and password (401): set SEARXNG_USERNAME and SEARXNG_PASSWORD"),
+    403: Rule(
+        "config",
+        "does not serve JSON (403): add json to its settings.yml (search.formats: [html, json]) and restart it",
+    ),
+    404: Rule("config", "is not at this address (404): set {setting} to the address of its start page"),
+    429: Rule(
+        "blocked",
+        "refuses us by its limiter (429): set server.limiter to false in its settings.yml, or let our address pass",
+    ),
+}
+CREDENTIALS_REFUSED: Final = Rule(
+    "config",
+    "does not accept the user name and password (401): check SEARXNG_USERNAME and SEARXNG_PASSWORD, or those in {setting}",
+)
+# What SearXNG says of a form that it does not take, and whose mistake that is.
+_BAD_SETTING: Final = {b"parameter safesearch": "SEARXNG_SAFESEARCH must be 0, 1 or 2"}
+_BAD_REQUEST: Final = {
+    b"No query": "query must hold words to search for",
+    b"parameter q": "query must hold words to search for",
+    b"parameter language": "language is none that SearXNG knows",
+    b"parameter pageno": "page is none that SearXNG knows",
+    b"parameter time_range": "time_range is none that SearXNG knows",
+}
+
+
+def bad_form(body: bytes) -> AppException | None:
+    """The error behind a 400: the caller's mistake or the operator's; None when it is neither."""
+    for words, advice in _BAD_REQUEST.items():
+        if words in body:
+            return WebSearchRequestError(advice)
+    for words, advice in _BAD_SETTING.items():
+        if words in body:
+            return WebSearchConfigError(advice)
+    return None
 
 
 def is_limiter_redirect(status: int, location: str, url: str) -> bool:

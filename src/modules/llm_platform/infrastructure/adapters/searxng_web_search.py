@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
@@ -14,7 +14,6 @@ from urllib.parse import quote_plus
 
 import httpx2
 
-from modules.llm_platform.domain.canonical_url import host_of
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.web_search_dtos import (
     SourceKind,
@@ -33,7 +32,6 @@ from modules.llm_platform.domain.ports.engine_lists import EngineListCheck
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.adapters.searxng_answer import (
-    Fields,
     SearXNGAnswer,
     SearXNGConfig,
     unasked,
@@ -41,21 +39,27 @@ from modules.llm_platform.infrastructure.adapters.searxng_answer import (
 from modules.llm_platform.infrastructure.adapters.searxng_question import (
     CATEGORIES,
     DEFAULT_ENGINES,
-    allowed_host,
     categories_of,
     engines_of,
     form_of,
+    nobody_asked,
+    wanted,
+    why_not_asked,
 )
 from modules.llm_platform.infrastructure.adapters.searxng_refusals import (
     BOT_DETECTION,
+    CREDENTIALS_REFUSED,
+    LIMITER_WORDS,
     LONG_WINDOW_S,
+    RULES,
     LastMet,
     LimiterWindow,
     Suspensions,
+    bad_form,
     is_limiter_redirect,
 )
 from modules.llm_platform.infrastructure.http import Reply, Upstream, has_credentials
-from modules.llm_platform.infrastructure.upstream_errors import Rule, retry_after_s
+from modules.llm_platform.infrastructure.upstream_errors import retry_after_s
 from shared.exceptions import AppException
 
 SEARCH: Final = "/search"
@@ -63,39 +67,12 @@ REACHABLE: Final = "reachable"
 RESULTS_PER_PAGE: Final = 10  # SearXNG has no limit parameter; a page has ten results or more, or it is the last one
 MAX_PAGES: Final = 5
 TOOK_NO_PART: Final = "took no part: {cause}"
-NOT_THERE: Final = "the instance does not have it"
 NO_CONFIG: Final = "SearXNG does not tell its engines at /config: the lists of the settings cannot be held against them"
-NOBODY_ASKED: Final = "SearXNG asked none of the engines that were named ({engines}): {cause}; {remedy}"
 
 # Its limiter refuses clients that do not look like a reader of web pages, whatever format they ask for.
 HEADERS: Final = {
     "Accept": "application/json, text/html;q=0.9, */*;q=0.8",
     "Accept-Language": "en-US,en;q=0.7",  # the language of its messages; that of the results is a field of the form
-}
-RULES: Final = {
-    401: Rule("config", "wants a user name and password (401): set SEARXNG_USERNAME and SEARXNG_PASSWORD"),
-    403: Rule(
-        "config",
-        "does not serve JSON (403): add json to its settings.yml (search.formats: [html, json]) and restart it",
-    ),
-    404: Rule("config", "is not at this address (404): set {setting} to the address of its start page"),
-    429: Rule(
-        "blocked",
-        "refuses us by its limiter (429): set server.limiter to false in its settings.yml, or let our address pass",
-    ),
-}
-CREDENTIALS_REFUSED: Final = Rule(
-    "config",
-    "does not accept the user name and password (401): check SEARXNG_USERNAME and SEARXNG_PASSWORD, or those in {setting}",
-)
-# What SearXNG says of a form that it does not take, and whose mistake that is.
-_BAD_SETTING: Final = {b"parameter safesearch": "SEARXNG_SAFESEARCH must be 0, 1 or 2"}
-_BAD_REQUEST: Final = {
-    b"No query": "query must hold words to search for",
-    b"parameter q": "query must hold words to search for",
-    b"parameter language": "language is none that SearXNG knows",
-    b"parameter pageno": "page is none that SearXNG knows",
-    b"parameter time_range": "time_range is none that SearXNG knows",
 }
 
 
@@ -226,7 +203,7 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         if request.engines and isinstance(request, VerbatimWebSearchRequest):
             return _Found(form, [page], self._suspensions.degraded(self.name, failed), own_choice=False)
         if page.none_asked and request.engines:
-            raise _nobody_asked(form)
+            raise nobody_asked(form)
         own_choice = (page.all_blocked or page.none_asked) and "engines" in form
         if own_choice:
             if page.none_asked:
@@ -248,26 +225,20 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         reply = await self._upstream.post_form(SEARCH, form, deadline)
         self._check_limiter(reply)
         if reply.status == httpx2.codes.BAD_REQUEST:
-            raise self._bad_form(reply)
+            raise bad_form(reply.body) or self._upstream.failure(reply.status)
         return SearXNGAnswer(self._upstream.object_in(reply, finite=finite), reply.headers)
 
     def _check_limiter(self, reply: Reply) -> None:
-        """Its refusals name no time: WebSearchBlockedError with the time that its window lasts."""
+        """Its refusals name no time: WebSearchBlockedError with the time that its window lasts. That of a proxy is unknown."""
         if reply.status == httpx2.codes.TOO_MANY_REQUESTS:
-            raise self._upstream.failure(reply.status, retry_after_s(reply.headers) or self._limiter.refused())
+            wait_s = retry_after_s(reply.headers)
+            if wait_s is None and reply.body.strip() == LIMITER_WORDS:
+                wait_s = self._limiter.refused()
+            raise self._upstream.failure(reply.status, wait_s)
         url = f"{self._upstream.base_url}{SEARCH}"
         if is_limiter_redirect(reply.status, reply.headers.get("location", ""), url):
             raise WebSearchBlockedError(BOT_DETECTION, retry_after_s=LONG_WINDOW_S)
         self._limiter.passed()
-
-    def _bad_form(self, reply: Reply) -> AppException:
-        for words, advice in _BAD_REQUEST.items():
-            if words in reply.body:
-                return WebSearchRequestError(advice)
-        for words, advice in _BAD_SETTING.items():
-            if words in reply.body:
-                return WebSearchConfigError(advice)
-        return self._upstream.failure(reply.status)
 
     def _took_no_part(
         self, engines: Sequence[str], form: Mapping[str, str], pages: Sequence[SearXNGAnswer], *, every: bool
@@ -277,7 +248,7 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
             return
         missing = unasked(engines, pages)
         if every or len(missing) == len(engines):
-            reason = TOOK_NO_PART.format(cause=_cause(form, "it"))
+            reason = TOOK_NO_PART.format(cause=why_not_asked(form, "it"))
             for engine in missing:
                 yield Degraded(component=f"{self.name}/{engine}", reason=reason)
 
@@ -289,7 +260,7 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
             {
                 "query": request.query,
                 "total_matches": first.total(),
-                "results": list(islice(_wanted(items, request, limit), request.count)),
+                "results": list(islice(wanted(items, request, limit), request.count)),
                 "provider": self.name,
                 "degraded": tuple({each.component: each for each in found.degraded}.values()),
                 "correction": first.correction(),
@@ -323,33 +294,3 @@ class _Found:
     @property
     def urls(self) -> set[str]:
         return set().union(*(page.urls() for page in self.pages))
-
-
-def _wanted(items: Iterable[Fields], request: WebSearchRequest, limit: Freshness | None) -> Iterator[Fields]:
-    """The items that the filters of the request admit, each address once (pages and infoboxes repeat some)."""
-    seen: set[str] = set()
-    for item in items:
-        url = item["url"]
-        if url in seen or (limit is not None and not limit.admits(item.get("published_date"))):
-            continue
-        if request.domains and not allowed_host(host_of(url), request.domains):
-            continue
-        seen.add(url)
-        yield item
-
-
-def _cause(form: Mapping[str, str], who: str) -> str:
-    """Why SearXNG asks an engine that was named neither now nor later: it leaves out what an engine does not serve."""
-    limits = [f"page {form['pageno']}"] if form["pageno"] != "1" else []
-    limits += ["a time range"] if "time_range" in form else []
-    if not limits:
-        return NOT_THERE
-    return f"{who} does not serve {' or '.join(limits)}, or {NOT_THERE}"
-
-
-def _nobody_asked(form: Mapping[str, str]) -> WebSearchRequestError:
-    cause = _cause(form, "such an engine")
-    remedies = ["ask for page 1"] if form["pageno"] != "1" else []
-    remedies += ["leave out the time range"] if "time_range" in form else []
-    remedy = ", ".join([*remedies, "or name other engines"]) if remedies else "name other engines"
-    return WebSearchRequestError(NOBODY_ASKED.format(engines=form["engines"], cause=cause, remedy=remedy))
