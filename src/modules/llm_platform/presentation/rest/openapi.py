@@ -27,10 +27,12 @@ KEYS: Mapping[str, Any] = {
 }
 
 
-def body_of(model: type[BaseModel], *, form: bool = False) -> dict[str, Any]:
-    """The `openapi_extra=` of a route whose body is read by `body.read_body`, with `form` also as an HTML form."""
-    schema = {"schema": {"$ref": REFERENCE.format(model=model.__name__)}}
-    content = {JSON: schema, FORM: schema} if form else {JSON: schema}
+def body_of(model: type[BaseModel], form: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The `openapi_extra=` of a route whose body is read by `body.read_body`. `form`, made by `query_of`, describes the fields
+    of an HTML form that is taken too."""
+    content: dict[str, Any] = {JSON: {"schema": {"$ref": REFERENCE.format(model=model.__name__)}}}
+    if form:
+        content[FORM] = {"schema": _form(form["parameters"])}
     return {"requestBody": {"required": True, "description": BODY_NOTE, "content": content}}
 
 
@@ -41,6 +43,14 @@ def query_of(**parameters: tuple[Mapping[str, Any], bool, str]) -> dict[str, Any
             {"name": name, "in": "query", "required": required, "description": description, "schema": dict(schema)}
             for name, (schema, required, description) in parameters.items()
         ]
+    }
+
+
+def _form(parameters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "required": [each["name"] for each in parameters if each["required"]],
+        "properties": {each["name"]: {**each["schema"], "description": each["description"]} for each in parameters},
     }
 
 

@@ -105,7 +105,7 @@ async def search_by_query(request: Request) -> Response:
     summary="Search as SearXNG does",
     response_model=SearxngAnswer,
     responses=documented(*GUARDED, *WITH_BODY, *PROVIDER),
-    openapi_extra=body_of(SearchApiRequest, form=True),
+    openapi_extra=body_of(SearchApiRequest, form=PASS_THROUGH),
 )
 async def search_by_body(request: Request) -> Response:
     return await _pass_through(request, await read_body(request, SearchApiRequest, from_form))
