@@ -77,7 +77,7 @@ class TestARowIsEnough:
             assert (first.subject, first.verdict, first.text) == ("madeup", "ok", NOT_TRIED)
             assert made_up.requests == []
             await platform.doctor.examine(spend=True)
-        assert [request.sources for request in made_up.requests] == [("web", "news")]
+        assert [request.sources for request in made_up.requests] == [("web",), ("news",)]
 
     async def test_doctor_says_what_it_lacks(self, made_up: FakeWebSearch) -> None:
         """One that is named without the setting that it needs fails, with that setting's name, and is not asked."""
