@@ -431,7 +431,9 @@ class Settings(BaseSettings):
 
     # Research and cache
     RESEARCH_TIMEOUT_S: Seconds = Field(120.0, description="Deadline of one research in seconds; of a report 900 if not set")
-    CACHE_TTL_S: SecondsOrNone = Field(3600.0, description="Seconds that searches and syntheses are kept; 0: no cache")
+    CACHE_TTL_S: SecondsOrNone = Field(
+        3600.0, description="Seconds that searches, questions of a deep research and syntheses are cached; 0: no cache"
+    )
     CACHE_MAX_ENTRIES: int = Field(1000, ge=1, description="Entries of each cache; the least recently used go first")
 
     def __init__(self, **values: Any) -> None:

@@ -217,6 +217,45 @@ async def test_a_synthesis_is_not_paid_for_twice(first_streamed: bool) -> None:
     assert (len(chat.asked), len(upstream.requests)) == (1, 1)
 
 
+QUESTIONS = "Question: What is an event loop?\nQuestion: What are callbacks?\nQuestion: What blocks a loop?"
+
+
+async def test_a_deep_question_is_paid_for_once() -> None:
+    """Asked again, questions, searches and text come from the cache: no call of the model, no search, the same answer."""
+    chat = ChatServer(kimi(QUESTIONS), kimi())
+    async with platform(chat) as (wired, upstream):
+        first = await wired.research.research(ask(depth="deep"))
+        second = await wired.research.research(ask(depth="deep"))
+        events = [event async for event in wired.research.stream(ask(depth="deep"))]
+    third = events[-1]
+    assert third.type == "done"
+    for again in (second, third.response):
+        assert again.synthesis == first.synthesis
+        metadata = again.metadata
+        assert metadata.cache_hit
+        assert (metadata.llm_calls, metadata.tokens_used, metadata.cost_usd, metadata.searches) == (0, 0, 0.0, 0)
+    planned = next(event for event in events if event.type == "planned")
+    assert planned.questions == ("What is an event loop?", "What are callbacks?", "What blocks a loop?")
+    assert (len(chat.asked), len(upstream.requests)) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [error(500, {}), kimi("I cannot help with that."), kimi("Question: What is an event loop?", "length")],
+    ids=["failed", "no question", "cut off"],
+)
+async def test_a_plan_that_failed_is_not_cached(plan: Reply) -> None:
+    """Where the model made no whole plan, the decomposition serves, and the model is asked again the next time."""
+    retried = [plan] if plan.status < 500 else [plan, plan]  # a fault of the server is tried twice
+    chat = ChatServer(*retried, kimi(), kimi(QUESTIONS))
+    async with platform(chat) as (wired, _):
+        await wired.research.research(ask(depth="deep"))
+        before = len(chat.asked)
+        again = await wired.research.research(ask(depth="deep"))
+    assert again.metadata.llm_calls >= 1
+    assert len(chat.asked) > before
+
+
 async def test_no_time_to_live_keeps_no_synthesis() -> None:
     """CACHE_TTL_S=0: search and model are asked each time."""
     chat = ChatServer(kimi())

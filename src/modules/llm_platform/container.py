@@ -600,6 +600,7 @@ def _options(settings: Settings) -> ResearchOptions:
         timeout_s=settings.RESEARCH_TIMEOUT_S,
         results_per_search=settings.SEARXNG_MAX_RESULTS,
         max_tokens=settings.LLM_MAX_TOKENS,
+        plan_ttl_s=settings.CACHE_TTL_S,
     )
 
 
@@ -673,6 +674,7 @@ class Container(containers.DeclarativeContainer):
         last_resort=extractive,
         planner=llm_provider,
         options=providers.Singleton(_options, settings),
+        plans=providers.Singleton(MemoryCache, settings.provided.CACHE_MAX_ENTRIES),
     )
     research = providers.Singleton(
         ResearchService, answerer, reporter, providers.Singleton(MemoryCache, HELD_RESEARCHES)

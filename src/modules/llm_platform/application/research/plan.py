@@ -25,7 +25,7 @@ LATE_PLAN = "timeout: the model did not plan in time, the question was taken apa
 QUESTIONS = 3
 MIN_QUESTION_CHARS = 3
 PLAN_MAX_TOKENS = 1024  # room for a model that thinks before it lists three lines
-PLAN_VERSION = "1"  # part of the key of what is kept: raise it with every change of the words of REPORT_PROMPT
+PLAN_VERSION = "1"  # part of the key of what is kept: raise it with every change of the words of the prompts
 UNUSABLE = "llm_provider: its answer held no sub-question; the question was taken apart without it"
 MAX_REFUSED = 12  # sub-questions that are named to the model as not wanted, the last ones
 KIN_CHARS = 4  # two words that begin with the same four letters are forms of one word, or nearly
@@ -82,11 +82,15 @@ _ASPECTS = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The questions to search, none of them twice, and what making them took."""
+    """The questions to search, none of them twice, and what making them took.
+
+    `by_model`: a model wrote at least one of them and came to its own end, so that asking it again would give no more.
+    """
 
     questions: tuple[str, ...]
     spent: Spending = NOTHING_SPENT
     degraded: tuple[Degraded, ...] = ()
+    by_model: bool = False
 
 
 async def plan(question: str, language: str, llm: ILLMProvider | None) -> Plan:
@@ -100,8 +104,10 @@ async def plan(question: str, language: str, llm: ILLMProvider | None) -> Plan:
     except LLMException as error:
         degraded = (Degraded.of(f"plan/{llm.name}", error),)
         return Plan(distinct(decompose(question, language), language), error.spent, degraded)
-    found = [*parse(answer.content, question, language), *decompose(question, language)]
-    return Plan(distinct(found, language), answer.spent, answer.degraded)
+    written = parse(answer.content, question, language)
+    found = distinct([*written, *decompose(question, language)], language)
+    by_model = bool(written) and answer.finish_reason == "stop"
+    return Plan(found, answer.spent, answer.degraded, by_model)
 
 
 async def sub_questions(

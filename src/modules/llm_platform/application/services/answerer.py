@@ -22,15 +22,25 @@ from modules.llm_platform.application.research.events import (
 from modules.llm_platform.application.research.fuse import fuse, number
 from modules.llm_platform.application.research.gather import Gathered, gather
 from modules.llm_platform.application.research.order import ResearchOrder
-from modules.llm_platform.application.research.plan import LATE_PLAN, QUESTIONS, Plan, distinct, plan
+from modules.llm_platform.application.research.plan import (
+    LATE_PLAN,
+    PLAN_VERSION,
+    QUESTIONS,
+    Plan,
+    distinct,
+    plan,
+)
 from modules.llm_platform.application.research.write import Order, Written, write
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
+from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
+from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.llm import ILLMProvider, IWarmUp
 from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer
+from modules.llm_platform.domain.store_key import store_key
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
@@ -43,11 +53,14 @@ PLAN_SHARE = 0.3
 
 @dataclass(frozen=True, slots=True)
 class ResearchOptions:
-    """The operator's settings: seconds for one research, results of one search, tokens of one answer."""
+    """The operator's settings: seconds for one research, results of one search, tokens of one answer, seconds that the
+    questions of a deep research are cached.
+    """
 
     timeout_s: float = 120.0
     results_per_search: int = 10
     max_tokens: int = DEFAULT_MAX_TOKENS
+    plan_ttl_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +72,10 @@ class _Run:
 
 
 class Answerer:
-    """Answers from search results: one search when shallow, three side by side when deep."""
+    """Answers from search results: one search when shallow, three side by side when deep.
+
+    `plans` caches the questions that the model made of a deep one; None asks for them each time.
+    """
 
     def __init__(
         self,
@@ -68,12 +84,14 @@ class Answerer:
         last_resort: ISynthesizer,
         planner: ILLMProvider | None = None,
         options: ResearchOptions | None = None,
+        plans: ICache[ResearchPlan] | None = None,
     ) -> None:
         self._search = search
         self._writer = writer
         self._last_resort = last_resort
         self._planner = planner
         self._options = options or ResearchOptions()
+        self._plans = plans
         self._reserve_s = min(RESERVE_MAX_S, self._options.timeout_s * RESERVE_SHARE)
 
     async def answer(self, order: ResearchOrder) -> None:
@@ -106,7 +124,7 @@ class Answerer:
             return Plan((run.order.request.query,))
         try:
             async with asyncio.timeout(self._options.timeout_s * PLAN_SHARE):
-                planned = await plan(run.order.request.query, run.order.language, self._planner)
+                planned = await self._planned(run.order)
         except TimeoutError:
             planned = replace(
                 await plan(run.order.request.query, run.order.language, None),
@@ -115,6 +133,22 @@ class Answerer:
             )
         run.order.tell(Planned(request_id=run.order.request_id, questions=planned.questions))
         return planned
+
+    async def _planned(self, order: ResearchOrder) -> Plan:
+        """The plan of the same question asked before, at no cost, or a new one; what failed in part is not cached."""
+        question, language = order.request.query, order.language
+        if self._plans is None or self._planner is None or self._options.plan_ttl_s <= 0:
+            return await plan(question, language, self._planner)
+        key = store_key(version=PLAN_VERSION, model=self._planner.name, language=language, deep=question)
+        if cached := await self._plans.get(key):
+            return Plan(cached.questions)
+        made = await plan(question, language, self._planner)
+        if made.by_model and not made.degraded:
+            value = ResearchPlan(
+                query=question, language=language, questions=made.questions, planner=self._planner.name
+            )
+            await self._plans.set(key, value, self._options.plan_ttl_s)
+        return made
 
     @asynccontextmanager
     async def _warmed_up(self, run: _Run) -> AsyncGenerator[None, None]:
