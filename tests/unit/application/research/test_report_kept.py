@@ -10,12 +10,14 @@ from tests.report_world import ReportModel, Web, World, laws_of_events, some_pag
 
 from modules.llm_platform.application.research import shelf
 from modules.llm_platform.application.research.events import Done, ResearchEvent
+from modules.llm_platform.application.research.finished import FinishedReport
 from modules.llm_platform.application.research.report_run import ReportOptions
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.report_dtos import RankedSummaries
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
+from modules.llm_platform.domain.store_key import topic_of
 from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore
 from modules.llm_platform.infrastructure.adapters.no_research_store import NoResearchStore
 
@@ -67,6 +69,27 @@ async def test_a_report_over_documents_is_not_told_again_whatever_their_addresse
     first = answer_of(await world.events())
     assert len((first.raw_results or ())[0].content) > 60  # the whole text, not the snippet
     assert not answer_of(await world.events()).metadata.stored_at
+
+
+@pytest.mark.parametrize("model", [ReportModel(), None], ids=["model", "quotes"])
+async def test_a_finished_report_over_documents_is_listed_as_finished(tmp_path: Path, model: ReportModel | None) -> None:
+    """The store says that it ended, and holds nothing of its answer: the files may change."""
+    kept = store(tmp_path)
+    world = World(Asked(reader="documents"), model, kept)
+    await world.events()
+    (topic,) = await kept.topics()
+    assert topic.finished
+    await world.events()
+    (again,) = await kept.topics()
+    assert (again.finished, again.entries) == (True, topic.entries)
+    assert not await kept.values(topic_of(topic.query), "answers", FinishedReport)
+
+
+async def test_a_report_over_documents_that_its_limits_cut_is_not_finished(tmp_path: Path) -> None:
+    """Something was left out: asked again with more room, there is more to come."""
+    kept = store(tmp_path)
+    await World(Asked(reader="documents"), ReportModel(), kept).events(max_llm_calls=1)
+    assert [topic.finished for topic in await kept.topics()] == [False]
 
 
 async def test_what_a_search_lacked_is_said_after_a_restart_too(tmp_path: Path) -> None:

@@ -83,6 +83,14 @@ class FinishedReport(EndsTopic):
         return done.response
 
 
+class FinishedMark(EndsTopic):
+    """Says that a report of the topic ended whose answer is not stored, since it rests on documents, which may change."""
+
+    model_config = ConfigDict(frozen=True)
+
+    finished_at: datetime
+
+
 async def find_finished(
     shelf: Shelf, key: str, request: ResearchRequest, language: str, *, offline: bool
 ) -> FinishedReport | None:
@@ -118,6 +126,11 @@ async def keep_finished(
         asked=asked_key(request, language), finished_at=datetime.now(UTC), events=events, sources=sources
     )
     await shelf.put("answers", key, finished)
+
+
+async def mark_finished(shelf: Shelf, key: str) -> None:
+    """Say in the store that the report with this `report_key` ended, without its answer."""
+    await shelf.put("answers", shelf.key("", "", finished=key), FinishedMark(finished_at=datetime.now(UTC)))
 
 
 def asked_key(request: ResearchRequest, language: str) -> str:

@@ -38,12 +38,13 @@ CUT_SUMMARIES = "page_cut: {count} summaries know only the beginning of their pa
 
 @dataclass(frozen=True, slots=True)
 class ReportMade:
-    """The answer, and the texts that its quotes point into. `lasting`: worth keeping, since all who should have a part in
-    it had, and nothing in it can have changed by tomorrow, as a file of one's own may.
+    """The answer, and the texts that its quotes point into. `whole`: all who should have a part in it had. `lasting`: it is
+    whole and worth keeping, since nothing in it can have changed by tomorrow, as a file of one's own may.
     """
 
     response: ResearchResponse
     sources: tuple[Source, ...]
+    whole: bool
     lasting: bool
 
 
@@ -204,7 +205,7 @@ def _made(
     of_a_report = {"plan": explored.questions, "topic": run.shelf.topic.name, "truncated_tokens": cut_tokens}
     response = response.model_copy(update={"metadata": response.metadata.model_copy(update=of_a_report)})
     whole = written is not None and _by_the_right_one(run, written) and not short.is_of_the_limits
-    return ReportMade(response, material.sources, lasting=whole and not material.documents)
+    return ReportMade(response, material.sources, whole=whole, lasting=whole and not material.documents)
 
 
 def _shortfall(run: ReportRun, explored: Explored, written: Written | None) -> Shortfall:

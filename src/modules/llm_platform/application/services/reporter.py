@@ -9,7 +9,12 @@ from dataclasses import replace
 
 from modules.llm_platform.application.research.budget import Budget
 from modules.llm_platform.application.research.events import Done, ResearchEvent
-from modules.llm_platform.application.research.finished import find_finished, keep_finished, report_key
+from modules.llm_platform.application.research.finished import (
+    find_finished,
+    keep_finished,
+    mark_finished,
+    report_key,
+)
 from modules.llm_platform.application.research.order import ResearchOrder
 from modules.llm_platform.application.research.report import make_report
 from modules.llm_platform.application.research.report_run import ReportRun, ReportTools
@@ -82,6 +87,8 @@ class Reporter:
         if made.lasting:
             events = (*told, Done(request_id=order.request_id, response=response))
             await keep_finished(shelf, key, order.request, order.language, events=events, sources=made.sources)
+        elif made.whole:
+            await mark_finished(shelf, key)
         log.info(
             "research done",
             extra={"depth": "report", "sources": len(made.sources), "latency_ms": metadata.latency_ms},

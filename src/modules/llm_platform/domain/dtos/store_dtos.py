@@ -28,7 +28,7 @@ class EndsTopic(BaseModel):
 
 
 class StoredTopic(_Value):
-    """A topic with what is kept of it; `finished` says whether a finished report is among it."""
+    """A topic with what is kept of it; `finished` says whether a report of it was finished."""
 
     name: str
     query: str
