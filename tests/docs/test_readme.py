@@ -41,6 +41,10 @@ def test_the_report_is_what_the_readme_shows(tmp_path: Path) -> None:
     printed = run(sys.executable, "-m", "modules.llm_platform", *words[1:], cwd=tmp_path)
     assert shows(output_of("README.md", command), printed), printed
     assert "✘" not in printed
+    shown = output_of("README.md", command)
+    opening, _, _ = printed.partition("\n## ")
+    assert shown.startswith(opening)  # how it begins is shown, and hidden behind no `…`
+    assert "|" not in opening
 
 
 def test_the_demo_answers_from_two_documents() -> None:

@@ -266,3 +266,25 @@ def test_hostile_sizes_take_linear_time(part: str) -> None:
     pieces = in_pieces(text, [64] * (len(text) // 64))
     assert time.process_time() - begun < HOSTILE_SECONDS
     assert "".join(pieces) == whole
+
+
+INDENTED = "Run it [1]:\n\n    git diff [<path>] & [9]. Then __new__ at https://evil.example/.\n\tcat <a>\n\nDone <b> [2].\n"
+
+
+@given(st.lists(st.integers(1, 12), max_size=20))
+def test_indented_code_is_code(sizes: list[int]) -> None:
+    """It is shown as it was written, in one piece or many: an entity in it would be read as text."""
+    text = "".join(in_pieces(INDENTED, sizes))
+    assert text == INDENTED.replace("\t", "    ").replace("<b>", "&lt;b>")
+
+
+@pytest.mark.parametrize("before", ["A paragraph", "- An item", "> A quotation"])
+def test_a_line_that_goes_on_with_a_paragraph_is_no_code(before: str) -> None:
+    """However far it stands in: there a tag would be a tag."""
+    assert shown(f"{before}\n      <b>") == f"{before}\n      &lt;b>"
+
+
+def test_below_too_many_containers_nothing_is_code_by_its_indent() -> None:
+    """Deeper than is followed, nobody knows how far a line stands in."""
+    deep = "- " * 40
+    assert "<b>" not in shown(f"{deep}a\n\n{' ' * 60}    <b>")

@@ -39,6 +39,7 @@ class AnswerSanitizer:
         self._blocks = BlockTracker()
         self._units = UnitSplitter()
         self._return = ""  # a carriage return that may be half of a line end
+        self._in_indented = False  # the line that is being shown is indented code
 
     def feed(self, text: str) -> str:
         """Take the next piece; what is now finished and safe, maybe nothing."""
@@ -70,7 +71,7 @@ class AnswerSanitizer:
 
     def _show(self, unit: Unit) -> str:
         if not unit.begins_line:
-            return self._cleaner.clean(unit.text, begins_line=False)
+            return unit.text if self._in_indented else self._cleaner.clean(unit.text, begins_line=False)
         line = unit.text.removesuffix("\n")
         line_end = unit.text[len(line) :]
         line = expand_tabs(line) if "\t" in line else line
@@ -78,6 +79,10 @@ class AnswerSanitizer:
         if blocks.is_code(line) or blocks.opens_fence(line):
             nested = blocks.take(line).offset > 0
             return line + line_end if nested else unit.text
+        self._in_indented = blocks.is_indented_code(line)
+        if self._in_indented:
+            blocks.take(line)
+            return line + line_end
         if "]:" in line and _DEFINITION.match(line):
             return ""
         cleaned = expand_tabs(self._cleaner.clean(line, begins_line=True))

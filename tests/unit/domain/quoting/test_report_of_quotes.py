@@ -13,6 +13,7 @@ from modules.llm_platform.domain.answer_text import sanitize
 from modules.llm_platform.domain.citations import CitationChecker
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.own_words import own_words
+from modules.llm_platform.domain.quoting.blocks import read_blocks
 from modules.llm_platform.domain.quoting.report import write_report
 
 TASKS = """\
@@ -44,6 +45,21 @@ The event loop goes on while the thread works. See the next chapter for more abo
 QUESTION = "How do tasks run, and how is blocking code kept away from the event loop?"
 QUESTIONS = ("How is a task created?", "How is a task cancelled?", "How is blocking code run in another thread?")
 MARS = "What is the weather on Mars?"
+
+
+FERRY = """\
+# The ferry
+
+The ferry runs every hour from six in the morning to ten at night. A ticket of the ferry costs eight crowns for an adult.
+
+| passenger | what the ticket costs | when the ferry runs |
+|---|---|---|
+| group | the ferry costs forty crowns | the ferry runs when it was ordered |
+| school class | the ferry costs nine crowns | the ferry runs when there is room |
+| dog | the ferry costs one crown | the ferry runs when the dog is quiet |
+
+In winter the ferry runs only while there is no ice on the lake.
+"""
 
 
 def pages(*texts: str) -> list[Source]:
@@ -218,3 +234,19 @@ def test_any_text_gives_a_report_or_none(texts: list[str], question: str) -> Non
     sources = [Source(index=n, title="", url=f"https://a.example/{n}", text=text) for n, text in enumerate(texts, 1)]
     text = report(question, sources=sources, question=question)
     assert {int(number) for number in re.findall(r" \[(\d)\]", text)} <= set(range(1, 4)) or question in text
+
+
+def test_rows_without_their_table_are_scattered_nowhere() -> None:
+    """A report opens with prose, and a section shows a row only where no sentence answers better."""
+    asked = ("What does a ticket of the ferry cost?", "When does the ferry run?", "What does a school class pay?")
+    text = report(*asked, sources=pages(FERRY), question="What does the ferry cost, and when does the ferry run?")
+    opening, costs, runs, school = text.split("\n## ")
+    assert "|" not in opening + costs + runs
+    assert "ferry" in opening.partition("\n\n")[2]
+    assert "| school class | the ferry costs nine crowns |" in school
+
+
+@pytest.mark.parametrize("text", [">", "> ", "Pumps move water up.\n>\n> It is quoted, and goes on for a while."])
+def test_an_empty_line_of_a_quotation_is_a_blank_line(text: str) -> None:
+    """Mail and Markdown are full of them: they part paragraphs, and nothing else happens."""
+    assert [block.text for block in read_blocks(text)] == [each.strip("> ") for each in text.split("\n>\n") if each.strip("> ")]

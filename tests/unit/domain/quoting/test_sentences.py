@@ -308,3 +308,18 @@ def test_hostile_text_takes_no_time(unit: str) -> None:
     small, large = ("A token. " + unit * (size // len(unit)) for size in (20_000, 200_000))
     assert len(everything(large)) <= MAX_SENTENCES
     assert is_linear(lambda: everything(small), lambda: everything(large), 10)
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("`git diff <a> <b>` compares **two** commits [1].", "`git diff <a> <b>` compares two commits."),
+        ("Take `row[1]`, not [`col`](https://example.org) [2].", "Take `row[1]`, not `col`."),
+        ("`__new__` makes it, __init__ fills it, __never__mind.", "`__new__` makes it, __init__ fills it, __never__mind."),
+        ("__new__", "__new__"),
+        ("**`--word-diff=<mode>`** shows *words*.", "`--word-diff=<mode>` shows words."),
+    ],
+)
+def test_code_and_names_are_quoted_as_they_stand(written: str, shown: str) -> None:
+    """Neither a placeholder nor an index nor an underscore inside code is markup; prose around it loses its own."""
+    assert clean(written) == shown

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from tests.unit.presentation.cli.fakes import ANSWER, FOUND, SENTENCE, piped_console, terminal_console
 
-from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse, SourceRef
+from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse, SourceRef, Verdict
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.presentation.cli.as_json import dumped, research_json, search_json
+from modules.llm_platform.presentation.cli.delivering import deliver
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
 from modules.llm_platform.presentation.cli.for_files import (
     research_html,
@@ -260,3 +261,45 @@ def _titled(title: str) -> ResearchResponse:
 def _found(title: str) -> WebSearchResponse:
     item = WebSearchResultItem(title=title, url="https://example.org/a b<c>", snippet=title)
     return WebSearchResponse(query=title, results=(item,))
+
+
+class TestEscapedOnce:
+    """What a source writes as `<name>` is read as `<name>`, wherever it is shown."""
+
+    SAID = "Use git diff [&lt;diff-option>] with `<path>` & **care**"
+    READ = "Use git diff [<diff-option>] with `<path>` & care"
+    QUOTE = "Use git diff [<diff-option>] with `<path>` & care."
+
+    def answer(self, verdict: Verdict) -> ResearchResponse:
+        cited = Citation(start=0, end=len(self.SAID), source_index=1, quote=self.QUOTE, verdict=verdict, score=0.5)
+        title = SourceRef(index=1, title="git-diff(1) <manual> A&B", url="doc:git-diff.html")
+        return ANSWER.model_copy(
+            update={"synthesis": f"{self.SAID} [1].", "sources": (title,), "citations": (cited,), "query": "<a> & <b>?"}
+        )
+
+    @pytest.mark.parametrize("verdict", ["supported", "unsupported", "unchecked"])
+    def test_html(self, verdict: Verdict) -> None:
+        """In answer, quote, title and citation an entity stands for one character, and no entity is read as text."""
+        page = research_html(self.answer(verdict))
+        assert "&amp;lt;" not in page
+        words = Page(page).words
+        assert words.count(self.READ) >= 2  # the citation and the quote; in the answer the code has a tag of its own
+        assert "git-diff(1) <manual> A&B" in words
+        assert "<a> & <b>?" in words
+
+    @pytest.mark.parametrize("verdict", ["supported", "unsupported", "unchecked"])
+    def test_markdown(self, verdict: Verdict) -> None:
+        """The file rendered again shows the characters of the source, in the list of citations too."""
+        words = Page(MarkdownIt().render(research_markdown(self.answer(verdict)))).words
+        assert "&lt;" not in words
+        assert words.count(self.READ) == 2  # the citation and the quote
+        assert "git-diff(1) <manual> A&B" in words
+
+    @pytest.mark.parametrize("verdict", ["supported", "unsupported", "unchecked"])
+    def test_terminal(self, verdict: Verdict) -> None:
+        """Below an answer nothing is Markdown: entities and escapes are resolved."""
+        console, out, _ = terminal_console()
+        deliver(console, self.answer(verdict), Delivery(), live=False, without_model=None)
+        shown = " ".join(out.getvalue().split())
+        assert "&lt;" not in shown
+        assert f"“{self.READ if verdict == 'unsupported' else self.QUOTE}”" in shown

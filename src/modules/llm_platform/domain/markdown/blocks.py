@@ -75,6 +75,13 @@ class BlockTracker:
             return False
         return _Reading(self._containers, self._paragraph, self._empty_item, text).opens_fence
 
+    def is_indented_code(self, text: str) -> bool:
+        """Whether this line would be indented code, if it were the next one, for every renderer. Changes nothing."""
+        if CODE_INDENT * " " not in text:
+            return False
+        reading = _Reading(self._containers, self._paragraph, self._empty_item, text)
+        return reading.kind == "indented" and len(reading.containers) < MAX_DEPTH
+
     def is_code(self, text: str) -> bool:
         """Whether this line would still belong to the open fence, its end included. Changes nothing."""
         fence = self.fence

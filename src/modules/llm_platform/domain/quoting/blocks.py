@@ -90,7 +90,7 @@ class _BlockReader:
         if self._fence:
             yield from self._in_fence(line)
             return
-        if not line.strip():
+        if not _QUOTE.sub("", line, count=1).strip():
             if self._kind == "code":
                 self._lines.append("")
             else:

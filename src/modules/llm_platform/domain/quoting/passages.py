@@ -103,21 +103,38 @@ class Search:
         return found
 
     def passages(
-        self, taken: Taken, *, most: int = MAX_PASSAGES, sentences: int = MAX_SENTENCES
+        self, taken: Taken, *, most: int = MAX_PASSAGES, sentences: int = MAX_SENTENCES, opening: bool = False
     ) -> Iterator[Sequence[Candidate]]:
-        """Best first, at most `most` of at most `sentences`; each is taken when it is asked for, if nobody else has it then."""
-        yield from self._choose(taken, MIN_SENTENCE_WORDS, most, sentences)
+        """Best first, at most `most` of at most `sentences`; each is taken when it is asked for, if nobody else has it then.
 
-    def _choose(self, taken: Taken, shortest: int, most: int, sentences: int) -> Iterator[Sequence[Candidate]]:
+        A row without the rest of its table is a passage only where it answers best of all. `opening`: the beginning of a
+        report is prose, neither rows nor headings above a table or code, and takes one passage of a source.
+        """
+        ranked, of_a_source = [*self._leaders(), *self._ranked], MAX_OF_A_SOURCE
+        if opening:
+            ranked = [one for one in ranked if not one.sentence.row and not one.sentence.announces]
+            of_a_source = 1
+        found = False
+        for shortest in (MIN_SENTENCE_WORDS, MIN_WORDS):
+            for run in self._choose(ranked, taken, shortest, most, sentences, of_a_source):
+                found = True
+                yield run
+            if found:
+                return
+
+    def _choose(
+        self, ranked: Sequence[Candidate], taken: Taken, shortest: int, most: int, sentences: int, of_a_source: int
+    ) -> Iterator[Sequence[Candidate]]:
         top, count = 0.0, 0
         below: Counter[tuple[int, str]] = Counter()  # source and heading; the empty one is the whole source
-        for one in (*self._leaders(), *self._ranked):
+        for one in ranked:
             floor = FIRST_FLOOR if count < FIRST_FEW else PASSAGE_FLOOR
             if count == most or one.score < floor * top:
                 break
             here = (one.rank, one.sentence.heading)
-            enough = below[one.rank, ""] >= MAX_OF_A_SOURCE or (here[1] and below[here] >= MAX_OF_A_HEADING)
-            if enough or not _can_lead(one, shortest) or taken.repeats(one):
+            enough = below[one.rank, ""] >= of_a_source or (here[1] and below[here] >= MAX_OF_A_HEADING)
+            stray = count and one.sentence.row
+            if enough or stray or not _can_lead(one, shortest) or taken.repeats(one):
                 continue
             run = _run(one, taken, self._behind, sentences)
             if run and self._is_about_it(run):
@@ -126,8 +143,6 @@ class Search:
                 below.update({here, (one.rank, "")})
                 taken.add(run)
                 yield run
-        if not count and shortest > MIN_WORDS:
-            yield from self._choose(taken, MIN_WORDS, most, sentences)
 
     def quoted(self, runs: Sequence[Sequence[Candidate]]) -> tuple[Passage, ...]:
         """Passages to be read: sources as they were first chosen from, passages as they stand in their source."""

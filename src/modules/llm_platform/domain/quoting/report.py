@@ -73,7 +73,7 @@ def _answers(whole: Search, parts: Sequence[Search]) -> tuple[Answered, list[Ans
         for part in asked:
             chosen[id(part)] += itertools.islice(waiting[id(part)], 1)
         if not turn and whole.is_answered():
-            opening += whole.passages(taken, most=OPENING_PASSAGES, sentences=OPENING_SENTENCES)
+            opening += whole.passages(taken, most=OPENING_PASSAGES, sentences=OPENING_SENTENCES, opening=True)
     told = {key: Answered(part.quoted(chosen[key]), conflicts[key]) for part in asked if (key := id(part))}
     return Answered(whole.quoted(opening), None), [told.get(id(part)) for part in parts]
 

@@ -15,6 +15,7 @@ from modules.llm_platform.presentation.cli.for_people import (
     about,
     about_the_store,
     notes,
+    plain_text,
     readable,
     shortened,
     took,
@@ -152,7 +153,7 @@ def _anchor(title: str, url: str) -> str:
 
 def _html_citation(citation: Citation, synthesis: str) -> str:
     mark, _ = MARKS[citation.verdict]
-    sentence = html.escape(shortened(synthesis[citation.start : citation.end]))
+    sentence = html.escape(shortened(plain_text(synthesis[citation.start : citation.end])))
     said = f"<blockquote>{html.escape(citation.quote)}</blockquote>" if citation.quote else ""
     verdict = f'<span class="{citation.verdict}">{mark} {citation.verdict} {citation.score:.2f}</span>'
     number = citation.source_index
@@ -169,7 +170,7 @@ def _html_notes(said: Iterable[str]) -> str:
 
 def _markdown_citation(citation: Citation, synthesis: str) -> str:
     mark, _ = MARKS[citation.verdict]
-    sentence = _escaped(shortened(synthesis[citation.start : citation.end]))
+    sentence = _escaped(shortened(plain_text(synthesis[citation.start : citation.end])))
     line = f"- {mark} {citation.verdict} {citation.score:.2f} [{citation.source_index}] {sentence}"
     return f"{line}\n  > {_escaped(shortened(citation.quote))}" if citation.quote else line
 

@@ -30,6 +30,9 @@ DOCUMENT = "doc:"  # begins the address of a document; the rest is its path, esc
 
 _LINE_END = re.compile(r"[\r\n\t]")
 _CODE = re.compile(r"^[a-z]+(?:_[a-z]+)+: ")  # that of the error, for programs
+_MARKERS = re.compile(r"(?:[ \t,;]*\[\d{1,9}\])*")
+_MARKUP = re.compile(r"[&\\`*_\[<~]")
+UNSUPPORTED = "**✘ unsupported**"
 
 MARKS: dict[Verdict, tuple[str, Style]] = {
     "supported": ("✔", "green"),
@@ -48,6 +51,48 @@ def found(response: WebSearchResponse) -> Iterator[Line]:
     yield from _notes(response.correction, response.degraded)
     yield Line()
     yield Line(f"{many(len(response.results), 'result')} from {response.provider or 'nobody'}", "dim")
+
+
+def with_unsupported_marked(response: ResearchResponse) -> str:
+    """The answer's Markdown with a mark behind each citation whose source does not say the sentence.
+
+    `synthesis` itself is never changed: the offsets of the citations point into it.
+    """
+    by_sentence: dict[tuple[int, int], list[Citation]] = {}
+    for citation in response.citations:
+        by_sentence.setdefault((citation.start, citation.end), []).append(citation)
+    places: set[int] = set()
+    for (start, end), citations in by_sentence.items():
+        failed = [each.source_index for each in citations if each.verdict == "unsupported"]
+        last = _MARKERS.match(response.synthesis, end).end()  # type: ignore[union-attr]  # matches nothing too
+        alone = len(failed) == len(citations)
+        places |= {last} if failed and alone else {_behind(response.synthesis, start, last, each) for each in failed}
+    text, done = "", 0
+    for place in sorted(places):
+        text += f"{response.synthesis[done:place]} {UNSUPPORTED}"
+        done = place
+    return text + response.synthesis[done:]
+
+
+def _behind(synthesis: str, start: int, end: int, number: int) -> int:
+    """Where the marker of this source ends; the sentence's own end where it has none of this form."""
+    marker = f"[{number}]"
+    at = synthesis.rfind(marker, start, end)
+    return end if at < 0 else at + len(marker)
+
+
+def plain_text(markdown: str) -> str:
+    """What a reader of rendered Markdown sees of one sentence, on one line: no entities, escapes, emphasis or targets."""
+    if not _MARKUP.search(markdown):
+        return markdown
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": False}).disable(["image", "html_inline"])
+    return "".join(
+        f"`{token.content}`" if token.type == "code_inline" else token.content or " " * (token.type == "softbreak")
+        for inline in parser.parseInline(markdown)
+        for token in inline.children or ()
+    )
 
 
 def beneath(response: ResearchResponse, without_model: str | None = None) -> Iterator[Line]:
@@ -177,7 +222,7 @@ def _quoted(citation: Citation, synthesis: str) -> str:
     quote, source = shortened(citation.quote), f"[{citation.source_index}]"
     if quote and citation.verdict != "unsupported":
         return f"“{quote}” — {source}"
-    said = f"“{shortened(synthesis[citation.start : citation.end])}”"
+    said = f"“{shortened(plain_text(synthesis[citation.start : citation.end]))}”"
     if citation.verdict == "unchecked":
         return f"the text of {source} is not held: {said}"
     return f"{source} does not say: {said}" + (f"; nearest there: “{quote}”" if quote else "")
