@@ -1,7 +1,8 @@
 """Which result a row of a ranking means: by its number and by the beginning of the title, which a model writes in its own way.
 
 A title that fits another result than the number says is believed: models sort and number anew. A title that fits none
-counts by its number. Where several results fit alike, the rows are taken to stand in the order of the results.
+counts by its number. Where several results fit alike, the rows are taken to stand in the order of the results; results
+with the same title go by their numbers only where each row has another one, and all of them are theirs.
 """
 
 from __future__ import annotations
@@ -44,7 +45,12 @@ def match_rows(rows: Sequence[Marked], titles: Sequence[str]) -> list[tuple[floa
     plain = [_plain(title) for title in titles]
     start = 0 if any(row.number == 0 for row in rows) else 1  # some count from nought
     waiting: list[tuple[int | None, list[int], Marked]] = []
-    for row in rows:
+    in_order = _rows_of_same_titles(rows, plain, start)
+    for row_number, row in enumerate(rows):
+        if row_number in in_order:
+            place = in_order[row_number]
+            found[place] = found[place] or row.marks
+            continue
         told = _told(row)
         at = row.number - start if row.number is not None and start <= row.number < len(titles) + start else None
         sure = at is not None and _best_fit(told, plain[at]) >= BEGINNING
@@ -59,6 +65,29 @@ def match_rows(rows: Sequence[Marked], titles: Sequence[str]) -> list[tuple[floa
         if at is not None and not any(fits):
             found[at] = found[at] or row.marks
     return found
+
+
+def _rows_of_same_titles(rows: Sequence[Marked], plain: Sequence[str], start: int) -> dict[int, int]:
+    """The rows whose title several results have and whose numbers cannot tell which, in order, each with its result."""
+    same: dict[str, list[int]] = {}
+    for at, title in enumerate(plain):
+        same.setdefault(title, []).append(at)
+    in_order: dict[int, int] = {}
+    for title, places in same.items():
+        if len(places) < 2:
+            continue
+        others = [other for other in same if other != title]
+        own = [number for number, row in enumerate(rows) if _means(_told(row), title, others)]
+        numbers = [number - start for each in own if (number := rows[each].number) is not None]
+        if len(set(numbers)) < len(own) or not set(numbers) <= set(places):
+            in_order |= dict(zip(own, places, strict=False))
+    return in_order
+
+
+def _means(told: tuple[str, ...], title: str, others: Sequence[str]) -> bool:
+    """Whether a row names this title, and none of the others as well."""
+    fit = _best_fit(told, title)
+    return fit >= BEGINNING and all(_best_fit(told, other) < fit for other in others)
 
 
 def _by_title(row: Marked, fits: Sequence[int], found: list[tuple[float, ...] | None]) -> None:

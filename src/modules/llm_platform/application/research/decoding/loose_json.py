@@ -15,11 +15,11 @@ from typing import Final
 from modules.llm_platform.application.research.decoding.cleaning import whole_characters
 
 MAX_DEPTH: Final = 40  # brackets within brackets; deeper ones are given up, and reading begins anew behind them
+MAX_SAME_KEYS: Final = 16  # of one object; the last one counts beyond that
 MAX_GIVEN_UP: Final = 32  # times, then the rest is not looked at
 
 Container = dict[str, object] | list[object]
 
-_STRICT = json.JSONDecoder(parse_constant=lambda _: None, strict=False)
 _HALF_ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")  # may be half of a character, which JSON lets pass
 _OPENING = re.compile(r"[\[{［｛]")
 _KINDS: Final = {"[": "[", "{": "{", "(": "(", "［": "[", "｛": "{"}
@@ -45,6 +45,27 @@ _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.S)
 _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\n", "b": "", "f": ""}
 _NAMED: Final = {"true": True, "false": False, "null": None, "none": None, "nan": None, "undefined": None}
 _OMITTED: Final = {"...", "…"}
+
+
+def _put_pair(pairs: dict[str, object], key: str, value: object) -> None:
+    """Two results may have the same title: a key that is there already gets a blank behind it, so that both are read."""
+    for _ in range(MAX_SAME_KEYS):
+        if key not in pairs:
+            break
+        key += " "
+    pairs[key] = value
+
+
+def _object(items: list[tuple[str, object]]) -> dict[str, object]:
+    pairs = dict(items)
+    if len(pairs) < len(items):
+        pairs = {}
+        for key, value in items:
+            _put_pair(pairs, key, value)
+    return pairs
+
+
+_STRICT = json.JSONDecoder(parse_constant=lambda _: None, strict=False, object_pairs_hook=_object)
 
 
 def read_values(text: str, *, cut: bool = False) -> list[Container]:
@@ -98,7 +119,7 @@ class _Frame:
 
     def put(self, value: object) -> None:
         if self.key is not None:
-            self.pairs[self.key] = value
+            _put_pair(self.pairs, self.key, value)
             self.key = None
         elif self.joins and isinstance(value, str):
             self.items[-1] = f"{self.items[-1]}: {value}"

@@ -100,13 +100,13 @@ def _mark(value: object) -> object:
     """`{"score": 7, "reason": "..."}` is the mark 7."""
     if not isinstance(value, dict) or not _is_flat(value):
         return value
-    marks = [inner for key, inner in value.items() if key.lower() in _MARK_KEYS]
-    others = [inner for key, inner in value.items() if key.lower() not in _MARK_KEYS and read_number(inner) is not None]
+    marks = [inner for key, inner in value.items() if key.strip().lower() in _MARK_KEYS]
+    others = [inner for key, inner in value.items() if key.strip().lower() not in _MARK_KEYS and read_number(inner) is not None]
     return marks[0] if len(marks) == 1 and not others else value
 
 
 def _under(key: str, row: Row) -> Row:
-    if _WRAPPER.fullmatch(key):
+    if _WRAPPER.fullmatch(key.strip()):
         return row
     if isinstance(row, Mapping):
         return {KEY: key, **row}
