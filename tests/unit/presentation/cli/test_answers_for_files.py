@@ -14,7 +14,7 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from tests.unit.presentation.cli.fakes import ANSWER, FOUND, SENTENCE, piped_console, terminal_console
+from tests.unit.presentation.cli.fakes import ANSWER, FOUND, MARKED, SENTENCE, piped_console, terminal_console
 
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse, SourceRef, Verdict
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, WebSearchResultItem
@@ -28,6 +28,7 @@ from modules.llm_platform.presentation.cli.for_files import (
     search_markdown,
 )
 from modules.llm_platform.presentation.cli.for_people import beneath
+from modules.llm_platform.presentation.cli.for_people import UNSUPPORTED, with_unsupported_marked
 from modules.llm_platform.presentation.cli.output_file import Delivery, kind_of, write
 
 OF_THE_PAGE = frozenset({"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "ol", "ul", "li", "a", "span"})
@@ -94,7 +95,8 @@ class TestHtml:
     def test_a_page_holds_all_of_the_answer(self) -> None:
         """Question, answer, sources with their numbers, quotes with their verdicts, notes."""
         page = Page(research_html(ANSWER))
-        for part in ("What is asyncio?", "Nobody knows why.", "asyncio — docs", "✔ supported 0.93", "captcha", "1.2 s"):
+        marked = "Nobody knows why. [2] ✘ unsupported"
+        for part in ("What is asyncio?", marked, "asyncio — docs", "✔ supported 0.93", "captcha", "1.2 s"):
             assert part in page.words
         assert page.links.count("https://docs.example.org/asyncio") == 1
         assert "doc:notes/a.md" in page.words
@@ -155,7 +157,7 @@ class TestMarkdown:
     def test_all_of_the_answer_is_there(self) -> None:
         """Headings, the answer as written, sources as links, quotes below their sentences."""
         text = research_markdown(ANSWER)
-        assert text.startswith("# What is asyncio?\n\n" + ANSWER.synthesis)
+        assert text.startswith("# What is asyncio?\n\n" + MARKED)
         assert "- [1] [asyncio — docs](<https://docs.example.org/asyncio>)" in text
         assert "- [2] Notes `doc:notes/a.md`" in text
         assert f"supported 0.93 [1] {SENTENCE}\n  > {SENTENCE}" in text
@@ -261,6 +263,62 @@ def _titled(title: str) -> ResearchResponse:
 def _found(title: str) -> WebSearchResponse:
     item = WebSearchResultItem(title=title, url="https://example.org/a b<c>", snippet=title)
     return WebSearchResponse(query=title, results=(item,))
+
+
+class TestUnsupported:
+    """A sentence that its source does not say is marked where it stands, for people; programs get it as it was written."""
+
+    @staticmethod
+    def answer(synthesis: str, *verdicts: tuple[str, int, Verdict]) -> ResearchResponse:
+        cited = tuple(
+            Citation(start=(at := synthesis.index(said)), end=at + len(said), source_index=number, verdict=verdict, score=0.5)
+            for said, number, verdict in verdicts
+        )
+        return ANSWER.model_copy(update={"synthesis": synthesis, "citations": cited})
+
+    @pytest.mark.parametrize(
+        ("synthesis", "verdicts", "marked"),
+        [
+            ("It is so [1].", [("It is so", 1, "supported")], "It is so [1]."),
+            ("It is so [1].", [("It is so", 1, "partial")], "It is so [1]."),
+            ("It is so [1].", [("It is so", 1, "unsupported")], "It is so [1] @."),
+            ("It is so. [1] B.", [("It is so.", 1, "unsupported")], "It is so. [1] @ B."),
+            (
+                "It is so [1][2]. B.",
+                [("It is so", 1, "supported"), ("It is so", 2, "unsupported")],
+                "It is so [1][2] @. B.",
+            ),
+            (
+                "It is so [1][2]. B.",
+                [("It is so", 1, "unsupported"), ("It is so", 2, "partial")],
+                "It is so [1] @[2]. B.",
+            ),
+            (
+                "It is so [1][2]. B.",
+                [("It is so", 1, "unsupported"), ("It is so", 2, "unsupported")],
+                "It is so [1][2] @. B.",
+            ),
+            ("As [2] says, it is", [("As [2] says, it is", 2, "unsupported")], "As [2] says, it is @"),
+            (
+                "- a [1]\n- `b` c [2]\n\n| d [1] | e |",
+                [("a", 1, "unsupported"), ("`b` c", 2, "unsupported"), ("d", 1, "unsupported")],
+                "- a [1] @\n- `b` c [2] @\n\n| d [1] @ | e |",
+            ),
+            ("本当です。[1] 次。", [("本当です。", 1, "unsupported")], "本当です。[1] @ 次。"),
+        ],
+    )
+    def test_the_mark_stands_behind_the_citation(
+        self, synthesis: str, verdicts: list[tuple[str, int, Verdict]], marked: str
+    ) -> None:
+        """Behind the marker of the source that fails; behind all of them where every source of the sentence does."""
+        answer = self.answer(synthesis, *verdicts)
+        assert with_unsupported_marked(answer) == marked.replace("@", UNSUPPORTED)
+        assert json.loads(research_json(answer))["synthesis"] == synthesis
+
+    def test_html_shows_it_in_the_colour_of_the_verdict(self) -> None:
+        """And the marker before it still leads to its source."""
+        page = research_html(self.answer("It is so [2].", ("It is so", 2, "unsupported")))
+        assert '<a href="#source-2">[2]</a> <strong class="unsupported">✘ unsupported</strong>.' in page
 
 
 class TestEscapedOnce:

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
-from tests.unit.presentation.cli.fakes import ANSWER, FOUND, SENTENCE, FakePlatform, Terminal, wiring
+from tests.unit.presentation.cli.fakes import ANSWER, FOUND, MARKED, SENTENCE, FakePlatform, Terminal, wiring
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.research_dtos import OF_A_REPORT, ResearchRequest, Verdict
@@ -251,7 +251,7 @@ class TestResearch:
         assert ended.code == 0
         assert ended.err == ""
         parts = [
-            ANSWER.synthesis,
+            MARKED,
             "Sources",
             "[1] asyncio — docs",
             "    https://docs.example.org/asyncio",

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.presentation.cli.fakes import (
     ANSWER,
+    MARKED,
     SENTENCE,
     FakePlatform,
     Terminal,
@@ -77,9 +78,26 @@ class TestWatched:
     def test_the_answer_stays_once(self) -> None:
         """Tokens are shown as they come; the finished answer is not printed again."""
         console, out, _ = terminal_console()
-        research(console, FakePlatform(events=EVENTS))
+        supported = ANSWER.model_copy(update={"citations": ANSWER.citations[:1]})
+        research(console, FakePlatform(answer=supported, events=EVENTS))
         assert permanent(out).count(SENTENCE) == 2  # the answer, and its quote below
         assert "Sources" in permanent(out)
+
+    def test_an_unsupported_sentence_is_marked_once_it_was_checked(self) -> None:
+        """Its paragraph stands on the screen already: it is shown again with the mark, above the sources, and no other."""
+        console, out, _ = terminal_console()
+        before = "Another paragraph [1].\n\n"
+        moved = tuple(
+            each.model_copy(update={"start": each.start + len(before), "end": each.end + len(before)})
+            for each in ANSWER.citations
+        )
+        answer = ANSWER.model_copy(update={"synthesis": before + ANSWER.synthesis, "citations": moved})
+        tokens = (*EVENTS[:-2], Token(request_id=ID, text=before), *EVENTS[-2:])
+        research(console, FakePlatform(answer=answer, events=tokens))
+        screen = " ".join(permanent(out).split())
+        assert screen.count("Another paragraph") == 1
+        assert screen.count("Nobody knows why. [2] ✘ unsupported") == 1
+        assert screen.index("✘ unsupported") < screen.index("Sources")
 
     def test_a_token_is_seen_before_the_end(self) -> None:
         """Nobody waits for the last word to read the first."""
@@ -157,7 +175,7 @@ class TestUnwatched:
         console, out, err = piped_console()
         research(console, FakePlatform(events=EVENTS))
         assert err.getvalue() == ""
-        assert out.getvalue().startswith(ANSWER.synthesis)
+        assert out.getvalue().startswith(MARKED)
 
 
 class TestSplitFinished:

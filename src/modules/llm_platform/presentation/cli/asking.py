@@ -108,10 +108,10 @@ def _deliver(console: Console, answered: Answered, delivery: Delivery, without_m
         console.verbatim(_json(answered))
     if delivery.on_screen:
         from modules.llm_platform.presentation.cli.answer_view import as_research
-        from modules.llm_platform.presentation.cli.for_people import beneath
+        from modules.llm_platform.presentation.cli.for_people import beneath, with_unsupported_marked
 
         response = as_research(answered)
-        console.markdown(response.synthesis)
+        console.markdown(with_unsupported_marked(response))
         console.lines(beneath(response, without_model if response.sources else None))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
-from modules.llm_platform.presentation.cli.console import Console
+from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.output_file import Delivery, FileKind
 
 
@@ -18,13 +18,25 @@ def deliver(
 
         console.verbatim(research_json(response))
     if delivery.on_screen:
-        from modules.llm_platform.presentation.cli.for_people import beneath
+        from modules.llm_platform.presentation.cli.for_people import beneath, with_unsupported_marked
 
-        if not live:
-            console.markdown(response.synthesis)
+        marked = with_unsupported_marked(response)
+        if live:
+            _show_marked_blocks(console, marked)
+        else:
+            console.markdown(marked)
         console.lines(beneath(response, without_model))
     if delivery.show_sent:
         _show_sent(console, response, delivery)
+
+
+def _show_marked_blocks(console: Console, marked: str) -> None:
+    """The answer stands on the screen, printed while it was written; only then could it be checked."""
+    from modules.llm_platform.presentation.cli.for_people import AGAIN, blocks_with_marks
+
+    if blocks := blocks_with_marks(marked):
+        console.lines([Line(), Line(AGAIN, "yellow"), Line()])
+        console.markdown(blocks)
 
 
 def _show_sent(console: Console, response: ResearchResponse, delivery: Delivery) -> None:

@@ -12,6 +12,7 @@ from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchRes
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.presentation.cli.for_people import (
     MARKS,
+    UNSUPPORTED,
     about,
     about_the_store,
     notes,
@@ -19,6 +20,7 @@ from modules.llm_platform.presentation.cli.for_people import (
     readable,
     shortened,
     took,
+    with_unsupported_marked,
 )
 from shared.logging import printable
 
@@ -47,7 +49,7 @@ _MARKER = re.compile(r"\[(\d{1,4})\]")
 
 def research_markdown(response: ResearchResponse) -> str:
     """A research as Markdown: question, answer, sources, citations, notes."""
-    blocks = [f"# {_escaped(response.query)}", response.synthesis]
+    blocks = [f"# {_escaped(response.query)}", with_unsupported_marked(response)]
     if response.sources:
         blocks.append("## Sources")
         blocks.append("\n".join(f"- [{each.index}] {_link(each.title, each.url)}" for each in response.sources))
@@ -77,7 +79,7 @@ def research_html(response: ResearchResponse) -> str:
     ]
     citations = [_html_citation(each, response.synthesis) for each in response.citations]
     parts = [
-        _rendered(response.synthesis, numbers, {source.url for source in response.sources}),
+        _with_class(_rendered(with_unsupported_marked(response), numbers, {each.url for each in response.sources})),
         _section("Sources", "ol", sources),
         _section("Citations", "ul", citations),
         _html_notes(_all_notes(response)),
@@ -121,6 +123,12 @@ def _rendered(markdown: str, numbers: set[int], addresses: set[str]) -> str:
     parser.validateLink = lambda url: url in addresses  # type: ignore[method-assign]
     parser.add_render_rule("text", text)
     return str(parser.render(markdown))
+
+
+def _with_class(rendered: str) -> str:
+    """The marks of unsupported sentences in the colour of that verdict."""
+    mark = UNSUPPORTED.strip("*")
+    return rendered.replace(f"<strong>{mark}</strong>", f'<strong class="unsupported">{mark}</strong>')
 
 
 def _to_source(match: re.Match[str], numbers: set[int]) -> str:

@@ -24,13 +24,15 @@ NO_MODEL_OFFLINE = (
     "For a written answer set LLM_KIND=ollama with LLM_BASE_URL and LLM_MODEL."
 )
 MODEL_FAILED = "No model wrote this answer: these are quotes from your sources."
+AGAIN = "What its sources do not say is marked here:"
 EXTRACTIVE = "extractive"  # the writer that quotes
 
 DOCUMENT = "doc:"  # begins the address of a document; the rest is its path, escaped as in a URL
 
 _LINE_END = re.compile(r"[\r\n\t]")
 _CODE = re.compile(r"^[a-z]+(?:_[a-z]+)+: ")  # that of the error, for programs
-_MARKERS = re.compile(r"(?:[ \t,;]*\[\d{1,9}\])*")
+_MARKERS = re.compile(r"(?:[^\w\s\[]{0,4}(?:[ \t,;]*\[\d{1,9}\])+)?")  # a stop may stand before them
+_BLANK_LINE = re.compile(r"\n[ \t]*\n")
 _MARKUP = re.compile(r"[&\\`*_\[<~]")
 UNSUPPORTED = "**✘ unsupported**"
 
@@ -72,6 +74,11 @@ def with_unsupported_marked(response: ResearchResponse) -> str:
         text += f"{response.synthesis[done:place]} {UNSUPPORTED}"
         done = place
     return text + response.synthesis[done:]
+
+
+def blocks_with_marks(marked: str) -> str:
+    """The paragraphs of a marked answer that hold a mark; nothing where none does."""
+    return "\n\n".join(block for block in _BLANK_LINE.split(marked) if UNSUPPORTED in block)
 
 
 def _behind(synthesis: str, start: int, end: int, number: int) -> int:
