@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.markdown.blocks import BlockTracker, expand_tabs
 from modules.llm_platform.domain.markdown.inline import InlineCleaner
+from modules.llm_platform.domain.markdown.model_frame import FenceRemover, SourceListRemover
 from modules.llm_platform.domain.markdown.units import Unit, UnitSplitter
 
 _UNREADABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # terminals obey some of them
@@ -38,6 +39,8 @@ class AnswerSanitizer:
         self._cleaner = InlineCleaner(sources)
         self._blocks = BlockTracker()
         self._units = UnitSplitter()
+        self._fence = FenceRemover([source.index for source in sources])
+        self._list = SourceListRemover(sources)
         self._return = ""  # a carriage return that may be half of a line end
         self._in_indented = False  # the line that is being shown is indented code
 
@@ -45,14 +48,13 @@ class AnswerSanitizer:
         """Take the next piece; what is now finished and safe, maybe nothing."""
         if self._return or _UNREADABLE.search(text):
             text = self._readable(self._return + text)
-        self._units.add(text)
-        return self._release()
+        self._units.add(self._fence.feed(text))
+        return self._list.feed(self._release())
 
     def finish(self) -> str:
         """The rest. Code that was left open is closed, so that what follows the answer is not drawn into it."""
-        if self._return:
-            self._return = ""
-            self._units.add("\n")
+        self._units.add(self._fence.feed("\n" if self._return else "") + self._fence.finish())
+        self._return = ""
         text = self._release()
         line_open = self._units.waits
         if line_open:
@@ -61,7 +63,7 @@ class AnswerSanitizer:
         fence = self._blocks.fence
         if fence is not None:
             text += ("\n" if line_open else "") + fence.prefix + fence.run
-        return text
+        return self._list.feed(text) + self._list.finish()
 
     def _release(self) -> str:
         parts = []
