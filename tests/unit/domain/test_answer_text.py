@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modules.llm_platform.domain.answer_text import AnswerSanitizer, sanitize
+from modules.llm_platform.domain.citations import CitationChecker
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.markdown import inline
 
@@ -288,3 +289,47 @@ def test_below_too_many_containers_nothing_is_code_by_its_indent() -> None:
     """Deeper than is followed, nobody knows how far a line stands in."""
     deep = "- " * 40
     assert "<b>" not in shown(f"{deep}a\n\n{' ' * 60}    <b>")
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("The __new__ method, then __init__().", "The `__new__` method, then `__init__`()."),
+        ("Call object.__new__ or **__call__** [1].", "Call object.`__new__` or **`__call__`** [1]."),
+        ("`__new__` and \\_\\_new\\_\\_ stay.", "`__new__` and \\_\\_new\\_\\_ stay."),
+        ("[__all__](https://evil.example) lists __FILE__.", "`__all__` lists `__FILE__`."),
+        ("snake_case, a__b__c, __private and __Note__ are none.", "snake_case, a__b__c, __private and __Note__ are none."),
+        ("| `a|b` | __new__ |", "| `a|b` | \\_\\_new\\_\\_ |"),
+    ],
+)
+def test_a_name_with_underscores_is_no_emphasis(written: str, expected: str) -> None:
+    """Shown as code, or escaped where code could be torn in two: what a reader sees has its underscores."""
+    assert shown(written) == expected
+    assert shown(expected) == expected
+
+
+def test_a_quoted_name_is_found_in_its_source() -> None:
+    """A sentence copied with its identifiers is supported, however they are shown."""
+    told = "The __new__ method creates the instance before __init__ runs."
+    source = Source(index=1, title="Data model", url="https://docs.example/a", text=f"Classes. {told} More.")
+    answer = sanitize(told.replace(" runs.", " runs [1]."), [source])
+    (citation,) = CitationChecker([source], "en").check(answer).citations
+    assert (citation.verdict, citation.score, citation.quote) == ("supported", 1.0, told)
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("[foo]:\nhttps://evil.example/x\n\nText [1].", "\nText [1]."),
+        ("[foo]:\n  <https://evil.example/x> 'title'\nText [1].", "Text [1]."),
+        ("> [foo]:\n> https://evil.example/x\n\nText [1].", "\nText [1]."),
+        ("[Note]:\nA text [1].", "[Note] :\nA text [1]."),
+        ("Text.\n\n[foo]:", "Text.\n\n[foo] :"),
+        ("a\n\n```\n[foo]:\nhttps://evil.example/x\n```\nb", "a\n\n```\n[foo]:\nhttps://evil.example/x\n```\nb"),
+        ("a\n\n    [foo]:\n    https://evil.example/x\n", "a\n\n    [foo]:\n    https://evil.example/x\n"),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_a_definition_may_take_two_lines(written: str, expected: str, size: int) -> None:
+    """Its target disappears with it; a label that no address follows is text."""
+    assert "".join(in_pieces(written, [size] * (len(written) // size))) == expected

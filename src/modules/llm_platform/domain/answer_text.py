@@ -19,6 +19,8 @@ _TILDES = re.compile(r"([ \t>*+\-0-9.)]*)~~~")
 _DEFINITION = re.compile(
     r"""[ \t>*+\-0-9.)]*\[(?:[^\[\]\\]|\\.)+\]:[ \t]*(?:<[^<>]*>|[^\s<>]*[/:.#][^\s<>]*)(?:[ \t]+["'(].*)?[ \t]*\Z"""
 )
+_LABEL = re.compile(r"[ \t>*+\-0-9.)]*\[(?:[^\[\]\\]|\\.)+\]:[ \t]*\n")
+_DESTINATION = re.compile(r"""[ \t>]*(?:<[^<>]*>|[^\s<>]*[/:.#][^\s<>]*)(?:[ \t]+["'(].*)?[ \t]*\n""")
 
 
 def sanitize(text: str, sources: Sequence[Source]) -> str:
@@ -41,6 +43,7 @@ class AnswerSanitizer:
         self._units = UnitSplitter()
         self._fence = FenceRemover([source.index for source in sources])
         self._list = SourceListRemover(sources)
+        self._label: Unit | None = None  # the line before, if a definition may have its address on the next one
         self._return = ""  # a carriage return that may be half of a line end
         self._in_indented = False  # the line that is being shown is indented code
 
@@ -60,6 +63,9 @@ class AnswerSanitizer:
         if line_open:
             self._units.add("\n")
             text += self._release().removesuffix("\n")
+        if self._label is not None:
+            label, self._label = self._label, None
+            text += self._show(label).removesuffix("\n" if line_open else "")
         fence = self._blocks.fence
         if fence is not None:
             text += ("\n" if line_open else "") + fence.prefix + fence.run
@@ -68,8 +74,22 @@ class AnswerSanitizer:
     def _release(self) -> str:
         parts = []
         while (unit := self._units.next(in_fence=self._blocks.fence is not None)) is not None:
-            parts.append(self._show(unit))
+            parts.append(self._show_in_order(unit))
         return "".join(parts)
+
+    def _show_in_order(self, unit: Unit) -> str:
+        """What is shown of a unit; a definition that takes two lines goes whole."""
+        label, self._label = self._label, None
+        if label is None and unit.begins_line and "]:" in unit.text and self._may_define(unit.text):
+            self._label = unit
+            return ""
+        if label is None:
+            return self._show(unit)
+        return "" if _DESTINATION.fullmatch(unit.text) else self._show(label) + self._show(unit)
+
+    def _may_define(self, line: str) -> bool:
+        in_code = self._blocks.fence is not None or self._blocks.is_indented_code(expand_tabs(line.removesuffix("\n")))
+        return not in_code and bool(_LABEL.fullmatch(line))
 
     def _show(self, unit: Unit) -> str:
         if not unit.begins_line:

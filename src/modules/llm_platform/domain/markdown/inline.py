@@ -15,7 +15,14 @@ from typing import ClassVar
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.markdown.addresses import KnownAddresses, address_at, as_target
 from modules.llm_platform.domain.markdown.markers import MARKER, cited_numbers
-from modules.llm_platform.domain.markdown.structure import PUNCTUATION, SPECIAL, CodeSpans, pair_brackets, plain_text
+from modules.llm_platform.domain.markdown.structure import (
+    NAME,
+    PUNCTUATION,
+    SPECIAL,
+    CodeSpans,
+    pair_brackets,
+    plain_text,
+)
 
 MAX_READINGS = 4  # what a removal joins is read again; text that still changes after this many times is an attack
 
@@ -135,7 +142,7 @@ class _Reading:
         self._replace(at, text[at : span.end], span.end)
 
     def _as_code(self, address: str, at: int, end: int) -> None:
-        """An address that nobody may click."""
+        """An address that nobody may click, or a name."""
         self._copy(at)
         if self.line.split:
             self._take_out(end)
@@ -271,6 +278,16 @@ class _Reading:
         else:
             self._as_code(angle[1], at, angle.end())
 
+    def _name(self, at: int) -> None:
+        """An identifier such as `__new__`, which would be shown as emphasis."""
+        name = NAME.match(self._text, at)
+        if name is None:
+            return
+        if self.line.split:
+            self._replace(at, name[0].replace("_", "\\_"), name.end())
+        else:
+            self._as_code(name[0], at, name.end())
+
     def _entity(self, at: int) -> None:
         entity = _ENTITY.match(self._text, at)
         if entity is None:
@@ -296,4 +313,5 @@ class _Reading:
     _handlers: ClassVar = {
         "\\": _escape, "`": _tick, "[": _open, "【": _open, "［": _open, "]": _close, "!": _bang, "<": _tag, "&": _entity,
         "@": _address, ":": _address, "/": _address, "w": _address, "W": _address, ".": _address,
+        "_": _name,
     }  # fmt: skip

@@ -9,9 +9,12 @@ from functools import lru_cache
 
 PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")  # what a backslash takes the meaning of
 
+# `__new__` is a name and no emphasis; `__Note__` is.
+_NAME = r"__(?:[a-z\d]+(?:_+[a-z\d]+)*|[A-Z\d]+(?:_+[A-Z\d]+)*)__(?!\w)"
+NAME = re.compile(_NAME)
 _SIGNS = (
     r"!(?=\[)|<(?!<{0,2}(?:[\s\d=-]|\Z))|&(?=[#A-Za-z])|:(?=\S)|//(?=\w)|(?<![A-Za-z0-9])[wW]{3}\.(?=\w)"
-    r"|\.(?=[A-Za-z:\d]{2,30}/\w)"
+    rf"|\.(?=[A-Za-z:\d]{{2,30}}/\w)|(?<![\w\\`])(?={_NAME})"
 )
 SPECIAL = re.compile(rf"[\\`\[\]【［@]|{_SIGNS}")
 _TICKS = re.compile(r"`+")
@@ -23,7 +26,7 @@ def plain_text(numbers: tuple[int, ...]) -> re.Pattern[str]:
     """Text, simple code and well-formed markers of these numbers: what most sentences are, and what needs no reading."""
     known = "|".join(map(str, numbers)) or "(?!)"
     return re.compile(
-        rf"(?:[^\\`\[\]【［@!<&:/wW.]++|`[^`|\n]++`(?!`)|\[(?:{known})\](?![(:])|(?!{_SIGNS})[!<&:/wW.])*+"
+        rf"(?:[^\\`\[\]【［@!<&:/wW._]++|`[^`|\n]++`(?!`)|\[(?:{known})\](?![(:])|(?!{_SIGNS})[!<&:/wW._])*+"
     )
 
 
