@@ -132,6 +132,12 @@ def test_sources_are_packed_into_what_the_context_leaves() -> None:
         ("NOTHING is said.", True, "NOTHING is said."),
         ("**Bold** start.", True, "**Bold** start."),
         ("[1] says so.", True, "[1] says so."),
+        ("```markdown\nNO_ANSWER: They do not say.\n```", False, "```markdown\nThey do not say.\n```"),
+        ("```NO_ANSWER```", False, ""),
+        ("```\nPumps move water.\n```", True, "```\nPumps move water.\n```"),
+        ("\n```python\n    x = 1\n```", True, "```python\n    x = 1\n```"),
+        ("```", True, "```"),
+        ("```\n", True, "```\n"),
     ],
 )
 @pytest.mark.parametrize("size", [1, 3, 1000])

@@ -24,6 +24,7 @@ RESERVED_TOKENS = 64  # what a provider's own chat format takes, and our countin
 MAX_TITLE_CHARS = 200
 MAX_URL_CHARS = 300
 MAX_DATE_CHARS = 32
+MAX_FENCE_CHARS = 40  # of the line that opens one; a longer one is text
 
 _RULES = """\
 You are a research assistant. Answer the question directly and concisely, in Markdown, from the numbered sources alone.
@@ -95,6 +96,7 @@ class NoAnswerReader:
     def __init__(self) -> None:
         self.answered = True
         self._held = ""
+        self._fence = ""  # a fence around the answer: its first line, not given yet
         self._decided = False
 
     def feed(self, text: str) -> str:
@@ -102,6 +104,22 @@ class NoAnswerReader:
         if self._decided:
             return text
         self._held += text
+        if self.answered and not self._fence and self._held.lstrip().startswith(("```", "~~~")):
+            line, end, rest = self._held.lstrip().partition("\n")
+            if not end and len(line) <= MAX_FENCE_CHARS:
+                return ""
+            if end and NO_ANSWER not in line:
+                self._fence, self._held = f"{line}\n", rest
+        return self._opened(self._without_mark())
+
+    def _opened(self, text: str) -> str:
+        """The text behind the line of the fence that holds the whole answer; the sanitiser takes that off."""
+        if not text:
+            return ""
+        fence, self._fence = self._fence, ""
+        return fence + text
+
+    def _without_mark(self) -> str:
         bare = self._held.lstrip(self._OPENING if self.answered else self._CLOSING)
         if self.answered and bare.startswith(NO_ANSWER):
             self.answered = False
@@ -110,8 +128,11 @@ class NoAnswerReader:
             self._held = self._held if self.answered else ""
             return ""
         self._decided = True
-        return self._held.lstrip() if self.answered else bare
+        kept = self._held if self._fence else self._held.lstrip()
+        return kept if self.answered else bare
 
     def finish(self) -> str:
         """What is still held back when the answer has ended."""
-        return "" if self._decided or not self.answered else self._held.lstrip()
+        if self._decided or not self.answered:
+            return ""
+        return self._opened(self._without_mark()) or (self._fence + self._held.lstrip()) * self.answered

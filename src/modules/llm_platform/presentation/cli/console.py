@@ -79,7 +79,7 @@ class Console:
 
             self.rich.print(rendered(printable(text)))
         else:
-            print(printable(text), file=self.out)
+            print(printable(text).rstrip("\n"), file=self.out)
 
     def verbatim(self, text: str) -> None:
         """Text for programs, which has been made safe where it was made."""
