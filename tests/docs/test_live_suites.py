@@ -45,10 +45,17 @@ async def run(mark: str, **variables: str) -> Ended:
     return Ended(child.returncode, out.decode())
 
 
+def searched(exchange: Exchange) -> bool:
+    """Whether it has a query: one without asks whether JSON is on."""
+    return "q=" in exchange.body.decode()
+
+
 async def searxng(exchange: Exchange) -> None:
     """An instance that replays what a real one answered."""
     if exchange.path == "/healthz":
         await reply(200, b"OK")(exchange)
+    elif not searched(exchange):
+        await recorded("searxng/11_missing_q_400")(exchange)
     else:
         nothing = recorded("searxng/10_empty_result")
         answers = {"unicode": recorded("searxng/07_engines_list"), "zzqxvjk wqqzzt vxqqjzk": nothing}
@@ -69,7 +76,7 @@ async def test_the_suite_of_searxng_runs(mark: str, skipped: bool) -> None:
     """
     async with serving(searxng) as upstream:
         ended = await run(mark, SEARXNG_TEST_URL=upstream.url, SEARXNG_TEST_QUERY="unicode")
-        asked = {exchange.form["q"] for exchange in upstream.requests if "q=" in exchange.body.decode()}  # the rest: is JSON on?
+        asked = {exchange.form["q"] for exchange in upstream.requests if searched(exchange)}
     assert ended.code == 0, ended.said
     assert ended.count("passed") >= 8
     assert (ended.count("skipped") > 0) == skipped
