@@ -22,6 +22,8 @@ from tests.kafka.stages import SECRET
 from tests.kafka.worker_handle import WorkerHandle, WorkerTold
 
 GROUP = "contract"
+FROZEN_S = 10.0  # longer than the sessions of the tests' brokers: its partitions are given to others
+ANSWERED_S = 30.0  # for requests that each take no time
 SCHEMAS = ROOT / "docs" / "reference" / "schemas"
 HEADER_REUSED = "request_id_reused"
 EVERYTHING: tuple[Scenario, ...] = (*SCENARIOS, *bad_messages())
@@ -224,17 +226,39 @@ class PromiseContract:
             two, three = start("two", concurrency=8), start("three", concurrency=8)
             ids = await _asked_until_answered_by({"one", "two", "three"}, client, ids)
             more = [f"moving-{number}" for number in range(len(ids), len(ids) + 200)]
-            await client.send_all(_slow_requests(more))
+            await client.send_all(_requests(more))
             await answered_at_least(client, more, 50)
             two.kill()
             assert three.stop() == 0
             check_none_lost(await client.settled(), [*ids, *more])
 
+    @pytest.mark.parametrize("frozen", [False, True], ids=["running", "frozen for a while"])
+    async def test_partitions_that_come_back_are_read(self, broker: Broker, start: StartWorker, frozen: bool) -> None:
+        """A worker whose window is full pauses its partitions. Another joins under that backlog, takes some of them, and
+        leaves when all is done: what is asked after that is answered by the first, which was not restarted.
+        """
+        stays = start("stays", concurrency=8)
+        backlog = [f"backlog-{frozen}-{number}" for number in range(64)]
+        later = [f"later-{frozen}-{number}" for number in range(180)]
+        async with ForeignClient(broker.bootstrap, GROUP) as client:
+            await client.send_all(_requests(backlog, "@sleep=3"))
+            leaves = start("leaves", concurrency=8)
+            await answered_at_least(client, backlog, 8)
+            if frozen:
+                stays.freeze()
+                await asyncio.sleep(FROZEN_S)
+                stays.thaw()
+            found = await client.settled()
+            assert "leaves" in _answered_by(found, backlog), "it joined after the backlog was done"
+            assert leaves.stop() == 0
+            await client.send_all(_requests(later, "sample"))
+            check_none_lost(await client.settled(timeout_s=ANSWERED_S), later)
+        assert stays.running
 
-def _slow_requests(ids: Sequence[str]) -> list[tuple[str, object, bytes]]:
+
+def _requests(ids: Sequence[str], text: str = "@sleep=0.1") -> list[tuple[str, object, bytes]]:
     """In turns for both stages: Kafka may well give all partitions of one topic to one worker."""
-    wait = "@sleep=0.1"
-    bodies = {SEARCH: {"query": wait}, ANSWER: {"question": wait}}
+    bodies = {SEARCH: {"query": text}, ANSWER: {"question": text}}
     topics = [REQUESTS[place % 2] for place in range(len(ids))]
     return [(topic, {"request_id": name, **bodies[topic]}, name.encode()) for topic, name in zip(topics, ids, strict=True)]
 
@@ -244,7 +268,7 @@ async def _asked_until_answered_by(names: set[str], client: ForeignClient, ids: 
     async with asyncio.timeout(120):
         while not names <= _answered_by(await client.outcomes(), ids):
             now = [f"moving-{number}" for number in range(len(ids), len(ids) + 2 * PARTITIONS)]
-            await client.send_all(_slow_requests(now))
+            await client.send_all(_requests(now))
             ids = [*ids, *now]
             await asyncio.sleep(0.2)
     return ids

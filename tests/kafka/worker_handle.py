@@ -87,6 +87,13 @@ class WorkerHandle:
     def ask_to_stop(self) -> None:
         self._started().send_signal(signal.SIGTERM)
 
+    def freeze(self) -> None:
+        """As on a machine that is suspended: it holds its connections and says nothing."""
+        self._started().send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._started().send_signal(signal.SIGCONT)
+
     def kill(self) -> None:
         self._started().kill()
         self._started().wait(STOP_S)

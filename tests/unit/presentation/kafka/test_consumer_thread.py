@@ -42,11 +42,11 @@ class FakeConsumer:
         self.incoming: deque[SimpleNamespace] = deque()
         self.later: deque[Callable[[], None]] = deque()
         self.within_consume: deque[Callable[[], None]] = deque()
-        self.paused = self.closed = False
+        self.paused: set[int] = set()  # which the client keeps, whatever is revoked
+        self.closed = False
         self.away: KafkaError | None = None
         self.closes = threading.Event()
         self.closes.set()
-        self.pauses = 0
         self.polls = 0
         self.commits: list[tuple[dict[int, int], bool]] = []
         self.refusing: KafkaError | None = None
@@ -64,7 +64,7 @@ class FakeConsumer:
         self.polls += 1
         while self.later:
             self.later.popleft()()
-        if self.incoming and not self.paused:
+        if self.incoming and self.incoming[0].partition() not in self.paused:
             return self.incoming.popleft()
         time.sleep(min(timeout, 0.002))
         return None
@@ -74,15 +74,11 @@ class FakeConsumer:
             self.within_consume.popleft()()
         return [self.incoming.popleft() for _ in range(min(count, len(self.incoming)))]
 
-    def assignment(self) -> list[TopicPartition]:
-        return places(0)
-
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
-        self.paused = True
-        self.pauses += 1
+        self.paused.update(each.partition for each in partitions)
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
-        self.paused = False
+        self.paused.difference_update(each.partition for each in partitions)
 
     def commit(self, offsets: list[TopicPartition], asynchronous: bool) -> list[TopicPartition] | None:
         self.commits.append(({each.partition: each.offset for each in offsets}, asynchronous))
@@ -201,7 +197,7 @@ def test_a_full_window_takes_nothing_more() -> None:
     with running(2) as rig:
         rig.consumer.incoming.extend(message(offset) for offset in range(6))
         until(lambda: len(rig.arrived) == 2)
-        until(lambda: rig.consumer.paused)
+        until(lambda: bool(rig.consumer.paused))
         polls = rig.consumer.polls
         until(lambda: rig.consumer.polls > polls + 3)
         assert len(rig.arrived) == 2
@@ -237,7 +233,7 @@ def test_the_lag_of_paused_partitions_is_looked_at() -> None:
         assert rig.thread.view.lag == {("in", 0): 3, ("in", 1): 3}
         rig.consumer.away = KafkaError(KafkaError._TRANSPORT)
         rig.consumer.incoming.append(message(0))
-        until(lambda: rig.consumer.paused)
+        until(lambda: bool(rig.consumer.paused))
         rig.consumer.away = None
 
         def looked() -> bool:
@@ -251,10 +247,25 @@ def test_partitions_that_come_while_it_is_full_are_paused_too() -> None:
     """Else their requests would come on top of a full window."""
     with running(1) as rig:
         rig.consumer.incoming.append(message(0))
-        until(lambda: rig.consumer.paused)
-        pauses = rig.consumer.pauses
+        until(lambda: rig.consumer.paused == {0, 1})
         rig.within_a_poll(lambda: rig.consumer.callbacks["on_assign"](rig.consumer, places(2)))
-        until(lambda: rig.consumer.pauses > pauses)
+        until(lambda: rig.consumer.paused == {0, 1, 2})
+
+
+@pytest.mark.parametrize("how", ["on_revoke", "on_lost"])
+def test_a_partition_that_goes_while_it_is_paused_comes_back_to_be_read(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client keeps a pause over a revocation. Those that stay are still paused until there is room."""
+    monkeypatch.setattr(consumer_thread, "REVOKE_WAIT_S", 0.05)
+    with running(1) as rig:
+        rig.consumer.incoming.append(message(0))
+        until(lambda: rig.consumer.paused == {0, 1})
+        rig.within_a_poll(lambda: rig.consumer.callbacks[how](rig.consumer, places(1)))
+        until(lambda: rig.consumer.paused == {0})
+        rig.finish(0)
+        until(lambda: rig.consumer.paused == set())
+        rig.within_a_poll(lambda: rig.consumer.callbacks["on_assign"](rig.consumer, places(1)))
+        rig.consumer.incoming.append(message(4, partition=1))
+        until(lambda: len(rig.arrived) == 2)
 
 
 def test_revoking_waits_then_commits() -> None:
@@ -385,8 +396,8 @@ def test_draining_takes_nothing_more() -> None:
     """Polling goes on, so that the group hears of this worker; what comes is left for the next one."""
     with running() as rig:
         rig.thread.drain()
-        until(lambda: rig.consumer.paused)
-        rig.consumer.paused = False  # a message that was on its way
+        until(lambda: bool(rig.consumer.paused))
+        rig.consumer.paused.clear()  # a message that was on its way
         rig.consumer.incoming.append(message(0))
         polls = rig.consumer.polls
         until(lambda: rig.consumer.polls > polls + 2)

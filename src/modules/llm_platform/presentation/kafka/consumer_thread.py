@@ -66,10 +66,9 @@ class ConsumerThread:
         self._at = at
         self.view = ClientView()
         self._outside = 0  # requests with the loop
-        self._paused = False
+        self._paused: set[Partition] = set()  # of those that are assigned
         self._ends: dict[Partition, int] = {}  # as far as they were looked at
         self._looked_at = 0
-        self._to_pause_too = False  # partitions came while the others were paused
         self._full_since: float | None = None
         self._draining = self._leaving = False
 
@@ -122,9 +121,7 @@ class ConsumerThread:
 
     def _take(self, room: int) -> None:
         self._full_since = None
-        if self._paused:
-            self._consumer.resume(self._consumer.assignment())
-            self._paused = False
+        self._resume(tuple(self._paused))
         first = self._consumer.poll(POLL_S)
         if first is None:
             return
@@ -142,14 +139,28 @@ class ConsumerThread:
         if not self._draining and now - self._full_since < PAUSE_AFTER_S:
             self._settle(COMMIT_EVERY_S)
             return
-        if not self._paused or self._to_pause_too:
-            self._consumer.pause(self._consumer.assignment())
-            self._paused, self._to_pause_too = True, False
+        self._pause_all()
         self._look_at_an_end()
         came = self._consumer.poll(0)  # only what was fetched before the pause, and the group's affairs
         if came is not None and not self._draining:
             self._deliver([came])
         self._settle(POLL_S)
+
+    def _pause_all(self) -> None:
+        """Also the partitions that were assigned while the others were paused."""
+        unpaused = [place for place in self._ledgers if place not in self._paused]
+        if unpaused:
+            self._consumer.pause([TopicPartition(*place) for place in unpaused])
+            self._paused.update(unpaused)
+
+    def _resume(self, places: Iterable[Partition]) -> None:
+        """Resume those that are paused. librdkafka keeps the pause of a partition over its revocation: one that is not
+        resumed before it is handed over would come back paused, and never be read again.
+        """
+        paused = [place for place in places if place in self._paused]
+        if paused:
+            self._consumer.resume([TopicPartition(*place) for place in paused])
+            self._paused.difference_update(paused)
 
     def _look_at_an_end(self) -> None:
         """Of one paused partition after the other: nothing else tells how much is waiting there."""
@@ -235,7 +246,6 @@ class ConsumerThread:
     def _on_assign(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         for each in partitions:
             self._ledgers[each.topic, each.partition] = PartitionLedger(each.topic, each.partition)
-        self._to_pause_too = True
         log.info("partitions assigned", extra={"partitions": _names(partitions)})
         self._pass("in_rebalance")
 
@@ -261,9 +271,11 @@ class ConsumerThread:
         return [ledger for ledger in found if ledger is not None]
 
     def _forget(self, partitions: Sequence[TopicPartition], ledgers: Sequence[PartitionLedger]) -> None:
-        for each in partitions:
-            self._ledgers.pop((each.topic, each.partition), None)
-            self._ends.pop((each.topic, each.partition), None)
+        places = [(each.topic, each.partition) for each in partitions]
+        self._resume(places)  # the client itself fetches nothing more of them now
+        for place in places:
+            self._ledgers.pop(place, None)
+            self._ends.pop(place, None)
         self._let_go(ledgers, True)
 
     # --- what the client says ------------------------------------------------------------------------------------------
