@@ -67,17 +67,36 @@ class Verdict:
     problems: tuple[str, ...]
 
 
-def judge(records: Iterable[Record]) -> Verdict:
-    """Every request has an outcome, no two of one request differ, nothing is answered that was not asked."""
-    every = sorted(records, key=lambda one: (one.topic, one.partition, one.offset))
-    asked, told = _by_name(every, STAGE_OF, _asked), _by_name(every, (*RESULT_OF, FAILED), _told)
+def judge(records: Iterable[Record], quiet: Iterable[Iterable[Record]] = ()) -> Verdict:
+    """Every request has an outcome, no two of one request differ, nothing is answered that was not asked.
+
+    `quiet`: what the topics held at moments when workers were up and had had time enough for all that was asked. What has
+    no outcome there is a problem although it has one now: the next worker that started may have answered it.
+    """
+    asked, told = _asked_and_told(records)
     problems = [f"an outcome that nobody asked for: {told[name][0].place}" for name in told if name not in asked]
+    for moment in quiet:
+        problems += _stranded(moment)
     for name, requests in asked.items():
         problems += _of_one(name, requests, told.get(name, []))
     problems += _out_of_order(asked, told)
     requests, outcomes = _count(asked), _count(told)
     codes = Counter(_code(found[0]) for found in told.values())
     return Verdict(requests, len(asked), outcomes, max(outcomes - requests, 0), codes, tuple(problems))
+
+
+def _asked_and_told(records: Iterable[Record]) -> tuple[dict[Name, list[Record]], dict[Name, list[Record]]]:
+    every = sorted(records, key=lambda one: (one.topic, one.partition, one.offset))
+    return _by_name(every, STAGE_OF, _asked), _by_name(every, (*RESULT_OF, FAILED), _told)
+
+
+def _stranded(moment: Iterable[Record]) -> Iterator[str]:
+    """The requests that running workers did not answer."""
+    asked, told = _asked_and_told(moment)
+    for name, requests in asked.items():
+        missing = len(requests) - len(told.get(name, ()))
+        if missing > 0:
+            yield f"not answered while workers were up: {name.stage} {name.request_id!r}, asked at {requests[-1].place}"
 
 
 def _by_name(records: Iterable[Record], topics: Iterable[str], named: Any) -> dict[Name, list[Record]]:

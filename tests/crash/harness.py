@@ -1,7 +1,8 @@
-"""Kills workers under load, and then asks the checker.
+"""Kills workers under load, lets others come and go under a backlog, and then asks the checker.
 
 Always so many workers live in one group; each has its fate, and when it has met it the next one joins. Requests come at the
-pace of the kills, so that there is work at each of them.
+pace of the kills, so that there is work at each of them. After the kills come the moves: workers that stay are joined by
+one that leaves again, nobody is killed or started anew, and they are to answer all that is asked.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from confluent_kafka import KafkaError, Message, Producer
-from tests.crash.checker import Verdict, judge, read_topics
+from tests.crash.checker import Record, Verdict, judge, read_topics
 from tests.crash.fates import ANY_TIME, LEAVES, POINTS, WHILE_IT_STOPS, Fate, fates
-from tests.crash.workload import Ask, asks
+from tests.crash.workload import Ask, asks, slow_asks
 from tests.kafka.broker import Broker
 from tests.kafka.foreign import ForeignClient
 from tests.kafka.worker_handle import WorkerHandle, WorkerTold
@@ -35,15 +37,24 @@ LOOK_S = 0.05
 FLUSH_S = 60.0
 SETTLE_S = 120.0
 KILLED = -signal.SIGKILL
+STAYING = 2  # workers, in the moves
+SLOW_S, SLOW = 2.5, 24  # requests of each topic that keep windows full for longer than it takes until a worker pauses
+SLOW_AT_ONCE = 4  # of a worker in the moves
+LONGEST_VISIT_S = 4.0  # of a worker that leaves under the backlog
+AFTER_A_MOVE = 120  # requests
+QUIET_S = 30.0  # in which the workers that are up answer them; alone they take a second
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`restarts`: moments at which the broker is taken away and comes back, spread over the run."""
+    """`restarts`: moments at which the broker is taken away and comes back, spread over the run. `moves`: workers that
+    join under a backlog and leave, after the kills; each sends requests of its own, on top of `requests`.
+    """
 
     requests: int
     kills: int
     restarts: int = 0
+    moves: int = 2
     seed: int = 1
     concurrency: int = 16
 
@@ -66,7 +77,7 @@ class Conductor:
     def __init__(self, broker: Broker, plan: Plan, folder: Path, restart: Callable[[], None] | None = None) -> None:
         self._plan, self._folder, self._broker = plan, folder, broker
         self._restart = restart or self._away_and_back
-        dice = random.Random(plan.seed)
+        self._dice = dice = random.Random(plan.seed)
         self._fates = deque(fates(plan.kills, dice))
         self._asks = asks(random.Random(plan.seed))
         self._lock = threading.Lock()
@@ -74,6 +85,7 @@ class Conductor:
         self._killed = self._left = self._sent = self._written = self._number = 0
         self._ends: list[str] = []
         self._refused: list[str] = []
+        self._quiet: list[list[Record]] = []  # what the topics held when everything was to be answered
 
     def run(self) -> Run:
         """AssertionError where the workers never finish, or the load could not be sent."""
@@ -83,9 +95,11 @@ class Conductor:
             self._load(lambda: all(slot.done() for slot in running))
             for slot in running:
                 slot.result()
+        if self._plan.moves:
+            self._come_and_go()
         self._finish()
         records = asyncio.run(read_topics(self._broker.bootstrap))
-        verdict = judge(records)
+        verdict = judge(records, self._quiet)
         assert verdict.requests == self._written, f"{verdict.requests} requests in the topics, {self._written} were written"
         return Run(self._kills, self._left, self._ends, self._sent, time.monotonic() - began, verdict)
 
@@ -104,15 +118,18 @@ class Conductor:
                 self._restart()
             producer.poll(LOOK_S)
         self._send(producer, plan.requests - self._sent)
+        self._flush(producer)
+
+    def _send(self, producer: Producer, count: int) -> None:
+        for ask in islice(self._asks, max(count, 0)):
+            self._produce(producer, ask)
+
+    def _flush(self, producer: Producer) -> None:
         assert producer.flush(FLUSH_S) == 0, "the broker does not take the requests"
         assert not self._refused, self._refused[:3]
 
-    def _send(self, producer: Producer, count: int) -> None:
-        for _, ask in zip(range(count), self._asks, strict=False):
-            self._sent += 1
-            self._produce(producer, ask)
-
     def _produce(self, producer: Producer, ask: Ask) -> None:
+        self._sent += 1
         headers = list(ask.headers) or None
         producer.produce(ask.topic, ask.value, ask.key, headers=headers, on_delivery=self._delivered)
 
@@ -168,17 +185,63 @@ class Conductor:
                 self._killed += fate.is_kill  # the load goes on
                 self._ends.append(f"{worker.told.name} ({fate.how}): exit code {code}\n{worker.last_words()}")
 
+    def _come_and_go(self) -> None:
+        """Workers that stay, and one after the other that joins and leaves. Nobody starts anew before the last look; it ends
+        early where something was not answered.
+        """
+        producer = self._producer()
+        with ExitStack() as stack:
+            told = [replace(self._told(), concurrency=SLOW_AT_ONCE) for _ in range(STAYING + self._plan.moves)]
+            staying = [stack.enter_context(WorkerHandle(each)).ready() for each in told[:STAYING]]
+            if self._all_answered(SETTLE_S):
+                for number, each in enumerate(told[STAYING:]):
+                    if not self._move(producer, each, under_backlog=number % 2 == 1):
+                        break
+            self._stop(staying)
+
+    def _move(self, producer: Producer, told: WorkerTold, *, under_backlog: bool) -> bool:
+        """One joins while every window is full, and leaves when all is done, or before. Then comes what those that stay
+        are to answer. Whether all was answered.
+        """
+        for ask in slow_asks(self._dice, SLOW, SLOW_S):
+            self._produce(producer, ask)
+        self._flush(producer)
+        with WorkerHandle(told) as worker:
+            worker.ready()
+            if under_backlog:
+                time.sleep(self._dice.uniform(0, LONGEST_VISIT_S))
+            elif not self._all_answered(SETTLE_S):
+                return False
+            self._stop([worker])
+        self._send(producer, AFTER_A_MOVE)
+        self._flush(producer)
+        return self._all_answered(QUIET_S)
+
+    def _all_answered(self, within_s: float) -> bool:
+        """Whether the workers that are up answer all that was asked; the checker gets what the topics hold then."""
+        try:
+            asyncio.run(self._settled(within_s))
+        except AssertionError:
+            answered = False
+        else:
+            answered = True
+        self._quiet.append(asyncio.run(read_topics(self._broker.bootstrap)))
+        return answered
+
+    def _stop(self, workers: Sequence[WorkerHandle]) -> None:
+        for worker in workers:
+            if code := worker.stop():
+                self._ends.append(f"{worker.told.name}: exit code {code}\n{worker.last_words()}")
+
     def _finish(self) -> None:
         """New workers, of which nobody is killed, until every request is committed."""
         with ExitStack() as stack:
             workers = [stack.enter_context(WorkerHandle(self._told())).ready() for _ in range(WORKERS)]
-            asyncio.run(self._settled())
-            for worker in workers:
-                if code := worker.stop():
-                    self._ends.append(f"{worker.told.name}: exit code {code}\n{worker.last_words()}")
+            asyncio.run(self._settled(SETTLE_S))
+            self._stop(workers)
 
-    async def _settled(self) -> None:
-        await ForeignClient(self._broker.bootstrap, GROUP).settled(timeout_s=SETTLE_S)
+    async def _settled(self, within_s: float) -> None:
+        await ForeignClient(self._broker.bootstrap, GROUP).settled(timeout_s=within_s)
 
     def _told(self) -> WorkerTold:
         with self._lock:

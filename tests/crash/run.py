@@ -27,10 +27,11 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--restarts", type=int, default=0, help="of the broker")
+    parser.add_argument("--moves", type=int, default=6, help="workers that join under a backlog and leave")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--broker", choices=("mock", "kafka"), default="mock")
     told = parser.parse_args()
-    plan = Plan(told.requests, told.kills, told.restarts, told.seed)
+    plan = Plan(told.requests, told.kills, told.restarts, told.moves, told.seed)
     with tempfile.TemporaryDirectory(prefix="crash-") as folder, broker_named(told.broker) as broker:
         run = Conductor(broker, plan, Path(folder)).run()
     sys.stdout.write(as_text(run) + "\n")

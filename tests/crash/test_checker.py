@@ -53,6 +53,17 @@ def test_a_request_without_an_outcome_is_found() -> None:
     assert "lost: search 'a' with the key b'k'" in broken(REQUEST, replace(REQUEST, offset=11), OUTCOME)
 
 
+def test_a_request_that_only_a_restart_answers_is_found() -> None:
+    """Everything has its outcome in the end; while the workers were up and had time, one had none."""
+    records = [REQUEST, NEXT, OUTCOME, NEXT_OUTCOME]
+    assert judge(records, [records, [REQUEST, OUTCOME], []]).problems == ()
+    (problem,) = judge(records, [records, [REQUEST, NEXT, OUTCOME]]).problems
+    assert problem == "not answered while workers were up: search 'next', asked at rag_search_request/4/11"
+    again = replace(REQUEST, offset=12)
+    twice = [*records, again, replace(OUTCOME, offset=30)]
+    assert "not answered" in "".join(judge(twice, [[*records, again]]).problems), "each record of an id is answered"
+
+
 @pytest.mark.parametrize(
     "other",
     [

@@ -52,6 +52,14 @@ def asks(dice: random.Random) -> Iterator[Ask]:
         yield new
 
 
+def slow_asks(dice: random.Random, count: int, seconds: float) -> Iterator[Ask]:
+    """So many of each topic in turns, each under a key of its own, so that they reach every partition."""
+    for _ in range(count):
+        for topic, member in TEXT_OF.items():
+            name = f"slow-{dice.getrandbits(64):x}"
+            yield Ask(topic, name.encode(), f'{{"request_id": "{name}", "{member}": "@sleep={seconds}"}}'.encode(), ())
+
+
 def _ordinary(dice: random.Random, number: int, text: str = "") -> Ask:
     topic = dice.choice((SEARCH, ANSWER))
     said = text or f"@sleep={dice.uniform(0, SLOWEST_S):.3f} sample"
