@@ -419,6 +419,9 @@ class Settings(BaseSettings):
         description="JSON, further settings of librdkafka's clients; those that the delivery promise needs cannot be changed",
     )  # fmt: skip
     KAFKA_CONCURRENCY: int = Field(16, ge=1, le=1024, description="Requests whose stages run at once in one worker")
+    KAFKA_STALL_S: Annotated[float, Field(ge=5, le=86_400, allow_inf_nan=False)] = Field(
+        30.0, description="Seconds after which a partition that is behind and not read makes the worker not ready"
+    )
     KAFKA_TENANT_FIELD: str | None = Field(
         None, examples=["tenant"], description="Field of metadata that becomes a filter of the same name; default none"
     )

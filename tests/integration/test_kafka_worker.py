@@ -11,10 +11,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from tests.kafka.broker import Broker
 from tests.kafka.mock_cluster import MockCluster
 
 from modules.llm_platform.presentation.cli.exit_codes import run
 from modules.llm_platform.presentation.cli.working import quick_loop
+from modules.llm_platform.presentation.kafka import lag_monitor
+from modules.llm_platform.presentation.kafka.desk import Handler
 from modules.llm_platform.presentation.kafka.points import Point
 from modules.llm_platform.presentation.kafka.records import IncomingRecord, OutgoingRecord
 from modules.llm_platform.presentation.kafka.slots import Slot
@@ -55,20 +58,19 @@ class Echo:
         return OutgoingRecord(FAILED, record.key, b"too large")
 
 
-def options(broker: MockCluster, concurrency: int = 4, drain_s: float = 5.0) -> WorkerOptions:
-    return WorkerOptions(
-        [broker.bootstrap], "team", ("search",), concurrency, drain_s, {**broker.client, "statistics.interval.ms": 100}
-    )
+def options(broker: Broker, concurrency: int = 4, drain_s: float = 5.0, stall_s: float = 30.0) -> WorkerOptions:
+    config = {**broker.client, "statistics.interval.ms": 100}
+    return WorkerOptions([broker.bootstrap], "team", ("search",), concurrency, drain_s, stall_s, config)
 
 
 @asynccontextmanager
 async def working(
-    handler: Echo, told: WorkerOptions, at: Callable[[Point], None] | None = None
+    handler: Handler, told: WorkerOptions, at: Callable[[Point], None] | None = None
 ) -> AsyncIterator[Worker]:
     worker = Worker(handler, told, at)
     running = asyncio.create_task(worker.run())
     try:
-        assert await becomes(lambda: worker.not_ready() is None or running.done(), PATIENCE_S)
+        assert await becomes(lambda: not worker.not_ready() or running.done(), PATIENCE_S)
         yield worker
     finally:
         worker.stop()
@@ -111,7 +113,7 @@ async def test_from_request_to_commit(broker: MockCluster) -> None:
     async with working(handler, options(broker), points.append) as worker:
         await asyncio.to_thread(send, broker, [b"1", None, b"3"])
         assert await asyncio.to_thread(read, broker, RESULTS, 3) == [b"1", b"tombstone", b"3"]
-        assert await becomes(lambda: worker.reader.view.lag.get((REQUESTS, 0)) == 0, PATIENCE_S)
+        assert await becomes(lambda: worker.lag_monitor.lag.get((REQUESTS, 0)) == 0, PATIENCE_S)
         assert worker.reader.commits.age() == 0
     assert await asyncio.to_thread(committed, broker) == 3
     assert {"after_poll", "after_produce", "before_commit", "after_commit", "in_rebalance", "in_shutdown"} <= set(
@@ -144,8 +146,8 @@ async def test_no_more_than_the_window_is_read(broker: MockCluster) -> None:
         assert await becomes(lambda: worker.desk.waiting == 3, PATIENCE_S)
         await asyncio.sleep(1.5)  # longer than it takes until the partitions are paused
         assert (worker.desk.in_flight, worker.desk.waiting) == (3, 3)
-        assert worker.not_ready() is None
-        assert await becomes(lambda: worker.reader.view.lag.get((REQUESTS, 0)) == 50, PATIENCE_S)
+        assert worker.not_ready() == []
+        assert await becomes(lambda: worker.lag_monitor.lag.get((REQUESTS, 0)) == 50, PATIENCE_S)
         handler.gate.set()
         assert len(await asyncio.to_thread(read, broker, RESULTS, 50)) == 50
 
@@ -158,7 +160,7 @@ async def test_a_stop_waits_for_what_runs(broker: MockCluster) -> None:
         await asyncio.to_thread(send, broker, [b"%d" % number for number in range(10)])
         assert await becomes(lambda: len(handler.handled) == 2, PATIENCE_S)
         worker.stop()
-        assert worker.not_ready() == "stopping"
+        assert worker.not_ready() == ["stopping"]
         await asyncio.sleep(0.2)
         handler.gate.set()
         assert await becomes(lambda: worker.desk.in_flight == 0, PATIENCE_S)
@@ -208,6 +210,69 @@ async def test_a_defect_stops_the_worker_with_its_error(broker: MockCluster) -> 
         async with asyncio.timeout(PATIENCE_S):
             await running
     assert await asyncio.to_thread(committed, broker) < 0
+
+
+async def test_a_partition_that_is_not_read_makes_the_worker_not_ready(
+    broker: MockCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client does not fetch it, whatever the reason, and requests wait there: the brokers know, and the worker says so
+    until they are read. The other partition is answered meanwhile.
+    """
+    monkeypatch.setattr(lag_monitor, "LOOK_S", 0.1)
+    stranded = [TopicPartition(REQUESTS, 1)]
+    on_its_thread: list[Callable[[], None]] = []  # what to do to the client, behind the worker's back
+
+    def passed(point: Point) -> None:
+        while point == "after_poll" and on_its_thread:
+            on_its_thread.pop()()
+
+    async with working(Echo(), options(broker, stall_s=1.0), passed) as worker:
+        monitor, consumer = worker.lag_monitor, worker.reader._consumer
+        assert await becomes(lambda: monitor.lag == {(REQUESTS, 0): 0, (REQUESTS, 1): 0}, PATIENCE_S)
+        on_its_thread.append(lambda: consumer.pause(stranded))
+        await asyncio.to_thread(send, broker, [b"first"])
+        assert await asyncio.to_thread(read, broker, RESULTS, 1) == [b"first"]
+        await asyncio.to_thread(send, broker, [b"waits"] * 14, 1)
+        await asyncio.to_thread(send, broker, [b"goes on"])
+        assert await asyncio.to_thread(read, broker, RESULTS, 2) == [b"first", b"goes on"]
+        assert await becomes(lambda: bool(worker.not_ready()), PATIENCE_S)
+        assert list(monitor.stalled) == [(REQUESTS, 1)]
+        assert monitor.lag == {(REQUESTS, 0): 0, (REQUESTS, 1): 14}
+        on_its_thread.append(lambda: consumer.resume(stranded))
+        await asyncio.to_thread(send, broker, [b"last"])
+        assert await becomes(lambda: not worker.not_ready() and monitor.lag[REQUESTS, 1] == 0, PATIENCE_S)
+
+
+async def test_a_full_window_is_no_stall(broker: MockCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow model under a backlog: what waits for room is late, not stranded, and the lag says how much it is."""
+    monkeypatch.setattr(lag_monitor, "LOOK_S", 0.1)
+    handler = Echo()
+    handler.gate.clear()
+    async with working(handler, options(broker, concurrency=1, stall_s=0.5)) as worker:
+        await asyncio.to_thread(send, broker, [b"slow"] * 20)
+        assert await becomes(lambda: worker.lag_monitor.lag.get((REQUESTS, 0)) == 20, PATIENCE_S)
+        await asyncio.sleep(2)
+        assert worker.not_ready() == []
+        handler.gate.set()
+
+
+async def test_partitions_that_another_worker_took_are_no_lag(broker: MockCluster) -> None:
+    """Each worker counts its own; one broker is one broker, however many connections there are to it."""
+    handler = Echo()
+    handler.gate.clear()
+    async with working(handler, options(broker)) as worker:
+        for partition in range(PARTITIONS):
+            await asyncio.to_thread(send, broker, [b"waits"] * 9, partition)
+        both = {(REQUESTS, partition): 9 for partition in range(PARTITIONS)}
+        assert await becomes(lambda: worker.lag_monitor.lag == both, PATIENCE_S)
+        assert worker.reader.view.brokers_up == 1
+        async with working(handler, options(broker)) as another:
+            assert await becomes(
+                lambda: dict(worker.lag_monitor.lag) | dict(another.lag_monitor.lag) == both
+                and len(worker.lag_monitor.lag) == len(another.lag_monitor.lag) == 1,
+                PATIENCE_S,
+            )
+            handler.gate.set()
 
 
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "event"])

@@ -190,7 +190,8 @@ def test_one_that_is_not_ready_says_why(tmp_path: Path) -> None:
         broker = type("Nowhere", (), {"bootstrap": nowhere, "client": {}})()
         with at_work(broker, tmp_path) as (child, address):
             assert page(f"{address}/ready") == (
-                503, '{"status": "not ready", "detail": "no broker can be reached"}',
+                503,
+                '{"status": "not ready", "detail": "no broker can be reached", "reasons": ["no broker can be reached"]}',
             )  # fmt: skip
             assert page(f"{address}/health")[0] == 200
             began = time.monotonic()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
+from confluent_kafka import Producer
+from tests.integration.test_kafka_worker import RESULTS, Echo, working
+from tests.integration.test_kafka_worker import options as told
 from tests.kafka.broker import wait_until
 from tests.kafka.contract import (
     GROUP,
@@ -26,6 +30,7 @@ from tests.kafka.real_broker import RealBroker
 from modules.llm_platform.presentation.kafka.client_config import consumer_config
 from modules.llm_platform.presentation.kafka.clients import make_consumer
 from modules.llm_platform.presentation.kafka.topics import REQUEST_TOPICS
+from modules.llm_platform.testing.patience import becomes
 
 __all__ = ["answered", "data_dir", "options", "start"]  # the suites' fixtures
 
@@ -75,3 +80,28 @@ def test_each_worker_gets_its_part_of_each_topic(broker: RealBroker) -> None:
             return all(Counter(each.topic for each in worker.assignment()) == part for worker in workers)
 
         wait_until(shared_out, "each to have its part of each topic")
+
+
+async def test_markers_of_transactions_are_no_lag() -> None:
+    """A client that sends in transactions: each leaves a marker that takes an offset and is never read. What it took back
+    and what it has not decided yet are no requests either.
+    """
+    with RealBroker({SEARCH: 1, RESULTS: 1}) as kafka:
+        handler = Echo()
+        async with working(handler, told(kafka, stall_s=2.0)) as worker:
+            producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": "gateway"})
+            await asyncio.to_thread(producer.init_transactions)
+            for taken_back in (False, True, False):
+                producer.begin_transaction()
+                for _ in range(3):
+                    producer.produce(SEARCH, b"asked", partition=0)
+                await asyncio.to_thread(producer.abort_transaction if taken_back else producer.commit_transaction)
+            producer.begin_transaction()
+            producer.produce(SEARCH, b"undecided", partition=0)
+            await asyncio.to_thread(producer.flush)
+            assert await becomes(lambda: len(handler.handled) == 6, 60)
+            assert await becomes(lambda: worker.lag_monitor.lag == {(SEARCH, 0): 0}, 60)
+            await asyncio.sleep(6)  # longer than a partition may be behind and unread
+            assert worker.not_ready() == []
+            assert worker.reader.view.brokers_up == 1
+            await asyncio.to_thread(producer.abort_transaction)

@@ -21,7 +21,7 @@ BROKERS = ("127.0.0.1:9092", "localhost:9093")
 PROMISED = {**PROMISED_CONSUMER, **PROMISED_PRODUCER}
 OTHERWISE = {
     "enable.auto.commit": True, "enable.auto.offset.store": True, "auto.offset.reset": "latest", "acks": 1,
-    "enable.partition.eof": True, "enable.idempotence": False, "message.timeout.ms": 1000,
+    "enable.partition.eof": False, "enable.idempotence": False, "message.timeout.ms": 1000,
     "isolation.level": "read_uncommitted", "delivery.report.only.error": True,
 }  # fmt: skip
 

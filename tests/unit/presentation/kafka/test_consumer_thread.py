@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import queue
 import threading
 import time
@@ -44,7 +43,6 @@ class FakeConsumer:
         self.within_consume: deque[Callable[[], None]] = deque()
         self.paused: set[int] = set()  # which the client keeps, whatever is revoked
         self.closed = False
-        self.away: KafkaError | None = None
         self.closes = threading.Event()
         self.closes.set()
         self.polls = 0
@@ -88,11 +86,6 @@ class FakeConsumer:
         if asynchronous and self.answering:
             self.later.append(lambda: self.callbacks["on_commit"](error, offsets))
         return None if asynchronous else offsets
-
-    def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
-        if self.away is not None:
-            raise KafkaException(self.away)
-        return 0, 70 + place.partition
 
     def close(self) -> None:
         self.closed = True
@@ -224,23 +217,27 @@ def test_little_room_is_waited_on_for_more(monkeypatch: pytest.MonkeyPatch) -> N
         until(lambda: len(rig.arrived) == 11)
 
 
-def test_the_lag_of_paused_partitions_is_looked_at() -> None:
-    """They are not fetched, so the client does not learn how much is waiting; brokers that do not say do no harm."""
-    states = {str(number): {"fetch_state": "active", "hi_offset": 4, "committed_offset": 1} for number in (0, 1)}
-    said = json.dumps({"brokers": {"1": {"state": "UP"}}, "topics": {"in": {"partitions": states}}})
+def test_the_end_of_a_partition_is_noted() -> None:
+    """It is no trouble and no request; behind the last record there may be markers, so the end says what was read."""
+    with running(4) as rig:
+        end = KafkaError(KafkaError._PARTITION_EOF)
+        rig.consumer.incoming.extend([message(0), message(5, error=end), message(3, 1, error=end), message(9, 7, error=end)])
+        until(lambda: [ledger.read_to for ledger in rig.thread.assigned().values()] == [5, 3])
+        assert (len(rig.arrived), rig.troubles) == (1, [])
+        rig.consumer.within_consume.append(lambda: rig.consumer.callbacks["on_revoke"](rig.consumer, places(1)))
+        rig.consumer.within_consume.append(lambda: rig.consumer.callbacks["on_assign"](rig.consumer, places(1)))
+        rig.consumer.incoming.append(message(8, 1, error=end))
+        until(lambda: not rig.consumer.within_consume)
+        rig.within_a_poll(lambda: None)  # what was read is noted
+        assert rig.thread.assigned()["in", 1].read_to is None, "the end belongs to the assignment before"
+
+
+def test_when_it_was_full_is_known() -> None:
+    """A partition that is not read then waits for room."""
     with running(1) as rig:
-        rig.within_a_poll(lambda: rig.consumer.callbacks["stats_cb"](said))
-        assert rig.thread.view.lag == {("in", 0): 3, ("in", 1): 3}
-        rig.consumer.away = KafkaError(KafkaError._TRANSPORT)
+        assert rig.thread.full_at < 0
         rig.consumer.incoming.append(message(0))
-        until(lambda: bool(rig.consumer.paused))
-        rig.consumer.away = None
-
-        def looked() -> bool:
-            rig.within_a_poll(lambda: rig.consumer.callbacks["stats_cb"](said))
-            return dict(rig.thread.view.lag) == {("in", 0): 69, ("in", 1): 70}
-
-        until(looked)
+        until(lambda: rig.thread.full_at > 0)
 
 
 def test_partitions_that_come_while_it_is_full_are_paused_too() -> None:

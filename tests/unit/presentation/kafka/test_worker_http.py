@@ -18,7 +18,7 @@ HOST = "127.0.0.1"
 
 class Told:
     def __init__(self) -> None:
-        self.why: str | None = None
+        self.why: list[str] = []
 
 
 @pytest.fixture
@@ -56,12 +56,14 @@ def get(path: str, method: str = "GET") -> bytes:
 
 
 async def test_ready_says_why_not(port: int, told: Told) -> None:
-    """200 while requests are answered, else 503 with the reason."""
+    """200 while requests are answered, else 503 with all the reasons."""
     status, _, body = await ask(port, get("/ready"))
-    assert (status, json.loads(body)) == (200, {"status": "ready", "detail": None})
-    told.why = "no broker can be reached"
+    assert (status, json.loads(body)) == (200, {"status": "ready", "detail": None, "reasons": []})
+    told.why = ["no broker can be reached", "the disk is full"]
     status, _, body = await ask(port, get("/ready?x=1"))
-    assert (status, json.loads(body)) == (503, {"status": "not ready", "detail": "no broker can be reached"})
+    assert (status, json.loads(body)) == (
+        503, {"status": "not ready", "detail": "; ".join(told.why), "reasons": told.why},
+    )  # fmt: skip
     assert (await ask(port, get("/health")))[0] == 200
 
 
@@ -115,5 +117,5 @@ async def test_a_port_that_is_taken_is_an_error() -> None:
         taken.bind((HOST, 0))
         taken.listen()
         with pytest.raises(SettingsError, match=r"WORKER_HTTP_PORT .* Example: WORKER_HTTP_PORT=9101"):
-            async with WorkerHttp(lambda: None, str).listening(HOST, taken.getsockname()[1]):
+            async with WorkerHttp(list, str).listening(HOST, taken.getsockname()[1]):
                 pass

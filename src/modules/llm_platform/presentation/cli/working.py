@@ -137,7 +137,7 @@ async def _work(console: Console, make_parts: MakeParts, settings: Settings, sta
             WorkerOptions(
                 brokers=settings.KAFKA_BOOTSTRAP_SERVERS, group_id=settings.KAFKA_GROUP_ID, stages=stages,
                 concurrency=settings.KAFKA_CONCURRENCY, drain_s=settings.DRAIN_TIMEOUT_S,
-                config=client_settings(settings),
+                stall_s=settings.KAFKA_STALL_S, config=client_settings(settings),
             ),
         )  # fmt: skip
         http = WorkerHttp(worker.not_ready, partial(figures_text, worker, parts.handler.counts))

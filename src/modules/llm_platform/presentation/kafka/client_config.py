@@ -16,7 +16,7 @@ PROMISED_CONSUMER: Final[Mapping[str, Value]] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "auto.offset.reset": "earliest",  # with latest, what was sent before the group first met is never answered
-    "enable.partition.eof": False,
+    "enable.partition.eof": True,  # tells the lag what is read: the end may lie behind markers, which are no requests
     "isolation.level": "read_committed",  # what a transaction took back was never asked
 }
 PROMISED_PRODUCER: Final[Mapping[str, Value]] = {

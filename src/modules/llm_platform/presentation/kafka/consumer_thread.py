@@ -27,7 +27,6 @@ log = logging.getLogger(__name__)
 POLL_S: Final = 0.1
 PAUSE_AFTER_S: Final = 1.0  # to pause throws away what was fetched ahead: only where the window stays full
 REVOKE_WAIT_S: Final = 5.0  # for what runs in a partition that another worker takes over
-LOOK_S: Final = 1.0
 LAST_COMMIT_S: Final = 5.0
 CLOSE_S: Final = 10.0
 CLOSE_AWAY_S: Final = 0.5
@@ -67,12 +66,15 @@ class ConsumerThread:
         self.view = ClientView()
         self._outside = 0  # requests with the loop
         self._paused: set[Partition] = set()  # of those that are assigned
-        self._ends: dict[Partition, int] = {}  # as far as they were looked at
-        self._looked_at = 0
+        self.full_at = float("-inf")  # when the window was full last, by the monotonic clock
         self._full_since: float | None = None
         self._draining = self._leaving = False
 
     # --- what the other threads may call -------------------------------------------------------------------------------
+
+    def assigned(self) -> dict[Partition, PartitionLedger]:
+        """The partitions that this worker has now."""
+        return self._ledgers.copy()
 
     def drain(self) -> None:
         """Take nothing more."""
@@ -129,18 +131,17 @@ class ConsumerThread:
         more = self._consumer.consume(min(room, MOST_AT_ONCE) - 1, timeout=0) if room > 1 else []
         # The second call may have handed over the partition of the first: its new owner does that request. (Within one
         # call the client itself drops what belongs to an assignment that is over.)
-        kept = first.error() is not None or mine is self._ledgers.get(_place(first))
+        kept = _trouble_of(first) is not None or mine is self._ledgers.get(_place(first))
         self._deliver([first, *more] if kept else more)
 
     def _hold(self) -> None:
         """Nothing more fits. For a second that is waited for; then it is better to pause, and to poll on."""
-        now = time.monotonic()
+        now = self.full_at = time.monotonic()
         self._full_since = self._full_since or now
         if not self._draining and now - self._full_since < PAUSE_AFTER_S:
             self._settle(COMMIT_EVERY_S)
             return
         self._pause_all()
-        self._look_at_an_end()
         came = self._consumer.poll(0)  # only what was fetched before the pause, and the group's affairs
         if came is not None and not self._draining:
             self._deliver([came])
@@ -162,34 +163,25 @@ class ConsumerThread:
             self._consumer.resume([TopicPartition(*place) for place in paused])
             self._paused.difference_update(paused)
 
-    def _look_at_an_end(self) -> None:
-        """Of one paused partition after the other: nothing else tells how much is waiting there."""
-        if not self.view.brokers_up or not self._ledgers:
-            return
-        places = list(self._ledgers)
-        self._looked_at = (self._looked_at + 1) % len(places)
-        topic, partition = place = places[self._looked_at]
-        try:
-            _, self._ends[place] = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), LOOK_S)
-        except KafkaException as error:
-            log.debug("the end of a partition is not known", extra={"error": error.args[0].name()})
-
     def _deliver(self, messages: Sequence[Message]) -> None:
         requests = []
         for message in messages:
-            error = message.error()
-            if error is not None:
-                self._trouble(error)
+            trouble = _trouble_of(message)
+            if trouble is not None:
+                self._trouble(trouble)
                 continue
             ledger = self._ledger_for(message)
             if ledger is None:
                 continue
+            if message.error() is not None:
+                ledger.reach(message.offset() or 0)
+                continue
             record = record_of(message)
             ledger.start(record.offset)
             requests.append(Request(record, ledger))
-        self._pass("after_poll")
-        self._outside += len(requests)
         if requests:
+            self._pass("after_poll")
+            self._outside += len(requests)
             self._arrived(requests)
 
     def _ledger_for(self, message: Message) -> PartitionLedger | None:
@@ -198,7 +190,7 @@ class ConsumerThread:
         """
         place = _place(message)
         ledger = self._ledgers.get(place)
-        if ledger is not None and not ledger.follows(message.offset() or 0):
+        if ledger is not None and message.error() is None and not ledger.follows(message.offset() or 0):
             ledger = self._ledgers[place] = PartitionLedger(*place)
         return ledger
 
@@ -275,13 +267,12 @@ class ConsumerThread:
         self._resume(places)  # the client itself fetches nothing more of them now
         for place in places:
             self._ledgers.pop(place, None)
-            self._ends.pop(place, None)
         self._let_go(ledgers, True)
 
     # --- what the client says ------------------------------------------------------------------------------------------
 
     def _client_said(self, statistics: str) -> None:
-        self.view = client_view(statistics, self._ends)
+        self.view = client_view(statistics)
 
     def _trouble(self, error: KafkaError) -> None:
         if error.fatal():
@@ -291,6 +282,12 @@ class ConsumerThread:
     def _pass(self, point: Point) -> None:
         if self._at is not None:
             self._at(point)
+
+
+def _trouble_of(message: Message) -> KafkaError | None:
+    """None for a record, and for the end of a partition, which the client reports like an error."""
+    error = message.error()
+    return None if error is None or error.code() == KafkaError._PARTITION_EOF else error
 
 
 def _place(message: Message) -> Partition:

@@ -31,15 +31,18 @@ def figures_text(worker: Worker, counts: Counts) -> str:
 
 
 def _figures(worker: Worker, counts: Counts) -> Iterator[Figure]:
-    view, desk = worker.reader.view, worker.desk
-    yield Figure("ready", "gauge", "Whether requests are answered right now.", one(worker.not_ready() is None))
+    view, desk, monitor = worker.reader.view, worker.desk, worker.lag_monitor
+    yield Figure("ready", "gauge", "Whether requests are answered right now.", one(not worker.not_ready()))
     yield Figure("brokers_up", "gauge", "Brokers that the consumer is connected to.", one(view.brokers_up))
     yield Figure("in_flight", "gauge", "Requests that are worked on.", one(desk.in_flight))
     yield Figure("waiting", "gauge", "Requests that were read and have not begun.", one(desk.waiting))
     lag: list[Sample] = [
-        ({"topic": topic, "partition": number}, count) for (topic, number), count in sorted(view.lag.items())
+        ({"topic": topic, "partition": number}, count) for (topic, number), count in sorted(monitor.lag.items())
     ]
     yield Figure("lag", "gauge", "Requests that are not committed, by partition of this worker.", lag)
+    yield Figure("lag_age_seconds", "gauge", "How long ago the brokers told the lag.", one(monitor.age()))
+    stalled = one(len(monitor.stalled))
+    yield Figure("stalled_partitions", "gauge", "Partitions that are assigned, behind and not read.", stalled)
     age = worker.reader.commits.age()
     yield Figure("commit_age_seconds", "gauge", "How long what could be committed has not been; 0: all is.", one(age))
     outcomes: list[Sample] = [

@@ -10,9 +10,9 @@ from collections import deque
 
 
 class PartitionLedger:
-    """The offsets of one assignment of one partition. Only the consumer's thread touches it."""
+    """The offsets of one assignment of one partition. Only the consumer's thread changes it."""
 
-    __slots__ = ("_finished", "_order", "committed", "floor", "offered", "partition", "running", "topic")
+    __slots__ = ("_finished", "_order", "committed", "floor", "offered", "partition", "read_to", "running", "topic")
 
     def __init__(self, topic: str, partition: int) -> None:
         self.topic = topic
@@ -20,6 +20,7 @@ class PartitionLedger:
         self.floor: int | None = None  # what may be committed; None: nothing was finished yet
         self.offered: int | None = None  # the floor that was last sent to the broker
         self.committed: int | None = None  # the floor that the broker has confirmed
+        self.read_to: int | None = None  # everything readable below it was read; None: nothing was read yet
         self.running = 0  # started, neither finished nor abandoned
         self._order: deque[int] = deque()  # offsets started and not below the floor
         self._finished: set[int] = set()
@@ -33,6 +34,22 @@ class PartitionLedger:
         """An offset beyond all earlier ones is under way now."""
         self._order.append(offset)
         self.running += 1
+        self.read_to = offset + 1
+
+    def reach(self, end: int) -> None:
+        """The partition was read to its end. That may lie beyond the last record: transactions leave markers, which take
+        an offset each and are never delivered.
+        """
+        self.read_to = max(end, self.read_to or 0)
+
+    def behind(self, committed: int, end: int) -> int:
+        """Requests that are not committed, where the brokers hold `committed` and the partition ends with `end`. Offsets that
+        were not read yet count as requests.
+        """
+        if self.read_to is None:
+            return max(end - committed, 0)
+        finished = max(self.floor - max(committed, self.committed or 0), 0) if self.floor is not None else 0
+        return finished + len(self._order) + max(end - self.read_to, 0)
 
     def finish(self, offset: int) -> None:
         """Its outcome is written. The floor rises when it was the lowest that was not finished."""

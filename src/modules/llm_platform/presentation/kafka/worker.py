@@ -19,10 +19,16 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
-from modules.llm_platform.presentation.kafka.client_config import Config, consumer_config, producer_config
-from modules.llm_platform.presentation.kafka.clients import Callbacks, make_consumer, make_producer
+from modules.llm_platform.presentation.kafka.client_config import (
+    Config,
+    admin_config,
+    consumer_config,
+    producer_config,
+)
+from modules.llm_platform.presentation.kafka.clients import Callbacks, make_admin, make_consumer, make_producer
 from modules.llm_platform.presentation.kafka.consumer_thread import ConsumerThread, Settled
 from modules.llm_platform.presentation.kafka.desk import Desk, Handler
+from modules.llm_platform.presentation.kafka.lag_monitor import LagMonitor
 from modules.llm_platform.presentation.kafka.points import At
 from modules.llm_platform.presentation.kafka.producer_pump import ProducerPump
 from modules.llm_platform.presentation.kafka.topics import REQUEST_TOPICS
@@ -37,13 +43,14 @@ STAGES: Final[tuple[RagStage, ...]] = ("search", "answer")
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """`config` is KAFKA_CONFIG. Raises nothing; `run_worker` does."""
+    """`config` is KAFKA_CONFIG, `stall_s` KAFKA_STALL_S. Raises nothing; `run_worker` does."""
 
     brokers: Sequence[str]
     group_id: str = "rag-core"
     stages: Sequence[RagStage] = STAGES
     concurrency: int = 16
     drain_s: float = 20.0
+    stall_s: float = 30.0
     config: Config = field(default_factory=dict, repr=False)  # with its passwords
 
 
@@ -88,6 +95,11 @@ class Worker:
             self._trouble.note,
             at,
         )
+        self.lag_monitor = LagMonitor(
+            make_admin(admin_config(brokers, given)), options.group_id, self.reader.assigned,
+            lambda: self.reader.full_at, options.stall_s,
+        )  # fmt: skip
+        self.reasons: list[Callable[[], str | None]] = [self._not_working, self.lag_monitor.not_ready]
 
     def stop(self) -> None:
         """Take nothing more, finish what is under way, and end. A second call: end at once."""
@@ -95,8 +107,11 @@ class Worker:
             self._in_a_hurry.set()
         self._asked_to_stop.set()
 
-    def not_ready(self) -> str | None:
-        """Why requests are not answered right now; None: they are."""
+    def not_ready(self) -> list[str]:
+        """Why requests are not answered right now; empty: they are. Each of `reasons` may give one."""
+        return [reason for each in self.reasons if (reason := each()) is not None]
+
+    def _not_working(self) -> str | None:
         if self._asked_to_stop.is_set():
             return "stopping"
         if not self.reader.view.brokers_up:
@@ -110,11 +125,13 @@ class Worker:
         with ThreadPoolExecutor(2, "kafka") as threads:
             pumping = self._loop.run_in_executor(threads, self._pump.run)
             reading = self._loop.run_in_executor(threads, self.reader.run)
+            self.lag_monitor.start()
             try:
                 await self._until_over(reading, pumping, self.desk.failure)
                 await self._drain()
             finally:
                 await self.desk.drain(0)
+                self.lag_monitor.stop()
                 self.reader.leave()
                 self._pump.stop()
                 await asyncio.wait([reading, pumping])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import Final
@@ -21,9 +21,9 @@ _JSON: Final = "application/json"
 
 
 class WorkerHttp:
-    """`not_ready` says why requests are not answered, None when they are; `figures` gives the text for Prometheus."""
+    """`not_ready` says why requests are not answered, nothing when they are; `figures` gives the text for Prometheus."""
 
-    def __init__(self, not_ready: Callable[[], str | None], figures: Callable[[], str]) -> None:
+    def __init__(self, not_ready: Callable[[], Sequence[str]], figures: Callable[[], str]) -> None:
         self._not_ready = not_ready
         self._figures = figures
         self._open = 0
@@ -76,9 +76,11 @@ class WorkerHttp:
         if path == "/health":  # the process answers, so it is alive
             return HTTPStatus.OK, _JSON, json.dumps({"status": "alive"})
         if path == "/ready":
-            why = self._not_ready()
-            status = HTTPStatus.OK if why is None else HTTPStatus.SERVICE_UNAVAILABLE
-            return status, _JSON, json.dumps({"status": "ready" if why is None else "not ready", "detail": why})
+            reasons = list(self._not_ready())
+            if not reasons:
+                return HTTPStatus.OK, _JSON, json.dumps({"status": "ready", "detail": None, "reasons": []})
+            told = {"status": "not ready", "detail": "; ".join(reasons), "reasons": reasons}
+            return HTTPStatus.SERVICE_UNAVAILABLE, _JSON, json.dumps(told)
         return _problem(HTTPStatus.NOT_FOUND)
 
 

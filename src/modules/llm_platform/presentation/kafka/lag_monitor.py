@@ -1,0 +1,182 @@
+"""How far behind this worker's partitions are, as the brokers say, and which of them it does not read.
+
+What the consumer read says nothing about a partition that it does not read. So the brokers are asked, for the ends of the
+partitions and for the committed offsets of the group.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it names it without exporting it
+
+from modules.llm_platform.presentation.kafka.client_view import Partition
+from modules.llm_platform.presentation.kafka.offsets import PartitionLedger
+
+log = logging.getLogger(__name__)
+
+LOOK_S: Final = 2.0  # from the end of one look to the next
+LONGEST_STEP_S: Final = 4.0  # between two looks, for what was not read: the process may have been suspended meanwhile
+ASK_S: Final = 5.0  # for each question
+STOP_S: Final = 0.2
+NAMED: Final = 3  # partitions of a reason
+
+
+@dataclass(slots=True)
+class _Unread:
+    """`seconds` for which the reader had room and the ledger did not get beyond `read_to`."""
+
+    ledger: PartitionLedger
+    read_to: int | None
+    seconds: float = 0.0
+
+
+class LagMonitor:
+    """Looks every LOOK_S on a thread of its own: a question never holds up the consumer's poll.
+
+    `assigned` gives the partitions of this worker. `full_at`: when the reader had no room last, by `clock`; a partition
+    that waits for room is not stalled. `stall_s`: seconds after which a partition that is behind and not read is stalled.
+    """
+
+    def __init__(
+        self,
+        admin: AdminClient,
+        group_id: str,
+        assigned: Callable[[], Mapping[Partition, PartitionLedger]],
+        full_at: Callable[[], float],
+        stall_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._admin, self._group_id = admin, group_id
+        self._assigned, self._full_at = assigned, full_at
+        self._stall_s = stall_s
+        self._clock = clock
+        self.lag: Mapping[Partition, int] = {}  # requests that are not committed
+        self.stalled: Mapping[Partition, float] = {}  # seconds for which they were not read
+        self._unread: dict[Partition, _Unread] = {}
+        self._looked_at = self._known_at = clock()
+        self._error: str | None = None  # of this look
+        self._failing = False
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="kafka-lag", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """The thread ends; where it waits for brokers that are away, it is left behind."""
+        self._stopping.set()
+        self._thread.join(STOP_S)
+
+    def age(self) -> float:
+        """Seconds since the brokers last told the lag."""
+        return self._clock() - self._known_at
+
+    def not_ready(self) -> str | None:
+        """Why requests are not answered although the worker runs; None: they are."""
+        stalled = sorted(self.stalled)
+        if not stalled:
+            return None
+        names = ", ".join(f"{topic}/{number}" for topic, number in stalled[:NAMED])
+        more = f" and {len(stalled) - NAMED} more" if len(stalled) > NAMED else ""
+        return f"requests wait in partitions that this worker has and does not read ({names}{more}): restart it"
+
+    def look(self) -> None:
+        """Ask the brokers once. What they do not tell stays as it was told last."""
+        self._admin.poll(0)  # what this client has to log
+        self._error = None
+        asked = self._assigned()
+        try:
+            ends, starts = self._ends(asked, OffsetSpec.latest()), self._starts(asked)  # type: ignore[no-untyped-call]
+        except (KafkaException, TimeoutError) as error:
+            self._error = _name(error)
+            ends, starts = {}, {}
+        now = self._assigned()  # after the brokers' answers, so that what was read meanwhile is no lag
+        told = [place for place in now if place in ends and place in starts]
+        lag = {place: count for place, count in self.lag.items() if place in now}
+        self.lag = lag | {place: now[place].behind(starts[place], ends[place]) for place in told}
+        read = {place for place in told if (now[place].read_to or starts[place]) >= ends[place]}
+        self._find_stalled({place: now[place] for place in told if place not in read}, now.keys() - set(told))
+        self._note_error()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(LOOK_S):
+            self.look()
+
+    # --- the questions -------------------------------------------------------------------------------------------------
+
+    def _ends(self, places: Iterable[Partition], which: OffsetSpec) -> dict[Partition, int]:
+        """Without those that have no leader, or are not there any more."""
+        asked = {TopicPartition(*place): which for place in places}
+        if not asked:
+            return {}
+        answers = self._admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=ASK_S)
+        found: dict[Partition, int] = {}
+        for place, answer in answers.items():
+            try:
+                found[place.topic, place.partition] = answer.result(ASK_S).offset
+            except KafkaException as error:
+                self._error = _name(error)
+        return found
+
+    def _starts(self, places: Iterable[Partition]) -> dict[Partition, int]:
+        """Where the next owner would begin: with what is committed, else with the oldest record."""
+        wanted = [TopicPartition(*place) for place in places]
+        if not wanted:
+            return {}
+        group = ConsumerGroupTopicPartitions(self._group_id, wanted)
+        answer = self._admin.list_consumer_group_offsets([group], request_timeout=ASK_S)[self._group_id]
+        told = {
+            (each.topic, each.partition): each.offset
+            for each in answer.result(ASK_S).topic_partitions
+            if each.error is None
+        }
+        committed = {place: offset for place, offset in told.items() if offset >= 0}
+        oldest = self._ends(told.keys() - committed.keys(), OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        return committed | oldest
+
+    def _note_error(self) -> None:
+        """Said when it begins."""
+        if self._error is None:
+            self._known_at = self._clock()
+        elif not self._failing:
+            log.warning("the brokers do not tell the lag: it stays as it was", extra={"error": self._error})
+        self._failing = self._error is not None
+
+    # --- what is not read ----------------------------------------------------------------------------------------------
+
+    def _find_stalled(self, behind: Mapping[Partition, PartitionLedger], unknown: Iterable[Partition]) -> None:
+        """`behind`: partitions that hold more than was read of them. Of those `unknown` nothing new is known."""
+        now = self._clock()
+        step = min(now - self._looked_at, LONGEST_STEP_S)
+        had_room = self._full_at() < self._looked_at
+        self._looked_at = now
+        unread = {place: self._unread[place] for place in unknown if place in self._unread}
+        for place, ledger in behind.items():
+            last = self._unread.get(place)
+            if had_room and last is not None and last.ledger is ledger and last.read_to == ledger.read_to:
+                unread[place] = last
+                last.seconds += step
+            else:
+                unread[place] = _Unread(ledger, ledger.read_to)
+        self._unread = unread
+        stalled = {place: each.seconds for place, each in unread.items() if each.seconds >= self._stall_s}
+        self._report(stalled)
+        self.stalled = stalled
+
+    def _report(self, stalled: Mapping[Partition, float]) -> None:
+        for topic, number in stalled.keys() - self.stalled.keys():
+            about = {"topic": topic, "partition": number, "lag": self.lag.get((topic, number))}
+            log.error("a partition is assigned, behind and not read: restart this worker", extra=about)
+        for topic, number in self.stalled.keys() - stalled.keys():
+            log.info("a partition is not stalled any more", extra={"topic": topic, "partition": number})
+
+
+def _name(error: KafkaException | TimeoutError) -> str:
+    return str(error.args[0].name()) if isinstance(error, KafkaException) else "_TIMED_OUT"
