@@ -430,7 +430,10 @@ class Settings(BaseSettings):
     OUTCOME_TTL_DAYS: Annotated[float, Field(gt=0, le=36_500, allow_inf_nan=False)] = Field(
         7.0, description="Days for which a repeated request gets its first outcome again"
     )
-    WORKER_HTTP_PORT: int = Field(9100, ge=0, le=65535, description="Port of the worker's readiness and metrics; 0: any free")
+    WORKER_HTTP_PORT: int = Field(
+        9100, ge=0, le=65535,
+        description="Port of the worker's readiness and metrics; if not set, the next one that is free; 0: any free",
+    )  # fmt: skip
 
     # Research and cache
     RESEARCH_TIMEOUT_S: Seconds = Field(120.0, description="Deadline of one research in seconds; of a report 900 if not set")

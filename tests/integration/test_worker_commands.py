@@ -200,6 +200,22 @@ def test_one_that_is_not_ready_says_why(tmp_path: Path) -> None:
             assert time.monotonic() - began < PATIENCE_S / 2
 
 
+def test_two_workers_on_one_machine_need_no_settings(broker: Broker, tmp_path: Path) -> None:
+    """Each has a port of its own and says which; one that was told a port that is taken says so and ends."""
+    default = {"WORKER_HTTP_PORT": ""}
+    with at_work(broker, tmp_path, **default) as (_, first), at_work(broker, tmp_path, **default) as (child, second):
+        assert first != second
+        assert page(f"{first}/health")[0] == page(f"{second}/health")[0] == 200
+        port = second.rpartition(":")[2]
+        assert child.stderr is not None
+        assert child.stderr.readline() == (
+            f"port 9100 is taken, so readiness and metrics are on port {port}; WORKER_HTTP_PORT chooses another\n"
+        )
+        with at_work(broker, tmp_path, WORKER_HTTP_PORT=port) as (told, said):
+            assert f"WORKER_HTTP_PORT {port} of 127.0.0.1 cannot be listened on" in said
+            assert told.wait(PATIENCE_S) != 0
+
+
 @pytest.mark.usefixtures("on_the_broker")
 def test_tail_shows_what_comes(broker: Broker, console: Console) -> None:
     """From now on, with its place; and it ends after so long."""

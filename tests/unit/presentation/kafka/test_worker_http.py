@@ -111,6 +111,24 @@ async def test_more_than_so_many_at_once_get_nothing(port: int, monkeypatch: pyt
             await asyncio.sleep(0.02)
 
 
+async def test_the_next_free_port_is_taken() -> None:
+    """It is the one that answers, and is told; where all that may be tried are taken, it is an error."""
+    http = WorkerHttp(list, str)
+    async with http.listening(HOST, 0) as first, http.listening(HOST, first, tried=50) as second:
+        assert first < second < first + 50
+        assert (await ask(second, get("/ready")))[0] == 200
+        with pytest.raises(SettingsError, match=rf"WORKER_HTTP_PORT {first} to {second} "):
+            async with http.listening(HOST, first, second - first + 1):
+                pass
+
+
+async def test_another_reason_than_a_taken_port_is_told_at_once() -> None:
+    """An address that is not this machine's has no free port either."""
+    with pytest.raises(SettingsError, match=r"WORKER_HTTP_PORT 9100 of 192\.0\.2\.1"):
+        async with WorkerHttp(list, str).listening("192.0.2.1", 9100, tried=50):
+            pass
+
+
 async def test_a_port_that_is_taken_is_an_error() -> None:
     """With the variable's name and an example."""
     with socket.socket() as taken:

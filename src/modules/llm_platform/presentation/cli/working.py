@@ -30,6 +30,8 @@ OF_THE_EXTRA: Final = "confluent_kafka"
 NOT_INSTALLED: Final = 'Kafka needs a package that is not installed: pip install "llm-platform[kafka]"'
 NO_BROKERS: Final = "KAFKA_BOOTSTRAP_SERVERS names no broker. Example: KAFKA_BOOTSTRAP_SERVERS=localhost:9092"
 
+PORTS_TRIED: Final = 100  # from the default one on: as many workers on one machine need not be told their ports
+
 NOBODY_THERE: Final = (
     "no broker can be reached: is KAFKA_BOOTSTRAP_SERVERS right, and does KAFKA_CONFIG say how to log in?"
 )
@@ -141,8 +143,10 @@ async def _work(console: Console, make_parts: MakeParts, settings: Settings, sta
             ),
         )  # fmt: skip
         http = WorkerHttp(worker.not_ready, partial(figures_text, worker, parts.handler.counts))
-        async with http.listening(settings.LLM_PLATFORM_HOST, settings.WORKER_HTTP_PORT) as port:
-            for line in (_says(settings, stages, port), f"outcomes are shared by {parts.outcomes.reach}", *parts.notes):
+        tried = 1 if "WORKER_HTTP_PORT" in settings.model_fields_set else PORTS_TRIED
+        async with http.listening(settings.LLM_PLATFORM_HOST, settings.WORKER_HTTP_PORT, tried) as port:
+            shared = f"outcomes are shared by {parts.outcomes.reach}"
+            for line in (_says(settings, stages, port), *_port_note(settings, port), shared, *parts.notes):
                 console.warn(line)
             settle_heap()
             cleaning = asyncio.create_task(keep_clean(parts.outcomes))
@@ -151,6 +155,12 @@ async def _work(console: Console, make_parts: MakeParts, settings: Settings, sta
                     await worker.run()
             finally:
                 cleaning.cancel()
+
+
+def _port_note(settings: Settings, port: int) -> Iterator[str]:
+    wanted = settings.WORKER_HTTP_PORT
+    if port != wanted and wanted:
+        yield f"port {wanted} is taken, so readiness and metrics are on port {port}; WORKER_HTTP_PORT chooses another"
 
 
 def _says(settings: Settings, stages: Sequence[RagStage], port: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -29,19 +30,29 @@ class WorkerHttp:
         self._open = 0
 
     @asynccontextmanager
-    async def listening(self, host: str, port: int) -> AsyncIterator[int]:
-        """Answer while inside; the port (one that is free when `port` is 0). SettingsError when it cannot be had."""
-        try:
-            server = await asyncio.start_server(self._serve, host, port, limit=REQUEST_BYTES)
-        except OSError as error:
-            raise SettingsError(
-                f"WORKER_HTTP_PORT {port} of {host} cannot be listened on ({error.strerror}): choose another, 0 is any "
-                "free one. Example: WORKER_HTTP_PORT=9101"
-            ) from None
+    async def listening(self, host: str, port: int, tried: int = 1) -> AsyncIterator[int]:
+        """Answer while inside; the port: the first of `tried` ports from `port` on that is not taken, and any free one when
+        `port` is 0. SettingsError when none can be had.
+        """
+        server = await self._listen(host, port, tried)
         try:
             yield int(server.sockets[0].getsockname()[1])
         finally:
             server.close()
+
+    async def _listen(self, host: str, port: int, tried: int) -> asyncio.Server:
+        for number in range(port, port + tried):
+            try:
+                return await asyncio.start_server(self._serve, host, number, limit=REQUEST_BYTES)
+            except OSError as error:
+                reason = error.strerror
+                if error.errno != errno.EADDRINUSE:
+                    break
+        ports = str(port) if number == port else f"{port} to {number}"
+        raise SettingsError(
+            f"WORKER_HTTP_PORT {ports} of {host} cannot be listened on ({reason}): choose another, 0 is any free one. "
+            "Example: WORKER_HTTP_PORT=9101"
+        )
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open += 1
