@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
-from concurrent.futures import Future
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from modules.llm_platform.presentation.kafka.client_view import Partition
 from modules.llm_platform.presentation.kafka.lag_monitor import LagMonitor
@@ -19,49 +17,32 @@ STALL_S = 6.0
 FIRST, SECOND = ("in", 0), ("in", 1)
 
 
-def answer(value: object) -> Future[Any]:
-    future: Future[Any] = Future()
-    if isinstance(value, Exception):
-        future.set_exception(value)
-    else:
-        future.set_result(value)
-    return future
-
-
 class Brokers:
-    """What they hold; `away` is what they say instead."""
+    """What they hold, asked through a client; `away` is what they say instead."""
 
-    def __init__(self, ends: Mapping[Partition, int | Exception], committed: Mapping[Partition, int] | None = None) -> None:
-        self.ends, self.committed = dict(ends), dict(committed or {})
+    def __init__(self, ends: Mapping[Partition, int], committed: Mapping[Partition, int] | None = None) -> None:
+        self.ends, self.committed_there = dict(ends), dict(committed or {})
         self.oldest = 0
         self.away: KafkaError | None = None
+        self.without_leader: set[Partition] = set()
 
-    def poll(self, timeout: float) -> int:
-        return 0
+    def poll(self, timeout: float) -> None:
+        return None
 
-    def list_offsets(self, asked: Mapping[TopicPartition, Any], **_: object) -> dict[TopicPartition, Future[Any]]:
-        return {place: self._offset(place, which) for place, which in asked.items()}
-
-    def _offset(self, place: TopicPartition, which: Any) -> Future[Any]:
+    def committed(self, places: Sequence[TopicPartition], timeout: float) -> list[SimpleNamespace]:
         if self.away is not None:
-            return answer(KafkaException(self.away))
-        end = self.ends[place.topic, place.partition]
-        if isinstance(end, Exception):
-            return answer(end)
-        return answer(SimpleNamespace(offset=self.oldest if "earliest" in type(which).__name__.lower() else end))
+            raise KafkaException(self.away)
+        offsets = {(each.topic, each.partition): -1001 for each in places} | self.committed_there
+        return [
+            SimpleNamespace(topic=each.topic, partition=each.partition, error=None, offset=offsets[each.topic, each.partition])
+            for each in places
+        ]
 
-    def list_consumer_group_offsets(
-        self, groups: Iterable[ConsumerGroupTopicPartitions], **_: object
-    ) -> dict[str, Future[Any]]:
-        (group,) = groups
-        if self.away is not None:
-            return {group.group_id: answer(KafkaException(self.away))}
-        told = [
-            SimpleNamespace(topic=each.topic, partition=each.partition, error=None,
-                            offset=self.committed.get((each.topic, each.partition), -1001))
-            for each in group.topic_partitions or ()
-        ]  # fmt: skip
-        return {group.group_id: answer(SimpleNamespace(topic_partitions=told))}
+    def get_watermark_offsets(self, place: TopicPartition, timeout: float, cached: bool) -> tuple[int, int]:
+        if (place.topic, place.partition) in self.without_leader:
+            raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+        assert not cached, "what the client read last says nothing of what it does not read"
+        return self.oldest, self.ends[place.topic, place.partition]
 
 
 class Rig:
@@ -73,7 +54,7 @@ class Rig:
         self.now = 100.0
         self.full_at = 0.0
         self.monitor = LagMonitor(
-            brokers, "team", lambda: dict(self.ledgers), lambda: self.full_at, STALL_S, lambda: self.now,  # type: ignore[arg-type]
+            brokers, lambda: dict(self.ledgers), lambda: self.full_at, STALL_S, lambda: self.now,  # type: ignore[arg-type]
         )  # fmt: skip
 
     def look(self, times: int = 1) -> LagMonitor:
@@ -113,7 +94,7 @@ def test_markers_of_transactions_are_no_requests() -> None:
     ledger.finish(0)
     ledger.finish(2)
     assert rig.look().lag == {FIRST: 3}
-    rig.brokers.committed[FIRST] = 3
+    rig.brokers.committed_there[FIRST] = 3
     assert rig.look().lag == {FIRST: 0}
     rig.brokers.ends[FIRST] = 7
     assert rig.look().lag == {FIRST: 3}
@@ -183,7 +164,7 @@ def test_brokers_that_do_not_tell_change_nothing(caplog: pytest.LogCaptureFixtur
     monitor = rig.look(3)
     assert (monitor.lag, monitor.age(), len(monitor.stalled)) == ({FIRST: 5, SECOND: 5}, 6, 2)
     rig.brokers.away = None
-    rig.brokers.ends[FIRST] = KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+    rig.brokers.without_leader = {FIRST}
     rig.brokers.ends[SECOND] = 8
     assert rig.look().lag == {FIRST: 5, SECOND: 8}
     said = [each.error for each in caplog.records if each.levelno == logging.WARNING]  # type: ignore[attr-defined]

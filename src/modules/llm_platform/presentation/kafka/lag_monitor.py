@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it names it without exporting it
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from modules.llm_platform.presentation.kafka.client_view import Partition
 from modules.llm_platform.presentation.kafka.offsets import PartitionLedger
@@ -23,7 +22,9 @@ log = logging.getLogger(__name__)
 
 LOOK_S: Final = 2.0  # from the end of one look to the next
 LONGEST_STEP_S: Final = 4.0  # between two looks, for what was not read: the process may have been suspended meanwhile
-ASK_S: Final = 5.0  # for each question
+ASK_S: Final = 5.0  # for the committed offsets
+ASK_END_S: Final = 1.0  # for the end of one partition
+LOOK_MOST_S: Final = 10.0  # for the ends of all of them
 STOP_S: Final = 0.2
 NAMED: Final = 3  # partitions of a reason
 
@@ -38,7 +39,10 @@ class _Unread:
 
 
 class LagMonitor:
-    """Looks every LOOK_S on a thread of its own: a question never holds up the consumer's poll.
+    """Looks every LOOK_S on a thread of its own and with a client of its own: any call to the consumer would wait behind
+    its poll. The client is a consumer of the same group that never subscribes, so it is no member. An AdminClient could
+    ask for all ends at once, but librdkafka 2.16 ends the process when the coordinator moves while that one asks for the
+    committed offsets.
 
     `assigned` gives the partitions of this worker. `full_at`: when the reader had no room last, by `clock`; a partition
     that waits for room is not stalled. `stall_s`: seconds after which a partition that is behind and not read is stalled.
@@ -46,14 +50,13 @@ class LagMonitor:
 
     def __init__(
         self,
-        admin: AdminClient,
-        group_id: str,
+        client: Consumer,
         assigned: Callable[[], Mapping[Partition, PartitionLedger]],
         full_at: Callable[[], float],
         stall_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._admin, self._group_id = admin, group_id
+        self._client = client
         self._assigned, self._full_at = assigned, full_at
         self._stall_s = stall_s
         self._clock = clock
@@ -89,57 +92,49 @@ class LagMonitor:
 
     def look(self) -> None:
         """Ask the brokers once. What they do not tell stays as it was told last."""
-        self._admin.poll(0)  # what this client has to log
+        self._client.poll(0)  # what this client has to log
         self._error = None
         asked = self._assigned()
         try:
-            ends, starts = self._ends(asked, OffsetSpec.latest()), self._starts(asked)  # type: ignore[no-untyped-call]
-        except (KafkaException, TimeoutError) as error:
+            committed = self._committed(asked)
+            ends = self._ends(committed)
+        except KafkaException as error:
             self._error = _name(error)
-            ends, starts = {}, {}
+            committed, ends = {}, {}
         now = self._assigned()  # after the brokers' answers, so that what was read meanwhile is no lag
-        told = [place for place in now if place in ends and place in starts]
+        told = [place for place in now if place in ends]
+        starts = {place: committed[place] if committed[place] >= 0 else ends[place][0] for place in told}
         lag = {place: count for place, count in self.lag.items() if place in now}
-        self.lag = lag | {place: now[place].behind(starts[place], ends[place]) for place in told}
-        read = {place for place in told if (now[place].read_to or starts[place]) >= ends[place]}
+        self.lag = lag | {place: now[place].behind(starts[place], ends[place][1]) for place in told}
+        read = {place for place in told if (now[place].read_to or starts[place]) >= ends[place][1]}
         self._find_stalled({place: now[place] for place in told if place not in read}, now.keys() - set(told))
         self._note_error()
 
     def _run(self) -> None:
         while not self._stopping.wait(LOOK_S):
             self.look()
+        self._client.close()
 
     # --- the questions -------------------------------------------------------------------------------------------------
 
-    def _ends(self, places: Iterable[Partition], which: OffsetSpec) -> dict[Partition, int]:
-        """Without those that have no leader, or are not there any more."""
-        asked = {TopicPartition(*place): which for place in places}
-        if not asked:
-            return {}
-        answers = self._admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=ASK_S)
-        found: dict[Partition, int] = {}
-        for place, answer in answers.items():
+    def _committed(self, places: Iterable[Partition]) -> dict[Partition, int]:
+        """Below 0: nothing of that partition was ever committed. Raises KafkaException."""
+        wanted = [TopicPartition(*place) for place in places]
+        told = self._client.committed(wanted, timeout=ASK_S) if wanted else []
+        return {(each.topic, each.partition): each.offset for each in told if each.error is None}
+
+    def _ends(self, places: Iterable[Partition]) -> dict[Partition, tuple[int, int]]:
+        """The oldest offset and the end, without the partitions that have no leader now, or that time does not reach."""
+        until = self._clock() + LOOK_MOST_S
+        found: dict[Partition, tuple[int, int]] = {}
+        for place in places:
+            if self._clock() > until:
+                break
             try:
-                found[place.topic, place.partition] = answer.result(ASK_S).offset
+                found[place] = self._client.get_watermark_offsets(TopicPartition(*place), timeout=ASK_END_S, cached=False)
             except KafkaException as error:
                 self._error = _name(error)
         return found
-
-    def _starts(self, places: Iterable[Partition]) -> dict[Partition, int]:
-        """Where the next owner would begin: with what is committed, else with the oldest record."""
-        wanted = [TopicPartition(*place) for place in places]
-        if not wanted:
-            return {}
-        group = ConsumerGroupTopicPartitions(self._group_id, wanted)
-        answer = self._admin.list_consumer_group_offsets([group], request_timeout=ASK_S)[self._group_id]
-        told = {
-            (each.topic, each.partition): each.offset
-            for each in answer.result(ASK_S).topic_partitions
-            if each.error is None
-        }
-        committed = {place: offset for place, offset in told.items() if offset >= 0}
-        oldest = self._ends(told.keys() - committed.keys(), OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-        return committed | oldest
 
     def _note_error(self) -> None:
         """Said when it begins."""
@@ -178,5 +173,5 @@ class LagMonitor:
             log.info("a partition is not stalled any more", extra={"topic": topic, "partition": number})
 
 
-def _name(error: KafkaException | TimeoutError) -> str:
-    return str(error.args[0].name()) if isinstance(error, KafkaException) else "_TIMED_OUT"
+def _name(error: KafkaException) -> str:
+    return str(error.args[0].name())

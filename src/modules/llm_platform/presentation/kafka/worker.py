@@ -19,13 +19,8 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
-from modules.llm_platform.presentation.kafka.client_config import (
-    Config,
-    admin_config,
-    consumer_config,
-    producer_config,
-)
-from modules.llm_platform.presentation.kafka.clients import Callbacks, make_admin, make_consumer, make_producer
+from modules.llm_platform.presentation.kafka.client_config import Config, consumer_config, producer_config
+from modules.llm_platform.presentation.kafka.clients import Callbacks, make_consumer, make_producer
 from modules.llm_platform.presentation.kafka.consumer_thread import ConsumerThread, Settled
 from modules.llm_platform.presentation.kafka.desk import Desk, Handler
 from modules.llm_platform.presentation.kafka.lag_monitor import LagMonitor
@@ -95,10 +90,10 @@ class Worker:
             self._trouble.note,
             at,
         )
+        quiet = {**consumer_config(brokers, options.group_id, given), "statistics.interval.ms": 0}
         self.lag_monitor = LagMonitor(
-            make_admin(admin_config(brokers, given)), options.group_id, self.reader.assigned,
-            lambda: self.reader.full_at, options.stall_s,
-        )  # fmt: skip
+            make_consumer(quiet, {}), self.reader.assigned, lambda: self.reader.full_at, options.stall_s
+        )
         self.reasons: list[Callable[[], str | None]] = [self._not_working, self.lag_monitor.not_ready]
 
     def stop(self) -> None:
