@@ -59,7 +59,7 @@ def configure_logging(
     import structlog
 
     out = stream or sys.stderr
-    as_json = fmt == "json" or (fmt == "auto" and not out.isatty())
+    as_json = logs_json(fmt, out)
     handler = logging.StreamHandler(out)
     handler.set_name(HANDLER_NAME)
     handler.setFormatter(
@@ -87,6 +87,11 @@ def configure_logging(
     root.setLevel(level)
     for name in QUIET_LOGGERS:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+
+
+def logs_json(fmt: LogFormat, stream: TextIO | None = None) -> bool:
+    """Whether `configure_logging` with these writes JSON lines."""
+    return fmt == "json" or (fmt == "auto" and not (stream or sys.stderr).isatty())
 
 
 class bind_request_id:  # noqa: N801  it is called like a function

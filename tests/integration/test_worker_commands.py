@@ -31,8 +31,10 @@ from modules.llm_platform.presentation.cli import trying, working
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
 from modules.llm_platform.presentation.cli.trying import Sending
+from modules.llm_platform.presentation.kafka.dependencies import Dependencies
 from modules.llm_platform.presentation.kafka.handler import RagHandler
 from modules.llm_platform.presentation.kafka.parts import WorkerParts
+from modules.llm_platform.presentation.kafka.probes import of_outcomes
 from modules.llm_platform.presentation.kafka.records import IncomingRecord
 from modules.llm_platform.testing import MemoryOutcomeStore
 from shared.config import Settings, SettingsError
@@ -328,13 +330,14 @@ def test_a_store_that_fails_fails_the_check(console: Console, monkeypatch: pytes
     """Nothing could be answered."""
 
     class Broken(MemoryOutcomeStore):
-        async def get(self, stage: object, request_id: str, tenant: str = "") -> None:
+        async def probe(self) -> None:
             raise OutcomeStoreError("the file of outcomes is damaged")
 
     @asynccontextmanager
     async def broken(settings: Settings) -> AsyncIterator[WorkerParts]:
         store = Broken()
-        yield WorkerParts(RagHandler(nobody, nobody, store), store)  # type: ignore[arg-type]
+        handler = RagHandler(nobody, nobody, store)  # type: ignore[arg-type]
+        yield WorkerParts(handler, store, (), Dependencies([of_outcomes(store)]))
 
     monkeypatch.setattr("modules.llm_platform.presentation.kafka.check.ASK_S", 0.3)
     with pytest.raises(CommandError, match="not well: outcomes"):

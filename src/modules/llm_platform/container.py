@@ -93,6 +93,7 @@ QUOTES_ONLY = "no language model is configured: answers are made of quotes (set 
 
 STORE_PACKAGES = ("qdrant_edge",)  # what a named folder is indexed with
 WORDLLAMA = "wordllama/"
+LOCAL_EMBEDDERS = ("none", "wordllama")  # on this machine, free
 EMBEDDER_PACKAGES = ("wordllama", "numpy", "safetensors", "tokenizers")
 
 FOLDERS = "folders"  # below the data folder: the indexes of named folders
@@ -349,7 +350,7 @@ def _direct_reader(settings: Settings, resources: Resources, guard: Guard) -> IP
 
 
 def _embedder(settings: Settings, resources: Resources) -> IEmbedder:
-    if settings.EMBEDDER in ("none", "wordllama"):
+    if settings.EMBEDDER in LOCAL_EMBEDDERS:
         return _local_embedder(words_alone=settings.EMBEDDER == "none")
     from modules.llm_platform.infrastructure.adapters.openai_embedder import OpenAIEmbedder
     from modules.llm_platform.infrastructure.policies.unconfigured_embedder import UnconfiguredEmbedder
@@ -737,8 +738,10 @@ async def build_worker_parts(
     settings: Settings, overrides: Mapping[type[Any], object] | None = None
 ) -> AsyncIterator[WorkerParts]:
     """What a worker answers requests with, closed at the end. `overrides` as for `build_platform`, and IOutcomeStore."""
+    from modules.llm_platform.presentation.kafka.dependencies import Dependencies
     from modules.llm_platform.presentation.kafka.handler import HandlerOptions
     from modules.llm_platform.presentation.kafka.parts import WorkerParts
+    from modules.llm_platform.presentation.kafka.probes import of_models, of_outcomes, of_retrieval
     from modules.llm_platform.presentation.kafka.services import rag_handler
 
     container = _container(settings, overrides)
@@ -749,8 +752,14 @@ async def build_worker_parts(
     )
     async with container.platform() as platform:
         outcomes = container.outcome_store()
-        handler = rag_handler(platform.retrieval, platform.answers, outcomes, options)
-        yield WorkerParts(handler, outcomes, tuple(_worker_notes(settings)))
+        llm, embedder = container.llm_provider(), container.embedder()
+        paid = settings.EMBEDDER not in LOCAL_EMBEDDERS
+        watched = [of_outcomes(outcomes), *of_retrieval(platform.retrieval, embedder, paid=paid)]
+        if llm is not None:
+            watched.append(of_models(llm, container.llm_adapters()))
+        dependencies = Dependencies(watched)
+        handler = rag_handler(platform.retrieval, platform.answers, outcomes, options, dependencies)
+        yield WorkerParts(handler, outcomes, tuple(_worker_notes(settings)), dependencies)
 
 
 def _worker_notes(settings: Settings) -> Iterator[str]:

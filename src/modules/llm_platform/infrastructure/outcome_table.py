@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
+from uuid import uuid4
 
 from modules.llm_platform.domain.dtos.outcome import Outcome
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
@@ -19,6 +22,7 @@ FORMAT: Final = 1  # of the file, in its user_version
 BUSY_WAIT_S: Final = 10.0  # another process writes
 BUSY_STEP_S: Final = 0.01
 CLEANED_AT_ONCE: Final = 500  # rows of one transaction: workers that wait for it wait for milliseconds
+LEAST_FREE_BYTES: Final = 2 * 1024 * 1024  # of the disk: SQLite's own files, and an outcome of the longest kind
 WAL_BYTES: Final = 16 * 1024 * 1024  # to which the log of the file is cut when it has been written back
 _OF_A_TENANT: Final = b"\xff"  # at the beginning of a key
 _LENGTH_BYTES: Final = 4  # of how long the tenant is in it
@@ -34,6 +38,10 @@ CREATE TABLE IF NOT EXISTS outcome (
     kept_at INTEGER NOT NULL,
     PRIMARY KEY (stage, request_id)
 )
+"""
+# One row: which file this is, and when somebody last tried whether it can be written.
+_ABOUT: Final = """
+CREATE TABLE IF NOT EXISTS about (only INTEGER PRIMARY KEY CHECK (only = 1), id TEXT NOT NULL, probed_at INTEGER)
 """
 _COLUMNS: Final = 6
 # Statements for many rows: SQLite lets the other threads run at each step of a statement, and a busy loop gives the word
@@ -101,6 +109,18 @@ class OutcomeTable:
             connection.executemany("DELETE FROM outcome WHERE rowid = ?", old)
         return len(old)
 
+    def probe(self) -> None:
+        """Write, so that a disk that is full or read-only tells."""
+        connection = self._connection()
+        self._look_for_room()
+        with _transaction(connection):
+            connection.execute("UPDATE about SET probed_at = ?", (int(self._clock()),))
+
+    def identity(self) -> str:
+        """The id of the file, made with it."""
+        found: str = self._connection().execute("SELECT id FROM about").fetchone()[0]
+        return found
+
     def close(self) -> None:
         """A later call opens the file again."""
         connection, self._open = self._open, None
@@ -114,6 +134,7 @@ class OutcomeTable:
 
     def _opened(self) -> sqlite3.Connection:
         make_private_folder(self._file.parent)
+        self._look_for_room()
         self._file.touch(PRIVATE_FILE)  # SQLite makes its other files with the same rights
         with ExitStack() as undo:
             connection = sqlite3.connect(self._file, timeout=BUSY_WAIT_S, isolation_level=None)
@@ -126,6 +147,14 @@ class OutcomeTable:
             undo.pop_all()
         return connection
 
+    def _look_for_room(self) -> None:
+        """OSError when the disk is full. SQLite maps a file of its own into memory: where the disk has no room for that, the
+        process would end by SIGBUS.
+        """
+        free = shutil.disk_usage(self._file.parent).free
+        if free < LEAST_FREE_BYTES:
+            raise OSError(errno.ENOSPC, f"its disk is full: {free // 1024} of {LEAST_FREE_BYTES // 1024} kB are free")
+
     @staticmethod
     def _prepare(connection: sqlite3.Connection) -> None:
         """Make the table, or see that it is ours."""
@@ -136,6 +165,10 @@ class OutcomeTable:
                 connection.execute(f"PRAGMA user_version = {FORMAT}")
         elif found != FORMAT:
             raise OtherFormatError
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone() is None:
+            with _transaction(connection):
+                connection.execute(_ABOUT)
+                connection.execute("INSERT OR IGNORE INTO about (only, id) VALUES (1, ?)", (uuid4().hex,))
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final, Literal, TypeAlias
+from uuid import uuid4
 
 from modules.llm_platform.domain.dtos.outcome import Outcome
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
@@ -30,6 +31,7 @@ class MemoryOutcomeStore(IOutcomeStore):
         self._ttl_s = ttl_days * DAY_S
         self._clock = clock
         self._kept: dict[tuple[RagStage, str, str], tuple[float, Outcome]] = {}
+        self._identity = uuid4().hex
         self._closed = False
 
     async def get(self, stage: RagStage, request_id: str, tenant: str = "") -> Outcome | None:
@@ -49,6 +51,13 @@ class MemoryOutcomeStore(IOutcomeStore):
         for place in old:
             del self._kept[place]
         return len(old)
+
+    async def probe(self) -> None:
+        self._check()
+
+    async def identity(self) -> str:
+        self._check()
+        return self._identity
 
     async def aclose(self) -> None:
         self._closed = True
@@ -163,6 +172,19 @@ class OutcomeStoreContract:
         await elapse(120)
         assert await store.clean() == 1
 
+    async def test_a_probe_leaves_nothing_behind(self, store: IOutcomeStore) -> None:
+        """It raises nothing while outcomes can be kept, and there is nothing to clean afterwards."""
+        await store.probe()
+        await store.probe()
+        assert await store.clean() == 0
+
+    async def test_it_has_an_identity(self, store: IOutcomeStore) -> None:
+        """The same each time, of letters and digits: it travels in places that take no more."""
+        identity = await store.identity()
+        assert identity.isalnum()
+        await store.keep([made_up_outcome("a", body=b"1")])
+        assert await store.identity() == identity
+
     async def test_closing(self, store: IOutcomeStore) -> None:
         """Closing twice is closing once; a closed store says so."""
         await store.keep([made_up_outcome("a", body=b"1")])
@@ -170,6 +192,8 @@ class OutcomeStoreContract:
         await store.aclose()
         assert await _refuses(store.get("search", "a"))
         assert await _refuses(store.keep([made_up_outcome("b", body=b"1")]))
+        assert await _refuses(store.probe())
+        assert await _refuses(store.identity())
 
     def test_it_says_who_shares_it(self, store: IOutcomeStore) -> None:
         """People who start a worker read how far its memory reaches."""

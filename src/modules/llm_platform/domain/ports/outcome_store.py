@@ -34,5 +34,13 @@ class IOutcomeStore(ABC):
         """Remove what is older than outcomes are kept; how many those were."""
 
     @abstractmethod
+    async def probe(self) -> None:
+        """Write something small that nobody reads. Raises OutcomeStoreError where an outcome could not be kept now."""
+
+    @abstractmethod
+    async def identity(self) -> str:
+        """An id of what is stored, the same for all who share it and as long as it lives. Raises OutcomeStoreError."""
+
+    @abstractmethod
     async def aclose(self) -> None:
         """Close what was opened; a second call does nothing."""

@@ -86,6 +86,12 @@ class SqliteOutcomeStore(IOutcomeStore):
             removed += some
         return removed
 
+    async def probe(self) -> None:
+        await self._in_thread(self._table.probe)
+
+    async def identity(self) -> str:
+        return await self._in_thread(self._table.identity)
+
     async def aclose(self) -> None:
         if not self._closed:
             self._closed = True
@@ -132,7 +138,7 @@ class SqliteOutcomeStore(IOutcomeStore):
         if self._closed:
             raise OutcomeStoreError(CLOSED)
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+            return await asyncio.get_running_loop().run_in_executor(self._thread, _fresh_after_an_error, self._table, work)
         except _OF_THE_FILE as error:
             raise OutcomeStoreError(_said(error)) from error
 
@@ -146,6 +152,15 @@ def _carried_out(table: OutcomeTable, asked: _Round) -> _Answers:
         found = iter(table.get_all(list(chain.from_iterable(asked.wanted))))
         after_an_error.pop_all()
     return _shared_out(found, asked.wanted), _shared_out(kept, asked.offered)
+
+
+def _fresh_after_an_error(table: OutcomeTable, work: Callable[[], Result]) -> Result:
+    """In the thread."""
+    with ExitStack() as after_an_error:
+        after_an_error.callback(table.close)
+        done = work()
+        after_an_error.pop_all()
+    return done
 
 
 def _shared_out(answers: Iterator[Result], questions: Iterable[Sequence[object]]) -> list[list[Result]]:

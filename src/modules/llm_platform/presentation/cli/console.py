@@ -6,7 +6,7 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Literal, NamedTuple, TextIO
 
@@ -40,6 +40,7 @@ class Console:
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="replace")  # a character that the encoding lacks is no reason to die
         self._rich: rich.console.Console | None = None
+        self.failed: Callable[[str], object] | None = None  # who takes the line of `fail`; None: standard error
 
     @property
     def on_terminal(self) -> bool:
@@ -91,7 +92,10 @@ class Console:
 
     def fail(self, text: str) -> None:
         """The one line that says why there is no answer."""
-        self.warn(f"llm-platform: {text}")
+        if self.failed is not None:
+            self.failed(text)
+        else:
+            self.warn(f"llm-platform: {text}")
 
     def aside(self, lines: Iterable[Line]) -> None:
         """Lines for the person who is asked something: the answer is not among them."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pydantic import SecretStr
 
 from modules.llm_platform.application.services.doctor_service import Finding
-from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.exit_codes import CommandError, run
 from modules.llm_platform.presentation.cli.findings import tell
@@ -20,7 +20,8 @@ from modules.llm_platform.presentation.kafka.parts import WorkerParts
 from modules.llm_platform.presentation.kafka.topics import REQUEST_TOPICS
 from modules.llm_platform.presentation.rest.heap import settle_heap
 from shared.config import Settings, SettingsError, unknown_variables
-from shared.logging import configure_logging
+from shared.exceptions import AppException
+from shared.logging import configure_logging, logs_json
 
 if TYPE_CHECKING:
     from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
@@ -51,16 +52,28 @@ REMEDIES: Final[Mapping[str, str]] = {  # by the client's names of its errors
     "CLUSTER_AUTHORIZATION_FAILED": NOT_ALLOWED,
 }
 
+log = logging.getLogger(__name__)
+
 MakeParts = Callable[[Settings], AbstractAsyncContextManager[WorkerParts]]
+
+
+class Tell(Protocol):
+    """Takes one line for whoever starts a worker; `about` are fields of the log."""
+
+    def __call__(self, level: int, text: str, **about: object) -> None:
+        """`level` is one of logging's."""
 
 
 def carry_out(console: Console, parts: MakeParts, arguments: Mapping[str, Any], stages: str | None) -> None:
     """Work until stopped. CommandError when the extra is missing, SettingsError when settings are missing or wrong."""
     wanted = stages_of(stages)
-    settings = kafka_settings(console, arguments)
+    settings = Settings.load(**arguments)
     configure_logging(settings.LOG_LEVEL, settings.LOG_FORMAT, settings.secrets())
+    tell = _teller(console, settings)
+    for warning in unknown_variables():
+        tell(logging.WARNING, warning)
     with kafka_errors():
-        run(_work(console, parts, settings, wanted), quick_loop())
+        run(_work(tell, parts, _with_brokers(settings), wanted), quick_loop())
 
 
 def check(
@@ -72,7 +85,7 @@ def check(
     configure_logging("ERROR", settings.LOG_FORMAT, settings.secrets())
     console.step("asking the brokers …")
     with kafka_errors():
-        found = [*_asked(settings, wanted), *run(_of_the_parts(parts, settings))]
+        found = [*_asked(settings, wanted), *run(_of_the_parts(parts, settings, wanted))]
     tell(console, found, as_json=as_json)
 
 
@@ -81,9 +94,21 @@ def kafka_settings(console: Console, arguments: Mapping[str, Any]) -> Settings:
     settings = Settings.load(**arguments)
     for warning in unknown_variables():
         console.warn(warning)
+    return _with_brokers(settings)
+
+
+def _with_brokers(settings: Settings) -> Settings:
     if not settings.KAFKA_BOOTSTRAP_SERVERS:
         raise SettingsError(NO_BROKERS)
     return settings
+
+
+def _teller(console: Console, settings: Settings) -> Tell:
+    """Lines for whoever starts a worker: entries of the log where that is JSON, so that nothing else stands among them."""
+    if logs_json(settings.LOG_FORMAT):
+        console.failed = lambda text: log.error("the worker ends", extra={"reason": text})
+        return lambda level, text, **about: log.log(level, text, extra=about)
+    return lambda level, text, **about: console.warn(text)
 
 
 def client_settings(settings: Settings) -> Config:
@@ -127,7 +152,7 @@ def quick_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _work(console: Console, make_parts: MakeParts, settings: Settings, stages: Sequence[RagStage]) -> None:
+async def _work(tell: Tell, make_parts: MakeParts, settings: Settings, stages: Sequence[RagStage]) -> None:
     from modules.llm_platform.presentation.kafka.figures import figures_text
     from modules.llm_platform.presentation.kafka.upkeep import keep_clean
     from modules.llm_platform.presentation.kafka.worker import Worker, WorkerOptions, stopped_by_signals
@@ -141,13 +166,18 @@ async def _work(console: Console, make_parts: MakeParts, settings: Settings, sta
                 concurrency=settings.KAFKA_CONCURRENCY, drain_s=settings.DRAIN_TIMEOUT_S,
                 stall_s=settings.KAFKA_STALL_S, config=client_settings(settings),
             ),
+            dependencies=parts.dependencies,
         )  # fmt: skip
         http = WorkerHttp(worker.not_ready, partial(figures_text, worker, parts.handler.counts))
         tried = 1 if "WORKER_HTTP_PORT" in settings.model_fields_set else PORTS_TRIED
         async with http.listening(settings.LLM_PLATFORM_HOST, settings.WORKER_HTTP_PORT, tried) as port:
-            shared = f"outcomes are shared by {parts.outcomes.reach}"
-            for line in (_says(settings, stages, port), *_port_note(settings, port), shared, *parts.notes):
-                console.warn(line)
+            tell(logging.INFO, _says(settings, stages, port), port=port)
+            tell(logging.INFO, _reads(settings, stages), brokers=settings.KAFKA_BOOTSTRAP_SERVERS)
+            for line in _port_note(settings, port):
+                tell(logging.WARNING, line, port=port)
+            tell(logging.INFO, f"outcomes are shared by {parts.outcomes.reach}")
+            for note in parts.notes:
+                tell(logging.WARNING, note)
             settle_heap()
             cleaning = asyncio.create_task(keep_clean(parts.outcomes))
             try:
@@ -168,6 +198,11 @@ def _says(settings: Settings, stages: Sequence[RagStage], port: int) -> str:
     return f"working on {' and '.join(stages)} requests; {address}/ready and {address}/metrics say how it is"
 
 
+def _reads(settings: Settings, stages: Sequence[RagStage]) -> str:
+    topics = " and ".join(REQUEST_TOPICS[stage] for stage in stages)
+    return f"reading {topics} as group {settings.KAFKA_GROUP_ID} from {', '.join(settings.KAFKA_BOOTSTRAP_SERVERS)}"
+
+
 def _asked(settings: Settings, stages: Sequence[RagStage]) -> Iterator[Finding]:
     from modules.llm_platform.presentation.kafka.check import findings
     from modules.llm_platform.presentation.kafka.client_config import admin_config, producer_config
@@ -184,12 +219,16 @@ def _asked(settings: Settings, stages: Sequence[RagStage]) -> Iterator[Finding]:
     yield from findings(admin, wanted, partial(producer_id_refused, producer_config(brokers, config)))
 
 
-async def _of_the_parts(make_parts: MakeParts, settings: Settings) -> list[Finding]:
+async def _of_the_parts(make_parts: MakeParts, settings: Settings, stages: Sequence[RagStage]) -> list[Finding]:
+    """Each dependency is used once as a request would: an answer of a few words from the model, a write of the store."""
+    from modules.llm_platform.presentation.kafka.dependencies import outcome_of
+
     async with make_parts(settings) as parts:
-        try:
-            await parts.outcomes.get("search", "")
-        except OutcomeStoreError as error:
-            found = Finding("outcomes", "failed", error.message)
-        else:
-            found = Finding("outcomes", "ok", f"shared by {parts.outcomes.reach}")
-        return [found, *(Finding("note", "warning", note) for note in parts.notes)]
+        parts.dependencies.only_for(stages)
+        asked = list(parts.dependencies)
+        told = await asyncio.gather(*(outcome_of(each.call) for each in asked))
+        found = [
+            Finding(each.name, "failed", said.message) if isinstance(said, AppException) else Finding(each.name, "ok", said)
+            for each, said in zip(asked, told, strict=True)
+        ]
+        return [*found, *(Finding("note", "warning", note) for note in parts.notes)]

@@ -69,6 +69,7 @@ class ConsumerThread:
         self.full_at = float("-inf")  # when the window was full last, by the monotonic clock
         self._full_since: float | None = None
         self._draining = self._leaving = False
+        self.suspended = False  # nothing is taken until `resume_taking`
 
     # --- what the other threads may call -------------------------------------------------------------------------------
 
@@ -79,6 +80,16 @@ class ConsumerThread:
     def drain(self) -> None:
         """Take nothing more."""
         self._draining = True
+        self._settled.put(())
+
+    def suspend(self) -> None:
+        """Take nothing until `resume_taking`, as while the window is full; what was read stays with the loop."""
+        self.suspended = True
+        self._settled.put(())
+
+    def resume_taking(self) -> None:
+        """Take requests again."""
+        self.suspended = False
         self._settled.put(())
 
     def leave(self) -> None:
@@ -105,7 +116,7 @@ class ConsumerThread:
         self._settle(0)
         if 0 < self._room < self._worth_it:
             self._gather()
-        if self._room > 0 and not self._draining:
+        if self._room > 0 and not self._draining and not self.suspended:
             self._take(self._room)
         else:
             self._hold()

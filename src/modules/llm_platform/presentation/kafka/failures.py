@@ -8,7 +8,10 @@ from typing import Any, Final, Literal
 from modules.llm_platform.domain.exceptions import (
     EmbeddingConfigError,
     EmbeddingError,
+    LLMConfigError,
+    LLMConnectionError,
     LLMException,
+    LLMUnavailableError,
     PageConfigError,
     PageConnectionError,
     PageError,
@@ -17,6 +20,7 @@ from modules.llm_platform.domain.exceptions import (
     VectorStoreConfigError,
     VectorStoreError,
 )
+from modules.llm_platform.presentation.kafka.dependencies import MUST_MEND, DependencyName
 from modules.llm_platform.presentation.kafka.request_error import WHOLE_MESSAGE, RequestError
 from shared.exceptions import AppException
 
@@ -33,15 +37,25 @@ CODES: Final[tuple[tuple[tuple[type[AppException], ...], ErrorCode], ...]] = (
     ((LLMException,), "llm_failed"),
 )
 
+DEPENDENCIES: Final[tuple[tuple[tuple[type[AppException], ...], DependencyName], ...]] = (
+    ((EmbeddingError, EmbeddingConfigError), "embedder"),
+    ((VectorStoreError, VectorStoreConfigError), "index"),
+    ((LLMConfigError, LLMConnectionError, LLMUnavailableError), "model"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What a failure says. `recoverable`: the same request under a new id may succeed."""
+    """What a failure says. `recoverable`: the same request under a new id may succeed. `dependency`: what failed beneath;
+    `must_mend`: by a cause that only the operator can mend, unless the request itself brought it about.
+    """
 
     code: ErrorCode
     recoverable: bool
     message: str
     details: dict[str, Any] = field(default_factory=dict)
+    dependency: DependencyName | None = None
+    must_mend: bool = False
 
 
 OUTCOME_TOO_LARGE: Final = Failure(
@@ -62,4 +76,8 @@ def failure_of(error: RequestError | AppException | TimeoutError) -> Failure:
     if isinstance(error, TimeoutError):
         return Failure("timeout", True, "there was no outcome before the deadline: try again under a new id")
     code: ErrorCode = next((code for kinds, code in CODES if isinstance(error, kinds)), "internal")
-    return Failure(code, error.retryable, error.message[:MAX_MESSAGE_CHARS], {"cause": error.code})
+    return Failure(
+        code, error.retryable, error.message[:MAX_MESSAGE_CHARS], {"cause": error.code},
+        dependency=next((name for kinds, name in DEPENDENCIES if isinstance(error, kinds)), None),
+        must_mend=isinstance(error, MUST_MEND),
+    )  # fmt: skip

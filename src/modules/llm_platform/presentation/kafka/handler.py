@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -13,20 +14,27 @@ from itertools import chain, repeat
 from typing import Final, TypeVar
 
 from modules.llm_platform.domain.dtos.outcome import Outcome
-from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
+from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagHits, RagStage
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
 from modules.llm_platform.presentation.kafka.attempts import STORE_WAITS_S, Sleep
 from modules.llm_platform.presentation.kafka.counts import Counts
-from modules.llm_platform.presentation.kafka.failures import OUTCOME_TOO_LARGE
+from modules.llm_platform.presentation.kafka.dependencies import Dependencies, DependencyName
+from modules.llm_platform.presentation.kafka.failures import OUTCOME_TOO_LARGE, UNFORESEEN, Failure
 from modules.llm_platform.presentation.kafka.messages import read_message
 from modules.llm_platform.presentation.kafka.outcomes import Job, Outcomes
 from modules.llm_platform.presentation.kafka.records import IncomingRecord, OutgoingRecord
+from modules.llm_platform.presentation.kafka.request_error import RequestError
 from modules.llm_platform.presentation.kafka.stages import Answer, Search, Stages
 from modules.llm_platform.presentation.kafka.topics import FAILED_TOPIC, STAGE_OF
 
 log = logging.getLogger(__name__)
 
+TRACE_CHARS: Final = 200  # of a trace_id in the log
+SERVED: Final[Mapping[RagStage, tuple[DependencyName, ...]]] = {  # what has served a request that has a result
+    "search": ("index", "embedder"),
+    "answer": ("model",),  # it may be answered from its context alone
+}
 SMALL_RECORD_BYTES: Final = 64_000  # what any topic takes; for those that take less than we were told
 
 Place = AbstractAsyncContextManager[None]
@@ -57,6 +65,7 @@ class RagHandler:
         answer: Answer,
         outcomes: IOutcomeStore,
         options: HandlerOptions | None = None,
+        dependencies: Dependencies | None = None,
         *,
         sleep: Sleep = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
@@ -67,6 +76,8 @@ class RagHandler:
         self._outcomes = Outcomes(self._options.outcome_bytes)
         self._small_outcomes = Outcomes({FAILED_TOPIC: SMALL_RECORD_BYTES})
         self._store, self._sleep, self._clock = outcomes, sleep, clock
+        self._dependencies = dependencies or Dependencies()
+        self._waiting_since: float | None = None  # for the store of outcomes (clock); None: it can be used
         # Who waits for the outcome of a request that came before and is not over; mostly nobody does.
         self._in_flight: dict[tuple[RagStage, str, str], list[asyncio.Future[Outcome | None]]] = {}
 
@@ -145,48 +156,106 @@ class RagHandler:
 
     async def _kept(self, job: Job, place: tuple[RagStage, str, str], slot: Place) -> Outcome:
         """What the store has from now on: ours, unless it has one already or another worker is faster."""
-        kept = job.kept if job.known else await self._looked_up(place)
+        kept = job.kept if job.known else await self._looked_up(job, place)
         if kept is None:
             mine, code = await self._decided(job, slot)
             try:
                 [kept] = await self._store.keep((mine,))
             except OutcomeStoreError as error:
-                [kept] = await self._patiently(error, partial(self._store.keep, (mine,)))
+                [kept] = await self._patiently(job, error, partial(self._store.keep, (mine,)))
             if kept is mine or kept.body == mine.body:
                 self.counts.outcomes[job.stage, code] += 1
                 return kept
         self.counts.repeated[job.stage] += 1
         return kept
 
-    async def _looked_up(self, place: tuple[RagStage, str, str]) -> Outcome | None:
+    async def _looked_up(self, job: Job, place: tuple[RagStage, str, str]) -> Outcome | None:
         try:
             return await self._store.get(*place)
         except OutcomeStoreError as error:
-            return await self._patiently(error, partial(self._store.get, *place))
+            return await self._patiently(job, error, partial(self._store.get, *place))
 
     async def _decided(self, job: Job, slot: Place) -> tuple[Outcome, str]:
+        found, took_s = await self._found(job, slot)
+        outcome, code = self._outcomes.made(job, found, round(took_s * 1000))
+        if isinstance(found, Failure) or outcome.kind == "failed":
+            level, cause = logging.INFO, {}
+            if isinstance(found, Failure):
+                level = logging.WARNING if found.must_mend or found is UNFORESEEN else logging.INFO
+                cause = {"cause": found.details.get("cause") or found.details.get("reason"), "reason": found.message}
+            log.log(level, "a request failed", extra={"error_code": code, **cause, **_place(job)})
+        return outcome, code
+
+    async def _found(self, job: Job, slot: Place) -> tuple[RagHits | RagAnswer | Failure, float]:
+        """What the stage gave, and the seconds it took. What only the operator can mend is waited for, outside of the slot,
+        and then tried again. A request that fails by such a cause twice while a probe finds nothing wrong brings it about
+        itself: that is its failure.
+        """
+        if isinstance(job.message.asked, RequestError):
+            return await self._carried_out(job, slot)
+        suspect = False
+        while True:
+            await self._dependencies.usable()
+            try:
+                return await self._carried_out(job, slot, final=suspect)
+            except _MustMendError as stopped:
+                dependency = stopped.dependency
+            if not await self._dependencies.confirm(dependency):
+                suspect = True
+
+    async def _carried_out(
+        self, job: Job, slot: Place, *, final: bool = True
+    ) -> tuple[RagHits | RagAnswer | Failure, float]:
+        """One try. Unless it is `final`, raises _MustMendError for a cause that the operator has to mend."""
         async with slot:
             begun = self._clock()
             found = await self._stages.carry_out(job.request_id, job.message.asked)
             took_s = self._clock() - begun
-        outcome, code = self._outcomes.made(job, found, round(took_s * 1000))
-        if outcome.kind == "failed":
-            log.info("a request failed", extra={"error_code": code, **_place(job)})
-        return outcome, code
+            if isinstance(found, Failure) and found.dependency is not None:
+                if found.must_mend and not final and self._dependencies.watches(found.dependency):
+                    raise _MustMendError(found.dependency)
+                if not found.must_mend:
+                    self._dependencies.met(found.dependency, found.message)
+            elif isinstance(found, RagHits | RagAnswer):
+                for name in SERVED[job.stage]:
+                    self._dependencies.met(name, None)
+        return found, took_s
 
-    async def _patiently(self, error: OutcomeStoreError, ask: Callable[[], Awaitable[Result]]) -> Result:
-        """What the store says, as soon as it can be used; it could not the first time."""
+    async def _patiently(self, job: Job, error: OutcomeStoreError, ask: Callable[[], Awaitable[Result]]) -> Result:
+        """What the store says, as soon as it can be used; it could not the first time. Of all that wait the first says so."""
+        if self._waiting_since is None:
+            self._waiting_since = self._clock()
+            log.warning("waiting for the store of outcomes", extra={"reason": error.message, **_place(job)})
         for wait_s in chain(STORE_WAITS_S, repeat(STORE_WAITS_S[-1])):
             self.counts.store_waits += 1
-            log.warning("waiting for the store of outcomes", extra={"reason": error.message, "wait_s": wait_s})
             await self._sleep(wait_s)
             try:
-                return await ask()
-            except OutcomeStoreError as again:
-                error = again
+                found = await ask()
+            except OutcomeStoreError:
+                continue
+            if self._waiting_since is not None:
+                waited_s = round(self._clock() - self._waiting_since, 1)
+                self._waiting_since = None
+                log.info("the store of outcomes can be used again", extra={"after_s": waited_s, **_place(job)})
+            return found
         raise AssertionError("the waits have no end")
 
 
+class _MustMendError(Exception):
+    """A stage failed by a cause that the operator has to mend."""
+
+    def __init__(self, dependency: DependencyName) -> None:
+        self.dependency = dependency
+        super().__init__(dependency)
+
+
 def _place(job: Job) -> dict[str, str | int]:
+    """What a line of the log says of a request."""
     record = job.record
-    return {"stage": job.stage, "topic": record.topic, "partition": record.partition, "offset": record.offset}
+    place: dict[str, str | int] = {
+        "request_id": job.request_id, "stage": job.stage, "topic": record.topic, "partition": record.partition,
+        "offset": record.offset,
+    }  # fmt: skip
+    if job.message.echo.trace_id is not None:
+        place["trace_id"] = str(json.loads(job.message.echo.trace_id))[:TRACE_CHARS]
+    return place

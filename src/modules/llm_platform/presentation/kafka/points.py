@@ -39,5 +39,11 @@ class WatchedOutcomeStore(IOutcomeStore):
     async def clean(self) -> int:
         return await self._store.clean()
 
+    async def probe(self) -> None:
+        await self._store.probe()
+
+    async def identity(self) -> str:
+        return await self._store.identity()
+
     async def aclose(self) -> None:
         await self._store.aclose()

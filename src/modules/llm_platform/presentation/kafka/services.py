@@ -12,10 +12,15 @@ if TYPE_CHECKING:
     from modules.llm_platform.application.services.retrieval_service import RetrievalService
     from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagHits, RagQuestion, RagSearch
     from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
+    from modules.llm_platform.presentation.kafka.dependencies import Dependencies
 
 
 def rag_handler(
-    retrieval: RetrievalService, answers: AnswerService, outcomes: IOutcomeStore, options: HandlerOptions
+    retrieval: RetrievalService,
+    answers: AnswerService,
+    outcomes: IOutcomeStore,
+    options: HandlerOptions,
+    dependencies: Dependencies | None = None,
 ) -> RagHandler:
     """Both stages. Every try of a request knows the deadline of all of them.
 
@@ -29,4 +34,4 @@ def rag_handler(
     async def search(asked: RagSearch) -> RagHits:
         return await retrieval.search(asked.model_copy(update={"by_words_alone": False}))
 
-    return RagHandler(search, answer, outcomes, options)
+    return RagHandler(search, answer, outcomes, options, dependencies)

@@ -12,7 +12,9 @@ from types import TracebackType
 
 
 class Slot:
-    """The place of one request, held inside `async with`. `begun` from the moment when it is had."""
+    """The place of one request, held inside `async with`. `begun` from the moment when it is had, until an exception leaves
+    it: then the request has no outcome and waits again.
+    """
 
     __slots__ = ("_slots", "begun")
 
@@ -28,7 +30,9 @@ class Slot:
             await slots.comes()
         self.begun = True
 
-    async def __aexit__(self, _kind: type[BaseException] | None, _error: object, _trace: TracebackType | None) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, _error: object, _trace: TracebackType | None) -> None:
+        if kind is not None:
+            self.begun = False
         self._slots.give()
 
 

@@ -22,6 +22,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
 from modules.llm_platform.presentation.kafka.client_config import Config, consumer_config, producer_config
 from modules.llm_platform.presentation.kafka.clients import Callbacks, make_consumer, make_producer
 from modules.llm_platform.presentation.kafka.consumer_thread import ConsumerThread, Settled
+from modules.llm_platform.presentation.kafka.dependencies import Dependencies
 from modules.llm_platform.presentation.kafka.desk import Desk, Handler
 from modules.llm_platform.presentation.kafka.lag_monitor import LagMonitor
 from modules.llm_platform.presentation.kafka.points import At
@@ -70,7 +71,13 @@ async def run_worker(
 class Worker:
     """One run, which begins when this is made. Everything but the two threads' own work happens on the running loop."""
 
-    def __init__(self, handler: Handler, options: WorkerOptions, at: At | None = None) -> None:
+    def __init__(
+        self,
+        handler: Handler,
+        options: WorkerOptions,
+        at: At | None = None,
+        dependencies: Dependencies | None = None,
+    ) -> None:
         given, brokers = options.config, options.brokers
         self._loop = asyncio.get_running_loop()
         self._options, self._at = options, at
@@ -94,7 +101,12 @@ class Worker:
         self.lag_monitor = LagMonitor(
             make_consumer(quiet, {}), self.reader.assigned, lambda: self.reader.full_at, options.stall_s
         )
-        self.reasons: list[Callable[[], str | None]] = [self._not_working, self.lag_monitor.not_ready]
+        self.dependencies = dependencies or Dependencies()
+        self.dependencies.only_for(options.stages)
+        self.dependencies.taking = lambda go_on: self.reader.resume_taking() if go_on else self.reader.suspend()
+        self.reasons: list[Callable[[], str | None]] = [
+            self._not_working, self.dependencies.not_ready, self.lag_monitor.not_ready,
+        ]  # fmt: skip
 
     def stop(self) -> None:
         """Take nothing more, finish what is under way, and end. A second call: end at once."""
@@ -121,12 +133,15 @@ class Worker:
             pumping = self._loop.run_in_executor(threads, self._pump.run)
             reading = self._loop.run_in_executor(threads, self.reader.run)
             self.lag_monitor.start()
+            watching = self._loop.create_task(self.dependencies.watch())
+            watching.add_done_callback(self._watched)
             try:
                 await self._until_over(reading, pumping, self.desk.failure)
                 await self._drain()
             finally:
                 await self.desk.drain(0)
                 self.lag_monitor.stop()
+                watching.cancel()
                 self.reader.leave()
                 self._pump.stop()
                 await asyncio.wait([reading, pumping])
@@ -145,6 +160,7 @@ class Worker:
         if self._at is not None:
             self._at("in_shutdown")
         self.reader.drain()
+        self.dependencies.give_up()
         draining = self._loop.create_task(self.desk.drain(self._options.drain_s))
         await self._first_of([draining, self._loop.create_task(self._in_a_hurry.wait())], [self.desk.failure])
 
@@ -156,6 +172,10 @@ class Worker:
         finally:
             for task in tasks:
                 task.cancel()
+
+    def _watched(self, watching: asyncio.Task[None]) -> None:
+        if not watching.cancelled() and (error := watching.exception()) is not None:
+            self.desk.fail(error)
 
     def _broken(self, error: KafkaError) -> None:
         self._loop.call_soon_threadsafe(self.desk.fail, KafkaException(error))
