@@ -9,13 +9,14 @@ import os
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 import time
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from urllib.error import HTTPError
 
@@ -40,6 +41,7 @@ from modules.llm_platform.testing import MemoryOutcomeStore
 from shared.config import Settings, SettingsError
 
 ROOT = Path(__file__).resolve().parents[2]
+PEM = ROOT / "tests" / "unit" / "infrastructure" / "reading" / "pages.example.net.pem"
 PATIENCE_S = 60.0
 NOTE = "the index is this machine's: several machines need QDRANT_URL"
 
@@ -351,6 +353,74 @@ def test_brokers_that_cannot_be_reached_fail_the_check(console: Console, monkeyp
     with pytest.raises(CommandError, match="not well: brokers"):
         working.check(console, parts, {}, None, as_json=False)
     assert any("KAFKA_BOOTSTRAP_SERVERS" in line for line in printed(console))
+
+
+def brokers_say(console: Console, monkeypatch: pytest.MonkeyPatch, address: str, **config: str) -> str:
+    """What `--check` tells about brokers that it cannot reach there."""
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", address)
+    monkeypatch.setenv("KAFKA_CONFIG", json.dumps(config))
+    monkeypatch.setattr("modules.llm_platform.presentation.kafka.check.ASK_S", 2.0)
+    with pytest.raises(CommandError, match="not well: brokers"):
+        working.check(console, parts, {}, None, as_json=True)
+    checks = json.loads("\n".join(printed(console)))["checks"]
+    return next(str(each["text"]) for each in checks if each["subject"] == "brokers")
+
+
+def test_an_unknown_host_is_named(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not `_TRANSPORT` alone. A name with a part of 64 letters is none: nobody is asked for it."""
+    name = f"{'a' * 64}.invalid:9092"
+    assert f"unknown host: {name} has no address" in brokers_say(console, monkeypatch, name)
+
+
+def test_an_unknown_ca_is_named(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the setting that names the right one."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(PEM)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with suppress(OSError):  # until it is closed
+                while True:
+                    client, _ = server.accept()
+                    with client, suppress(OSError), context.wrap_socket(client, server_side=True) as secure:
+                        secure.recv(1)
+
+        threading.Thread(target=serve, daemon=True).start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        said = brokers_say(console, monkeypatch, address, **{"security.protocol": "SSL"})
+        assert "unknown CA" in said
+        assert "ssl.ca.location" in said
+        server.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.usefixtures("on_the_broker")
+def test_a_worker_says_at_first_what_it_reads(broker: Broker, tmp_path: Path) -> None:
+    """The brokers' addresses, the group and the topics; each line is an entry of the log where that is JSON."""
+    with at_work(broker, tmp_path, LOG_FORMAT="json") as (child, address):
+        assert child.stderr is not None
+        second = json.loads(child.stderr.readline())
+        assert second["event"] == (
+            f"reading rag_search_request and rag_answer_request as group rag-core from {broker.bootstrap}"
+        )
+        until = time.monotonic() + PATIENCE_S
+        while page(f"{address}/ready")[0] != 200:
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(PATIENCE_S) == 0
+        for line in child.stderr.read().splitlines():
+            assert json.loads(line)["event"]
+
+
+def test_a_start_that_fails_is_told_in_json_too(broker: Broker, tmp_path: Path) -> None:
+    """One entry with the reason, exit code 1; an unknown variable is another one."""
+    unreadable = {"KAFKA_CONFIG": '{"acks": "1"}', "KAFKA_GRUOP_ID": "x", "LOG_FORMAT": "json"}
+    with at_work(broker, tmp_path, **unreadable) as (child, _):
+        assert child.stderr is not None
+        assert child.wait(PATIENCE_S) == 1
+        last = [json.loads(line) for line in child.stderr.read().splitlines() if line.startswith("{")][-1]
+    assert (last["event"], last["level"]) == ("the worker ends", "error")
+    assert "acks" in last["reason"]
 
 
 @pytest.mark.parametrize("command", ["worker", "check", "send"])

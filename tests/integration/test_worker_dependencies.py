@@ -210,3 +210,68 @@ def test_a_key_that_is_refused_half_way_consumes_nothing(broker: MockCluster, mo
         model.refuses = False
         until(lambda: outcomes(broker, "rag_answer_result") == REQUESTS)
         assert outcomes(broker, "rag_failed") == 0
+
+
+ON_A_FULL_DISK = """
+mount -t tmpfs -o size=200m tmpfs "$LLM_PLATFORM_DATA_DIR"
+"$0" -m modules.llm_platform index "$1" > /dev/null || exit 99
+head -c 300m /dev/zero > "$LLM_PLATFORM_DATA_DIR/filling" 2> /dev/null
+exec "$0" -m modules.llm_platform worker --check
+"""
+
+
+def test_a_data_folder_that_is_full_at_start_is_told(broker: MockCluster, tmp_path: Path) -> None:
+    """The embedded index maps files with holes, and filling one on a full memory disk ended the process by SIGBUS. In a mount
+    namespace of its own, which a user without rights may make where the kernel allows it.
+    """
+    unshare = ["unshare", "--user", "--map-root-user", "--mount"]
+    try:
+        allowed = subprocess.run([*unshare, "mount", "-t", "tmpfs", "none", str(tmp_path)], capture_output=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no unshare here")
+    if allowed.returncode:
+        pytest.skip("this kernel lets nobody mount in a namespace")
+    variables = environment(broker, tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "sessions.md").write_text(NOTE, "utf-8")
+    command = [*unshare, "sh", "-c", ON_A_FULL_DISK, sys.executable, str(tmp_path / "notes")]
+    done = subprocess.run(command, capture_output=True, text=True, env=variables, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 1, (done.returncode, done.stderr)
+    failed = {line.split()[2]: line for line in done.stdout.splitlines() if "failed" in line}
+    assert {"outcomes", "index"} <= set(failed)
+    assert all("its disk is full" in failed[name] and "LLM_PLATFORM_DATA_DIR" in failed[name] for name in ("outcomes", "index"))
+
+
+def test_a_second_data_folder_in_the_group_is_said(broker: MockCluster, tmp_path: Path) -> None:
+    """By the commits of the first: in the log of whoever starts with another folder, and by `--check`."""
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for number, folder in enumerate(folders):
+        folder.mkdir()
+        variables = environment(broker, folder)
+        index(variables, folder)
+        with worker(variables, folder) as running:
+            until(lambda running=running: running.ready()[0] == 200)  # type: ignore[misc]
+            if number == 0:
+                time.sleep(1)  # in which the id of its store reaches the commits
+                send(broker, "search", {"query": QUESTION}, "first")
+                until(lambda: committed(broker, "rag_search_request") == REQUESTS)
+            else:
+                until(lambda running=running: others_in(running) != [])  # type: ignore[misc]
+                [said] = others_in(running)
+                assert said["level"] == "warning"
+                assert said["store"] not in said["other_stores"]  # type: ignore[operator]
+            running.child.send_signal(signal.SIGTERM)
+            assert running.child.wait(PATIENCE_S) == 0
+    for folder, verdict in zip(folders, ("ok", "warning"), strict=True):
+        command = [sys.executable, "-m", "modules.llm_platform", "worker", "--check", "--json"]
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=environment(broker, folder), timeout=PATIENCE_S, check=False
+        )
+        checks = {each["subject"]: each for each in json.loads(done.stdout)["checks"]}
+        assert checks["data folder"]["verdict"] == verdict
+    assert "LLM_PLATFORM_DATA_DIR" in checks["data folder"]["text"]
+
+
+def others_in(running: Running) -> list[dict[str, object]]:
+    return [line for line in running.lines if "data folder" in str(line["event"])]

@@ -20,7 +20,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
@@ -204,13 +204,18 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=9092)
     parser.add_argument("--topic", action="append", default=[], metavar="NAME=PARTITIONS")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, _interrupted)  # as `kill` or a supervisor ends it: the broker and its data go with us
     topics = {name: int(count or 1) for name, _, count in (topic.partition("=") for topic in options.topic)}
-    with RealBroker(topics, port=options.port) as broker:
+    with contextlib.suppress(KeyboardInterrupt), RealBroker(topics, port=options.port) as broker:
         sys.stdout.write(f"KAFKA_BOOTSTRAP_SERVERS={broker.bootstrap}\n")
         sys.stdout.flush()
-        with contextlib.suppress(KeyboardInterrupt):
-            while True:
-                time.sleep(3600)
+        while True:
+            time.sleep(3600)
+
+
+def _interrupted(_number: int, _frame: object) -> NoReturn:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the tidying is not interrupted: `make` passes on what its shell got too
+    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

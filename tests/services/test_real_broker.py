@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.kafka.broker import Broker
+from tests.kafka.broker import ROOT, Broker, wait_until
 from tests.kafka.broker_contract import BrokerContract
 from tests.kafka.foreign import SEARCHED, TOPICS, ForeignClient
-from tests.kafka.real_broker import RealBroker
+from tests.kafka.real_broker import RealBroker, free_port
 
 pytestmark = pytest.mark.services
 
@@ -35,6 +40,35 @@ async def test_an_orderly_restart_keeps_everything() -> None:
         kafka.up()
         async with ForeignClient(kafka.bootstrap, "nobody") as client:
             assert list(await client.outcomes()) == ["kept"]
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_a_broker_by_hand_leaves_nothing_behind(tmp_path: Path, early: bool) -> None:
+    """SIGTERM ends `make kafka` as Ctrl-C does, also while it starts: no process and no folder stays."""
+    command = [sys.executable, "-m", "tests.kafka.real_broker", "--port", str(free_port())]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env={**os.environ, "TMPDIR": str(tmp_path)}
+    ) as child:
+        assert child.stdout is not None
+        if early:
+            wait_until(lambda: any(tmp_path.glob("kafka-*/broker.log")), "the broker to be started")
+        else:
+            assert child.stdout.readline().startswith("KAFKA_BOOTSTRAP_SERVERS=")
+        child.send_signal(signal.SIGTERM)
+        child.wait(60)
+    assert not list(tmp_path.glob("kafka-*"))
+    wait_until(lambda: not java_with(str(tmp_path)), "its Java to end")
+
+
+def java_with(words: str) -> list[str]:
+    """Processes whose command holds them."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            command = (folder / "cmdline").read_bytes().decode(errors="replace")
+            if words in command and "java" in command:
+                found.append(folder.name)
+    return found
 
 
 def test_without_its_jars_it_says_what_to_do(tmp_path: Path) -> None:

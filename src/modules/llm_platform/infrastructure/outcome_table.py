@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +12,7 @@ from uuid import uuid4
 
 from modules.llm_platform.domain.dtos.outcome import Outcome
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
+from modules.llm_platform.infrastructure.disk_space import require_free_space
 from modules.llm_platform.infrastructure.private_files import PRIVATE_FILE, make_private_folder
 
 Item = TypeVar("Item")
@@ -22,7 +21,6 @@ FORMAT: Final = 1  # of the file, in its user_version
 BUSY_WAIT_S: Final = 10.0  # another process writes
 BUSY_STEP_S: Final = 0.01
 CLEANED_AT_ONCE: Final = 500  # rows of one transaction: workers that wait for it wait for milliseconds
-LEAST_FREE_BYTES: Final = 2 * 1024 * 1024  # of the disk: SQLite's own files, and an outcome of the longest kind
 WAL_BYTES: Final = 16 * 1024 * 1024  # to which the log of the file is cut when it has been written back
 _OF_A_TENANT: Final = b"\xff"  # at the beginning of a key
 _LENGTH_BYTES: Final = 4  # of how long the tenant is in it
@@ -112,7 +110,7 @@ class OutcomeTable:
     def probe(self) -> None:
         """Write, so that a disk that is full or read-only tells."""
         connection = self._connection()
-        self._look_for_room()
+        require_free_space(self._file.parent)
         with _transaction(connection):
             connection.execute("UPDATE about SET probed_at = ?", (int(self._clock()),))
 
@@ -134,7 +132,7 @@ class OutcomeTable:
 
     def _opened(self) -> sqlite3.Connection:
         make_private_folder(self._file.parent)
-        self._look_for_room()
+        require_free_space(self._file.parent)
         self._file.touch(PRIVATE_FILE)  # SQLite makes its other files with the same rights
         with ExitStack() as undo:
             connection = sqlite3.connect(self._file, timeout=BUSY_WAIT_S, isolation_level=None)
@@ -146,14 +144,6 @@ class OutcomeTable:
             self._prepare(connection)
             undo.pop_all()
         return connection
-
-    def _look_for_room(self) -> None:
-        """OSError when the disk is full. SQLite maps a file of its own into memory: where the disk has no room for that, the
-        process would end by SIGBUS.
-        """
-        free = shutil.disk_usage(self._file.parent).free
-        if free < LEAST_FREE_BYTES:
-            raise OSError(errno.ENOSPC, f"its disk is full: {free // 1024} of {LEAST_FREE_BYTES // 1024} kB are free")
 
     @staticmethod
     def _prepare(connection: sqlite3.Connection) -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 import sqlite3
 import stat
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -19,6 +23,7 @@ from modules.llm_platform.testing.outcome_store import made_up_outcome
 
 Opener = Callable[[], SqliteOutcomeStore]
 DAYS = 7
+SRC = Path(__file__).resolve().parents[4] / "src"
 SURROGATE = "\ud800"
 
 
@@ -175,3 +180,82 @@ async def test_one_failing_round_is_not_the_last(opened: Opener, file: Path, mon
 
 def _cannot_open(self: OutcomeTable) -> sqlite3.Connection:
     raise sqlite3.OperationalError("disk I/O error")
+
+
+FULL_DISK = """
+import asyncio, pathlib, sys
+from modules.llm_platform.domain.exceptions import OutcomeStoreError
+from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
+
+async def main():
+    store = SqliteOutcomeStore(pathlib.Path(sys.argv[1]) / "outcomes.sqlite3", 7)
+    for call in (store.probe, lambda: store.get("search", "a"), store.identity):
+        try:
+            await call()
+        except OutcomeStoreError as error:
+            print(error.message)
+    await store.aclose()
+
+asyncio.run(main())
+"""
+IN_A_SMALL_DISK = 'mount -t tmpfs -o size={size}k tmpfs "$0" && head -c {filled}k /dev/zero > "$0/filling"; "$1" -c "$2" "$0"'
+
+
+@pytest.mark.parametrize(("size", "filled"), [(64, 64), (100, 60), (512, 470)])
+def test_a_full_disk_is_told_and_kills_nobody(tmp_path: Path, size: int, filled: int) -> None:
+    """SQLite maps a file into memory that may lie beyond the end of the disk. In a mount namespace of its own, which a user
+    without rights may make where the kernel allows it: the small disk is gone with its process.
+    """
+    unshare = ["unshare", "--user", "--map-root-user", "--mount"]
+    try:
+        allowed = subprocess.run([*unshare, "mount", "-t", "tmpfs", "none", str(tmp_path)], capture_output=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no unshare here")
+    if allowed.returncode:
+        pytest.skip("this kernel lets nobody mount in a namespace")
+    script = IN_A_SMALL_DISK.format(size=size, filled=filled)
+    done = subprocess.run(
+        [*unshare, "sh", "-c", script, str(tmp_path), sys.executable, FULL_DISK],
+        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(SRC)},
+    )  # fmt: skip
+    assert done.returncode == 0, (done.returncode, done.stderr)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 3
+    assert all("its disk is full" in line and "LLM_PLATFORM_DATA_DIR" in line for line in lines)
+
+
+async def test_a_disk_that_fills_up_is_told_by_the_probe(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the file is open; once there is room again it works."""
+    store = opened()
+    await store.probe()
+    usage = shutil.disk_usage("/")
+    with monkeypatch.context() as full:
+        full.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1000))
+        with pytest.raises(OutcomeStoreError, match="its disk is full: 0 of 2048 kB are free"):
+            await store.probe()
+    await store.probe()
+
+
+async def test_a_file_that_may_not_be_written_is_told_by_the_probe(opened: Opener, file: Path) -> None:
+    """Reading would still work, and nothing could be kept."""
+    store = opened()
+    await store.probe()
+    with sqlite3.connect(file) as other:
+        other.execute("CREATE TRIGGER refuse BEFORE UPDATE ON about BEGIN SELECT RAISE(ABORT, 'read-only'); END")
+    with pytest.raises(OutcomeStoreError):
+        await store.probe()
+
+
+async def test_a_file_has_one_identity(opened: Opener, file: Path) -> None:
+    """All who open it read the same, also at the same moment; another file has another. An older file gets one."""
+    here, there = opened(), opened()
+    first, second = await asyncio.gather(here.identity(), there.identity())
+    assert first == second == await opened().identity()
+    other = SqliteOutcomeStore(file.with_name("other.sqlite3"), DAYS)
+    assert await other.identity() != first
+    await other.aclose()
+    with sqlite3.connect(file) as older:
+        older.execute("DROP TABLE about")
+    again = opened()
+    assert await again.identity() not in ("", first)
+    await again.probe()

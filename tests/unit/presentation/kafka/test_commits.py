@@ -117,3 +117,12 @@ def test_a_partition_that_is_gone_has_no_age() -> None:
     bench.cycle()
     bench.ledgers.clear()
     assert (bench.commits.age(), bench.cycle(1.0)) == (0.0, 0.0)
+
+
+def test_each_commit_carries_its_metadata() -> None:
+    """By which workers of one group tell whose store of outcomes is behind it."""
+    bench = Bench()
+    bench.commits.metadata = "store=abc"
+    bench.finish()
+    bench.cycle()
+    assert [place.metadata for place in bench.consumer.offered[0]] == ["store=abc"]

@@ -41,8 +41,15 @@ class FakeAdmin:
         self.settings: dict[str, Mapping[str, str]] = {}
         self.config_error: Exception | None = None
         self.no_producer_id: NotTold | None = None
+        self.members: list[SimpleNamespace] = []
+        self.away: KafkaException | None = None
+
+    def poll(self, timeout: float) -> None:
+        """Its complaints are there already."""
 
     def list_topics(self, timeout: float) -> SimpleNamespace:
+        if self.away is not None:
+            raise self.away
         partition = SimpleNamespace(replicas=list(range(self.copies)))
         topics = {
             name: SimpleNamespace(error=None, partitions={0: partition, 1: partition})
@@ -62,7 +69,9 @@ class FakeAdmin:
 
     def _right(self, name: str) -> object:
         right = self.rights.get(name, [AclOperation.ALL])
-        return right if isinstance(right, Exception) else SimpleNamespace(authorized_operations=right)
+        return right if isinstance(right, Exception) else SimpleNamespace(
+            authorized_operations=right, members=self.members
+        )
 
     def _config(self, topic: str) -> dict[str, SimpleNamespace]:
         return {
@@ -90,7 +99,50 @@ def refusal(code: int) -> KafkaException:
 def test_all_is_well(admin: FakeAdmin) -> None:
     """A line for each thing, none of them a complaint."""
     assert bad(admin) == []
-    assert len(found(admin)) == 1 + 5 + 7 + 5
+    assert len(found(admin)) == 1 + 5 + 7 + 1 + 5
+
+
+def test_the_groups_active_members_are_named(admin: FakeAdmin) -> None:
+    """Who else works for this group, on which machine, with how much of it; or that nobody does."""
+    named = {each.subject: each.text for each in found(admin)}
+    assert named["group team"] == "no active member"
+    assignment = SimpleNamespace(topic_partitions=[None] * 12)
+    admin.members = [
+        SimpleNamespace(client_id="mine", host="/10.0.0.1", assignment=assignment),
+        SimpleNamespace(client_id="another", host="/10.0.0.2", assignment=None),
+    ]
+    named = {each.subject: each.text for each in found(admin)}
+    assert named["group team"] == "2 active: another at 10.0.0.2, 0 partitions; mine at 10.0.0.1, 12 partitions"
+
+
+def complaint(code: int, words: str) -> KafkaError:
+    return KafkaError(code, f"sasl_ssl://broker:9092/bootstrap: {words} (after 3ms)")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (complaint(KafkaError._AUTHENTICATION, "SASL authentication error: Authentication failed: Invalid username"),
+         "wrong user name or password"),
+        (complaint(KafkaError._AUTHENTICATION, "SASL SCRAM-SHA-512 mechanism handshake failed: Broker: Unsupported SASL "
+                   "mechanism: broker's supported mechanisms: PLAIN"), "(they offer: PLAIN): check sasl.mechanism"),
+        (complaint(KafkaError._SSL, "SSL handshake failed: error:0A000086:SSL routines::certificate verify failed: broker "
+                   "certificate could not be verified"), "unknown CA"),
+        (complaint(KafkaError._SSL, "SSL handshake failed: something else"), "TLS fails"),
+        (complaint(KafkaError._RESOLVE, "Failed to resolve 'kafak:9092': Name or service not known"),
+         "unknown host: kafak:9092 has no address"),
+        (complaint(KafkaError._TRANSPORT, "Disconnected: SSL connection closed by peer"), "no TLS is spoken there"),
+        (complaint(KafkaError._TRANSPORT, "Connect to ipv4#10.0.0.1:9092 failed: Connection refused"), "nothing listens there"),
+        (complaint(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"), "is KAFKA_BOOTSTRAP_SERVERS right"),
+    ],
+)  # fmt: skip
+def test_brokers_that_cannot_be_reached_have_a_cause(admin: FakeAdmin, error: KafkaError, words: str) -> None:
+    """What the client complained about while it tried says more than the error of the call."""
+    admin.away = KafkaException(KafkaError(KafkaError._TRANSPORT))
+    complaints = [complaint(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"), error]
+    [brokers] = findings(admin, WANTED, lambda _: None, complaints)  # type: ignore[arg-type]
+    assert (brokers.subject, brokers.verdict) == ("brokers", "failed")
+    assert words in brokers.text
 
 
 def test_one_stage_needs_its_topics_alone(admin: FakeAdmin) -> None:
@@ -122,7 +174,7 @@ def test_what_is_not_told_is_a_warning(admin: FakeAdmin) -> None:
     admin.no_producer_id = NotTold(None, "no answer")
     told_nothing = bad(admin)
     assert {each[0] for each in told_nothing} == {"warning"}
-    assert len(told_nothing) == 4 + 5
+    assert len(told_nothing) == 5 + 5
     assert all("could not be found out" in each[2] for each in told_nothing)
 
 

@@ -370,6 +370,45 @@ class TestWhatGoesWrong:
         assert (len(naps), handler.counts.store_waits, len(desk.asked)) == (3, 3, 1)
 
 
+    async def test_the_log_says_which_request_failed_and_why(self, caplog: pytest.LogCaptureFixture) -> None:
+        """Its id, its trace and the cause; a warning where a setting is to blame."""
+        caplog.set_level(logging.INFO)
+        handler = handler_of(Desk([VectorStoreConfigError("index first"), EmbeddingError("away")]))
+        for number in range(2):
+            await handler.handle(record({**SEARCH, "request_id": f"r-{number}", "trace_id": "trace-abc"}))
+        await handler.handle(record({"request_id": "r-2", "trace_id": "t" * 5000}))
+        lines = [entry for entry in caplog.records if entry.message == "a request failed"]
+        assert [(each.levelname, each.__dict__["request_id"], each.__dict__["cause"]) for each in lines] == [
+            ("WARNING", "r-0", "vector_store_config"),
+            ("INFO", "r-1", "embedding"),
+            ("INFO", "r-2", "empty_or_missing"),
+        ]
+        assert {each.__dict__["trace_id"][:200] for each in lines} == {"trace-abc", "t" * 200}
+        assert len(lines[2].__dict__["trace_id"]) == 200
+        assert lines[0].__dict__["reason"] == "index first"
+
+    async def test_a_reused_id_and_its_trace_are_in_the_log(self, caplog: pytest.LogCaptureFixture) -> None:
+        """Whoever sends ids twice can be found."""
+        handler = handler_of(Desk())
+        await handler.handle(record(SEARCH))
+        await handler.handle(record({**SEARCH, "trace_id": "second"}))
+        [line] = [entry for entry in caplog.records if "request_id_reused" in entry.message]
+        assert (line.__dict__["request_id"], line.__dict__["trace_id"]) == ("search-001", "second")
+
+    async def test_waiting_for_the_store_is_said_once(self, caplog: pytest.LogCaptureFixture) -> None:
+        """Not for each request and each try; with the id of one that waits. So is the end of it."""
+        caplog.set_level(logging.INFO)
+        handler = handler_of(Desk(), FlakyStore([True] * 25), sleep=Naps())
+        await asyncio.gather(*(handler.handle(record({**SEARCH, "request_id": f"r-{n}"})) for n in range(5)))
+        lines = [entry for entry in caplog.records if "store of outcomes" in entry.message]
+        assert [(each.levelname, each.message) for each in lines] == [
+            ("WARNING", "waiting for the store of outcomes"),
+            ("INFO", "the store of outcomes can be used again"),
+        ]
+        assert lines[0].__dict__["request_id"] == "r-0"
+        assert handler.counts.store_waits > 5
+
+
 class FlakyStore(MemoryOutcomeStore):
     """Fails in the calls that it is told to."""
 

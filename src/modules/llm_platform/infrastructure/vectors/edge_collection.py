@@ -23,6 +23,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
     Vector,
 )
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError
+from modules.llm_platform.infrastructure.disk_space import require_free_space
 from modules.llm_platform.infrastructure.file_lock import FileLock
 from modules.llm_platform.infrastructure.private_files import PRIVATE_FOLDER
 from modules.llm_platform.infrastructure.vectors.edge_engine import config, engine, forget, only, translated, vectors
@@ -222,6 +223,7 @@ class EdgeCollection:
         path, lock = shared
         opened = None
         try:
+            require_free_space(path)  # in memory disks the engine fills the holes of its files when it maps them
             shard = engine().EdgeShard.load(str(path))
             opened = _Open(shard, self._facts_in(shard), lock, stamp)
             return opened

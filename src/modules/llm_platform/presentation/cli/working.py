@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pydantic import SecretStr
 
 from modules.llm_platform.application.services.doctor_service import Finding
+from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.exit_codes import CommandError, run
 from modules.llm_platform.presentation.cli.findings import tell
@@ -24,10 +25,16 @@ from shared.exceptions import AppException
 from shared.logging import configure_logging, logs_json
 
 if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
+    from confluent_kafka.admin import AdminClient
+
     from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
+    from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
     from modules.llm_platform.presentation.kafka.client_config import Config
+    from modules.llm_platform.presentation.kafka.worker import Worker
 
 OF_THE_EXTRA: Final = "confluent_kafka"
+STORE_AGAIN_S: Final = 10.0  # until the store of outcomes is asked again for its id
 NOT_INSTALLED: Final = 'Kafka needs a package that is not installed: pip install "llm-platform[kafka]"'
 NO_BROKERS: Final = "KAFKA_BOOTSTRAP_SERVERS names no broker. Example: KAFKA_BOOTSTRAP_SERVERS=localhost:9092"
 
@@ -85,7 +92,10 @@ def check(
     configure_logging("ERROR", settings.LOG_FORMAT, settings.secrets())
     console.step("asking the brokers …")
     with kafka_errors():
-        found = [*_asked(settings, wanted), *run(_of_the_parts(parts, settings, wanted))]
+        admin, complaints = _admin(settings)
+        found = [
+            *_asked(admin, complaints, settings, wanted), *run(_of_the_parts(parts, admin, settings, wanted))
+        ]  # fmt: skip
     tell(console, found, as_json=as_json)
 
 
@@ -179,12 +189,40 @@ async def _work(tell: Tell, make_parts: MakeParts, settings: Settings, stages: S
             for note in parts.notes:
                 tell(logging.WARNING, note)
             settle_heap()
-            cleaning = asyncio.create_task(keep_clean(parts.outcomes))
+            beside = [
+                asyncio.create_task(keep_clean(parts.outcomes)),
+                asyncio.create_task(_watch_group(parts.outcomes, worker, settings, stages)),
+            ]
             try:
                 with stopped_by_signals(worker.stop):
                     await worker.run()
             finally:
-                cleaning.cancel()
+                for task in beside:
+                    task.cancel()
+
+
+async def _watch_group(
+    outcomes: IOutcomeStore, worker: Worker, settings: Settings, stages: Sequence[RagStage]
+) -> None:
+    """Mark the commits with the id of the store, as soon as that can be read, and look at the group now and again."""
+    from modules.llm_platform.presentation.kafka.group_watch import GroupWatch, commit_metadata
+    from modules.llm_platform.presentation.kafka.topics import FAILED_TOPIC, RESULT_TOPICS
+
+    store_id = await _identity(outcomes)
+    worker.reader.commits.metadata = commit_metadata(store_id)
+    admin, _ = _admin(settings)
+    read = [REQUEST_TOPICS[stage] for stage in stages]
+    written = [*(RESULT_TOPICS[stage] for stage in stages), FAILED_TOPIC]
+    await GroupWatch(admin, settings.KAFKA_GROUP_ID, read, written, store_id).watch()
+
+
+async def _identity(outcomes: IOutcomeStore) -> str:
+    """As soon as the store can be used; that it cannot is told elsewhere."""
+    while True:
+        try:
+            return await outcomes.identity()
+        except OutcomeStoreError:
+            await asyncio.sleep(STORE_AGAIN_S)
 
 
 def _port_note(settings: Settings, port: int) -> Iterator[str]:
@@ -203,25 +241,39 @@ def _reads(settings: Settings, stages: Sequence[RagStage]) -> str:
     return f"reading {topics} as group {settings.KAFKA_GROUP_ID} from {', '.join(settings.KAFKA_BOOTSTRAP_SERVERS)}"
 
 
-def _asked(settings: Settings, stages: Sequence[RagStage]) -> Iterator[Finding]:
-    from modules.llm_platform.presentation.kafka.check import findings
-    from modules.llm_platform.presentation.kafka.client_config import admin_config, producer_config
+def _admin(settings: Settings) -> tuple[AdminClient, list[KafkaError]]:
+    """A client that only asks, and the list in which it complains."""
+    from modules.llm_platform.presentation.kafka.client_config import admin_config
     from modules.llm_platform.presentation.kafka.clients import make_admin
+
+    complaints: list[KafkaError] = []
+    config = admin_config(settings.KAFKA_BOOTSTRAP_SERVERS, client_settings(settings))
+    return make_admin(config, {"error_cb": complaints.append}), complaints
+
+
+def _asked(
+    admin: AdminClient, complaints: Sequence[KafkaError], settings: Settings, stages: Sequence[RagStage]
+) -> Iterator[Finding]:
+    from modules.llm_platform.presentation.kafka.check import findings
+    from modules.llm_platform.presentation.kafka.client_config import producer_config
     from modules.llm_platform.presentation.kafka.outcomes import OUTCOME_BYTES
     from modules.llm_platform.presentation.kafka.producer_id import producer_id_refused
     from modules.llm_platform.presentation.kafka.rights import Wanted
 
-    brokers, config = settings.KAFKA_BOOTSTRAP_SERVERS, client_settings(settings)
-    admin = make_admin(admin_config(brokers, config))
+    config = client_settings(settings)
     yield Finding("KAFKA_CONFIG", "ok", "changes nothing that the delivery promise needs")
     user = config.get("sasl.username")
     wanted = Wanted(settings.KAFKA_GROUP_ID, stages, OUTCOME_BYTES, None if user is None else str(user))
-    yield from findings(admin, wanted, partial(producer_id_refused, producer_config(brokers, config)))
+    refused = partial(producer_id_refused, producer_config(settings.KAFKA_BOOTSTRAP_SERVERS, config))
+    yield from findings(admin, wanted, refused, complaints)
 
 
-async def _of_the_parts(make_parts: MakeParts, settings: Settings, stages: Sequence[RagStage]) -> list[Finding]:
+async def _of_the_parts(
+    make_parts: MakeParts, admin: AdminClient, settings: Settings, stages: Sequence[RagStage]
+) -> list[Finding]:
     """Each dependency is used once as a request would: an answer of a few words from the model, a write of the store."""
     from modules.llm_platform.presentation.kafka.dependencies import outcome_of
+    from modules.llm_platform.presentation.kafka.group_watch import ASK_S, of_stores
 
     async with make_parts(settings) as parts:
         parts.dependencies.only_for(stages)
@@ -231,4 +283,7 @@ async def _of_the_parts(make_parts: MakeParts, settings: Settings, stages: Seque
             Finding(each.name, "failed", said.message) if isinstance(said, AppException) else Finding(each.name, "ok", said)
             for each, said in zip(asked, told, strict=True)
         ]
+        with suppress(OutcomeStoreError):  # it has been said above
+            topics, store_id = [REQUEST_TOPICS[stage] for stage in stages], await parts.outcomes.identity()
+            found += of_stores(admin, settings.KAFKA_GROUP_ID, topics, store_id, ASK_S)
         return [*found, *(Finding("note", "warning", note) for note in parts.notes)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it names them without exporting them
     AdminClient,
     ClusterMetadata,
@@ -20,23 +20,32 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it names th
 
 from modules.llm_platform.application.services.doctor_service import Finding
 from modules.llm_platform.presentation.kafka import rights
+from modules.llm_platform.presentation.kafka.group_watch import of_members
 from modules.llm_platform.presentation.kafka.rights import Wanted
 from modules.llm_platform.presentation.kafka.told import NotTold, told
+from modules.llm_platform.presentation.kafka.trouble import cause_of
 
 ASK_S: Final = 5.0  # for each question
+POLL_S: Final = 0.2  # for the client to hand over what it complains about
 SHORT_RETENTION_MS: Final = 24 * 3_600_000  # a request must outlive a night without a worker
 
 ProducerIdRefused = Callable[[float], NotTold | None]
 
 
-def findings(admin: AdminClient, wanted: Wanted, producer_id_refused: ProducerIdRefused) -> Iterator[Finding]:
+def findings(
+    admin: AdminClient,
+    wanted: Wanted,
+    producer_id_refused: ProducerIdRefused,
+    complaints: Sequence[KafkaError] = (),
+) -> Iterator[Finding]:
     """Asks the brokers, each question for a few seconds at most. `producer_id_refused` asks for a producer id for so many
-    seconds: None, or what was said instead.
+    seconds: None, or what was said instead. `complaints` fills while the admin client is polled.
     """
     try:
         cluster = admin.list_topics(timeout=ASK_S)
     except KafkaException as error:
-        remedy = "is KAFKA_BOOTSTRAP_SERVERS right, and does KAFKA_CONFIG say how to log in?"
+        admin.poll(POLL_S)
+        remedy = cause_of(complaints) or "is KAFKA_BOOTSTRAP_SERVERS right, and does KAFKA_CONFIG say how to log in?"
         yield Finding("brokers", "failed", f"cannot be reached ({error.args[0].name()}): {remedy}")
         return
     yield Finding("brokers", "ok", f"{len(cluster.brokers)} reached")
@@ -45,7 +54,10 @@ def findings(admin: AdminClient, wanted: Wanted, producer_id_refused: ProducerId
     yield from _topics_there(cluster, [topic for topic in described if topic not in hidden])
     there = [topic for topic in described if topic in cluster.topics]
     yield from rights.of_topics(wanted, {topic: described[topic] for topic in described if topic in {*there, *hidden}})
-    yield rights.of_group(wanted, _group(admin, wanted))
+    group = _group(admin, wanted)
+    yield rights.of_group(wanted, group)
+    if not rights.may_not_see(group):
+        yield of_members(wanted.group_id, group)
     yield rights.of_producer(wanted, producer_id_refused(ASK_S))
     if there:
         for topic, config in _configs(admin, there).items():

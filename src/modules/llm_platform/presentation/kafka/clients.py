@@ -31,9 +31,9 @@ def make_producer(config: Config, callbacks: Callbacks) -> Producer:
     return _made(Producer, config, callbacks)
 
 
-def make_admin(config: Config) -> AdminClient:
+def make_admin(config: Config, callbacks: Callbacks | None = None) -> AdminClient:
     """As `make_consumer`."""
-    return _made(AdminClient, config, {})
+    return _made(AdminClient, config, callbacks or {})
 
 
 class _ClientLog:

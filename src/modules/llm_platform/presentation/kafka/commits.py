@@ -36,6 +36,7 @@ class Commits:
         self._since: float | None = None  # when there began to be something to commit
         self._sent: deque[float] = deque()  # when those commits were sent that are not answered yet
         self._say_after = 0.0
+        self.metadata = ""  # what every commit carries, see group_watch.py; any thread may set it
 
     def age(self) -> float:
         """Seconds for which something finished has not been committed; 0 when all is."""
@@ -92,7 +93,7 @@ class Commits:
             return
         if self._at is not None:
             self._at("before_commit")
-        floors = [TopicPartition(ledger.topic, ledger.partition, ledger.floor or 0) for ledger in due]
+        floors = [TopicPartition(ledger.topic, ledger.partition, ledger.floor or 0, self.metadata) for ledger in due]
         for ledger in due:
             ledger.offered = ledger.floor
         self._sent.append(self._clock())
