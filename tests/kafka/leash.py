@@ -7,6 +7,7 @@ The first line on standard output is the command's process id; its exit code is 
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import threading
@@ -25,9 +26,10 @@ def _follow(child: subprocess.Popen[bytes]) -> None:
 
 def main(command: list[str]) -> int:
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    sys.stdout.write(f"{child.pid}\n")
-    sys.stdout.flush()
     threading.Thread(target=_follow, args=(child,), daemon=True).start()
+    with contextlib.suppress(BrokenPipeError):  # who started us is gone already: our standard input ends, too
+        sys.stdout.write(f"{child.pid}\n")
+        sys.stdout.flush()
     return child.wait()
 
 

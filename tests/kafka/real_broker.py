@@ -102,8 +102,11 @@ class RealBroker:
 
     def close(self) -> None:
         if self._leash is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)  # its data goes too: no need to be polite
+            if self.pid:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self.pid, signal.SIGKILL)  # its data goes too: no need to be polite
+            else:  # interrupted before it was said; a signal to 0 would be for our whole group
+                self._leash.stdin.close()  # type: ignore[union-attr]  # the leash ends it then
             self._gone()
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -112,6 +115,7 @@ class RealBroker:
         if leash is None:
             raise RuntimeError("Kafka is not running")
         leash.wait(STOP_S)
+        self.pid = 0
         leash.stdin.close()  # type: ignore[union-attr]
         leash.stdout.close()  # type: ignore[union-attr]
 

@@ -47,7 +47,8 @@ def test_a_broker_by_hand_leaves_nothing_behind(tmp_path: Path, early: bool) -> 
     """SIGTERM ends `make kafka` as Ctrl-C does, also while it starts: no process and no folder stays."""
     command = [sys.executable, "-m", "tests.kafka.real_broker", "--port", str(free_port())]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env={**os.environ, "TMPDIR": str(tmp_path)}
+        command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env={**os.environ, "TMPDIR": str(tmp_path)},
+        start_new_session=True,
     ) as child:
         assert child.stdout is not None
         if early:
@@ -55,7 +56,7 @@ def test_a_broker_by_hand_leaves_nothing_behind(tmp_path: Path, early: bool) -> 
         else:
             assert child.stdout.readline().startswith("KAFKA_BOOTSTRAP_SERVERS=")
         child.send_signal(signal.SIGTERM)
-        child.wait(60)
+        assert child.wait(60) == 0
     assert not list(tmp_path.glob("kafka-*"))
     wait_until(lambda: not java_with(str(tmp_path)), "its Java to end")
 

@@ -8,13 +8,16 @@ import re
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from tests.kafka.broker import ROOT
+from tests.kafka.broker import ROOT, wait_until
 from tests.kafka.foreign import TOPICS
 from tests.kafka.guarded_broker import GuardedBroker
+
+from modules.llm_platform.presentation.kafka.client_config import consumer_config
+from modules.llm_platform.presentation.kafka.clients import make_consumer
 
 pytestmark = pytest.mark.services
 
@@ -45,16 +48,26 @@ def broker() -> Iterator[GuardedBroker]:
 
 
 @pytest.fixture(autouse=True)
+def _an_index(broker: GuardedBroker, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Without one the check fails, whatever the rights are."""
+    notes = tmp_path_factory.mktemp("notes")
+    (notes / "topics.md").write_text("A topic has partitions.\n", "utf-8")
+    assert llm_platform(broker, "rag-worker", tmp_path, "index", str(notes)).returncode == 0
+
+
+@pytest.fixture(autouse=True)
 def _no_rights_at_first(broker: GuardedBroker) -> None:
     broker.forget_rights()
 
 
-def llm_platform(broker: GuardedBroker, user: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def llm_platform(
+    broker: GuardedBroker, user: str, folder: Path, *arguments: str, login: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """The command, logged in as that user."""
     environment = {
         **os.environ,
         "KAFKA_BOOTSTRAP_SERVERS": broker.guarded,
-        "KAFKA_CONFIG": json.dumps(broker.login(user)),
+        "KAFKA_CONFIG": json.dumps(login or broker.login(user)),
         "LLM_PLATFORM_DATA_DIR": str(folder),
         "EMBEDDER": "none",
     }
@@ -99,6 +112,33 @@ def test_the_rights_that_it_asks_for_are_enough(broker: GuardedBroker, tmp_path:
     code, verdicts = checked(broker, "rag-worker", tmp_path)
     assert code == 0
     assert {verdict for verdict, _ in of_rights(verdicts).values()} == {"ok"}
+
+
+def test_a_wrong_password_is_called_so(broker: GuardedBroker, tmp_path: Path) -> None:
+    """Not `_TRANSPORT`, which is what the client's call says."""
+    login = {**broker.login("rag-worker"), "sasl.password": "another-password-of-the-tests"}
+    done = llm_platform(broker, "rag-worker", tmp_path, "worker", "--check", "--json", login=login)
+    checks = {each["subject"]: each for each in json.loads(done.stdout)["checks"]}
+    assert done.returncode == 1
+    assert "wrong user name or password: check sasl.username and sasl.password" in checks["brokers"]["text"]
+    assert "another-password" not in done.stdout + done.stderr
+
+
+def test_the_active_members_are_named(broker: GuardedBroker, tmp_path: Path) -> None:
+    """By client, machine and share, for either group protocol."""
+    for needed in NEEDED.values():
+        broker.allow("rag-worker", *needed)
+    assert checked(broker, "rag-worker", tmp_path)[1]["group rag-core"] == ("ok", "no active member")
+    config = consumer_config([broker.bootstrap], "rag-core", broker.client)
+    member = make_consumer(config, {})
+    member.subscribe(["rag_search_request"])
+    try:
+        wait_until(lambda: member.poll(0.1) is None and len(member.assignment()) == TOPICS["rag_search_request"], "to join")
+        verdict, text = checked(broker, "rag-worker", tmp_path)[1]["group rag-core"]
+    finally:
+        member.close()
+    partitions = TOPICS["rag_search_request"]
+    assert (verdict, text) == ("ok", f"1 active: llm-platform-worker at 127.0.0.1, {partitions} partitions")
 
 
 def test_to_describe_is_not_to_use(broker: GuardedBroker, tmp_path: Path) -> None:
