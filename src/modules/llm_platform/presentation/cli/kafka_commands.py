@@ -24,7 +24,7 @@ def worker(
         str | None, typer.Option("--stages", metavar="LIST", help="Comma list of search, answer; default both.")
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Only say whether topics, rights and settings fit the contract.")
+        bool, typer.Option("--check", help="Say whether brokers, topics, rights, index and model fit; asks the model once.")
     ] = False,
     offline: options.Offline = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --check: print JSON.")] = False,

@@ -45,7 +45,8 @@ FAILED_CALL_COUNTS_S: Final = 60.0  # how long a failed call of a request says t
 @dataclass(frozen=True, slots=True)
 class Dependency:
     """`check` is free, and asked every `every_s` seconds; None where only a real call can tell. `call` uses the dependency
-    as a request does, which may cost a fraction of a cent. Both return a word for people and raise AppExceptions.
+    as a request does, which may cost a fraction of a cent, and is `free` on this machine: then it is made at the start. Both
+    return a word for people and raise AppExceptions.
     """
 
     name: DependencyName
@@ -53,6 +54,7 @@ class Dependency:
     check: Probe | None
     every_s: float = 30.0
     stages: frozenset[RagStage] = BOTH_STAGES
+    free: bool = False
 
 
 @dataclass(slots=True)
@@ -162,7 +164,7 @@ class Dependencies:
 
     async def _watch(self, state: _State) -> None:
         tries = 0
-        await self._probe(state, really=state.check is None)
+        await self._probe(state, really=state.check is None or state.dependency.free)
         while True:
             tries = tries + 1 if state.error is not None else 0
             state.woken.clear()

@@ -34,7 +34,7 @@ def of_outcomes(outcomes: IOutcomeStore) -> Dependency:
         await outcomes.probe()
         return f"shared by {outcomes.reach}"
 
-    return Dependency("outcomes", write, write, LOCAL_EVERY_S)
+    return Dependency("outcomes", write, write, LOCAL_EVERY_S, free=True)
 
 
 def of_retrieval(retrieval: RetrievalService, embedder: IEmbedder, *, paid: bool) -> tuple[Dependency, Dependency]:
@@ -57,8 +57,8 @@ def of_retrieval(retrieval: RetrievalService, embedder: IEmbedder, *, paid: bool
         return embedder.name
 
     every_s = REMOTE_EVERY_S if paid else LOCAL_EVERY_S
-    index = Dependency("index", search, describe if paid else search, every_s)
-    return index, Dependency("embedder", embed, None if paid else embed, every_s)
+    index = Dependency("index", search, describe, every_s, free=not paid)
+    return index, Dependency("embedder", embed, None if paid else embed, every_s, free=not paid)
 
 
 def of_models(llm: ILLMProvider, models: Mapping[str, ILLMProvider]) -> Dependency:
