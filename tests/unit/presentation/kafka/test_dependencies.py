@@ -17,6 +17,7 @@ from modules.llm_platform.domain.exceptions import (
     LLMConfigError,
     LLMConnectionError,
     LLMProviderException,
+    LLMUnavailableError,
     OutcomeStoreError,
     VectorStoreConfigError,
     VectorStoreError,
@@ -191,9 +192,12 @@ async def test_a_store_that_cannot_be_written_stops_the_taking() -> None:
         assert await becomes(lambda: taking == [False, True], PATIENCE_S)
 
 
-async def test_a_free_question_that_is_refused_is_no_proof() -> None:
-    """A key that may not list models serves all the same: a real call decides, once, and the free one is left alone."""
-    listing, call = Switch(WRONG_KEY), Switch()
+@pytest.mark.parametrize("error", [WRONG_KEY, LLMUnavailableError("the service failed (500): try again")])
+async def test_a_free_question_that_is_refused_is_no_proof(error: Exception) -> None:
+    """A key that may not list models serves all the same, and so does a service without that list: a real call decides, once,
+    and the free one is left alone.
+    """
+    listing, call = Switch(error), Switch()
     dependencies = Dependencies([Dependency("model", call, listing, every_s=0.01)])
     async with watched(dependencies) as taking:
         assert await becomes(lambda: call.asked == 1, PATIENCE_S)

@@ -17,6 +17,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
 from modules.llm_platform.domain.exceptions import (
     EmbeddingConfigError,
     LLMConfigError,
+    LLMProviderException,
     OutcomeStoreError,
     VectorStoreConfigError,
 )
@@ -191,8 +192,8 @@ class Dependencies:
             self._found(state, await _error_of(state.dependency.call, CALL_S))
             return
         error = await _error_of(check, CHECK_S)
-        if isinstance(error, MUST_MEND) and check is not state.dependency.call:
-            # A key may be refused the free question and serve for the real one.
+        if isinstance(error, (*MUST_MEND, LLMProviderException)) and check is not state.dependency.call:
+            # A key may be refused the free question and serve for the real one, or a service not know that question.
             error = await _error_of(state.dependency.call, CALL_S)
             state.check_is_wrong = error is None
         self._found(state, error)
