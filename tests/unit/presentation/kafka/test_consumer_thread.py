@@ -240,6 +240,19 @@ def test_when_it_was_full_is_known() -> None:
         until(lambda: rig.thread.full_at > 0)
 
 
+def test_a_suspended_worker_is_not_stalled() -> None:
+    """It takes nothing by intent: that counts as having no room, so nobody asks for a restart; then it goes on."""
+    with running(4) as rig:
+        rig.thread.suspend()
+        until(lambda: bool(rig.consumer.paused))
+        rig.consumer.incoming.append(message(0))
+        last = rig.thread.full_at
+        until(lambda: rig.thread.full_at > last)
+        assert rig.arrived == []
+        rig.thread.resume_taking()
+        until(lambda: len(rig.arrived) == 1)
+
+
 def test_partitions_that_come_while_it_is_full_are_paused_too() -> None:
     """Else their requests would come on top of a full window."""
     with running(1) as rig:
