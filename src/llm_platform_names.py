@@ -54,16 +54,21 @@ def install() -> None:
         sys.meta_path.append(HiddenPackageFinder)
 
 
-def check_shared() -> None:
-    """HiddenPackageError unless `shared.config`, `.exceptions` and `.logging` are ours. Loads none of them."""
+def check_shared(package_file: str) -> None:
+    """HiddenPackageError unless `shared.config`, `.exceptions` and `.logging` stand beside this module, or beside the
+    `modules` that `package_file` (of modules.llm_platform) was loaded from: another checkout of this project is no
+    stranger. Loads none of them.
+    """
     from importlib.machinery import PathFinder
 
     import shared
 
+    beside = os.path.dirname(os.path.dirname(os.path.dirname(package_file)))  # noqa: PTH120
     path = _path_of(shared)
     for name in KERNEL:
         spec = PathFinder.find_spec(name, path)
-        if spec is None or not _is_ours(os.path.dirname(spec.origin or "")):  # noqa: PTH120
+        folder = os.path.dirname("" if spec is None else spec.origin or "")  # noqa: PTH120
+        if not _is_in(folder, HERE) and not _is_in(folder, beside):
             raise HiddenPackageError(name, _shown(path))
 
 
@@ -89,7 +94,11 @@ def _path_of(package: ModuleType) -> Sequence[str]:
 
 
 def _is_ours(folder: str) -> bool:
-    return os.path.dirname(os.path.realpath(folder)) == os.path.realpath(HERE)  # noqa: PTH120
+    return _is_in(folder, HERE)
+
+
+def _is_in(folder: str, parent: str) -> bool:
+    return os.path.dirname(os.path.realpath(folder)) == os.path.realpath(parent)  # noqa: PTH120
 
 
 def _shown(path: Iterable[str]) -> str:

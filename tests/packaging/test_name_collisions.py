@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import files_in, text_of
+from tests.docs.pages import ROOT, files_in, text_of
 from tests.packaging.conftest import Environment, run
 
 PAGE = "docs/howto/name-collisions.md"
@@ -47,6 +48,16 @@ def test_a_package_that_looks_further_hides_nothing(everything: Environment, tmp
     folder = application(tmp_path, f"{package}/own.py", **{f"{package}/__init__.py": EXTEND_PATH})
     done = python(everything, folder, "-c", f"import main, {package}.own")
     assert done.returncode == 0, done.stderr
+
+
+def test_another_checkout_is_no_stranger(bare: Environment, tmp_path: Path) -> None:
+    """A source tree on PYTHONPATH is used whole, although an installed copy stands beside it."""
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    code = "import sys; sys.path.insert(0, 'src'); import modules.llm_platform as m, shared.config as c"
+    code += "; print(m.__file__, c.__file__)"
+    done = python(bare, tmp_path, "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert all(str(tmp_path) in name or name.startswith("src") for name in done.stdout.split())
 
 
 @pytest.mark.parametrize("statement", IMPORTS)

@@ -368,7 +368,7 @@ _HOMES = {
     "modules.llm_platform.domain.ports.web_search": ("IWebSearchProvider",),
     "shared.exceptions": ("AppException",),
 }
-check_shared()
+check_shared(__file__)
 
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
