@@ -11,10 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 from functools import cache
 
-from modules.llm_platform.domain.checking.claims import Claim
-from modules.llm_platform.domain.checking.evidence import SourceText, prepare
+from modules.llm_platform.domain.checking.alignment import SourceText, prepare
+from modules.llm_platform.domain.checking.claims import Claim, TextFacts
 from modules.llm_platform.domain.checking.sentences import AnswerSentence, answer_sentences
-from modules.llm_platform.domain.checking.text_facts import TextFacts
 from modules.llm_platform.domain.checking.verdicts import Judgement, is_verbatim, judge
 from modules.llm_platform.domain.dtos.research_dtos import Citation, Source
 from modules.llm_platform.domain.language import stop_words

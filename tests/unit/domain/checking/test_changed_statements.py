@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from modules.llm_platform.domain.checking.alignment import prepare
 from modules.llm_platform.domain.checking.claims import Claim
-from modules.llm_platform.domain.checking.evidence import prepare
 from modules.llm_platform.domain.checking.verdicts import is_verbatim
 from modules.llm_platform.domain.citations import CitationChecker
 from modules.llm_platform.domain.dtos.research_dtos import Source
@@ -22,11 +22,11 @@ GATE = "The gate was painted by Ole Hansen in 1931. The old gate, a gift of the 
 @pytest.mark.parametrize(
     ("sentence", "text"),
     [
-        ("The Gate 7 comes with a brass lock.", "The Gate 7 weighs 90 kilograms. It lacks a brass lock."),
-        ("The doors are made of pine.", "The doors are made of oak rather than pine."),
-        ("The doors are made of pine rather than oak.", "The doors are made of oak instead of pine."),
+        ("The train leaves Oslo at noon and reaches Bergen late.", "The train leaves Bergen at noon and reaches Oslo late."),
+        ("Pass `random=False` to turn off the random part.", "Pass `jitter=False` to turn off the random part."),
+        ("Use `--quiet` to ring no bell.", "Use `--no-ring` to ring no bell. Use `--quiet` to hide errors."),
+        ("The pump is made by the firm of Keller.", "The pump is made by the firm of Strabag, not far from here."),
         ("The lock was forced.", "There is no evidence that the lock was forced."),
-        ("On Linux the lock raises LockError.", "The lock waits on Linux but raises LockError on Windows."),
         ("Ina Berg was elected mayor.", "Ina Berg opened the meeting, in which Ole Hansen was elected mayor."),
         ("Call `open(wait=False)` to return at once.", "Call `open(block=False)` to return at once and wait later."),
         ("The pump lost half of its pressure.", "The pump lost a third of its pressure within ten days."),

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.domain.checking.capitals import Capitals
 from modules.llm_platform.domain.citations import CitationChecker
 from modules.llm_platform.domain.dtos.research_dtos import Source
 
@@ -61,7 +60,6 @@ def test_a_figure_from_elsewhere_bears_nothing_out(sentence: str) -> None:
         "Tolvar built its mill in Skagen in 1911.",
         "The keeper of the lighthouse was called Ina Berg.",
         "Acme runs the ferry, which carries 26 cars.",
-        "The mill in Skagen was built by Tolvar in 1911.",
         "`lock_time` closes the gate.",
         "Ole Hansen has been mayor since 2004.",
         "Ole Hansen came from Oslo.",
@@ -120,15 +118,6 @@ def test_in_a_short_text_everything_is_near() -> None:
     """Two lines of a search engine speak of one matter: there a figure of the next sentence counts."""
     text = "The tower is old. Sales were 5 million in 2022. A year later they had grown to 7 million."
     assert verdict("Sales had grown to 7 million in a year.", text) == "supported"
-
-
-def test_what_capitals_tell() -> None:
-    """A name has its capital always, in German never an article; inside a sentence a capital tells more."""
-    plain = Capitals("Bicycles are sold by Acme. The sea and the Sea.", behind_articles=False)
-    assert [word for word in ("Acme", "Bicycles", "Sea") if plain.may_name(word)] == ["Acme", "Bicycles"]
-    assert [word for word in ("Acme", "Bicycles") if plain.stands_inside(word)] == ["Acme"]
-    german = Capitals("Der alte Hafen. Die Lehrerin Ina Berg.", behind_articles=True)
-    assert [word for word in ("Ina", "Hafen", "Lehrerin") if german.may_name(word)] == ["Ina"]
 
 
 FILLER = st.sampled_from(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.growth import is_linear
 
-from modules.llm_platform.domain.checking.evidence import SourceText, prepare
+from modules.llm_platform.domain.checking.alignment import SourceText, prepare
 from modules.llm_platform.domain.checking.words import WORD, is_form, is_unspaced, squash, squash_each
 from modules.llm_platform.domain.citations import CitationChecker
 from modules.llm_platform.domain.dtos.research_dtos import Source

@@ -1,4 +1,4 @@
-"""A sentence prepared to be looked for in sources: its words, how much each tells, and the facts among them."""
+"""A sentence of an answer and a part of a source, prepared to be compared: words, how much each tells, facts among them."""
 
 from __future__ import annotations
 
@@ -8,29 +8,31 @@ from bisect import bisect_left
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
-from modules.llm_platform.domain.checking.dates import DATE_WORDS
-from modules.llm_platform.domain.checking.denial import (
-    SOFT_NEGATORS,
-    Clause,
-    clauses_of,
-    denied,
-    may_deny,
-    preferred,
-    undenied_words,
+from modules.llm_platform.domain.checking.denials import denied_words, undenied_words
+from modules.llm_platform.domain.checking.numbers import (
+    DATE_WORDS,
+    ISO_DATE,
+    NUMBER_WORDS,
+    Reading,
+    numbers_in,
+    reading_of,
 )
-from modules.llm_platform.domain.checking.numbers import NUMBER_WORDS, Reading, numbers_in, reading_of
-from modules.llm_platform.domain.checking.words import UNSPACED, WORD, WORD_RUN, is_unspaced, squash
+from modules.llm_platform.domain.checking.words import UNSPACED, WORD, is_unspaced, squash
 from modules.llm_platform.domain.text import fold
 
 SHORT_WORD_LETTERS = 3
 SHORT_WORD_WEIGHT = 0.6  # short words tell less than others, which weigh 1, and function words nothing
 NAME_WEIGHT = 1.5  # names, numbers and identifiers carry a claim
+COUNT_REACH = 5  # words behind a number word among which the counted thing is looked for
 MAX_CLAIM_CHARS = 2000  # of a sentence; a longer one is judged by its beginning
 MAX_WORDS = 200
 WORDS_KEPT = 4096  # prepared words remembered
 
 _PART = re.compile(rf"[^\W_{UNSPACED}]+")
-_LITERAL = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)|(?<![^\s`\"'(])/\w[\w/.-]*")  # code and paths
+_OPTION = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*")
+_LITERAL = re.compile(rf"(`+)(?!`).+?(?<!`)\1(?!`)|(?<![^\s`\"'(])/\w[\w/.-]*|{_OPTION.pattern}")  # code, paths, options
+_STOP = re.compile(r"[.!?:;]")
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _NUMERIC = re.compile(r"[0-9]+(?:[.,:/-][0-9]+)*\Z")
 IDENTIFIER = re.compile(
     r".*(?:_|\(\)|[a-z][A-Z]|[^\W\d_]\.[^\W\d_]{2}|::|[A-Z]{2}[a-z]+[A-Z])|[A-Z][A-Z0-9]*[0-9][A-Z0-9]*\Z"
@@ -38,8 +40,6 @@ IDENTIFIER = re.compile(
 _PLURAL = re.compile(r"[A-Z]-?[0-9]{2,}s\Z")  # `A220s`
 _POSSESSIVE = re.compile(r"['’](?:s|S)?\Z")
 _CLAUSE = re.compile(r"[,;:](?=\s)|[，、；：（(]|\s[–—-]\s")
-_CONDITIONS_LIST = "if when unless until wenn falls sobald si quand lorsque cuando se quando если когда"
-_CONDITIONS = frozenset(_CONDITIONS_LIST.split())
 _CLAUSE_WORDS_LIST = "and or but which who where while because since und oder aber weil et mais qui y pero que ma и а но"
 _CLAUSE_WORDS = frozenset(_CLAUSE_WORDS_LIST.split())
 # They join statements or shade them; lists of function words often lack them.
@@ -77,6 +77,7 @@ class Claim:
     def __init__(self, text: str, stop_words: frozenset[str], *, capitals_name: bool) -> None:
         self.text = text[:MAX_CLAIM_CHARS]
         self.capitals_name = capitals_name
+        self.facts = TextFacts(self.text, stop_words)
         self.words: list[Word] = []
         self.ats: list[int] = []  # where each begins in the text
         self._read_words(stop_words, capitals_name)
@@ -88,7 +89,7 @@ class Claim:
 
     def _read_words(self, stop_words: frozenset[str], capitals_name: bool) -> None:
         text, words, ats = self.text, self.words, self.ats
-        literal = [match.span() for match in _LITERAL.finditer(text)] if "`" in text or "/" in text else ()
+        literal = [match.span() for match in _LITERAL.finditer(text)] if "`" in text or "/" in text or "--" in text else ()
         for match in WORD.finditer(text):
             at = match.start()
             written = match[0]
@@ -120,48 +121,11 @@ class Claim:
 
     @cached_property
     def denied_words(self) -> list[str]:
-        return [self.keys[place] for place in denied(self.keys, [word.is_content for word in self.words])]
+        return denied_words(self.keys, [word.is_content for word in self.words])
 
     @cached_property
     def undenied_words(self) -> list[str]:
         return undenied_words(self.text)
-
-    @cached_property
-    def clauses_said(self) -> list[Clause]:
-        return clauses_of(self.text)
-
-    @cached_property
-    def preferred(self) -> tuple[str, str] | None:
-        return preferred(self.keys, [word.is_content for word in self.words])
-
-    @cached_property
-    def denies(self) -> bool:
-        return may_deny(WORD_RUN.findall(fold(self.text).replace("’", "'"))) and any(
-            clause.denied for clause in self.clauses_said
-        )
-
-    @cached_property
-    def content_keys(self) -> frozenset[str]:
-        return frozenset(word.key for word in self.words if word.is_content)
-
-    @cached_property
-    def says_no(self) -> bool:
-        return not SOFT_NEGATORS.isdisjoint(self.keys)
-
-    @cached_property
-    def statements(self) -> list[tuple[int, int]]:
-        """For each clause, finer than in `clauses`, the words that are neither names nor figures: bits, and how many."""
-        starts = {clause.start for clause in self.clauses}
-        found: list[tuple[int, int]] = []
-        bits = count = 0
-        for place, word in enumerate(self.words):
-            if (place in starts or word.key in _CONDITIONS) and count:
-                found.append((bits, count))
-                bits = count = 0
-            if word.is_content and not word.is_name and not word.key[0].isdigit():
-                bits |= 1 << place
-                count += 1
-        return [*found, (bits, count)] if count else found
 
     @cached_property
     def clauses(self) -> list[range]:
@@ -170,6 +134,75 @@ class Claim:
         cuts.update(place for place, key in enumerate(self.keys) if key in _CLAUSE_WORDS)
         starts = sorted(cuts | {0, len(self.words)})
         return [range(start, end) for start, end in itertools.pairwise(starts)]
+
+
+class TextFacts:
+    """Words, numbers, dates and denials of a part of a source, taken out once for every sentence that cites it.
+
+    `folded` are its words as they are compared.
+    """
+
+    def __init__(self, text: str, stop_words: frozenset[str]) -> None:
+        self.text = text
+        self._stop_words = stop_words
+
+    @cached_property
+    def folded(self) -> list[str]:
+        return _WORD.findall(fold(self.text).replace("’", "'"))
+
+    @cached_property
+    def words(self) -> list[str]:
+        """As they are written, in the order of `folded`."""
+        written = _WORD.findall(self.text)
+        return written if len(written) == len(self.folded) else self.folded
+
+    @cached_property
+    def content(self) -> list[bool]:
+        return [len(word) > 1 and word not in self._stop_words for word in self.folded]
+
+    @cached_property
+    def numbers(self) -> list[Reading]:
+        spelled = [reading_of(NUMBER_WORDS[word]) for word in self.folded if word in NUMBER_WORDS]
+        return [reading for reading, _ in numbers_in(self.text)] + spelled
+
+    @cached_property
+    def identifiers(self) -> frozenset[str]:
+        """Names of programs' parts and options, folded."""
+        return frozenset(fold(word).removesuffix("()") for word in identifiers_in(self.text))
+
+    @cached_property
+    def dated(self) -> list[str]:
+        """Its words and the dates that it writes in figures only."""
+        return self.folded + ISO_DATE.findall(self.text) if "-" in self.text else self.folded
+
+    @cached_property
+    def denied_words(self) -> list[str]:
+        return denied_words(self.folded, self.content)
+
+    @cached_property
+    def undenied_words(self) -> list[str]:
+        return undenied_words(self.text)
+
+    @cached_property
+    def sentence_starts(self) -> frozenset[int]:
+        """The places of words that begin a sentence."""
+        found = list(_WORD.finditer(self.text))
+        return frozenset(
+            place
+            for place, word in enumerate(found)
+            if not place or _STOP.search(self.text, found[place - 1].end(), word.start())
+        )
+
+    def counts(self, noun: str | None) -> bool:
+        """Whether a number word stands before this noun or figure."""
+        words = self.folded
+        return any(noun in words[at + 1 : at + COUNT_REACH] for at, word in enumerate(words) if word in NUMBER_WORDS)
+
+
+def identifiers_in(text: str) -> list[str]:
+    """Names of programs' parts (`max_size`, `runAll`, `run()`) and options (`--quiet`) in a text."""
+    found = [word for word in WORD.findall(text) if IDENTIFIER.match(word)]
+    return found + [option.lstrip("-") for option in _OPTION.findall(text)] if "--" in text else found
 
 
 @lru_cache(maxsize=WORDS_KEPT)

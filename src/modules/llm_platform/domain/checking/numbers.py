@@ -1,8 +1,9 @@
-"""Numbers as texts write them, and the values that each can mean: figures, words, Chinese characters."""
+"""Numbers and dates as texts write them, and the values that each can mean: figures, words, Chinese characters."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from functools import lru_cache
 
 Reading = frozenset[str]  # the values that a written number can have: 1.000 is one thousand or one
@@ -151,3 +152,39 @@ def _han_value(written: str) -> float:
     return float(total + block + digit)
 
 
+# One line for each month from January on, then one for each day from Monday on.
+_MONTHS_AND_DAYS = """
+january januar janvier enero gennaio janeiro januari stycznia января январь январе січня
+february februar février febrero febbraio fevereiro februari lutego февраля февраль феврале лютого
+march märz mars marzo março maart marca марта март марте березня
+april avril abril aprile kwietnia апреля апрель апреле квітня
+may mai mayo maggio maio mei maja мая май мае травня
+june juni juin junio giugno junho czerwca июня июнь июне червня
+july juli juillet julio luglio julho lipca июля июль июле липня
+august août agosto augustus sierpnia августа август августе серпня
+september septembre septiembre settembre setembro września сентября сентябрь сентябре вересня
+october oktober octobre octubre ottobre outubro października октября октябрь октябре жовтня
+november novembre noviembre novembro listopada ноября ноябрь ноябре листопада
+december dezember décembre diciembre dicembre dezembro grudnia декабря декабрь декабре грудня
+monday montag lundi lunes lunedì poniedziałek понедельник понедельникам понедельника
+tuesday dienstag mardi martes martedì wtorek вторник вторникам вторника
+wednesday mittwoch mercredi miércoles mercoledì środa среда среду средам
+thursday donnerstag jeudi jueves giovedì czwartek четверг четвергам четверга
+friday freitag vendredi viernes venerdì piątek пятница пятницу пятницам
+saturday samstag sonnabend samedi sábado sabato sobota суббота субботу субботам
+sunday sonntag dimanche domingo domenica niedziela воскресенье воскресеньям
+"""
+_MONTHS, _DAYS = frozenset(range(12)), frozenset(range(12, 19))
+DATE_WORDS = {word: number for number, names in enumerate(_MONTHS_AND_DAYS.strip().splitlines()) for word in names.split()}
+ISO_DATE = re.compile(r"(?<!\d)\d{4}-\d\d-\d\d(?!\d)")
+
+
+def other_date(mine: Collection[str], theirs: Collection[str]) -> bool:
+    """Whether a month or weekday is named where the other text names only other ones."""
+    own, other = _months_and_days(mine), _months_and_days(theirs)
+    return any(kind & own and kind & other and not kind & own & other for kind in (_MONTHS, _DAYS))
+
+
+def _months_and_days(words: Collection[str]) -> set[int]:
+    found = {DATE_WORDS[word] for word in words if word in DATE_WORDS}
+    return found | {int(word[5:7]) - 1 for word in words if ISO_DATE.fullmatch(word)}

@@ -6,27 +6,35 @@ supported where a whole clause has nothing in the passage. Scattered other words
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from modules.llm_platform.domain.checking.changed_facts import contradicts, odd_number
-from modules.llm_platform.domain.checking.changed_names import has_changed_places, odd_name, sets_another_name
-from modules.llm_platform.domain.checking.claims import Claim, Word
-from modules.llm_platform.domain.checking.dates import contradicting_date
-from modules.llm_platform.domain.checking.denial import NEGATORS, OPENERS
-from modules.llm_platform.domain.checking.evidence import Passage, SourceText
-from modules.llm_platform.domain.checking.gaps import added_places, bears_out_a_clause, cover_of, runs_of
-from modules.llm_platform.domain.checking.numbers import NUMBER_WORDS, values_of
-from modules.llm_platform.domain.checking.places import FactPlaces
-from modules.llm_platform.domain.checking.text_facts import TextFacts
-from modules.llm_platform.domain.checking.words import squash
+from modules.llm_platform.domain.checking.alignment import Passage, SourceText
+from modules.llm_platform.domain.checking.claims import Claim, TextFacts, Word
+from modules.llm_platform.domain.checking.denials import NEGATORS, OPENERS
+from modules.llm_platform.domain.checking.mismatches import (
+    Run,
+    acts_for_another,
+    contradicts,
+    missing_runs,
+    name_mismatch,
+    number_mismatch,
+    replaced_word,
+)
+from modules.llm_platform.domain.checking.numbers import NUMBER_WORDS, other_date, values_of
+from modules.llm_platform.domain.checking.placement import FactPlacement
+from modules.llm_platform.domain.checking.words import is_unspaced, squash
 from modules.llm_platform.domain.dtos.research_dtos import Verdict
 
-SUPPORTED_COVER = 0.45  # of the weight of the claim's content words
+SUPPORTED_COVER = 0.4  # of the weight of the claim's content words
 PARTIAL_COVER = 0.3
 SAME_MATTER_COVER = 0.5  # below it a differing "not" or an opposite is about something else
 REFUTED_SCORE = 0.4  # times the cover: what is left of the score when a fact differs
 PARTIAL_SCORE = 0.75
+LONG_RUN = 4  # content words in a row that the passage does not have: something was added
+MIN_UNKNOWN_WORDS = 2  # in a clause that says something of its own
+ADDED_COVER = 0.25  # of a clause that the passage knows nothing of
+BORNE_OUT_COVER = 0.5  # of the clause that it was added to
 MIN_TOLD_WORDS = 4  # behind a colon, to be a statement by themselves
 MAX_DENIAL_CHARS = 40  # of what stands before or behind a copied sentence
 
@@ -74,37 +82,66 @@ def judge(
 
     `whole` are the facts of the passage, `facts_of` gives those of a sentence of the source by its number.
     """
-    parts = [facts_of(sentence) for sentence in passage.sentences]
-    places = FactPlaces(claim, source, passage, facts_of)
-    matched = [
-        bool(passage.matched >> place & 1)
-        or (word.is_content and (_said_elsewhere(word, source) or _is_known_number(word, whole)))
-        for place, word in enumerate(claim.words)
-    ]
-    cover = cover_of(claim, matched, range(len(matched)))
-    if cover < PARTIAL_COVER and not bears_out_a_clause(claim, matched):
+    matched = [bool(passage.matched >> place & 1) for place in range(len(claim.words))]
+    for place, word in enumerate(claim.words):
+        if word.is_content and not matched[place]:
+            matched[place] = _said_elsewhere(word, source) or _is_known_number(word, whole)
+    cover = _cover_of(claim, matched, range(len(matched)))
+    if cover < PARTIAL_COVER:
         return Judgement("unsupported", round(cover, 2))
-    added = added_places(claim, matched)
-    runs = [run for run in runs_of(claim, matched) if run.first not in added and run.last not in added]
-    odd = {odd_name(run, claim, whole, parts[0]) for run in runs} | {odd_number(claim, places, whole, added)}
-    if cover >= PARTIAL_COVER and (
-        "changed" in odd
-        or places.any_changed(added)
-        or sets_another_name(claim, whole)
+    runs = missing_runs(claim, matched)
+    added = _added_places(claim, matched, runs)
+    sentences = [facts_of(sentence) for sentence in passage.sentences]
+    placement = FactPlacement(claim, source, passage, facts_of)
+    mismatches = {number_mismatch(claim, whole, placement.has_number_near, added)}
+    for run in runs:
+        if run.first not in added and run.last not in added:
+            mismatches.add(name_mismatch(run, claim, whole, sentences[0]))
+    said = [word for place, word in enumerate(claim.keys) if place not in added]
+    if (
+        "changed" in mismatches
+        or other_date(said, whole.dated)
+        or placement.any_changed(added)
         or (
             cover >= SAME_MATTER_COVER
-            and any(contradicts(claim, part) or has_changed_places(claim, part) for part in parts)
+            and any(rule(claim, part) for rule in (contradicts, replaced_word, acts_for_another) for part in sentences)
         )
-        or contradicting_date(_without_places(claim.keys, added), whole.dated)
     ):
         return Judgement("unsupported", round(REFUTED_SCORE * cover, 2))
-    if added or "added" in odd or cover < SUPPORTED_COVER:
+    if added or "added" in mismatches or cover < SUPPORTED_COVER:
         return Judgement("partial", round(PARTIAL_SCORE * cover, 2))
     return Judgement("supported", round(cover, 2))
 
 
-def _without_places(words: Sequence[str], places: Container[int]) -> list[str]:
-    return [word for place, word in enumerate(words) if place not in places]
+def _cover_of(claim: Claim, matched: Sequence[bool], places: range) -> float:
+    """The share of the weight of these words that the passage has."""
+    total = sum(claim.weights[place] for place in places)
+    return sum(claim.weights[place] for place in places if matched[place]) / total if total else 0.0
+
+
+def _added_places(claim: Claim, matched: Sequence[bool], runs: Sequence[Run]) -> set[int]:
+    """The places of whole statements that the passage knows nothing of: clauses, and long runs of words.
+
+    In a sentence without a clause that is borne out, nothing was added to anything.
+    """
+    added = {place for run in runs if _is_long(run) for place in range(run.first, run.last + 1)}
+    covers = [_cover_of(claim, matched, clause) for clause in claim.clauses]
+    if len(covers) > 1 and max(covers) >= BORNE_OUT_COVER:
+        for clause, cover in zip(claim.clauses, covers, strict=True):
+            unknown = [claim.words[at] for at in clause if claim.words[at].is_content and not matched[at]]
+            if cover <= ADDED_COVER and _says_something(unknown):
+                added.update(clause)
+    return added
+
+
+def _is_long(run: Run) -> bool:
+    """Whether the run is a statement of its own rather than a changed fact or another wording."""
+    return len(run.words) >= LONG_RUN and not is_unspaced(run.words[0].key) and _says_something(run.words)
+
+
+def _says_something(words: Sequence[Word]) -> bool:
+    """Whether words make a statement, and not just a name or one hyphenated word."""
+    return len(words) >= MIN_UNKNOWN_WORDS and not all(word.is_name or word.is_identifier or word.is_part for word in words)
 
 
 def _said_elsewhere(word: Word, source: SourceText) -> bool:

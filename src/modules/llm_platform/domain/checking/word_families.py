@@ -47,6 +47,7 @@ belgian | hungary hungarian | israel israeli | iraq iraqi | км километ�
 построено | начал начался началась началось | стал стала стали был была было были | jahr jahre jahren | stadt städte
 städten | haus häuser häusern | land länder ländern | liegt lag gelegen | begann beginnt begonnen | übernimmt übernahm
 übernommen trägt trug getragen | sinkt sank gesunken | steigt stieg gestiegen | wächst wuchs gewachsen wachsen
+| evidence sign signs indication indications proof
 """
 
 

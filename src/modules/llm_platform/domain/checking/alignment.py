@@ -11,7 +11,6 @@ from functools import cached_property, reduce
 from operator import or_
 from typing import Final
 
-from modules.llm_platform.domain.checking.capitals import Capitals
 from modules.llm_platform.domain.checking.claims import Claim
 from modules.llm_platform.domain.checking.word_families import RELATIVES
 from modules.llm_platform.domain.checking.words import (
@@ -31,12 +30,10 @@ MAX_QUOTE_SENTENCES = 3
 MAX_SENTENCE_CHARS = 600  # what has no full stop for longer is cut, so that a quote stays readable
 LIST_SENTENCE_CHARS = 160  # a "sentence" longer than this that runs over lines is a list or a table
 MAX_TEXT_CHARS = 200_000  # of one source; what follows is not searched
-SEEDS = 6  # the sentences around which passages are tried
+SEEDS = 3  # the sentences around which passages are tried
 RANKED = 16  # the sentences among which a fact of the claim is looked for first
 GOOD_PART = 0.35  # of the claim, that a sentence must hold to be compared with it by itself
 NEARLY_AS_GOOD = 0.8  # of what the best one holds
-STATED_PART = 0.6  # of the words of a clause that are neither names nor figures
-MIN_STATED = 2
 SENTENCE_COST = 0.03  # of the claim that a further sentence must add to belong to the quote
 MAX_INITIALS = 6
 COMPOUNDING = frozenset({"de", "nl", "sv", "da", "no", "nb", "fi", "hu"})  # write compounds as one word
@@ -75,7 +72,6 @@ class SourceText:
         self._compounds = compounds
         self._postings, self._buckets = _index(text, spans)
         self._related: dict[str, list[int]] = {}
-        self.capitals = Capitals(text, behind_articles=compounds)
 
     @cached_property
     def squashed(self) -> str:
@@ -111,8 +107,10 @@ class SourceText:
 
     def _related_places(self, word: str) -> list[int]:
         postings = self._postings
-        forms = [key for key in self._buckets.get(word[:STEM_LETTERS], ()) if key != word and is_form(word, key)]
-        forms += [key for key in RELATIVES.get(word, ()) if key in postings]
+        bucket, relatives = self._buckets.get(word[:STEM_LETTERS]), RELATIVES.get(word)
+        forms = [key for key in bucket if key != word and is_form(word, key)] if bucket else []
+        if relatives:
+            forms += [key for key in relatives if key in postings]
         if word in postings:
             if not forms:
                 return postings[word]
@@ -153,34 +151,20 @@ class SourceText:
             if found > best:
                 best = found
         first, last = -best[1], -best[2]
-        heart = max(range(first, last + 1), key=lambda sentence: worth.get(masks.get(sentence, 0), 0.0))
+        best_sentence = max(range(first, last + 1), key=lambda sentence: worth.get(masks.get(sentence, 0), 0.0))
         cover = worth[best[3]] / claim.total
-        told = self._telling(claim, masks, worth, heart, ranked)
+        sentences = self._best_sentences(claim, masks, worth, best_sentence, ranked)
         known = _weight(reduce(or_, masks.values()), claim.weights) / claim.total
         start, end = self.spans[first][0], self.spans[last][1]
-        return Passage(start, end, first, last, told, best[3], cover, known, masks, tuple(ranked))
+        return Passage(start, end, first, last, sentences, best[3], cover, known, masks, tuple(ranked))
 
-    def _telling(
-        self, claim: Claim, masks: Mapping[int, int], worth: Mapping[int, float], heart: int, ranked: Sequence[int]
+    def _best_sentences(
+        self, claim: Claim, masks: Mapping[int, int], worth: Mapping[int, float], best_sentence: int, ranked: Sequence[int]
     ) -> tuple[int, ...]:
-        """The best sentence, others that hold nearly as much, and for each clause the one that says most of what it states.
-
-        A sentence that shares names and figures only may hold more than the one that says the contrary.
-        """
-        if len(masks) == 1:
-            return (heart,)
-        enough = max(GOOD_PART * claim.total, NEARLY_AS_GOOD * worth[masks[heart]])
-        best_few = ranked[:MAX_QUOTE_SENTENCES]
-        told = {heart: None} | {sentence: None for sentence in best_few if worth[masks[sentence]] >= enough}
-        first: dict[int, int] = {}  # one sentence for all that hold the same words
-        for sentence, mask in masks.items():
-            first.setdefault(mask, sentence)
-        first[masks[heart]] = heart
-        for bits, count in claim.statements:
-            best = max(first.values(), key=lambda sentence: ((masks[sentence] & bits).bit_count(), sentence == heart))
-            if (masks[best] & bits).bit_count() >= max(MIN_STATED, STATED_PART * count):
-                told[best] = None
-        return tuple(told)
+        """The best sentence, and others that hold nearly as much: one of them may say the contrary."""
+        enough = max(GOOD_PART * claim.total, NEARLY_AS_GOOD * worth[masks[best_sentence]])
+        others = (place for place in ranked[:MAX_QUOTE_SENTENCES] if place != best_sentence)
+        return (best_sentence, *(place for place in others if worth[masks[place]] >= enough))
 
     def _around(self, seeds: Sequence[int], masks: Mapping[int, int]) -> Iterator[tuple[int, int, int]]:
         """First and last sentence and common mask of the passages that hold one of the best sentences."""
