@@ -70,15 +70,15 @@ class Pair:
 @dataclass(frozen=True)
 class Figures:
     """Shares, 0..1. `flagged`: unsupported sentences not called supported, of all or of those with a changed number or name;
-    `verbatim`: sentences of the sources found supported; `false_alarms`: supported sentences called something else."""
+    `supported`: supported sentences called so; `verbatim`: sentences of the sources found supported."""
 
     pairs: int
     three_class: float
     flagged: float
     numbers: float
     names: float
+    supported: float
     verbatim: float
-    false_alarms: float
     wrong: tuple[tuple[Pair, Verdict], ...]
 
 
@@ -177,8 +177,8 @@ def measure(pairs: Sequence[Pair]) -> Figures:
         flagged=share(verdict != "supported" for _, verdict in bad),
         numbers=share(verdict != "supported" for pair, verdict in bad if pair.kind in NUMBER_KINDS),
         names=share(verdict != "supported" for pair, verdict in bad if pair.kind in NAME_KINDS),
+        supported=share(verdict == "supported" for verdict in good),
         verbatim=share(_verbatim(pairs)),
-        false_alarms=share(verdict != "supported" for verdict in good),
         wrong=tuple((pair, verdict) for pair, verdict in verdicts if verdict != pair.label),
     )
 
@@ -198,7 +198,7 @@ def share(outcomes: Iterable[bool]) -> float:
 
 def report(title: str, figures: Figures) -> None:
     print(f"{title}: {figures.pairs} pairs")
-    for name in ("three_class", "flagged", "numbers", "names", "verbatim", "false_alarms"):
+    for name in ("three_class", "flagged", "numbers", "names", "supported", "verbatim"):
         print(f"  {name:13} {getattr(figures, name):.2f}")
     for pair, verdict in figures.wrong if title not in NOT_NAMED else ():  # to name them would be to see them
         print(f"    {pair.id} ({pair.kind}): {verdict}, should be {pair.label}")

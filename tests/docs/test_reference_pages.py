@@ -31,6 +31,7 @@ FIGURES = {  # a row of the page and the figure that scripts/quality.py measures
     "of these, changed numbers and dates": "numbers",
     "of these, changed names and identifiers": "names",
     "sentences copied word for word called supported": "verbatim",
+    "true sentences called supported": "supported",
 }
 HTTP, ERRORS = "docs/reference/http.md", "docs/reference/errors.md"
 MODELS = (
@@ -92,9 +93,10 @@ def test_no_line_speaks_of_an_error_that_is_gone() -> None:
 def test_no_figure_of_the_citation_check_is_better_than_it_is() -> None:
     """What the page claims of the checker is measured again, on the pairs of today."""
     sets = quality.load()
-    apart = [sets.pop(name) for name in (quality.UNSEEN, quality.PAGES, quality.HELD_PAGES)]
-    looked_at = [pair for pairs in sets.values() for pair in pairs]
-    measured = [quality.measure(pairs) for pairs in (looked_at, *apart)]
+    looked_at = [pair for name, pairs in sets.items() if name not in (quality.PAGES, *quality.NOT_NAMED) for pair in pairs]
+    last = [sets[name] for name in (quality.LAST, quality.LAST_EDITED, quality.PAGES, quality.HELD_PAGES)]
+    short = (looked_at, sets[quality.UNSEEN], sets[quality.DOCUMENTATION])
+    measured = [quality.measure(pairs) for pairs in (*short, *last, sets[quality.DOCUMENTATION_PAGES])]
     claimed = {row[0]: [float(cell) for cell in row[1:]] for row in rows_of(CRITERIA) if row[0] in FIGURES}
     assert set(claimed) == set(FIGURES)
     for row, shares in claimed.items():
