@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 RECORDINGS = Path(__file__).parent / "recordings"
+SENT_HEADERS = {"content-type", "server-timing", *(f"x-ratelimit-{name}" for name in ("limit", "remaining", "reset"))}
 
 
 @dataclass
@@ -128,7 +129,7 @@ def recorded(name: str) -> Handler:
     response = json.loads((RECORDINGS / f"{name}.json").read_text("utf-8"))["response"]
     body = response["body"]
     data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-    headers = [f"{key}: {value}" for key, value in response["headers"].items() if key in ("content-type", "server-timing")]
+    headers = [f"{key}: {value}" for key, value in response["headers"].items() if key in SENT_HEADERS]
     return reply(response["status"], data, *headers)
 
 

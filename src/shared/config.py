@@ -41,7 +41,7 @@ LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
 SECRET_MIN_CHARS = 8  # a shorter secret is not searched for in what we print: it would blank out ordinary words
 LONGEST_WAIT_S = 86_400  # a deadline beyond a day is a slip of the pen
 OUR_PREFIXES = (
-    "LLM_", "SEARXNG_", "SEARCHXNG_", "SEARCH_", "BOCHA_", "KIMI_", "AITUNNEL_", "AZURE_OPENAI_", "DOCUMENTS_",
+    "LLM_", "SEARXNG_", "SEARCHXNG_", "SEARCH_", "BOCHA_", "BRAVE_", "KIMI_", "AITUNNEL_", "AZURE_OPENAI_", "DOCUMENTS_",
     "RESEARCH_", "CACHE_", "READER_", "READERS", "JINA_", "STORE_", "REPORT_", "QUERY_", "LIMIT_", "QDRANT_",
     "EMBEDD", "RAG_", "KAFKA_", "OUTCOME_", "WORKER_",
 )  # fmt: skip
@@ -300,6 +300,9 @@ class Settings(BaseSettings):
         "https://api.bochaai.com", description="Address of Bocha; the newer one is https://api.bocha.cn"
     )
     BOCHA_TIMEOUT_S: Seconds = Field(30.0, description="Deadline of one search in seconds")
+    BRAVE_API_KEY: Key = Field(SecretStr(""), description="Key of the Brave Search API")
+    BRAVE_BASE_URL: HttpUrl = Field("https://api.search.brave.com", description="Address of the Brave Search API")
+    BRAVE_TIMEOUT_S: Seconds = Field(15.0, description="Deadline of one request in seconds")
     DOCUMENTS_DIR: Folder | None = Field(
         None, examples=["~/documents"], description="Folder of .md, .txt, .html, .pdf and .jsonl files that is searched"
     )

@@ -29,9 +29,9 @@ PRINTED = {
 NOT_SETTINGS = {  # of SearXNG's own compose file, of the tests
     "SEARXNG_SECRET", "SEARXNG_TEST_URL", "SEARXNG_TEST_QUERY", "QDRANT_TEST_URL", "QDRANT_TEST_API_KEY",
 }  # fmt: skip
-MESSAGE_TABLES = {"docs/howto/searxng.md": 10, "docs/howto/bocha.md": 4}
+MESSAGE_TABLES = {"docs/howto/searxng.md": 10, "docs/howto/bocha.md": 4, "docs/howto/brave.md": 6}
 OUR_VARIABLE = re.compile(
-    r"\b(?:LLM|SEARXNG|SEARCH|BOCHA|KIMI|AITUNNEL|AZURE|DOCUMENTS|RESEARCH|CACHE|LOG|CORS|ALLOWED|DRAIN|UPSTREAM"
+    r"\b(?:LLM|SEARXNG|SEARCH|BOCHA|BRAVE|KIMI|AITUNNEL|AZURE|DOCUMENTS|RESEARCH|CACHE|LOG|CORS|ALLOWED|DRAIN|UPSTREAM"
     r"|QDRANT|EMBEDDING|RAG|KAFKA|OUTCOME|WORKER)_[A-Z_]+\b"
 )
 OPTION = re.compile(r"(?<=\s)--[a-z][a-z-]+")

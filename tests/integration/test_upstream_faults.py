@@ -40,6 +40,7 @@ from modules.llm_platform.domain.exceptions import (
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.adapters.bocha_web_search import BochaWebSearchAdapter
+from modules.llm_platform.infrastructure.adapters.brave_web_search import BraveWebSearchAdapter
 from modules.llm_platform.infrastructure.adapters.searxng_web_search import SearXNGWebSearchAdapter
 from modules.llm_platform.infrastructure.http import MAX_BODY_BYTES, make_client
 from modules.llm_platform.infrastructure.upstream_errors import MAX_RETRY_AFTER_S
@@ -66,7 +67,11 @@ def bocha(url: str, client: httpx2.AsyncClient) -> IWebSearchProvider:
     return BochaWebSearchAdapter(KEY, url, timeout=TIMEOUT_S, client=client, redactor=Redactor([KEY]))
 
 
-@pytest.fixture(params=[searxng, bocha], ids=["searxng", "bocha"])
+def brave(url: str, client: httpx2.AsyncClient) -> IWebSearchProvider:
+    return BraveWebSearchAdapter(KEY, url, timeout=TIMEOUT_S, client=client, redactor=Redactor([KEY]))
+
+
+@pytest.fixture(params=[searxng, bocha, brave], ids=["searxng", "bocha", "brave"])
 def build(request: pytest.FixtureRequest) -> Build:
     builder: Build = request.param
     return builder
@@ -139,7 +144,8 @@ async def test_a_wrong_address_names_its_setting(build: Build, fault: str) -> No
     """Who mistyped an address is told which variable holds it."""
     async with against(build, FAULTS[fault][0]) as (provider, _):
         error = await error_of(provider)
-    assert {"searxng": "SEARXNG_URL", "bocha": "BOCHA_BASE_URL"}[provider.name] in error.message
+    settings = {"searxng": "SEARXNG_URL", "bocha": "BOCHA_BASE_URL", "brave": "BRAVE_BASE_URL"}
+    assert settings[provider.name] in error.message
 
 
 async def test_an_endless_body_is_left_early(build: Build) -> None:

@@ -27,8 +27,10 @@ from shared.config import Settings, SettingsError
 
 KEY = "sk-bocha-0123456789"
 WRAPPED = "bocha/wrapped"
+NAMES = [spec.name for spec in SEARCH_PROVIDERS]
 ADAPTERS = [
     ("searxng", "searxng/01_general_merged_suggestions"),
+    ("brave", "brave/web"),
     ("bocha", WRAPPED),
     ("ddgs", WRAPPED),
 ]  # ddgs asks nobody
@@ -67,7 +69,7 @@ class TestARowIsEnough:
         assert platform.settings.SEARCH_PROVIDERS == ("madeup",)
         with redirect_stdout(io.StringIO()) as out:
             run(["search", "--help"], doors)
-        assert "<searxng|bocha|documents|ddgs|madeup>" in out.getvalue()
+        assert f"<{'|'.join((*NAMES, 'madeup'))}>" in out.getvalue()
 
     async def test_doctor_spends_nothing_on_it_unasked(self, made_up: FakeWebSearch) -> None:
         """`paid` of its row keeps doctor from searching; --yes lets it, for every kind of source that the row names."""
@@ -116,7 +118,10 @@ class TestTheRows:
         """An adapter says in `degraded` that it lacks a kind of source exactly where its row does not have it."""
         monkeypatch.setattr(DdgsWebSearchAdapter, "_session", lambda _: Engine())
         async with serving(recorded(sample)) as upstream:
-            settings = Settings(SEARXNG_URL=upstream.url, BOCHA_API_KEY=KEY, BOCHA_BASE_URL=upstream.url)
+            keys = {"BOCHA_API_KEY": KEY, "BRAVE_API_KEY": KEY}
+            settings = Settings(
+                SEARXNG_URL=upstream.url, BOCHA_BASE_URL=upstream.url, BRAVE_BASE_URL=upstream.url, **keys
+            )
             resources = Resources(settings)
             spec = spec_of(name)
             assert spec is not None
@@ -156,12 +161,12 @@ class TestWrongNames:
         monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9")
         monkeypatch.setattr(working, "configure_logging", lambda *_: None)
         assert run(list(command), entry.wiring()) == 1
-        assert "SEARCH_PROVIDERS must be 'searxng', 'bocha', 'documents' or 'ddgs'" in capsys.readouterr().err
+        assert f"SEARCH_PROVIDERS must be {', '.join(map(repr, NAMES[:-1]))} or {NAMES[-1]!r}" in capsys.readouterr().err
 
     def test_the_option_refuses_it(self, capsys: pytest.CaptureFixture[str]) -> None:
         """A slip in `--provider` is wrong use, and the choices are named."""
         assert run(["search", "x", "--provider", "google"], entry.wiring()) == 2
-        assert "'google' is not one of 'searxng', 'bocha', 'documents', 'ddgs'" in capsys.readouterr().err
+        assert f"'google' is not one of {', '.join(map(repr, NAMES))}" in capsys.readouterr().err
 
 
 class TestTheFallback:

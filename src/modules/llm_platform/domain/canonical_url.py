@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
@@ -42,6 +43,21 @@ def host_of(url: str) -> str:
     """The host of a web address in lower case, without user and port; empty when `is_web_url` says no."""
     match = _web_url(url)
     return match[1].lower().rstrip(".") if match else ""
+
+
+def admits_host(host: str, domains: Sequence[str]) -> bool:
+    """Whether a host belongs to one of the wanted domains, if there are any, and to none that begins with a minus.
+    Subdomains belong to their domain.
+    """
+    wanted = [domain for domain in domains if not domain.startswith("-")]
+    barred = [domain[1:] for domain in domains if domain.startswith("-")]
+    return (not wanted or any(_within(host, domain) for domain in wanted)) and not any(
+        _within(host, domain) for domain in barred
+    )
+
+
+def _within(host: str, domain: str) -> bool:
+    return host == domain or host.endswith(f".{domain}")
 
 
 def _web_url(url: str) -> re.Match[str] | None:

@@ -182,9 +182,9 @@ class Upstream:
         try:
             value = decode_json(reply.body, reply.charset, finite=finite)
         except ValueError as error:
-            raise self._failure(WEB_PAGE if reply.is_html else NO_JSON) from error
+            raise self.failure_of(WEB_PAGE if reply.is_html else NO_JSON) from error
         if not isinstance(value, dict):
-            raise self._failure(NO_JSON)
+            raise self.failure_of(NO_JSON)
         return value
 
     def check(self, reply: Reply) -> None:
@@ -195,9 +195,10 @@ class Upstream:
     def failure(self, status: int, retry_after: float | None = None) -> AppException:
         """The error that a status stands for."""
         rule = self._rules.get(status) or (REDIRECT if status // 100 == 3 else None)
-        return self._failure(rule or Rule(NOT_OK.kind, f"{NOT_OK.words} ({status})"), retry_after)
+        return self.failure_of(rule or Rule(NOT_OK.kind, f"{NOT_OK.words} ({status})"), retry_after)
 
-    def _failure(self, rule: Rule, retry_after: float | None = None) -> AppException:
+    def failure_of(self, rule: Rule, retry_after: float | None = None) -> AppException:
+        """The error that a rule stands for; `retry_after` in seconds."""
         words = rule.words.replace("{setting}", self._setting)
         return self._errors.of(rule.kind)(f"{self.label} {words}", retry_after_s=retry_after)
 
@@ -211,16 +212,16 @@ class Upstream:
         holds: SentKind | None,
     ) -> Reply:
         if not self._usable:
-            raise self._failure(NO_ADDRESS)
+            raise self.failure_of(NO_ADDRESS)
         until = asyncio.get_running_loop().time() + self.timeout if deadline is None else deadline
         try:
             async with asyncio.timeout_at(until):
                 request = self._request(method, path, content, kind)
                 return await self._send(request, holds, len(content) or len(path))
         except httpx2.LocalProtocolError as error:
-            raise self._failure(rule_of(error)) from None  # its words quote the header that it could not send
+            raise self.failure_of(rule_of(error)) from None  # its words quote the header that it could not send
         except TRANSPORT_ERRORS as error:
-            raise self._failure(rule_of(error)) from error
+            raise self.failure_of(rule_of(error)) from error
 
     def _request(self, method: str, path: str, content: bytes, kind: str | None) -> httpx2.Request:
         # Put together from parts that are ready: doing it anew each time, as `client.build_request` does, merging address,
@@ -259,7 +260,7 @@ class Upstream:
         async for chunk in pieces:
             size += len(chunk)
             if size > self._max_bytes:
-                raise self._failure(Rule("error", f"answered with more than {self._max_bytes >> 20} MB"))
+                raise self.failure_of(Rule("error", f"answered with more than {self._max_bytes >> 20} MB"))
             chunks.append(chunk)
         return b"".join(chunks)
 

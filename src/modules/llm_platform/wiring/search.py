@@ -134,6 +134,19 @@ def _bocha(parts: SearchParts) -> Iterator[IWebSearchProvider]:
     )
 
 
+def _brave(parts: SearchParts) -> Iterator[IWebSearchProvider]:
+    from modules.llm_platform.infrastructure.adapters.brave_web_search import BraveWebSearchAdapter
+
+    settings = parts.settings
+    yield BraveWebSearchAdapter(
+        settings.BRAVE_API_KEY.get_secret_value(),
+        base_url=settings.BRAVE_BASE_URL,
+        timeout=settings.BRAVE_TIMEOUT_S,
+        client=parts.resources.client(settings.BRAVE_BASE_URL, settings.BRAVE_TIMEOUT_S),
+        redactor=parts.resources.redactor,
+    )
+
+
 def _documents(parts: SearchParts) -> Iterator[IWebSearchProvider]:
     """A named folder, searched as the index is, by words alone where the packages for that are missing; without a folder
     the index, now or once it is made.
@@ -196,6 +209,16 @@ SEARCH_PROVIDERS: tuple[SearchProviderSpec, ...] = (  # in the order of `auto`
         addresses=lambda settings: settings.SEARXNG_URL,
         rpm=lambda settings: settings.SEARXNG_RPM,
         report_rpm=REPORT_SEARXNG_RPM,
+    ),
+    SearchProviderSpec(
+        name="brave",
+        build=_brave,
+        configured=lambda settings: bool(settings.BRAVE_API_KEY.get_secret_value()),
+        paid=True,
+        source_kinds=("web", "news"),
+        label="Brave Search API",
+        settings=("BRAVE_API_KEY", "BRAVE_BASE_URL", "BRAVE_TIMEOUT_S"),
+        addresses=lambda settings: (settings.BRAVE_BASE_URL,),
     ),
     SearchProviderSpec(
         name="bocha",

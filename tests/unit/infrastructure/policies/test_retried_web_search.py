@@ -74,3 +74,20 @@ async def test_other_failures_are_final_at_once(error: AppException) -> None:
     with pytest.raises(type(error)):
         await policy.search(REQUEST)
     assert (len(provider.requests), pauses) == (1, [])
+
+
+async def test_a_block_for_a_moment_is_waited_for() -> None:
+    """A plan of one search a second refuses the second of two searches at once: it is asked again when it says so."""
+    provider = Recovering(WebSearchBlockedError(retry_after_s=1.0), failures=1)
+    policy, pauses = retried(provider)
+    assert (await policy.search(REQUEST)).results
+    assert pauses == [1.0]
+
+
+async def test_a_longer_block_is_told_at_once() -> None:
+    """Nobody waits for a minute unasked."""
+    provider = Recovering(WebSearchBlockedError(retry_after_s=60.0), failures=1)
+    policy, pauses = retried(provider)
+    with pytest.raises(WebSearchBlockedError):
+        await policy.search(REQUEST)
+    assert pauses == []

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from itertools import chain, zip_longest
 from typing import Any, Final
 
-from modules.llm_platform.domain.canonical_url import host_of, is_web_url
+from modules.llm_platform.domain.canonical_url import admits_host, host_of, is_web_url
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchTimeoutError
@@ -129,19 +129,7 @@ def _lacking(request: WebSearchRequest) -> Iterator[Degraded]:
 
 
 def _is_wanted(item: WebSearchResultItem, request: WebSearchRequest, limit: Freshness | None) -> bool:
-    return (limit is None or limit.admits(item.published_date)) and _on_sites(item.url, request.domains)
-
-
-def _on_sites(url: str, domains: Sequence[str]) -> bool:
-    """Engines take `site:` for a hint at times."""
-    host = host_of(url)
-    wanted = [domain for domain in domains if not domain.startswith("-")]
-    refused = [domain[1:] for domain in domains if domain.startswith("-")]
-    return (not wanted or any(map(_belongs(host), wanted))) and not any(map(_belongs(host), refused))
-
-
-def _belongs(host: str) -> Callable[[str], bool]:
-    return lambda domain: host == domain or host.endswith(f".{domain}")
+    return (limit is None or limit.admits(item.published_date)) and admits_host(host_of(item.url), request.domains)
 
 
 def _iso(value: object) -> str | None:
