@@ -3,14 +3,13 @@
     python scripts/faq_quality.py build/faq-docs        the table of docs/explanation/searching.md; `make faq-quality`
     python scripts/faq_quality.py --packages            which packages of Debian have the texts
 
-Each passage is a line of a JSON lines file with the title of its page, indexed and asked for as anybody would. The texts
+Each section is a Markdown file below the title of its page, indexed and asked for as anybody would. The texts
 belong to others and are not kept in this repository; the figures move with their version.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import sys
 import tempfile
@@ -31,21 +30,20 @@ from modules.llm_platform.infrastructure.adapters.wordllama_embedder import Word
 from modules.llm_platform.infrastructure.indexing.file_source import FileDocumentSource  # noqa: E402
 
 
-def write(asked: FaqSet, path: Path) -> None:
-    """A document for each passage, named by its place."""
-    lines = [
-        {"doc_id": str(place), "title": each.title, "text": each.text} for place, each in enumerate(asked.passages)
-    ]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+def write(asked: FaqSet, folder: Path) -> None:
+    """A file for each section, named by its place."""
+    folder.mkdir()
+    for place, each in enumerate(asked.sections):
+        (folder / f"{place}.md").write_text(each.markdown, encoding="utf-8")
 
 
 async def compare(asked: FaqSet, folder: Path) -> tuple[Figures, Figures]:
     """By words alone, and hybrid."""
-    write(asked, folder / "passages.jsonl")
+    write(asked, folder / "sections")
     store, embedder = QdrantEdgeVectorStore(folder / "index"), WordllamaEmbedder()
     try:
         indexing = IndexingService(FileDocumentSource(), embedder, store, COLLECTION)
-        async for _ in indexing.index([folder / "passages.jsonl"]):
+        async for _ in indexing.index([folder / "sections"]):
             pass
         services = [RetrievalService(each, store, COLLECTION, top_k=RANKED) for each in (NoneEmbedder(), embedder)]
         words, hybrid = [await measure(each, asked) for each in services]
@@ -58,7 +56,7 @@ async def measure(service: RetrievalService, asked: FaqSet) -> Figures:
     gains, recalls = [], []
     for question, places in asked.questions.items():
         found = await service.search(RagSearch(query=question, top_k=RANKED))
-        right = [int(hit.doc_id) in places for hit in found.hits]
+        right = [int(Path(hit.doc_id).stem) in places for hit in found.hits]
         best = sum(1 / math.log2(place + 2) for place in range(min(len(places), RANKED)))
         gains.append(sum(1 / math.log2(place + 2) for place, hit in enumerate(right) if hit) / best)
         recalls.append(sum(right[:RECALLED]) / min(len(places), RECALLED))
@@ -71,13 +69,13 @@ def main(words: list[str]) -> None:
         return
     if len(words) != 1:
         raise SystemExit("usage: faq_quality.py FOLDER | --packages")
-    print("| questions | passages | words alone | both |\n|---|---|---|---|", flush=True)
+    print("| questions | sections | words alone | both |\n|---|---|---|---|", flush=True)
     for name, source in SOURCES.items():
         asked = build(Path(words[0]), source)
         with tempfile.TemporaryDirectory() as folder:
             figures = asyncio.run(compare(asked, Path(folder)))
         told = " | ".join(f"{each.ndcg:.2f}, {each.recall:.2f}" for each in figures)
-        print(f"| {name}, {len(asked.questions)} | {len(asked.passages):,} | {told} |", flush=True)
+        print(f"| {name}, {len(asked.questions)} | {len(asked.sections):,} | {told} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""Sets of questions and passages out of the FAQs of real documentation, which scripts/debian_docs.sh fetches.
+"""Sets of questions and documents out of the FAQs of real documentation, which scripts/debian_docs.sh fetches.
 
-A heading of a FAQ is the question, the text below it answers it, and the heading is left out of that text; so are the lines
-elsewhere that repeat it, as tables of contents do. Other pages of the same documentation are there to be mistaken for the
-answer. Nobody wrote a question for a passage, and nobody of this project wrote any of them.
+A document is a section as its author wrote it: the text between two headings, whatever its length. A heading of a FAQ is the
+question, the section below it answers it, and the heading is left out of that section; so are the lines elsewhere that repeat
+it, as tables of contents do. Sections of other pages of the same documentation are there to be mistaken for the answer.
+Nobody wrote a question for a section, and nobody of this project wrote any of them.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, LeftOut  # noqa: E402
-from modules.llm_platform.domain.passages import split_passages  # noqa: E402
+from modules.llm_platform.infrastructure.documents.reading import first_heading  # noqa: E402
 from modules.llm_platform.infrastructure.indexing.file_source import FileDocumentSource  # noqa: E402
 
-PASSAGES = 4000  # of a set, about; then no further page is taken
+SECTIONS = 4000  # of a set, about; then no further page is taken
 QUESTIONS = 175
 SEED = 1
 LEAST_ANSWER = 12  # words: less is a reference to somewhere else
-LEAST_WORDS = 8  # of a passage of a FAQ that answers nothing
+LEAST_WORDS = 8  # of a section that answers nothing
 QUESTION_WORDS = 4  # at least
 QUESTION_CHARS = 250
 LISTED_CHARS = 300  # a longer line is no entry of a table of contents
@@ -50,18 +51,23 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """A passage as it is asked for."""
+class Section:
+    """A section, and the title of the page that it stands on."""
 
     title: str
     text: str
 
+    @property
+    def markdown(self) -> str:
+        """A file of its own, as people write them: the title is its first heading."""
+        return self.text if first_heading(self.text) == self.title else f"# {self.title}\n\n{self.text}"
+
 
 @dataclass
 class FaqSet:
-    """`questions` tells the places of the passages that answer each."""
+    """`questions` tells the places of the sections that answer each."""
 
-    passages: list[Stretch] = field(default_factory=list)
+    sections: list[Section] = field(default_factory=list)
     questions: dict[str, list[int]] = field(default_factory=dict)
 
 
@@ -105,8 +111,9 @@ def build(folder: Path, source: Source) -> FaqSet:
     chance = random.Random(SEED)
     chance.shuffle(others)
     for page in others:
-        if len(made.passages) < PASSAGES:
-            _add(made, page.title, _unlisted(page.text, known), None)
+        if len(made.sections) < SECTIONS:
+            for _, text in _sections(page.text, None, asks=False):
+                _add(made, page.title, _unlisted(text, known), None)
     answered = [each for each, places in made.questions.items() if _words(made, places) >= LEAST_ANSWER]
     chosen = chance.sample(answered, min(QUESTIONS, len(answered)))
     made.questions = {each: made.questions[each] for each in chosen}
@@ -135,8 +142,8 @@ def _asked(name: str) -> re.Pattern[str] | None:
     return next((pattern for end, pattern in _ASKED.items() if name.endswith(end)), None)
 
 
-def _sections(text: str, asked: re.Pattern[str] | None) -> Iterator[tuple[str | None, str]]:
-    """What stands below each heading, with the question that the heading was."""
+def _sections(text: str, asked: re.Pattern[str] | None, *, asks: bool = True) -> Iterator[tuple[str | None, str]]:
+    """What stands below each heading, with the question that the heading was where the page asks any."""
     held: list[str] = []
     question: str | None = None
     in_code = False
@@ -146,7 +153,8 @@ def _sections(text: str, asked: re.Pattern[str] | None) -> Iterator[tuple[str | 
         paragraph = asked.match(line) if asked and not in_code else None
         if heading or paragraph:
             yield question, "\n".join(held)
-            question = _question((heading[2] if heading else paragraph[1] if paragraph else "").replace("\xa0", " "))
+            title = heading[2] if heading else paragraph[1] if paragraph else ""
+            question = _question(title.replace("\xa0", " ")) if asks else None
             held = [] if question or paragraph else [line]
         else:
             held.append(line)
@@ -174,14 +182,12 @@ def _plain(line: str) -> str:
 
 
 def _add(made: FaqSet, title: str, text: str, question: str | None) -> None:
-    for span in split_passages(text):
-        shown = text[span.start : span.end]
-        if question is None and len(shown.split()) < LEAST_WORDS:
-            continue
-        if question:
-            made.questions.setdefault(question, []).append(len(made.passages))
-        made.passages.append(Stretch(title, shown))
+    if len(text.split()) < (1 if question else LEAST_WORDS):
+        return
+    if question:
+        made.questions.setdefault(question, []).append(len(made.sections))
+    made.sections.append(Section(title, text.strip()))
 
 
 def _words(made: FaqSet, places: list[int]) -> int:
-    return sum(len(made.passages[place].text.split()) for place in places)
+    return sum(len(made.sections[place].text.split()) for place in places)

@@ -53,6 +53,10 @@ def test_a_question_is_its_telling_words() -> None:
         ("straße", "STRASSE", 1),
         ("caching", "a cache caches what was cached", 1),
         ("Java", "javascript", 0),
+        ("set up a class", "override setUpClass(cls)", 2),
+        ("an http server", "class HTTPServer", 2),
+        ("setUpClass", "set up the class", 0),
+        ("URLs", "a UR for ls", 0),
     ],
 )
 def test_what_is_the_same_word(question: str, passage: str, common: int) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.growth import is_linear
 
 from modules.llm_platform.domain.passage_packing import CHARS_PER_WORD, STRETCH, TINY_SHARE
-from modules.llm_platform.domain.passages import MAX_WORDS, Passage, split_passages
+from modules.llm_platform.domain.passages import Passage, split_passages
 
 LINES = st.sampled_from(
     [
@@ -77,7 +77,7 @@ def test_a_heading_begins_a_passage_and_names_it() -> None:
 
 def test_a_heading_ends_the_part_above_it() -> None:
     """A heading of the same level replaces the one before in the trail."""
-    body = "word " * 80 + "\n\n"
+    body = "word " * 120 + "\n\n"
     text = f"# A\n\n{body}## B\n\n{body}## C\n\n{body}# D\n\n{body}"
     assert [p.heading for p in split_passages(text)] == ["A", "A > B", "A > C", "D"]
 
@@ -153,7 +153,7 @@ def test_what_is_left_of_a_section_stays_with_it() -> None:
     """Up to STRETCH times the usual length; beyond, what is cut off its beginning has the usual one."""
     end = "\n\n# Next\n\n" + sentences(20)
     sizes = [
-        [units(text[p.start : p.end]) for p in split_passages(text)]
+        [units(text[p.start : p.end]) for p in split_passages(text, max_words=200)]
         for text in ("# A\n\n" + sentences(27) + end, "# A\n\n" + sentences(29) + end)
     ]
     assert sizes == [[272, 202], [192, 100, 202]]
@@ -164,17 +164,17 @@ def test_what_is_left_of_a_section_stays_with_it() -> None:
 def test_a_tiny_end_joins_the_passage_before_it(tail: str, before: int) -> None:
     """A heading that nothing follows, and a last section that is hardly more."""
     text = f"# House\n\n{sentences(before)}\n\n{tail}"
-    last = split_passages(text)[-1]
+    last = split_passages(text, max_words=200)[-1]
     shown = text[last.start : last.end]
     assert shown.endswith(tail)
-    assert units(shown) >= TINY_SHARE * MAX_WORDS
+    assert units(shown) >= TINY_SHARE * 200
 
 
 def test_a_tiny_end_shares_evenly_with_a_passage_that_is_full() -> None:
     """Both together would be too long; with an overlap, the second begins with the end of the first."""
     text = f"# House\n\n{sentences(27)}\n\n## Notes\n\n{sentences(1)} And one."
     for overlap, sizes in ((0, [142, 144]), (30, [142, 174])):
-        passages = split_passages(text, overlap=overlap)
+        passages = split_passages(text, max_words=200, overlap=overlap)
         assert [units(text[p.start : p.end]) for p in passages] == sizes
         assert [p.heading for p in passages] == ["House", "House"]
 

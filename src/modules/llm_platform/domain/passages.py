@@ -13,7 +13,7 @@ from typing import Literal
 from modules.llm_platform.domain.passage_packing import CHARS_PER_WORD, MIN_WORDS, Packer, Piece, longest
 from modules.llm_platform.domain.text import Span, sentence_spans
 
-MAX_WORDS = 200  # what retrieval was measured with
+MAX_WORDS = 300  # what retrieval was measured with
 UNSPACED_CHARS_PER_WORD = 2  # of scripts without blanks
 HEADING_CHARS = 120  # of a heading, in the label of a passage
 HEADING_LINE_CHARS = 400  # a longer line is no heading, whatever it begins with

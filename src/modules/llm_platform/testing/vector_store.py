@@ -134,7 +134,7 @@ def _kept(passage: Passage) -> Passage:
 
 
 def _words_of(embedded: EmbeddedPassage) -> Mapping[int, float]:
-    words = passage_words(f"{embedded.passage.title}\n{embedded.above}\n{embedded.passage.text}")
+    words = passage_words(embedded.searched)
     return dict(zip(words.indices, words.values, strict=True))
 
 

@@ -173,11 +173,12 @@ class VectorStoreContract:
         assert [each.passage.doc_id for each in found] == ["cats"]
         assert await store.search(NAME, "?!", None, {}, 1) == []
 
-    async def test_the_title_counts(self, store: IVectorStore) -> None:
-        """A word of the title finds the document's passages."""
+    async def test_the_label_counts(self, store: IVectorStore) -> None:
+        """A word of a passage's label finds it, and the text that comes back is the passage's own."""
         await store.prepare(FACTS)
-        await put(store, "a", "nothing to see", title="Zebras")
-        assert [each.passage.doc_id for each in await store.search(NAME, "zebras", None, {}, 5)] == ["a"]
+        await put(store, "a", "nothing to see", label="Zebras")
+        found = await store.search(NAME, "zebras", None, {}, 5)
+        assert [(each.passage.doc_id, each.passage.text) for each in found] == [("a", "nothing to see")]
 
     async def test_filters(self, store: IVectorStore) -> None:
         """Any of the values, all of the keys; an empty list is no filter; an unknown key or value means no hit."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from modules.llm_platform.application.indexing.cutting import OVERLAP_WORDS, cut, fingerprint
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText
 
-LONG = "# Heating\n\n" + " ".join(f"The pump number {number} draws four kilowatts in winter." for number in range(80))
+LONG = "# Heating\n\n" + " ".join(f"The pump number {number} draws four kilowatts in winter." for number in range(120))
 
 
 def test_a_document_becomes_passages_that_tell_where_they_stand() -> None:
@@ -33,20 +33,23 @@ def test_a_document_becomes_passages_that_tell_where_they_stand() -> None:
     assert second.text.startswith("The pump")
 
 
-def test_the_embedder_reads_headings_too() -> None:
-    """A passage amid a section says little without what stands above it; the title speaks where there is no heading."""
-    made = cut("a.md", "digest", DocumentText("The house", LONG))
-    assert made.to_embed[1] == f"Heating\n{made.passages[1].text}"
-    (without,) = cut("a.md", "digest", DocumentText("The house", "It has a cellar.")).to_embed
-    assert without == "The house\nIt has a cellar."
+def test_a_passage_has_one_label() -> None:
+    """The title and the headings above it, each once."""
+    text = "# House\n\n" + "Its walls. " * 40 + "\n\n#" + LONG
+    made = cut("a.md", "digest", DocumentText("The farm", text))
+    assert [each.splitlines() for each in made.labels[:3]] == [
+        ["The farm"], ["The farm", "House"], ["The farm", "House", "Heating"],
+    ]  # fmt: skip
+    assert made.to_embed[2] == f"The farm\nHouse\nHeating\n{made.passages[2].text}"
 
 
-def test_a_passage_is_found_by_headings_that_do_not_stand_in_it() -> None:
-    """Those above its own, and its own where it goes on with a section."""
-    text = "# House\n\n" + "Its walls. " * 20 + "\n\n#" + LONG
-    made = cut("a.md", "digest", DocumentText("T", text))
-    assert [each.splitlines() for each in made.above[:3]] == [[], ["House"], ["House", "Heating"]]
-    assert len(made.above) == len(made.passages)
+def test_a_label_leaves_out_what_the_passage_begins_with() -> None:
+    """A file that begins with its title does not count it twice, however it is written; a word further down is no title."""
+    (made,) = cut("a.md", "digest", DocumentText("The house", "# THE\n house\n\nIt has a cellar.")).to_embed
+    assert made == "# THE\n house\n\nIt has a cellar."
+    later = "It has a cellar. " * 30 + "The house"
+    assert cut("a.md", "digest", DocumentText("The house", later)).labels == ["The house"]
+    assert cut("a.md", "digest", DocumentText("Heating", LONG)).labels[1] == "Heating"
 
 
 def test_the_language_that_is_named_wins() -> None:
@@ -70,7 +73,7 @@ def test_ids_are_stable_and_differ(text: str, doc_id: str) -> None:
 
 def test_the_same_words_twice_are_two_passages() -> None:
     """A document may repeat itself."""
-    paragraph = "\n\n".join([" ".join(["again"] * 199)] * 3)
+    paragraph = "\n\n".join([" ".join(["again"] * 299)] * 3)
     ids = [passage.id for passage in cut("a", "d", DocumentText("T", paragraph)).passages]
     assert len(ids) == len(set(ids)) >= 3
 

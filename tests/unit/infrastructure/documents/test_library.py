@@ -185,7 +185,7 @@ def test_pages_follow_each_other(library: DocumentLibrary, tmp_path: Path) -> No
 
 def test_neighbours_that_answer_too_are_shown_together() -> None:
     """One contiguous stretch for each document: its best passage and up to two beside it that are nearly as good."""
-    text = "\n\n".join(f"## H{number}\n\n" + f"Word {number} here. " * 15 for number in range(6))
+    text = "\n\n".join(f"## H{number}\n\n" + f"Word {number} here. " * 30 for number in range(6))
     document = Document("a.md", "A", text, tuple(split_passages(text)))
     other = Document("b.md", "B", text, document.passages)
     assert len(document.passages) == 6

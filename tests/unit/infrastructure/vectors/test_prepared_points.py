@@ -38,14 +38,13 @@ def test_without_an_embedder() -> None:
 
 
 def test_the_place_in_the_document() -> None:
-    """Each passage knows its place, and the title's words count for all of them."""
+    """Each passage knows its place."""
     passages = [EmbeddedPassage(Passage(id=str(n), doc_id="d", title="Zebra", text=f"text{n}"), None) for n in range(3)]
     points = list(prepared(FACTS, passages))
     assert [(point.id, point.payload["place"]) for point in points] == [("0", 0), ("1", 1), ("2", 2)]
-    assert len(set.intersection(*(set(point.words.indices) for point in points))) == 1
 
 
-def test_the_words_of_headings_above() -> None:
+def test_the_words_of_the_label() -> None:
     """They count, and are not stored: the text of a passage is what stands in it."""
     passage = Passage(id="1", doc_id="d", title="", text="It draws four kilowatts.")
     (plain,) = prepared(FACTS, [EmbeddedPassage(passage, None)])

@@ -9,13 +9,14 @@ from typing import Final
 from uuid import UUID, uuid5
 
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText
-from modules.llm_platform.domain.dtos.retrieval_dtos import IndexedDocument, Passage
+from modules.llm_platform.domain.dtos.retrieval_dtos import IndexedDocument, Passage, labelled
 from modules.llm_platform.domain.language import detect
 from modules.llm_platform.domain.passage_packing import TRAIL
 from modules.llm_platform.domain.passages import MAX_WORDS, split_passages
 
 OVERLAP_WORDS: Final = 30  # whole sentences that stand in two passages, so that neither begins amid a thought
-FORM: Final = f"3/{MAX_WORDS}/{OVERLAP_WORDS}"  # another one, and every document counts as changed
+LABEL_UNLESS_IN_CHARS: Final = 400  # of a passage: what its beginning says is not said again before it
+FORM: Final = f"4/{MAX_WORDS}/{OVERLAP_WORDS}"  # another one, and every document counts as changed
 TOLD_BY_CHARS: Final = 2000  # enough to tell the language by, which sentences are split for
 
 _PASSAGES: Final = UUID("8c1d2b57-6f0e-5f0c-9b57-2f6a4f1f3c77")  # the namespace of the ids
@@ -23,17 +24,16 @@ _PASSAGES: Final = UUID("8c1d2b57-6f0e-5f0c-9b57-2f6a4f1f3c77")  # the namespace
 
 @dataclass(frozen=True, slots=True)
 class CutDocument:
-    """A document as it is stored; of each passage, `to_embed` is what the embedder reads, and `above` are the headings that
-    lead to it and do not stand in it.
-
-    The embedder reads the headings again, and the title only where there are none: said before each passage, the title of a
-    long document makes them all alike. Measured on sets of questions as in docs/explanation/searching.md.
-    """
+    """A document as it is stored. `labels` stand before the passages, in the same order, wherever they are searched."""
 
     document: IndexedDocument
     passages: list[Passage]
-    to_embed: list[str]
-    above: list[str]
+    labels: list[str]
+
+    @property
+    def to_embed(self) -> list[str]:
+        """What an embedder reads of each passage."""
+        return [labelled(label, each.text) for label, each in zip(self.labels, self.passages, strict=True)]
 
 
 def fingerprint(digest: str) -> str:
@@ -46,7 +46,7 @@ def cut(doc_id: str, digest: str, read: DocumentText, origin: str | None = None)
     lang = read.lang or detect(read.text[:TOLD_BY_CHARS])
     fields = {**read.fields, **({"lang": (lang,)} if lang and "lang" not in read.fields else {})}
     times: Counter[str] = Counter()
-    passages, to_embed, above = [], [], []
+    passages, labels = [], []
     for span in split_passages(read.text, language=lang or "en", overlap=OVERLAP_WORDS):
         text = read.text[span.start : span.end]
         passages.append(
@@ -55,14 +55,26 @@ def cut(doc_id: str, digest: str, read: DocumentText, origin: str | None = None)
                 url=read.url, source=read.source, lang=lang, fields=fields,
             )
         )  # fmt: skip
-        to_embed.append("\n".join(filter(None, (span.heading or read.title, text))))
-        above.append("\n".join(heading for heading in span.heading.split(TRAIL) if heading not in text))
+        labels.append(_label(read.title, span.heading, text))
         times[text] += 1
     document = IndexedDocument(
         doc_id=doc_id, sha256=fingerprint(digest), passages=len(passages), title=read.title, url=read.url,
         origin=origin,
     )  # fmt: skip
-    return CutDocument(document, passages, to_embed, above)
+    return CutDocument(document, passages, labels)
+
+
+def _label(title: str, headings: str, text: str) -> str:
+    """The title and the headings above, each once, without those that the passage's beginning says anyway: a file that begins
+    with its title would count it twice.
+    """
+    beginning = _plain(text[:LABEL_UNLESS_IN_CHARS])
+    wanted = {_plain(each): each for each in (title, *headings.split(TRAIL))}
+    return "\n".join(each for plain, each in wanted.items() if plain and plain not in beginning)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).casefold()
 
 
 def passage_id(doc_id: str, text: str, before: int) -> str:

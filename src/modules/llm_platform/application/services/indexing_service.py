@@ -119,8 +119,8 @@ class IndexingService:
             (
                 each.document,
                 [
-                    EmbeddedPassage(of, next(vectors), above)
-                    for of, above in zip(each.passages, each.above, strict=True)
+                    EmbeddedPassage(of, next(vectors), label)
+                    for of, label in zip(each.passages, each.labels, strict=True)
                 ],
             )
             for each in batch.documents

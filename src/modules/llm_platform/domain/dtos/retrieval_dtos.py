@@ -41,12 +41,23 @@ class Passage(_Value):
 class EmbeddedPassage:
     """A passage with its dense vector; None where no embedder could make one, and BM25 alone finds it.
 
-    By the words of `above` it is found, too: the headings that lead to it and do not stand in it.
+    `label` are the title and the headings that lead to it, as far as its beginning does not say them. They count as its
+    words, and the vector is that of both.
     """
 
     passage: Passage
     vector: Vector | None
-    above: str = ""
+    label: str = ""
+
+    @property
+    def searched(self) -> str:
+        """The text whose words find it."""
+        return labelled(self.label, self.passage.text)
+
+
+def labelled(label: str, text: str) -> str:
+    """A passage as it is searched, by words as by meaning."""
+    return f"{label}\n{text}" if label else text
 
 
 class FoundPassage(_Value):

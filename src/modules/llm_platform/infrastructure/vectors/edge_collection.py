@@ -50,7 +50,6 @@ from modules.llm_platform.infrastructure.vectors.payloads import (
     passage_of,
 )
 from modules.llm_platform.infrastructure.vectors.points import prepared
-from modules.llm_platform.infrastructure.vectors.word_weights import WordWeights
 
 if TYPE_CHECKING:
     from qdrant_edge import EdgeShard
@@ -77,7 +76,6 @@ class EdgeCollection:
         self._generations = Generations(folder)
         self._reading: _Open | None = None
         self._work: _Open | None = None
-        self._words = WordWeights()
 
     # --- asking -----------------------------------------------------------------------------------------------------------
 
@@ -97,9 +95,8 @@ class EdgeCollection:
             lists = []
             if asked.vector is not None:
                 lists.append(edge.Query.Nearest(asked.vector, DENSE))
-            if asked.word_lists:
-                words = edge.SparseVector(asked.words.indices, asked.words.values)
-                lists += [edge.Query.Nearest(words, WORDS)] * asked.word_lists
+            if asked.words:
+                lists.append(edge.Query.Nearest(edge.SparseVector(asked.words.indices, asked.words.values), WORDS))
             request = edge.QueryRequest(
                 limit=limit,
                 query=edge.Fusion.Dbsf(),
@@ -161,7 +158,7 @@ class EdgeCollection:
                 work.shard.update(forget(edge, gone))
             points = [
                 edge.Point(each.id, vectors(edge, each.vector, each.words), each.payload)
-                for each in prepared(work.facts, *(passages for _, passages in new.values()), weigh=self._words.of)
+                for each in prepared(work.facts, *(passages for _, passages in new.values()))
             ]
             points += [edge.Point(point, {}, document_payload(document)) for point, (document, _) in new.items()]
             work.shard.update(edge.UpdateOperation.upsert_points(points))
@@ -172,7 +169,6 @@ class EdgeCollection:
                 self._begun().shard.update(forget(engine(), doc_ids))
 
     def finish(self) -> None:
-        self._words.close()
         with translated():
             work, self._work = self._work, None
             try:
@@ -183,7 +179,6 @@ class EdgeCollection:
                 self._generations.end()
 
     def close(self) -> None:
-        self._words.close()
         with translated():
             self._close_reading()
             work, self._work = self._work, None

@@ -1,8 +1,8 @@
 """How meaning and words are weighed against each other: the same for the embedded engine and for a server.
 
-The store fuses the lists by the distribution of their scores (DBSF) and knows no weights, so a list that counts thrice is
-asked for thrice. The distribution is that of the candidates: with few of them it is that of the best alone, and the same
-questions were answered worse (nDCG@10 .539 with 100, .547 with 200, .546 with 300).
+The store fuses the lists by the distribution of their scores (DBSF). The distribution is that of the candidates: with few of
+them it is that of the best alone, and the same questions were answered worse (nDCG@10 .539 with 100, .547 with 200, .546 with
+300).
 """
 
 from __future__ import annotations
@@ -15,30 +15,24 @@ from typing import Final
 from modules.llm_platform.domain.bm25 import SparseVector, question_words
 from modules.llm_platform.domain.centring import centred
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, Vector
-from modules.llm_platform.domain.language import detect
 
 CANDIDATES: Final = 200  # of each list, or twice as many as are wanted
 PER_WANTED: Final = 2
 SCORE_DIGITS: Final = 6
 LINEAR_UP_TO: Final = 0.8  # of a score; beyond, ever higher ones come ever closer to 1
-STATIC: Final = "wordllama/"  # whose vectors say much about English, and little about other languages
-WORDS_WHERE_WEAK: Final = 3  # times: on German and French questions once finds less than words alone do, and this more
-FOREIGN_SHARE: Final = 0.3  # of a question's characters beyond Latin, from which on nobody asks which language it is in
-LAST_LATIN: Final = "\u024f"
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The lists to ask for: by meaning, where there is a vector, and `word_lists` times by words, where there are any."""
+    """The lists to ask for: by meaning, where there is a vector, and by words, where there are any."""
 
     vector: list[float] | None
     words: SparseVector
-    word_lists: int
     candidates: int
 
     @property
     def lists(self) -> int:
-        return (self.vector is not None) + self.word_lists
+        return (self.vector is not None) + bool(self.words)
 
     def score(self, fused: float) -> float:
         """From 0 to 1, in the store's order: what it adds up is mostly below 1 for each list, and the best are often above.
@@ -53,18 +47,9 @@ class Question:
 
 def question(facts: Collection, text: str, vector: Vector | None, limit: int) -> Question:
     """What to ask a collection of these facts."""
-    words = question_words(text)
-    asked = centred(vector, facts.mean, facts.dimension)
-    weak = bool(asked) and facts.embedder.startswith(STATIC) and _foreign(text)
-    times = (WORDS_WHERE_WEAK if weak else 1) if words else 0
-    return Question(asked, words, times, max(CANDIDATES, limit * PER_WANTED))
-
-
-def _foreign(text: str) -> bool:
-    """Whether it is surely not English."""
-    if not text.isascii() and sum(letter > LAST_LATIN for letter in text) >= FOREIGN_SHARE * len(text):
-        return True
-    return detect(text) not in (None, "en")
+    return Question(
+        centred(vector, facts.mean, facts.dimension), question_words(text), max(CANDIDATES, limit * PER_WANTED)
+    )
 
 
 def chosen(filters: dict[str, tuple[str, ...]]) -> Sequence[tuple[str, tuple[str, ...]]]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from modules.llm_platform.domain.bm25 import SparseVector
+from modules.llm_platform.domain.bm25 import SparseVector, passage_words
 from modules.llm_platform.domain.centring import LEAST_LENGTH
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, EmbeddedPassage, Vector
 from modules.llm_platform.infrastructure.vectors.payloads import passage_payload
-from modules.llm_platform.infrastructure.vectors.word_weights import Weighed, weighed_here
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,19 +22,14 @@ class PreparedPoint:
     payload: dict[str, Any]
 
 
-def prepared(
-    facts: Collection, *documents: Sequence[EmbeddedPassage], weigh: Callable[[Sequence[str]], Weighed] = weighed_here
-) -> list[PreparedPoint]:
-    """The points of documents, in their order. Words of the title and of the headings above count for each of its passages;
-    `weigh` may go on with them beside the rest.
-    """
+def prepared(facts: Collection, *documents: Sequence[EmbeddedPassage]) -> list[PreparedPoint]:
+    """The points of documents, in their order."""
     passages = [each for document in documents for each in document]
-    words = weigh([f"{each.passage.title}\n{each.above}\n{each.passage.text}" for each in passages])
     vectors = _centred([each.vector for each in passages], facts)
     payloads = [passage_payload(each.passage, place) for document in documents for place, each in enumerate(document)]
     return [
-        PreparedPoint(each.passage.id, vector, weighed, payload)
-        for each, vector, weighed, payload in zip(passages, vectors, words(), payloads, strict=True)
+        PreparedPoint(each.passage.id, vector, passage_words(each.searched), payload)
+        for each, vector, payload in zip(passages, vectors, payloads, strict=True)
     ]
 
 

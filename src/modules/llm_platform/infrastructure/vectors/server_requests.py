@@ -45,8 +45,9 @@ def query(asked: Question, wanted: Filter | None) -> dict[str, Any]:
     """The lists of a question, fused by the server."""
     from qdrant_client import models
 
-    words = models.SparseVector(indices=asked.words.indices, values=asked.words.values)
-    lists: list[Any] = [(WORDS, words)] * asked.word_lists
+    lists: list[Any] = []
+    if asked.words:
+        lists.append((WORDS, models.SparseVector(indices=asked.words.indices, values=asked.words.values)))
     if asked.vector is not None:
         lists.append((DENSE, asked.vector))
     prefetch = [
