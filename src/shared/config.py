@@ -304,7 +304,7 @@ class Settings(BaseSettings):
     BRAVE_BASE_URL: HttpUrl = Field("https://api.search.brave.com", description="Address of the Brave Search API")
     BRAVE_TIMEOUT_S: Seconds = Field(15.0, description="Deadline of one request in seconds")
     DOCUMENTS_DIR: Folder | None = Field(
-        None, examples=["~/documents"], description="Folder of .md, .txt, .html, .pdf and .jsonl files that is searched"
+        None, examples=["~/documents"], description="Folder of documents, or one file, that is searched"
     )
     DOCUMENTS_BASE_URL: HttpUrl | None = Field(
         None, examples=["https://wiki.example.org"],

@@ -161,11 +161,11 @@ async def test_a_secret_stands_in_no_answer(folder: Path, make: Make) -> None:
     assert "sk-12345678" not in answer.model_dump_json()
 
 
-async def test_an_empty_folder_is_an_empty_answer_with_a_word(make: Make) -> None:
-    """Nothing can be found there, and that is likely a mistake."""
-    answer = await search(make())
-    assert answer.results == ()
-    assert [entry.reason for entry in answer.degraded] == ["the folder holds no readable documents"]
+async def test_a_folder_with_nothing_readable_is_an_error(folder: Path, make: Make) -> None:
+    """That is likely a mistake, and an empty answer would hide it."""
+    (folder / "a.xls").write_bytes(b"x")
+    with pytest.raises(WebSearchConfigError, match="holds nothing that can be read"):
+        await search(make())
 
 
 async def test_pages(folder: Path, make: Make) -> None:
@@ -203,6 +203,7 @@ async def test_a_folder_that_takes_long_is_read_in_the_background(folder: Path) 
 
 async def test_the_event_loop_goes_on(folder: Path) -> None:
     """While a folder is read, others are served."""
+    (folder / "a.md").write_text("Of other things.")
     library = BlockedLibrary(folder)
     adapter = DocumentWebSearchAdapter(folder, library=library)
     waiting = asyncio.create_task(search(adapter))

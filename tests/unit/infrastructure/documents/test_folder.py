@@ -22,7 +22,7 @@ def root(tmp_path: Path) -> Path:
 
 def test_documents_of_all_levels_are_found(root: Path) -> None:
     """By suffix in any case, under their path with forward slashes; other files are no documents."""
-    for other in ("c.py", "d.docx", "Makefile"):
+    for other in ("c.py", "d.odt", "Makefile"):
         (root / other).write_text("x")
     listing = list_folder(root)
     assert set(listing.files) == {"a.md", "guide/B.HTML"}
@@ -118,6 +118,11 @@ def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
     """Nothing there and nothing found are two things."""
     with pytest.raises(OSError, match="nowhere"):
         list_folder(tmp_path / "nowhere")
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(OSError, match="file"):
-        list_folder(tmp_path / "file")
+
+
+def test_a_single_file(tmp_path: Path) -> None:
+    """It is listed as if it stood in a folder alone; one of a type that is not read is counted."""
+    for name in ("a.md", "b.md", "c.odt"):
+        (tmp_path / name).write_text("x")
+    assert set(list_folder(tmp_path / "a.md").files) == {"a.md"}
+    assert list_folder(tmp_path / "c.odt").unread_words == "1 file of a type that is not read: 1 .odt"

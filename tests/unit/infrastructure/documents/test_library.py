@@ -40,7 +40,7 @@ class Parser:
             raise UnreadableDocument("it is bad")
         return Parsed(html, None, "a remark" if "remark" in html else None)
 
-    def pdf(self, path: Path) -> Parsed:
+    def file(self, kind: str, path: Path) -> Parsed:
         raise UnreadableDocument("no PDF today")
 
     def stop(self) -> None:

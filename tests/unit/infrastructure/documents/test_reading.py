@@ -22,7 +22,7 @@ class Parser:
     def html(self, html: str) -> Parsed:
         return Parsed(html.replace("<p>", ""), self.title, "parsed")
 
-    def pdf(self, path: Path) -> Parsed:
+    def file(self, kind: str, path: Path) -> Parsed:
         return Parsed(f"Text of {path.name}.", self.title)
 
 
@@ -104,7 +104,7 @@ def test_a_file_that_has_gone_has_a_word(tmp_path: Path) -> None:
 def test_a_huge_file_is_read_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its beginning is searched, and the answer says so; a huge PDF is left out whole."""
     monkeypatch.setattr(reading, "MAX_TEXT_BYTES", 1_000_000)
-    monkeypatch.setattr(reading, "MAX_PDF_BYTES", 1_000_000)
+    monkeypatch.setattr(reading, "MAX_FILE_BYTES", 1_000_000)
     document = read(tmp_path, "a.txt", "äb " * 300_000)
     assert len(document.text.encode()) == 1_000_000
     assert document.note == "only its first 1 MB were read"

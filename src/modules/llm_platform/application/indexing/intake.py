@@ -59,6 +59,8 @@ class Intake:
         try:
             self._tally.total_bytes = walk.total_bytes
             self._tally.origins = walk.origins
+            for remark in walk.remarks:
+                self._tally.remark(*remark)
             rest = iter(walk)
             place = 0
             while looked := await _in(thread, _take, rest, place):

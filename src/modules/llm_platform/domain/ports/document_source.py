@@ -14,6 +14,7 @@ class IDocumentWalk(ABC):
 
     total_bytes: int  # of all that there is to go through
     origins: Collection[str] = ()  # of the folders that it goes through, see `FoundDocument`
+    remarks: Sequence[tuple[str, str]] = ()  # what there is to say of a place beside the documents
 
     @abstractmethod
     def __iter__(self) -> Iterator[FoundDocument | LeftOut]:

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
-from modules.llm_platform.domain.exceptions import WebSearchTimeoutError
+from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchTimeoutError
 from modules.llm_platform.domain.language import detect
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.redaction import Redactor
@@ -66,6 +66,8 @@ class DocumentWebSearchAdapter(IWebSearchProvider):
             raise WebSearchTimeoutError(
                 f"the documents are still being read ({self._library.documents} so far): try again in a moment"
             ) from error
+        if not found.documents:
+            raise WebSearchConfigError("the documents folder holds nothing that can be read")
         return self._answer(request, found, lacking)
 
     async def document(self, path: str) -> Document | str | None:
@@ -100,7 +102,7 @@ class DocumentWebSearchAdapter(IWebSearchProvider):
             total_matches=None if found.more else (request.page - 1) * request.count + len(found.results),
             results=tuple(map(self._item, found.results)),
             provider=self.name,
-            degraded=(*lacking, *self._note, *words_about(self.name, found.words, found.documents, self._redactor)),
+            degraded=(*lacking, *self._note, *words_about(self.name, found.words, self._redactor)),
         )
 
     def _item(self, found: Quotable) -> WebSearchResultItem:

@@ -24,16 +24,18 @@ from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearchAdapter
 from modules.llm_platform.infrastructure.adapters.index_web_search import IndexWebSearch
-from modules.llm_platform.infrastructure.documents.lacking import lacking_of
 from modules.llm_platform.infrastructure.documents.words import words_about
 from modules.llm_platform.infrastructure.folders.folder_index import FolderIndex
 from modules.llm_platform.infrastructure.folders.state import FolderView
 from modules.llm_platform.infrastructure.folders.words_meanwhile import WordsMeanwhile
+from modules.llm_platform.infrastructure.indexing.file_source import INDEXED
 
 FIRST_LOOK_S: Final = 90.0  # where nothing else can answer; reading goes on, and the next search finds it read
 WORDS_AFTER_S: Final = 5.0  # of looking and reading: a few hundred documents are in their index by then
 PING_S: Final = 0.5  # a health check waits no longer for a folder that is being read
 BY_WORDS: Final = "the documents are still being read for meaning{}: found by words alone"
+NOTHING_READABLE: Final = "the documents folder holds nothing that can be read"
+BAD_FILES_NAMED: Final = 5
 NO_LINES: Final = "files of JSON lines are searched once that is done"
 
 Answer = TypeVar("Answer")
@@ -86,13 +88,12 @@ class FolderWebSearch(IWebSearchProvider):
         return answer.model_copy(update={"degraded": (*answer.degraded, *self._of_words())})
 
     async def _by_meaning(self, request: WebSearchRequest, view: FolderView) -> WebSearchResponse:
-        lacking = tuple(lacking_of(request, self.name))
-        if view.documents:
-            answer = await self.found.search(request)
-        else:
-            answer = WebSearchResponse(query=request.query, total_matches=0, provider=self.name, degraded=lacking)
-        words = words_about(self.name, {**view.bad, **view.notes}, view.documents, self._redactor)
-        return answer.model_copy(update={"degraded": (*answer.degraded, *words)})
+        if not view.documents:
+            raise WebSearchConfigError(self._redactor.text(nothing_readable(view)))
+        answer = await self.found.search(request)
+        words = words_about(self.name, {**view.bad, **view.notes}, self._redactor)
+        unread = (Degraded(component=self.name, reason=view.unread),) if view.unread else ()
+        return answer.model_copy(update={"degraded": (*answer.degraded, *words, *unread)})
 
     async def answered(
         self,
@@ -198,6 +199,14 @@ class FolderWebSearch(IWebSearchProvider):
         if self._words is not None:
             await self._words.aclose()
         await self._folder.aclose()
+
+
+def nothing_readable(view: FolderView) -> str:
+    """Why there is nothing to search, and what to do about it."""
+    bad = [f"{place}: {word}" for place, word in sorted(view.bad.items())]
+    shown = [*bad[:BAD_FILES_NAMED], *([f"and {len(bad) - BAD_FILES_NAMED} more files"] if len(bad) > BAD_FILES_NAMED else [])]
+    why = "; ".join([*([view.unread] if view.unread else []), *shown]) or "there are no files"
+    return f"{NOTHING_READABLE} ({why}): put documents there, or name another folder. Read are {', '.join(INDEXED)}"
 
 
 @contextmanager

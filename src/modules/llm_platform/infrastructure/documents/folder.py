@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-SUFFIXES: Final = (".md", ".markdown", ".txt", ".html", ".htm", ".pdf")
+SUFFIXES: Final = (".md", ".markdown", ".txt", ".rst", ".html", ".htm", ".pdf", ".docx", ".epub", ".ipynb")
+WORDLESS: Final = frozenset((
+    ".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".ico", ".bmp", ".tif", ".tiff", ".heic", ".mp3", ".wav", ".ogg",
+    ".flac", ".m4a", ".mp4", ".webm", ".mov", ".avi", ".mkv", ".woff", ".woff2", ".ttf", ".otf", ".eot", ".css", ".js",
+    ".map", ".pyc", ".lock", ".db", ".bak", ".tmp",
+))  # fmt: skip  # what stands beside documents and is none: not worth a word
+MAX_TYPES_NAMED: Final = 5
+MAX_TYPE_CHARS: Final = 10  # of a suffix; a longer one is part of a name
 SKIPPED_FOLDERS: Final = frozenset({"node_modules", "__pycache__"})
 MAX_FILES: Final = 50_000
 
@@ -35,14 +43,46 @@ class Listing:
 
     files: dict[str, FoundFile] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+    unread: Counter[str] = field(default_factory=Counter)  # files of types that are not read, by suffix
+
+    @property
+    def unread_words(self) -> str:
+        """`3 files of types that are not read: 2 .xls, 1 .odt`; empty where there are none."""
+        if not self.unread:
+            return ""
+        count = self.unread.total()
+        by_number = sorted(self.unread.items(), key=lambda each: (-each[1], not each[0], each[0]))
+        named = by_number[:MAX_TYPES_NAMED]
+        rest = count - sum(number for _, number in named)
+        types = [f"{number} {suffix or 'without a suffix'}" for suffix, number in named]
+        types += [f"{rest} of other types"] if rest else []
+        files = "1 file of a type that is" if count == 1 else f"{count:,} files of types that are"
+        return f"{files} not read: {', '.join(types)}"
 
 
 def list_folder(root: Path, *, suffixes: tuple[str, ...] = SUFFIXES, max_files: int | None = None) -> Listing:
-    """All documents below `root`, hidden ones excepted. Links are followed inside the folder only, each file once.
+    """All documents below `root`, hidden ones excepted. Links are followed inside the folder only, each file once. Where
+    `root` is a file it is the only one, and its path is its name.
 
     Raises OSError when the folder itself cannot be opened.
     """
+    if root.is_file():
+        return _single(root, suffixes)
     return _Walk(root.resolve(strict=True), suffixes, MAX_FILES if max_files is None else max_files).run()
+
+
+def _single(file: Path, suffixes: tuple[str, ...]) -> Listing:
+    status = file.stat()
+    found = FoundFile(file.name, (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino))
+    if found.path.lower().endswith(suffixes):
+        return Listing({found.path: found})
+    return Listing(unread=Counter([_type_of(file.name)]))
+
+
+def _type_of(name: str) -> str:
+    """A suffix that can be shown; empty where there is none."""
+    suffix = os.path.splitext(name)[1].lower()  # noqa: PTH122  ten thousand Path objects take 40 ms
+    return suffix if len(suffix) <= MAX_TYPE_CHARS and suffix.isprintable() else ""
 
 
 class _Walk:
@@ -77,6 +117,8 @@ class _Walk:
                     waiting.append(path)
                 elif self._is_document(entry.name):
                     self._take(path, entry.stat(follow_symlinks=False))
+                else:
+                    self._pass(entry.name)
 
     def _entries(self, folder: str) -> Iterator[os.DirEntry[str]]:
         try:
@@ -100,6 +142,10 @@ class _Walk:
             self._files.add((status.st_dev, status.st_ino))
             stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
             self._listing.files[path] = FoundFile(path, stamp)
+
+    def _pass(self, name: str) -> None:
+        if (suffix := _type_of(name)) not in WORDLESS:
+            self._listing.unread[suffix] += 1
 
     def _follow(self, link: str) -> None:
         try:

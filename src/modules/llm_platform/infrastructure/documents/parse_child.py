@@ -1,26 +1,35 @@
-"""The program that turns HTML and PDF into text, in a process of its own that can be killed.
+"""The program that turns HTML, PDF, Word documents, EPUB books and notebooks into text, in a process that can be killed.
 
 A page nested ten thousand deep or a broken PDF keeps its parser busy for minutes without letting go of the
-interpreter, and some PDFs unpack to gigabytes. Run as a script, it imports nothing of ours and so starts in the time
-of its parser.
+interpreter, and some PDFs and archives unpack to gigabytes. Run as a script, it imports nothing of ours and so starts in
+the time of its parser.
 
-One JSON object a line: `{"html": text}` or `{"pdf": path}` in, `{"title", "text", "note"}` or `{"error": words}` out.
+One JSON object a line: `{"html": text}`, or a format and a path such as `{"pdf": path}`, in; `{"title", "text", "note"}` or
+`{"error": words}` out.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import posixpath
 import re
 import signal
 import sys
-from collections.abc import Iterator
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
 from typing import IO, Any
+from urllib.parse import unquote
+from xml.parsers import expat
 
 PARSE_SECONDS = 10  # for one document
 MEMORY_BYTES = 1 << 30
 MAX_PAGES = 2000
 MAX_CHARS = 5_000_000
+MAX_UNPACKED_BYTES = 100_000_000  # of all that is read from one archive
+MAX_CHAPTERS = 5000  # of a book
+MAX_NOTEBOOK_BYTES = 50_000_000  # most of it pictures, which are not read
 ENOUGH_OF_THE_PAGE = 0.5  # of all words: with less, the guess at the main content has missed it
 
 _NEEDS_EXTRA = 'reading it needs: pip install "llm-platform[documents]"'
@@ -53,6 +62,7 @@ _BROKEN_WORD = re.compile(r"(?<=[^\W\d_])[-\u00ad]\n(?=[a-zà-ÿа-яё])")
 _BLANK_LINES = re.compile(r"\n[ \t]*\n(?:[ \t]*\n)+")
 _HEADING_TAG = re.compile(r"<h([1-6])(?:\s[^<>]{0,1000})?>", re.IGNORECASE)
 _CODE_TAG = re.compile(r"<pre(?:\s[^<>]{0,1000})?>", re.IGNORECASE)
+_HEADING_STYLE = re.compile(r"(?:heading ([1-6])|Title|title)")
 _CODE_END = re.compile(r"</pre\s{0,10}>", re.IGNORECASE)
 
 Answer = dict[str, str | None]
@@ -188,12 +198,286 @@ def _pdf_title(reader: Any) -> str | None:
     return title if title and not _GENERATED_TITLE.search(title) else None
 
 
+class _TooLargeError(Exception):
+    """An archive unpacks to more than is read."""
+
+
+class _Archive:
+    """A zip file whose parts are unpacked within bounds, whatever its directory says about their sizes."""
+
+    def __init__(self, file: zipfile.ZipFile) -> None:
+        self._file = file
+        self._left = MAX_UNPACKED_BYTES
+
+    def part(self, name: str) -> bytes | None:
+        """A part unpacked; None where there is none. Raises _TooLargeError."""
+        try:
+            with self._file.open(name) as part:
+                data = part.read(self._left + 1)
+        except KeyError:
+            return None
+        self._left -= len(data)
+        if self._left < 0:
+            raise _TooLargeError
+        return data
+
+
+def _unpacked(path: str, read: Callable[[_Archive], Answer], broken: str) -> Answer:
+    try:
+        with zipfile.ZipFile(path) as file:
+            return read(_Archive(file))
+    except OSError:
+        return {"error": "it cannot be opened"}
+    except _TooLargeError:
+        return {"error": f"it unpacks to more than {MAX_UNPACKED_BYTES // 1_000_000} MB"}
+    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, NotImplementedError, RuntimeError):  # RuntimeError: encrypted
+        return {"error": broken}
+
+
+class _Xml:
+    """A walk through an XML document. Names come without namespaces; a document that declares entities is refused, since
+    they can unpack to gigabytes or name files of this machine. ValueError for all that is not XML.
+    """
+
+    def __init__(self) -> None:
+        self._parser = expat.ParserCreate(namespace_separator=" ")
+        self._parser.buffer_text = True
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = lambda name: self.end(_local(name))
+        self._parser.CharacterDataHandler = self.text
+        self._parser.EntityDeclHandler = _refused
+
+    def read(self, data: bytes | None) -> None:
+        try:
+            self._parser.Parse(data or b"<none/>", True)
+        except expat.ExpatError as error:
+            raise ValueError from error
+
+    def _start(self, name: str, given: dict[str, str]) -> None:
+        self.start(_local(name), {_local(key): value for key, value in given.items()})
+
+    def start(self, name: str, given: dict[str, str]) -> None:
+        """An element begins."""
+
+    def end(self, name: str) -> None:
+        """An element ends."""
+
+    def text(self, text: str) -> None:
+        """Letters between the tags."""
+
+
+def _local(name: str) -> str:
+    return name.rpartition(" ")[2]
+
+
+def _refused(*_: Any) -> None:
+    raise ValueError
+
+
+class _Styles(_Xml):
+    """Which paragraph styles of a Word document are headings, by their ids; the names are English in every language."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.levels: dict[str, int] = {}
+        self._style = ""
+
+    def start(self, name: str, given: dict[str, str]) -> None:
+        if name == "style":
+            self._style = given.get("styleId", "")
+        elif name == "name" and (found := _HEADING_STYLE.fullmatch(given.get("val", ""))):
+            self.levels[self._style] = int(found[1] or 1)
+        elif name == "outlineLvl" and given.get("val", "").isdigit() and int(given["val"]) < 6:
+            self.levels.setdefault(self._style, int(given["val"]) + 1)
+
+
+class _Paragraphs(_Xml):
+    """The text of a Word document: headings as `#`, list items as `-`, the cells of a table's row in one line."""
+
+    def __init__(self, levels: dict[str, int]) -> None:
+        super().__init__()
+        self.written: list[str] = []
+        self._levels = levels
+        self._pieces: list[str] = []
+        self._cells: list[str] = []
+        self._in_text = self._hidden = False
+        self._passed = self._tables = 0  # depth in what repeats other text; depth in tables
+        self._mark = ""
+
+    def start(self, name: str, given: dict[str, str]) -> None:
+        if name in ("Fallback", "txbxContent"):
+            self._passed += 1
+        elif name == "tbl":
+            self._tables += 1
+        elif name == "p":
+            self._mark = ""
+        elif name == "pStyle" and given.get("val") in self._levels:
+            self._mark = "#" * self._levels[given["val"]] + " "
+        elif name == "numPr":
+            self._mark = self._mark or "- "
+        elif name == "r":
+            self._hidden = False
+        elif name == "vanish":
+            self._hidden = given.get("val") not in ("0", "false")
+        elif name == "t":
+            self._in_text = True
+        elif name in ("tab", "br", "cr") and not self._passed:
+            self._pieces.append(" ")
+
+    def end(self, name: str) -> None:
+        if name in ("Fallback", "txbxContent"):
+            self._passed -= 1
+        elif name == "t":
+            self._in_text = False
+        elif name == "p" and not self._passed:
+            self._end_paragraph()
+        elif name == "tr" and self._cells:
+            self.written.append(" | ".join(self._cells))
+            self._cells = []
+        elif name == "tbl":
+            self._tables -= 1
+
+    def text(self, text: str) -> None:
+        if self._in_text and not self._hidden and not self._passed:
+            self._pieces.append(text)
+
+    def _end_paragraph(self) -> None:
+        said = " ".join("".join(self._pieces).split())
+        self._pieces = []
+        if said and self._tables:
+            self._cells.append(said)
+        elif said:
+            self.written.append(self._mark + said)
+
+
+class _Title(_Xml):
+    """The first title of a document's own description."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.title = ""
+        self._in_title = False
+
+    def start(self, name: str, given: dict[str, str]) -> None:
+        self._in_title = name == "title" and not self.title
+
+    def end(self, name: str) -> None:
+        self._in_title = False
+
+    def text(self, text: str) -> None:
+        if self._in_title:
+            self.title += text
+
+
+def docx_text(path: str) -> Answer:
+    """The body of a Word document, without notes, comments and what was deleted."""
+    return _unpacked(path, _docx, "it is not a Word document that can be read (an encrypted one is not)")
+
+
+def _docx(archive: _Archive) -> Answer:
+    body = archive.part("word/document.xml")
+    if body is None:
+        return {"error": "it is not a Word document"}
+    styles, about = _Styles(), _Title()
+    styles.read(archive.part("word/styles.xml"))
+    about.read(archive.part("docProps/core.xml"))
+    paragraphs = _Paragraphs(styles.levels)
+    paragraphs.read(body)
+    title = " ".join(about.title.split())
+    named = title if title and not _GENERATED_TITLE.search(title) else None
+    return {"title": named, **_bounded(paragraphs.written)}
+
+
+class _Package(_Title):
+    """The contents of a book: its title, its files and the order that they are read in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.order: list[str] = []
+        self._files: dict[str, str] = {}
+
+    def start(self, name: str, given: dict[str, str]) -> None:
+        super().start(name, given)
+        if name == "item" and "html" in given.get("media-type", ""):
+            self._files[given.get("id", "")] = given.get("href", "")
+        elif name == "itemref" and given.get("idref") in self._files:
+            self.order.append(self._files[given["idref"]])
+
+
+class _Container(_Xml):
+    """Where a book says what it holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.package = ""
+
+    def start(self, name: str, given: dict[str, str]) -> None:
+        if name == "rootfile":
+            self.package = self.package or given.get("full-path", "")
+
+
+def epub_text(path: str) -> Answer:
+    """The chapters of a book in their order."""
+    return _unpacked(path, _epub, "it is not a book that can be read")
+
+
+def _epub(archive: _Archive) -> Answer:
+    container, package = _Container(), _Package()
+    container.read(archive.part("META-INF/container.xml"))
+    package.read(archive.part(container.package))
+    folder = posixpath.dirname(container.package)
+    chapters: list[str] = []
+    for href in package.order[:MAX_CHAPTERS]:
+        data = archive.part(posixpath.normpath(posixpath.join(folder, unquote(href))))
+        answer = html_text((data or b"").decode("utf-8", "replace"))
+        if "error" in answer:
+            return answer
+        chapters.append(answer["text"] or "")
+        if sum(map(len, chapters)) > MAX_CHARS:
+            break
+    return {"title": " ".join(package.title.split()) or None, **_bounded(chapters)}
+
+
+def notebook_text(path: str) -> Answer:
+    """The cells of a notebook: words as written, code fenced. What the code printed is left out."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            data = file.read(MAX_NOTEBOOK_BYTES + 1)
+        if len(data) > MAX_NOTEBOOK_BYTES:
+            return {"error": f"it is larger than {MAX_NOTEBOOK_BYTES // 1_000_000} MB"}
+        told = json.loads(data)
+        cells = told.get("cells") or [cell for sheet in told["worksheets"] for cell in sheet["cells"]]
+        language = str(told.get("metadata", {}).get("kernelspec", {}).get("language", ""))
+        return {"title": None, **_bounded([_cell(cell, language) for cell in cells])}
+    except OSError:
+        return {"error": "it cannot be opened"}
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return {"error": "it is not a notebook that can be read"}
+
+
+def _cell(cell: dict[str, Any], language: str) -> str:
+    source = cell.get("source") or cell.get("input") or ""  # `input` before version 4
+    text = "".join(source).strip()
+    return f"```{language}\n{text}\n```" if text and cell.get("cell_type") == "code" else text
+
+
+def _bounded(pieces: list[str]) -> Answer:
+    text = "\n\n".join(filter(None, pieces))
+    cut = f"only its first {MAX_CHARS:,} characters were read" if len(text) > MAX_CHARS else None
+    return {"text": text[:MAX_CHARS], "note": cut}
+
+
+_READERS = {
+    "html": html_text, "pdf": pdf_text, "docx": docx_text, "epub": epub_text, "ipynb": notebook_text,
+}  # fmt: skip
+
+
 def serve(requests: IO[str], answers: IO[str]) -> None:
     """Answer one line after the other until nobody asks any more."""
     for line in requests:
-        request = json.loads(line)
+        ((kind, given),) = json.loads(line).items()
         with _deadline():
-            answer = html_text(request["html"]) if "html" in request else pdf_text(request["pdf"])
+            answer = _READERS[kind](given)
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol, Self
 from modules.llm_platform.infrastructure.documents import parse_child
 from modules.llm_platform.infrastructure.documents.errors import UnreadableDocument
 
+FILE_KINDS = ("pdf", "docx", "epub", "ipynb")  # suffixes of what the child opens itself
 STARTING_SECONDS = 10.0  # a cold disk may need that long for the interpreter and the parser
 
 
@@ -31,7 +32,8 @@ class DocumentParser(Protocol):
 
     def html(self, html: str) -> Parsed: ...
 
-    def pdf(self, path: Path) -> Parsed: ...
+    def file(self, kind: str, path: Path) -> Parsed:
+        """`kind` is one of FILE_KINDS."""
 
 
 class ParserProcess:
@@ -61,8 +63,11 @@ class ParserProcess:
     def html(self, html: str) -> Parsed:
         return self._ask({"html": html})
 
+    def file(self, kind: str, path: Path) -> Parsed:
+        return self._ask({kind: str(path)})
+
     def pdf(self, path: Path) -> Parsed:
-        return self._ask({"pdf": str(path)})
+        return self.file("pdf", path)
 
     def _ask(self, request: dict[str, str]) -> Parsed:
         if self._stopped:

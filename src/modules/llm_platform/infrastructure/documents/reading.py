@@ -13,17 +13,19 @@ from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.documents.decoding import decode
 from modules.llm_platform.infrastructure.documents.errors import EmptyDocument, UnreadableDocument
 from modules.llm_platform.infrastructure.documents.folder import FoundFile
-from modules.llm_platform.infrastructure.documents.parser_process import DocumentParser, Parsed
+from modules.llm_platform.infrastructure.documents.parser_process import FILE_KINDS, DocumentParser, Parsed
 
 MAX_TEXT_BYTES: Final = 5_000_000  # of a text or HTML file; what follows is not read
-MAX_PDF_BYTES: Final = 50_000_000  # a PDF is whole or nothing, its table of contents stands at its end
+MAX_FILE_BYTES: Final = 50_000_000  # PDFs and archives are whole or nothing, their table of contents stands at the end
 MAX_TITLE_CHARS: Final = 200
 TITLE_WITHIN_CHARS: Final = 5000  # a heading further down is not the document's title
+MAX_HEADING_LEVEL: Final = 6
 TOLD_BY_CHARS: Final = 500  # enough to tell the language by, which sentences are split for
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.{0,5000}?\n)??(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _MATTER_TITLE = re.compile(r"^title:[ \t]*(?P<quote>[\"']?)(?P<title>[^\n]+?)(?P=quote)[ \t]*$", re.MULTILINE)
 _HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(\S.{0,300})|^(\S.{0,300}+)\n(?:={3,}|-{3,})[ \t]*$", re.MULTILINE)
+_ADORNMENT = re.compile(r"([=\-`:.'\"~^_*+#<>])\1{2,}")
 _MARKUP = re.compile(r"!?\[([^\]\[]*)\]\([^()\s]*\)|[`*]|[ \t]#+[ \t]*$|\{#[\w-]+\}")
 
 
@@ -56,10 +58,10 @@ def read_text(root: Path, file: FoundFile, parser: DocumentParser, redactor: Red
 
 
 def _parse(root: Path, file: FoundFile, parser: DocumentParser) -> Parsed:
-    if file.suffix == ".pdf":
-        if file.stamp[0] > MAX_PDF_BYTES:
-            raise UnreadableDocument(f"it is larger than {MAX_PDF_BYTES // 1_000_000} MB")
-        return parser.pdf(root / file.path)
+    if file.suffix[1:] in FILE_KINDS:
+        if file.stamp[0] > MAX_FILE_BYTES:
+            raise UnreadableDocument(f"it is larger than {MAX_FILE_BYTES // 1_000_000} MB")
+        return parser.file(file.suffix[1:], root / file.path)
     data = _bytes(root / file.path)
     cut = f"only its first {MAX_TEXT_BYTES // 1_000_000} MB were read" if len(data) > MAX_TEXT_BYTES else None
     decoded = decode(data[:MAX_TEXT_BYTES], html=file.suffix in {".html", ".htm"})
@@ -67,7 +69,9 @@ def _parse(root: Path, file: FoundFile, parser: DocumentParser) -> Parsed:
     if file.suffix in {".html", ".htm"}:
         parsed = parser.html(decoded.text)
         return Parsed(parsed.text, parsed.title, note or parsed.note)
-    return _plain(decoded.text, note) if file.suffix == ".txt" else _markdown(decoded.text, note)
+    if file.suffix == ".rst":
+        return Parsed(_with_marked_headings(decoded.text), None, note)
+    return Parsed(decoded.text, None, note) if file.suffix == ".txt" else _markdown(decoded.text, note)
 
 
 def _bytes(path: Path) -> bytes:
@@ -78,8 +82,33 @@ def _bytes(path: Path) -> bytes:
         raise UnreadableDocument(f"it cannot be opened ({error.strerror})") from error
 
 
-def _plain(text: str, note: str | None) -> Parsed:
-    return Parsed(text, None, note)
+def _with_marked_headings(text: str) -> str:
+    """reStructuredText as written, but for its headings, which become Markdown's. Any mark may underline one, and may stand
+    above it as well: whichever comes first in the text is the highest. docutils would leave out what a directive that it does
+    not know holds, which in the documentation of Python's projects is most of it.
+    """
+    lines = text.split("\n")
+    levels: dict[tuple[str, bool], int] = {}
+    kept: list[str] = []
+    place = 0
+    while place < len(lines):
+        over = 1 if _ADORNMENT.fullmatch(lines[place].rstrip()) else 0
+        title, under = [*lines[place + over : place + over + 2], "", ""][:2]
+        mark = under.rstrip()
+        is_heading = _is_underlined(title, mark) and (lines[place].rstrip() == mark if over else title[0] != " ")
+        if is_heading:
+            level = levels.setdefault((mark[0], bool(over)), len(levels) + 1)
+            kept += ["", f"{'#' * min(level, MAX_HEADING_LEVEL)} {title.strip()}", ""]
+            place += 2 + over
+        else:
+            kept.append(lines[place])
+            place += 1
+    return "\n".join(kept)
+
+
+def _is_underlined(title: str, mark: str) -> bool:
+    plain = title.strip()
+    return bool(_ADORNMENT.fullmatch(mark)) and 0 < len(plain) <= len(mark) and not _ADORNMENT.fullmatch(plain)
 
 
 def _markdown(text: str, note: str | None) -> Parsed:

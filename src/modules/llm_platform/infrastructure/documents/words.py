@@ -9,15 +9,12 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.redaction import Redactor
 
 WORDS_SHOWN: Final = 20  # files left out that an answer names one by one
-NONE_READABLE: Final = "the folder holds no readable documents"
 
 
-def words_about(name: str, words: Mapping[str, str], documents: int, redactor: Redactor) -> Iterator[Degraded]:
-    """A word about each of the first ones, by place, how many more there are, and one about a folder without documents."""
+def words_about(name: str, words: Mapping[str, str], redactor: Redactor) -> Iterator[Degraded]:
+    """A word about each of the first ones, by place, and how many more there are."""
     for place in sorted(words)[:WORDS_SHOWN]:
         shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in redactor.text(place))
         yield Degraded(component=f"{name}/{shown}", reason=words[place])
     if len(words) > WORDS_SHOWN:
         yield Degraded(component=name, reason=f"and {len(words) - WORDS_SHOWN} more files")
-    if not documents:
-        yield Degraded(component=name, reason=NONE_READABLE)

@@ -172,7 +172,7 @@ class FolderIndex:
                     await asyncio.to_thread(states.save, path, self._state)
         state = self._state or FolderState()
         passed = {shown(Path(place)): word for place, word in listing.left_out.items()}
-        self._view = FolderView(state.documents, passed | dict(state.bad), state.notes)
+        self._view = FolderView(state.documents, passed | dict(state.bad), state.notes, listing.unread_words)
 
     def _place(self) -> Path:
         with written():

@@ -45,7 +45,7 @@ class FolderSource(IDocumentSource):
         self._known = known
         self._gate = gate
         self._trusted = trusted
-        self._prefix = shown(folder).rstrip("/\\") + os.sep
+        self._prefix = shown(folder.parent if folder.is_file() else folder).rstrip("/\\") + os.sep
         self._bad = bad
         self._passed = frozenset(passed)
         self.notes: dict[str, str] = {}

@@ -21,11 +21,14 @@ STATE_FILE: Final = "state.json"
 
 @dataclass(frozen=True, slots=True)
 class FolderView:
-    """What can be searched now: how many documents, a word about each bad file, and one about each that was read in part."""
+    """What can be searched now: how many documents, a word about each bad file, one about each that was read in part, and
+    one about the types that are not read.
+    """
 
     documents: int
     bad: Mapping[str, str]
     notes: Mapping[str, str]
+    unread: str = ""  # files of types that are not read
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from modules.llm_platform.infrastructure.documents.addresses import DocumentAddr
 from modules.llm_platform.infrastructure.documents.errors import EmptyDocument, UnreadableDocument
 from modules.llm_platform.infrastructure.documents.folder import SUFFIXES, FoundFile, Stamp, list_folder
 from modules.llm_platform.infrastructure.documents.parser_process import ParserProcess
-from modules.llm_platform.infrastructure.documents.reading import MAX_PDF_BYTES, read_text
+from modules.llm_platform.infrastructure.documents.reading import MAX_FILE_BYTES, read_text
 from modules.llm_platform.infrastructure.indexing.json_lines import JSON_LINES, json_documents
 from modules.llm_platform.infrastructure.indexing.names import clean, shown
 
@@ -48,8 +48,8 @@ class _Root:
 class FileDocumentSource(IDocumentSource):
     """A file's id is its path below the folder that was given, and its address `doc:` and that path, or below `base_url`.
 
-    Its filters are `doc_id`, `source` (the name of the folder that was given), `doc_type` (md, txt, html, pdf) and `lang` as
-    detected.
+    Its filters are `doc_id`, `source` (the name of the folder that was given), `doc_type` (md, txt, rst, html, pdf, docx,
+    epub, ipynb) and `lang` as detected.
     """
 
     def __init__(
@@ -83,6 +83,7 @@ class FileWalk(IDocumentWalk):
         self._parser = parser
         self._known = known
         self._left_out: list[LeftOut] = []
+        self.remarks: list[tuple[str, str]] = []
         self._roots = [root for path in paths if (root := self._root(path))]
         self.origins = {root.origin for root in self._roots}
         self.total_bytes = sum(file.stamp[0] for root in self._roots for file in root.files)
@@ -120,6 +121,8 @@ class FileWalk(IDocumentWalk):
 
     def _listed(self, folder: Path) -> _Root:
         listing = list_folder(folder, suffixes=INDEXED, max_files=MAX_FILES)
+        if unread := listing.unread_words:
+            self.remarks.append((shown(folder), unread))
         for path, reason in sorted(listing.left_out.items()):
             self._left_out.append(LeftOut(shown(folder / path), reason, hides=self._hidden_in(folder, path)))
         return _Root(folder, self._name(folder), _origin(folder), [listing.files[path] for path in sorted(listing.files)])
@@ -173,7 +176,7 @@ def _digest(path: Path, url: str) -> str:
     digest = sha256(url.encode())
     with path.open("rb", buffering=0) as file:
         digest.update(str(os.fstat(file.fileno()).st_size).encode())
-        left = MAX_PDF_BYTES
+        left = MAX_FILE_BYTES
         while left > 0 and (piece := file.read(min(HASHED_AT_ONCE, left))):
             digest.update(piece)
             left -= len(piece)

@@ -28,7 +28,7 @@ Paths = Annotated[
     list[Path],
     typer.Argument(
         metavar="PATH...", parser=_there,
-        help="Folders and files: Markdown, text, HTML, PDF, and JSON lines with a document each.",
+        help="Folders and files: Markdown, text, reStructuredText, HTML, PDF, Word, EPUB, notebooks, and JSON lines.",
     ),
 ]  # fmt: skip
 Collection = Annotated[

@@ -19,7 +19,10 @@ from modules.llm_platform.presentation.cli.wiring import Wiring
 from shared.config import Settings
 
 PROBLEMS_SHOWN: Final = 20
-NOTHING: Final = "no document was found there: give folders or files that end in .md, .txt, .html, .pdf or .jsonl"
+NOTHING: Final = (
+    "no document was found there: give folders or files that end in .md, .txt, .rst, .html, .pdf, .docx, .epub, .ipynb or "
+    ".jsonl"
+)
 NOTHING_USABLE: Final = "nothing could be indexed: the lines above say why"
 DISPLACED: Final = (
     "replaced documents of another folder with the same path below it: {}. To have both, index their common parent with "

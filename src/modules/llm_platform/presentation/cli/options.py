@@ -34,8 +34,8 @@ Provider = Annotated[
 Documents = Annotated[
     Path | None,
     typer.Option(
-        "--documents", metavar="DIR", exists=True, file_okay=False, readable=True,
-        help="Search this folder and nothing else.",
+        "--documents", metavar="DIR", exists=True, readable=True,
+        help="Search this folder, or this file, and nothing else.",
     ),
 ]  # fmt: skip
 Language = Annotated[
