@@ -1,25 +1,23 @@
-"""A named folder as it is searched: by meaning and words, by words in the same index, and in memory without its packages."""
+"""A named folder as it is searched: by meaning and words, by words in the same index, and in SQLite without its packages."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
-from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearchAdapter
-from modules.llm_platform.infrastructure.adapters.folder_page_reader import FolderPageReader
-from modules.llm_platform.infrastructure.adapters.folder_web_search import FolderWebSearch
+from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
 from modules.llm_platform.infrastructure.adapters.none_embedder import NoneEmbedder
+from modules.llm_platform.infrastructure.adapters.sqlite_vector_store import SqliteVectorStore
 from modules.llm_platform.infrastructure.folders.folder_index import FolderIndex
 from modules.llm_platform.infrastructure.folders.home import FolderHome
 from modules.llm_platform.infrastructure.indexing.file_source import FileDocumentSource
 from modules.llm_platform.testing import HashEmbedder
 
-Way = Literal["by meaning", "by words", "in memory"]
-Searching: TypeAlias = FolderWebSearch | DocumentWebSearchAdapter
-WAYS: tuple[Way, ...] = ("by meaning", "by words", "in memory")
+Way = Literal["by meaning", "by words", "in sqlite"]
+WAYS: tuple[Way, ...] = ("by meaning", "by words", "in sqlite")
 
 
 def folder_index(
@@ -36,16 +34,15 @@ def folder_index(
     return FolderIndex(folder, FolderHome(base, "key", 30), files, embedder or HashEmbedder(), **options)
 
 
-def searching(way: Way, folder: Path, base: Path, **options: Any) -> Searching:
-    """The search of a folder in this way; `options` are `base_url` and `redactor`, as all of them take them."""
-    if way == "in memory":
-        return DocumentWebSearchAdapter(folder, **options)
-    embedder = NoneEmbedder() if way == "by words" else HashEmbedder()
-    return FolderWebSearch(folder_index(folder, base, embedder=embedder, **options), **options)
+def searching(way: Way, folder: Path, base: Path, **options: Any) -> DocumentWebSearch:
+    """The search of a folder in this way; `options` are `base_url` and `redactor`."""
+    embedder = HashEmbedder() if way == "by meaning" else NoneEmbedder()
+    store = {"open_store": SqliteVectorStore} if way == "in sqlite" else {}
+    return DocumentWebSearch(
+        folder_index(folder, base, embedder=embedder, **options, **store), **options
+    )
 
 
-def reading(search: Searching, **options: Any) -> FolderPageReader | DocumentPageReader:
+def reading(search: DocumentWebSearch, **options: Any) -> DocumentPageReader:
     """The pages of what that search finds."""
-    if isinstance(search, FolderWebSearch):
-        return FolderPageReader(search, **options)
     return DocumentPageReader(search, **options)

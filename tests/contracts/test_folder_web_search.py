@@ -14,8 +14,8 @@ from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageConnectionError
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.page_reader import IPageReader
-from modules.llm_platform.infrastructure.adapters.folder_page_reader import FolderPageReader
-from modules.llm_platform.infrastructure.adapters.folder_web_search import FolderWebSearch
+from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
+from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
 from modules.llm_platform.infrastructure.adapters.none_embedder import NoneEmbedder
 from modules.llm_platform.infrastructure.adapters.wordllama_embedder import WordllamaEmbedder
 from modules.llm_platform.infrastructure.policies.by_address_page_reader import ByAddressPageReader
@@ -64,8 +64,8 @@ class Folder(WebSearchProviderContract):
         return folder
 
     @pytest.fixture
-    async def provider(self, folder: Path, tmp_path: Path) -> AsyncIterator[FolderWebSearch]:
-        adapter = FolderWebSearch(folder_index(folder, tmp_path / "kept", embedder=self.embedder()))
+    async def provider(self, folder: Path, tmp_path: Path) -> AsyncIterator[DocumentWebSearch]:
+        adapter = DocumentWebSearch(folder_index(folder, tmp_path / "kept", embedder=self.embedder()))
         yield adapter
         await adapter.aclose()
 
@@ -74,19 +74,19 @@ class Folder(WebSearchProviderContract):
         return WebSearchRequest(query="When does the gateway restart?")
 
     @pytest.fixture
-    def nothing_to_find(self, provider: FolderWebSearch) -> Looking:
+    def nothing_to_find(self, provider: DocumentWebSearch) -> Looking:
         return Looking(provider, WebSearchRequest(query="photosynthesis of ferns"))
 
     @pytest.fixture
     async def unreachable(self, tmp_path: Path) -> AsyncIterator[Looking]:
-        adapter = FolderWebSearch(folder_index(tmp_path / "nowhere", tmp_path / "kept"))
+        adapter = DocumentWebSearch(folder_index(tmp_path / "nowhere", tmp_path / "kept"))
         yield Looking(adapter, WebSearchRequest(query="gateway"))
         await adapter.aclose()
 
     @pytest.fixture
     async def slow(self, folder: Path) -> AsyncIterator[Slow]:
         store = SlowStore()
-        adapter = FolderWebSearch(folder_index(folder, None, store=store))
+        adapter = DocumentWebSearch(folder_index(folder, None, store=store))
         yield Slow(adapter, lambda: store.running)
         await adapter.aclose()
 
@@ -105,22 +105,22 @@ class Pages(PageReaderContract):
     base_url: str | None = None
 
     @pytest.fixture
-    async def documents(self, tmp_path: Path) -> AsyncIterator[FolderPageReader]:
+    async def documents(self, tmp_path: Path) -> AsyncIterator[DocumentPageReader]:
         (tmp_path / "docs").mkdir()
         (tmp_path / "docs" / "page.html").write_text("<title>A page</title><p>Text.</p>")
         adapter = searching("by meaning", tmp_path / "docs", tmp_path / "kept", base_url=self.base_url)
         reader = reading(adapter)
-        assert isinstance(reader, FolderPageReader)
+        assert isinstance(reader, DocumentPageReader)
         yield reader
         await adapter.aclose()
 
     @pytest.fixture
-    def both(self, documents: FolderPageReader) -> IPageReader:
+    def both(self, documents: DocumentPageReader) -> IPageReader:
         web = {f"{WEB}/refused": PageConnectionError(), f"{WEB}/login": PageBlockedError()}
         return ByAddressPageReader(documents, FakePageReader(web))
 
     @pytest.fixture
-    def readable(self, documents: FolderPageReader) -> Reading:
+    def readable(self, documents: DocumentPageReader) -> Reading:
         return Reading(documents, self._address("page.html"))
 
     @pytest.fixture
@@ -128,7 +128,7 @@ class Pages(PageReaderContract):
         return Reading(both, f"{WEB}/refused")
 
     @pytest.fixture
-    def refused(self, documents: FolderPageReader) -> Reading:
+    def refused(self, documents: DocumentPageReader) -> Reading:
         return Reading(documents, self._address("../page.html"))
 
     @pytest.fixture
@@ -136,11 +136,11 @@ class Pages(PageReaderContract):
         return Reading(both, f"{WEB}/login")
 
     @pytest.fixture
-    def missing(self, documents: FolderPageReader) -> Reading:
+    def missing(self, documents: DocumentPageReader) -> Reading:
         return Reading(documents, self._address("missing.html"))
 
     @pytest.fixture
-    def slow(self, documents: FolderPageReader) -> SlowReading:
+    def slow(self, documents: DocumentPageReader) -> SlowReading:
         silent = FakePageReader({}, delay_s=60)
         return SlowReading(ByAddressPageReader(documents, silent), f"{WEB}/silent", lambda: silent.running)
 

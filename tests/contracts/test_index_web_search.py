@@ -31,9 +31,9 @@ from modules.llm_platform.domain.exceptions import (
 )
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.domain.whole_text import whole_text
-from modules.llm_platform.infrastructure.adapters import index_web_search
-from modules.llm_platform.infrastructure.adapters.index_page_reader import IndexPageReader
-from modules.llm_platform.infrastructure.adapters.index_web_search import IndexWebSearch
+from modules.llm_platform.infrastructure.adapters import document_web_search
+from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
+from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
 from modules.llm_platform.infrastructure.adapters.none_embedder import NoneEmbedder
 from modules.llm_platform.infrastructure.policies.by_address_page_reader import ByAddressPageReader
 from modules.llm_platform.testing import (
@@ -87,8 +87,8 @@ async def whole(store: MemoryVectorStore, url: str) -> str:
     return whole_text(await store.passages("documents", doc_id))
 
 
-def over(store: MemoryVectorStore) -> IndexWebSearch:
-    return IndexWebSearch(RetrievalService(EMBEDDER, store, "documents", top_k=5))
+def over(store: MemoryVectorStore) -> DocumentWebSearch:
+    return DocumentWebSearch(RetrievalService(EMBEDDER, store, "documents", top_k=5))
 
 
 @pytest.fixture
@@ -97,13 +97,13 @@ async def store() -> MemoryVectorStore:
 
 
 @pytest.fixture
-def provider(store: MemoryVectorStore) -> IndexWebSearch:
+def provider(store: MemoryVectorStore) -> DocumentWebSearch:
     return over(store)
 
 
 class TestIndexWebSearch(WebSearchProviderContract):
     @pytest.fixture
-    def provider(self, store: MemoryVectorStore) -> IndexWebSearch:
+    def provider(self, store: MemoryVectorStore) -> DocumentWebSearch:
         return over(store)
 
     @pytest.fixture
@@ -113,7 +113,7 @@ class TestIndexWebSearch(WebSearchProviderContract):
     @pytest.fixture
     def nothing_to_find(self, store: MemoryVectorStore) -> Looking:
         retrieval = RetrievalService(NoneEmbedder(), store, "documents", top_k=5)
-        return Looking(IndexWebSearch(retrieval), WebSearchRequest(query="photosynthesis"))
+        return Looking(DocumentWebSearch(retrieval), WebSearchRequest(query="photosynthesis"))
 
     @pytest.fixture
     def unreachable(self) -> Looking:
@@ -127,7 +127,7 @@ class TestIndexWebSearch(WebSearchProviderContract):
 
 
 class TestWhatIsShown:
-    async def test_each_document_once_under_an_address_that_can_be_opened(self, provider: IndexWebSearch) -> None:
+    async def test_each_document_once_under_an_address_that_can_be_opened(self, provider: DocumentWebSearch) -> None:
         """Its own where that is one, else `doc:` and its id."""
         answer = await provider.search(WebSearchRequest(query="the gateway restarts"))
         assert {item.url for item in answer.results} == {
@@ -137,7 +137,7 @@ class TestWhatIsShown:
         assert {provider.document_of(item.url) for item in answer.results} == URLS.keys()
         assert provider.document_of("https://example.org/other") is None
 
-    async def test_pages(self, provider: IndexWebSearch) -> None:
+    async def test_pages(self, provider: DocumentWebSearch) -> None:
         """One after the other, without repetition; beyond the cap the answer says why it is empty."""
         pages = [
             await provider.search(WebSearchRequest(query="the gateway restarts", count=3, page=page)) for page in (1, 2)
@@ -147,7 +147,7 @@ class TestWhatIsShown:
         far = await provider.search(WebSearchRequest(query="gateway", count=50, page=MAX_TOP_K // 50 + 1))
         assert (far.results, [each.component for each in far.degraded]) == ((), ["documents"])
 
-    async def test_what_it_lacks_is_said(self, provider: IndexWebSearch) -> None:
+    async def test_what_it_lacks_is_said(self, provider: DocumentWebSearch) -> None:
         """As by the folder of documents."""
         answer = await provider.search(WebSearchRequest(query="gateway", freshness="oneDay", engines=("google",)))
         assert len(answer.degraded) == 2
@@ -159,7 +159,7 @@ class TestWhatIsShown:
             with pytest.raises(WebSearchConfigError, match="llm-platform index"):
                 await asking
 
-    async def test_health(self, provider: IndexWebSearch) -> None:
+    async def test_health(self, provider: DocumentWebSearch) -> None:
         """It tells which collection, and fails when the store does."""
         assert await provider.ping() == "collection documents, by hash/64"
         with pytest.raises(WebSearchConnectionError):
@@ -176,7 +176,7 @@ class TestWhatIsShown:
     async def test_nearest_in_meaning_is_not_found(self, store: MemoryVectorStore, query: str, found: int) -> None:
         """Where vectors say little, something found has to hold a telling word of the question; function words tell nothing."""
         retrieval = RetrievalService(EMBEDDER, store, "documents", top_k=5)
-        strict = IndexWebSearch(retrieval, needs_words=True)
+        strict = DocumentWebSearch(retrieval, needs_words=True)
         wanted = WebSearchRequest(query=query.replace("restart?", "gateway?"))
         assert len((await strict.search(wanted)).results) == found
         assert len((await over(store).search(wanted)).results) == 4
@@ -184,18 +184,18 @@ class TestWhatIsShown:
     async def test_a_secret_stands_in_no_answer(self, store: MemoryVectorStore) -> None:
         """Also one that was none when its document was indexed; nor in the page."""
         retrieval = RetrievalService(EMBEDDER, store, "documents", top_k=5)
-        redacting = IndexWebSearch(retrieval, redactor=Redactor(["gateway restarts"]))
+        redacting = DocumentWebSearch(retrieval, redactor=Redactor(["gateway restarts"]))
         answer = await redacting.search(WebSearchRequest(query="the gateway restarts"))
         assert answer.results
         assert "gateway restarts" not in answer.model_dump_json(exclude={"query"})
-        page = await IndexPageReader(redacting).read(answer.results[0].url)
+        page = await DocumentPageReader(redacting).read(answer.results[0].url)
         assert "gateway restarts" not in page.text
 
     async def test_addresses_are_not_remembered_without_end(
-        self, provider: IndexWebSearch, monkeypatch: pytest.MonkeyPatch
+        self, provider: DocumentWebSearch, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The oldest go first."""
-        monkeypatch.setattr(index_web_search, "MAX_SHOWN", 2)
+        monkeypatch.setattr(document_web_search, "MAX_SHOWN", 2)
         answer = await provider.search(WebSearchRequest(query="the gateway restarts"))
         web = [item.url for item in answer.results if item.url.startswith("https:")]
         await provider.search(WebSearchRequest(query="the gateway of file.md restarts", count=3))
@@ -205,9 +205,9 @@ class TestWhatIsShown:
 
 
 class TestPages:
-    async def test_the_whole_text(self, provider: IndexWebSearch) -> None:
+    async def test_the_whole_text(self, provider: DocumentWebSearch) -> None:
         """Also of a document whose address is on the web: nothing is fetched."""
-        reader = IndexPageReader(provider)
+        reader = DocumentPageReader(provider)
         answer = await provider.search(WebSearchRequest(query="the gateway restarts"))
         for item in answer.results:
             assert reader.serves(item.url)
@@ -221,18 +221,18 @@ class TestPages:
     @pytest.mark.parametrize(
         ("url", "error"), [("https://example.org/unseen", PageRequestError), ("doc:not-there", PageError)]
     )
-    async def test_what_is_not_there(self, provider: IndexWebSearch, url: str, error: type[AppException]) -> None:
+    async def test_what_is_not_there(self, provider: DocumentWebSearch, url: str, error: type[AppException]) -> None:
         """An address that no search has shown is none of ours; one of ours may name nothing."""
-        reader = IndexPageReader(provider)
+        reader = DocumentPageReader(provider)
         assert reader.serves(url) == url.startswith("doc:")
         with pytest.raises(error) as raised:
             await reader.read(url)
         assert url.partition(":")[2] not in raised.value.message
 
-    async def test_the_address_decides_who_reads(self, provider: IndexWebSearch) -> None:
+    async def test_the_address_decides_who_reads(self, provider: DocumentWebSearch) -> None:
         """What a search of the index has shown is read there, what is on the web alone from the web."""
         web = FakePageReader({"https://example.org/web": "From the web.", "https://example.org/other": "Other."})
-        reader = ByAddressPageReader(IndexPageReader(provider), web)
+        reader = ByAddressPageReader(DocumentPageReader(provider), web)
         assert (await reader.read("https://example.org/web")).text == "From the web."
         await provider.search(WebSearchRequest(query="the gateway restarts"))
         assert (await reader.read("https://example.org/web")).reader == "documents"
@@ -246,7 +246,7 @@ class TestPages:
     async def test_a_store_that_fails(self, failure: AppException, error: type[AppException]) -> None:
         """Is told as page errors are."""
         with pytest.raises(error):
-            await IndexPageReader(over(MemoryVectorStore(error=failure))).read("doc:a")
+            await DocumentPageReader(over(MemoryVectorStore(error=failure))).read("doc:a")
 
 
 @pytest.mark.parametrize(

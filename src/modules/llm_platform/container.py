@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from hashlib import sha256
 from importlib import metadata
-from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import urlsplit
 
@@ -63,8 +63,15 @@ from modules.llm_platform.infrastructure.policies.throttled_llm import LONGEST_W
 from modules.llm_platform.infrastructure.policies.throttled_page_reader import ThrottledPageReader
 from modules.llm_platform.infrastructure.policies.unconfigured_page_reader import UnconfiguredPageReader
 from modules.llm_platform.wiring import search as search_wiring
-from modules.llm_platform.wiring.resources import APP_NAME, Resources, data_folder, is_loopback
-from modules.llm_platform.wiring.search import DOCUMENTS, INDEX_FOLDER, REPORT_WAIT_S, SearchAdapters, has_index
+from modules.llm_platform.wiring.resources import APP_NAME, Resources, data_folder, is_installed, is_loopback
+from modules.llm_platform.wiring.search import (
+    DOCUMENTS,
+    INDEX_FOLDER,
+    REPORT_WAIT_S,
+    STORE_PACKAGES,
+    SearchAdapters,
+    has_index,
+)
 from shared.config import LLMProviderSettings, LLMStage, Settings, SettingsError
 
 if TYPE_CHECKING:
@@ -91,9 +98,8 @@ ONLY_LOOPBACK_INDEX = (
 ONE_MACHINE = "the index is embedded, for this machine alone: workers of several machines need QDRANT_URL"
 QUOTES_ONLY = "no language model is configured: answers are made of quotes (set LLM_API_KEY and LLM_MODEL for written ones)"
 
-STORE_PACKAGES = ("qdrant_edge",)  # what a named folder is indexed with
-WORDLLAMA = "wordllama/"
 LOCAL_EMBEDDERS = ("none", "wordllama")  # on this machine, free
+WORDS_ALONE = 'found by words alone: pip install "llm-platform[retrieval]" to search documents by meaning too'
 EMBEDDER_PACKAGES = ("wordllama", "numpy", "safetensors", "tokenizers")
 
 FOLDERS = "folders"  # below the data folder: the indexes of named folders
@@ -351,7 +357,7 @@ def _direct_reader(settings: Settings, resources: Resources, guard: Guard) -> IP
 
 def _embedder(settings: Settings, resources: Resources) -> IEmbedder:
     if settings.EMBEDDER in LOCAL_EMBEDDERS:
-        return _local_embedder(words_alone=settings.EMBEDDER == "none")
+        return _local_embedder(settings)
     from modules.llm_platform.infrastructure.adapters.openai_embedder import OpenAIEmbedder
     from modules.llm_platform.infrastructure.policies.unconfigured_embedder import UnconfiguredEmbedder
 
@@ -386,9 +392,7 @@ def _vector_store(settings: Settings, resources: Resources) -> IVectorStore:
     """The server that is named, else the embedded index below the data folder."""
     store: IVectorStore
     if settings.QDRANT_URL is None:
-        from modules.llm_platform.infrastructure.adapters.qdrant_edge_vector_store import QdrantEdgeVectorStore
-
-        store = QdrantEdgeVectorStore(data_folder(settings) / INDEX_FOLDER)
+        store = _embedded_store(data_folder(settings) / INDEX_FOLDER)
     elif settings.LLM_PLATFORM_OFFLINE and not is_loopback(settings.QDRANT_URL):
         from modules.llm_platform.infrastructure.policies.unconfigured_vector_store import UnconfiguredVectorStore
 
@@ -402,6 +406,17 @@ def _vector_store(settings: Settings, resources: Resources) -> IVectorStore:
     return store
 
 
+def _embedded_store(folder: Path) -> IVectorStore:
+    """Qdrant's engine where it is installed, else SQLite."""
+    if not is_installed(STORE_PACKAGES):
+        from modules.llm_platform.infrastructure.adapters.sqlite_vector_store import SqliteVectorStore
+
+        return SqliteVectorStore(folder)
+    from modules.llm_platform.infrastructure.adapters.qdrant_edge_vector_store import QdrantEdgeVectorStore
+
+    return QdrantEdgeVectorStore(folder)
+
+
 def _document_source(settings: Settings, resources: Resources) -> FileDocumentSource:
     from modules.llm_platform.infrastructure.indexing.file_source import FileDocumentSource
 
@@ -410,14 +425,17 @@ def _document_source(settings: Settings, resources: Resources) -> FileDocumentSo
 
 def _folder_embedder(settings: Settings) -> IEmbedder:
     """A named folder is embedded on this machine: nothing of it leaves, and nothing costs money, whatever EMBEDDER is."""
-    return _local_embedder(words_alone=settings.EMBEDDER == "none")
+    return _local_embedder(settings)
 
 
-def _local_embedder(*, words_alone: bool) -> IEmbedder:
-    if words_alone:
-        from modules.llm_platform.infrastructure.adapters.none_embedder import NoneEmbedder
+def _local_embedder(settings: Settings) -> IEmbedder:
+    """The static vectors; words alone where those are not wanted, or not installed and not asked for by name."""
+    from modules.llm_platform.infrastructure.adapters.none_embedder import NoneEmbedder
 
+    if settings.EMBEDDER == "none":
         return NoneEmbedder()
+    if "EMBEDDER" not in settings.model_fields_set and not is_installed(EMBEDDER_PACKAGES):
+        return NoneEmbedder(WORDS_ALONE)
     from modules.llm_platform.infrastructure.adapters.wordllama_embedder import WordllamaEmbedder
 
     return WordllamaEmbedder()
@@ -426,21 +444,22 @@ def _local_embedder(*, words_alone: bool) -> IEmbedder:
 def _folder_index(
     settings: Settings, resources: Resources, files: FileDocumentSource, embedder: IEmbedder, store: IVectorStore | None
 ) -> FolderIndex | None:
-    """The named folder as a collection of its own; None where there is no folder, or the packages for it are missing."""
+    """The named folder as a collection of its own; None where there is no folder."""
     folder = settings.DOCUMENTS_DIR
-    needed = (*(() if store else STORE_PACKAGES), *(EMBEDDER_PACKAGES if embedder.name.startswith(WORDLLAMA) else ()))
-    if folder is None or any(find_spec(name) is None for name in needed):
+    if folder is None:
         return None
     from modules.llm_platform.application.indexing import cutting
     from modules.llm_platform.domain import bm25
     from modules.llm_platform.infrastructure.folders.folder_index import FolderIndex
     from modules.llm_platform.infrastructure.folders.home import FolderHome, key_of
 
-    made_by = (embedder.name, settings.DOCUMENTS_BASE_URL or "", cutting.FORM, str(bm25.FORM), _version())
+    engine = "" if store or is_installed(STORE_PACKAGES) else "sqlite"
+    made_by = (engine, embedder.name, settings.DOCUMENTS_BASE_URL or "", cutting.FORM, str(bm25.FORM), _version())
     key = key_of((os.path.realpath(folder), *made_by))
     kept = settings.STORE_TTL_DAYS > 0 and store is None
     home = FolderHome(data_folder(settings) / FOLDERS if kept else None, key, settings.STORE_TTL_DAYS)
-    index = FolderIndex(folder, home, files, embedder, store=store, collection=f"folder-{key}" if store else DOCUMENTS)
+    collection = f"folder-{key}" if store else DOCUMENTS
+    index = FolderIndex(folder, home, files, embedder, store=store, open_store=_embedded_store, collection=collection)
     resources.closing(index.aclose)
     return index
 
@@ -499,13 +518,14 @@ def _health(search: SearchAdapters, llms: LLMAdapters) -> HealthService:
 def _doctor(
     settings: Settings, search: SearchAdapters, llms: LLMAdapters, retrieval: RetrievalService
 ) -> DoctorService:
-    from modules.llm_platform.infrastructure.adapters.index_web_search import IndexWebSearch
+    from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
 
     index = IndexPatient(retrieval, there=has_index(settings), paid=settings.EMBEDDER in ("openai", "azure"))
     patients = [
         each
         for each in search_wiring.search_patients(settings, search)
-        if not (index.there and isinstance(each.provider, IndexWebSearch))  # it is examined as the index
+        # A collection is examined as the index.
+        if not (index.there and isinstance(each.provider, DocumentWebSearch) and each.provider.folder is None)
     ]
     return DoctorService(patients, tuple(llms.values()), index=index)
 
@@ -520,24 +540,13 @@ def _research_store(settings: Settings) -> IResearchStore:
 
 
 def _page_reader_of_reports(adapters: SearchAdapters, web: IPageReader) -> IPageReader:
-    """Documents that a search found are read from their folder, everything else by the readers of the web."""
+    """Documents that a search found are read from their index, everything else by the readers of the web."""
     from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
-    from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearchAdapter
-    from modules.llm_platform.infrastructure.adapters.folder_page_reader import FolderPageReader
-    from modules.llm_platform.infrastructure.adapters.folder_web_search import FolderWebSearch
-    from modules.llm_platform.infrastructure.adapters.index_page_reader import IndexPageReader
-    from modules.llm_platform.infrastructure.adapters.index_web_search import IndexWebSearch
+    from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
     from modules.llm_platform.infrastructure.policies.by_address_page_reader import ByAddressPageReader
 
     documents = adapters.get(DOCUMENTS)
-    found: DocumentPageReader | FolderPageReader | IndexPageReader | None = None
-    if isinstance(documents, FolderWebSearch):
-        found = FolderPageReader(documents)
-    elif isinstance(documents, DocumentWebSearchAdapter):
-        found = DocumentPageReader(documents)
-    elif isinstance(documents, IndexWebSearch):
-        found = IndexPageReader(documents)
-    return ByAddressPageReader(found, web)
+    return ByAddressPageReader(DocumentPageReader(documents) if isinstance(documents, DocumentWebSearch) else None, web)
 
 
 def _report_writer(extractive: ISynthesizer) -> Callable[[ILLMProvider | None, int], ISynthesizer]:

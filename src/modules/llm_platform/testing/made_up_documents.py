@@ -31,11 +31,11 @@ async def filled(store: IVectorStore) -> None:
     await put(store, "tasks", "a running task is cancelled by calling cancel", fields={"kind": ("code",)})
 
 
-async def put(store: IVectorStore, doc_id: str, *texts: str, label: str = "", **about: Any) -> IndexedDocument:
+async def put(store: IVectorStore, doc_id: str, *texts: str, **about: Any) -> IndexedDocument:
     passages = some_passages(doc_id, texts, **about)
     vectors = await EMBEDDER.embed(texts)
     document = a_document(doc_id, texts, about.get("title", ""), about.get("url"))
-    embedded = [EmbeddedPassage(*each, label) for each in zip(passages, vectors, strict=True)]
+    embedded = [EmbeddedPassage(*each) for each in zip(passages, vectors, strict=True)]
     await store.replace(NAME, document, embedded)
     return document
 

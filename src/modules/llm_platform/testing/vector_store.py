@@ -134,7 +134,7 @@ def _kept(passage: Passage) -> Passage:
 
 
 def _words_of(embedded: EmbeddedPassage) -> Mapping[int, float]:
-    words = passage_words(embedded.searched)
+    words = passage_words(embedded.passage.searched)
     return dict(zip(words.indices, words.values, strict=True))
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
+from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,11 @@ def data_folder(settings: Settings) -> Path:
     from platformdirs import user_data_path
 
     return settings.LLM_PLATFORM_DATA_DIR or user_data_path(APP_NAME)
+
+
+def is_installed(packages: Iterable[str]) -> bool:
+    """Whether all these packages can be imported; none of them is."""
+    return all(find_spec(name) is not None for name in packages)
 
 
 def is_loopback(url: str) -> bool:

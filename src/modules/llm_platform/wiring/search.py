@@ -23,7 +23,7 @@ from modules.llm_platform.infrastructure.policies.pace import MINUTE_S, Pace
 from modules.llm_platform.infrastructure.policies.retried_web_search import RetriedWebSearch
 from modules.llm_platform.infrastructure.policies.throttled_web_search import ThrottledWebSearch
 from modules.llm_platform.infrastructure.policies.unconfigured_web_search import UnconfiguredWebSearch
-from modules.llm_platform.wiring.resources import Resources, data_folder
+from modules.llm_platform.wiring.resources import Resources, data_folder, is_installed
 from shared.config import Settings, SettingsError, example
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ SEARXNG: Final = "searxng"  # /health has a flag for it
 DOCUMENTS: Final = "documents"  # a provider and a kind of source: what is on this machine, searched without a network
 INDEX_FOLDER = "index"  # below the data folder
 OR_A_FOLDER = "; or set DOCUMENTS_DIR, or give --documents DIR"
-WORDS_ALONE = 'found by words alone: pip install "llm-platform[retrieval]" to search documents by meaning too'
+STORE_PACKAGES = ("qdrant_edge",)  # the embedded index; SQLite serves without it
 NOTHING_OFFLINE = (
     "Offline, only documents can be searched: set DOCUMENTS_DIR, give --documents DIR, or run `llm-platform index`"
 )
@@ -148,39 +148,17 @@ def _brave(parts: SearchParts) -> Iterator[IWebSearchProvider]:
 
 
 def _documents(parts: SearchParts) -> Iterator[IWebSearchProvider]:
-    """A named folder, searched as the index is, by words alone where the packages for that are missing; without a folder
-    the index, now or once it is made.
-    """
-    folder, base_url = parts.settings.DOCUMENTS_DIR, parts.settings.DOCUMENTS_BASE_URL
-    resources, index = parts.resources, parts.folder_index
-    if folder is None:
-        yield _indexed(parts)
-        return
-    from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearchAdapter
-
-    if index is None:
-        adapter = DocumentWebSearchAdapter(folder, base_url, resources.redactor, note=WORDS_ALONE)
-        resources.closing(adapter.aclose)
-        yield adapter
-    else:
-        from modules.llm_platform.infrastructure.adapters.folder_web_search import FolderWebSearch
-
-        words = DocumentWebSearchAdapter
-        found = FolderWebSearch(
-            index, base_url, resources.redactor, words=lambda: words(folder, base_url, resources.redactor)
-        )
-        resources.closing(found.aclose)
-        yield found
-
-
-def _indexed(parts: SearchParts) -> IWebSearchProvider:
-    from modules.llm_platform.infrastructure.adapters.index_web_search import IndexWebSearch
+    """A named folder, or the collection that was indexed, now or once it is made."""
+    from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
 
     settings = parts.settings
-    otherwise = "" if has_index(settings) else OR_A_FOLDER
-    static = settings.EMBEDDER == "wordllama"
-    return IndexWebSearch(
-        parts.retrieval, settings.DOCUMENTS_BASE_URL, parts.resources.redactor, otherwise, needs_words=static
+    otherwise = "" if settings.DOCUMENTS_DIR or has_index(settings) else OR_A_FOLDER
+    yield DocumentWebSearch(
+        parts.folder_index or parts.retrieval,
+        settings.DOCUMENTS_BASE_URL,
+        parts.resources.redactor,
+        otherwise,
+        needs_words=settings.EMBEDDER == "wordllama",
     )
 
 
@@ -298,8 +276,9 @@ def uses_fallback(settings: Settings) -> bool:
 
 def has_index(settings: Settings) -> bool:
     """Whether there is an index that can be searched where no folder is named."""
-    embedded = data_folder(settings) / INDEX_FOLDER / settings.QDRANT_COLLECTION / "current"
-    return settings.QDRANT_URL is not None or embedded.is_file()
+    embedded = data_folder(settings) / INDEX_FOLDER / settings.QDRANT_COLLECTION
+    made = embedded / ("current" if is_installed(STORE_PACKAGES) else "passages.sqlite3")
+    return settings.QDRANT_URL is not None or made.is_file()
 
 
 # --- wiring ---------------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ def test_a_document_becomes_passages_that_tell_where_they_stand() -> None:
     made = cut("a.md", "digest", read, "A")
     assert made.document.model_dump() == {
         "doc_id": "a.md", "sha256": fingerprint("digest"), "passages": len(made.passages), "title": "T", "url": "doc:a.md",
-        "origin": "A",
+        "origin": "A", "embedded": True,
     }  # fmt: skip
     assert len(made.passages) > 2
     for passage in made.passages:
@@ -37,7 +37,7 @@ def test_a_passage_has_one_label() -> None:
     """The title and the headings above it, each once."""
     text = "# House\n\n" + "Its walls. " * 40 + "\n\n#" + LONG
     made = cut("a.md", "digest", DocumentText("The farm", text))
-    assert [each.splitlines() for each in made.labels[:3]] == [
+    assert [each.label.splitlines() for each in made.passages[:3]] == [
         ["The farm"], ["The farm", "House"], ["The farm", "House", "Heating"],
     ]  # fmt: skip
     assert made.to_embed[2] == f"The farm\nHouse\nHeating\n{made.passages[2].text}"
@@ -48,8 +48,8 @@ def test_a_label_leaves_out_what_the_passage_begins_with() -> None:
     (made,) = cut("a.md", "digest", DocumentText("The house", "# THE\n house\n\nIt has a cellar.")).to_embed
     assert made == "# THE\n house\n\nIt has a cellar."
     later = "It has a cellar. " * 30 + "The house"
-    assert cut("a.md", "digest", DocumentText("The house", later)).labels == ["The house"]
-    assert cut("a.md", "digest", DocumentText("Heating", LONG)).labels[1] == "Heating"
+    assert cut("a.md", "digest", DocumentText("The house", later)).passages[0].label == "The house"
+    assert cut("a.md", "digest", DocumentText("Heating", LONG)).passages[1].label == "Heating"
 
 
 def test_the_language_that_is_named_wins() -> None:

@@ -1,8 +1,7 @@
-"""infrastructure/adapters/document_page_reader.py and folder_page_reader.py, and the addresses of documents."""
+"""infrastructure/adapters/document_page_reader.py, and the addresses of documents."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -12,23 +11,21 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.folder_ways import WAYS, Searching, Way, reading, searching
+from tests.folder_ways import WAYS, Way, reading, searching
 from tests.unit.infrastructure.documents.pdf_samples import pdf
 
 from modules.llm_platform.domain.canonical_url import is_openable
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
-from modules.llm_platform.domain.exceptions import PageConfigError, PageError, PageRequestError, PageTimeoutError
+from modules.llm_platform.domain.exceptions import PageConfigError, PageError, PageRequestError
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
-from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearchAdapter
-from modules.llm_platform.infrastructure.adapters.folder_page_reader import FolderPageReader
+from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
 from modules.llm_platform.infrastructure.documents.addresses import DocumentAddresses
-from modules.llm_platform.infrastructure.documents.library import DocumentLibrary
 
 SITE = "https://docs.example.org/handbook"
 NOW = datetime(2026, 5, 6, 7, 8, 9, tzinfo=UTC)
 
-Make = Callable[..., DocumentPageReader | FolderPageReader]
+Make = Callable[..., DocumentPageReader]
 
 
 @pytest.fixture
@@ -45,27 +42,15 @@ def way(request: pytest.FixtureRequest) -> Way:
 
 @pytest.fixture
 async def make(folder: Path, tmp_path: Path, way: Way) -> AsyncIterator[Make]:
-    made: list[Searching] = []
+    made: list[DocumentWebSearch] = []
 
-    def make(**options: object) -> DocumentPageReader | FolderPageReader:
+    def make(**options: object) -> DocumentPageReader:
         made.append(searching(way, folder, tmp_path / f"index{len(made)}", **options))
         return reading(made[-1], now=lambda: NOW)
 
     yield make
     for adapter in made:
         await adapter.aclose()
-
-
-class BlockedLibrary(DocumentLibrary):
-    """Reads nothing before it may."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.may_read = threading.Event()
-
-    def refresh(self) -> None:
-        self.may_read.wait(10)
-        super().refresh()
 
 
 async def test_the_whole_document_is_the_page(folder: Path, make: Make) -> None:
@@ -197,18 +182,6 @@ async def test_without_a_folder_the_setting_is_named(folder: Path, make: Make) -
     folder.rmdir()
     with pytest.raises(PageConfigError, match="DOCUMENTS_DIR"):
         await make().read("doc:a.md")
-
-
-async def test_a_folder_still_being_read_is_worth_another_try(folder: Path) -> None:
-    """The read ends at its deadline, and the next one finds what was read meanwhile."""
-    (folder / "a.md").write_text("Text.")
-    library = BlockedLibrary(folder)
-    documents = DocumentWebSearchAdapter(folder, library=library, timeout=0.05)
-    with pytest.raises(PageTimeoutError) as caught:
-        await DocumentPageReader(documents).read("doc:a.md")
-    assert caught.value.retryable
-    library.may_read.set()
-    await documents.aclose()
 
 
 PATHS = st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1, max_size=30)

@@ -1,27 +1,29 @@
-"""infrastructure/adapters/document_web_search.py and folder_web_search.py: what holds whichever way a folder is searched."""
+"""infrastructure/adapters/document_web_search.py: what holds whichever way a folder is searched."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
-from tests.folder_ways import WAYS, Searching, Way, searching
+from tests.folder_ways import WAYS, Way, searching
 from tests.unit.infrastructure.documents.pdf_samples import pdf
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
-from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchTimeoutError
+from modules.llm_platform.domain.exceptions import PageTimeoutError, WebSearchConfigError, WebSearchTimeoutError
 from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearchAdapter
+from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
+from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
 from modules.llm_platform.infrastructure.adapters.none_embedder import NoneEmbedder
-from modules.llm_platform.infrastructure.documents.library import DocumentLibrary
+from modules.llm_platform.infrastructure.documents.folder import Listing
 from modules.llm_platform.infrastructure.documents.words import WORDS_SHOWN
+from modules.llm_platform.infrastructure.folders import folder_index
 
-Make = Callable[..., Searching]
+Make = Callable[..., DocumentWebSearch]
 BY_WORDS = NoneEmbedder.name  # says of each answer that it was found by words
 
 
@@ -39,9 +41,9 @@ def way(request: pytest.FixtureRequest) -> Way:
 
 @pytest.fixture
 async def make(folder: Path, tmp_path: Path, way: Way) -> AsyncIterator[Make]:
-    made: list[Searching] = []
+    made: list[DocumentWebSearch] = []
 
-    def make(**options: object) -> Searching:
+    def make(**options: object) -> DocumentWebSearch:
         made.append(searching(way, folder, tmp_path / f"index{len(made)}", **options))
         return made[-1]
 
@@ -50,25 +52,11 @@ async def make(folder: Path, tmp_path: Path, way: Way) -> AsyncIterator[Make]:
         await adapter.aclose()
 
 
-async def search(adapter: Searching, query: str = "gateway", **fields: object) -> WebSearchResponse:
+async def search(adapter: DocumentWebSearch, query: str = "gateway", **fields: object) -> WebSearchResponse:
     """The answer, without the word that it was found by words alone, which a test of its own is about."""
     answer = await adapter.search(WebSearchRequest(query=query, **fields))  # type: ignore[arg-type]
     told = tuple(each for each in answer.degraded if each.component != BY_WORDS)
     return answer.model_copy(update={"degraded": told})
-
-
-class BlockedLibrary(DocumentLibrary):
-    """Reads nothing before it may."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.may_read = threading.Event()
-        self.looks = 0
-
-    def refresh(self) -> None:
-        self.looks += 1
-        self.may_read.wait(10)
-        super().refresh()
 
 
 async def test_each_format_is_searched(folder: Path, make: Make) -> None:
@@ -186,34 +174,37 @@ async def test_the_question_is_read_in_its_language(folder: Path, make: Make) ->
     assert (await search(make(), "什么是异步编程？")).results[0].url == "doc:b.md"
 
 
-async def test_a_folder_that_takes_long_is_read_in_the_background(folder: Path) -> None:
-    """The first search gives up at its deadline, reading goes on, and the next one finds it done."""
+@pytest.fixture
+def blocked(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Folders are looked at once this is set."""
+    may, look = threading.Event(), folder_index.list_folder
+
+    def list_folder(*given: Any, **options: Any) -> Listing:
+        assert may.wait(30)
+        return look(*given, **options)
+
+    monkeypatch.setattr(folder_index, "list_folder", list_folder)
+    yield may
+    may.set()
+
+
+async def test_a_folder_that_takes_long_is_read_in_the_background(
+    folder: Path, tmp_path: Path, blocked: threading.Event
+) -> None:
+    """A search gives up at its deadline, reading goes on, others are served meanwhile, and the next one finds it done."""
     (folder / "a.md").write_text("gateway")
-    library = BlockedLibrary(folder)
-    adapter = DocumentWebSearchAdapter(folder, library=library, timeout=0.1)
+    index = searching("by words", folder, tmp_path / "kept").folder
+    assert index
+    adapter = DocumentWebSearch(index, timeout=0.1)
     with pytest.raises(WebSearchTimeoutError, match="still being read"):
         await search(adapter)
+    with pytest.raises(PageTimeoutError) as caught:
+        await DocumentPageReader(adapter).read("doc:a.md")
+    assert caught.value.retryable
     assert await adapter.ping() == "0 documents so far, still reading"
-    library.may_read.set()
-    await asyncio.sleep(0.05)
-    assert len((await search(adapter)).results) == 1
-    assert library.looks == 2
-    await adapter.aclose()
-
-
-async def test_the_event_loop_goes_on(folder: Path) -> None:
-    """While a folder is read, others are served."""
-    (folder / "a.md").write_text("Of other things.")
-    library = BlockedLibrary(folder)
-    adapter = DocumentWebSearchAdapter(folder, library=library)
-    waiting = asyncio.create_task(search(adapter))
-    turns = 0
-    while turns < 20:
-        await asyncio.sleep(0.001)
-        turns += 1
-    assert not waiting.done()
-    library.may_read.set()
-    assert (await waiting).results == ()
+    blocked.set()
+    await index.in_step()
+    assert len((await search(DocumentWebSearch(index))).results) == 1
     await adapter.aclose()
 
 
@@ -223,7 +214,7 @@ async def test_health(folder: Path, tmp_path: Path, make: Make) -> None:
     adapter = make()
     await search(adapter)
     assert await adapter.ping() == "1 documents"
-    missing = DocumentWebSearchAdapter(tmp_path / "nowhere")
+    missing = searching("by words", tmp_path / "nowhere", tmp_path / "kept")
     with pytest.raises(WebSearchConfigError, match="DOCUMENTS_DIR"):
         await missing.ping()
     await missing.aclose()

@@ -11,7 +11,7 @@ from modules.llm_platform.infrastructure.documents import reading
 from modules.llm_platform.infrastructure.documents.errors import UnreadableDocument
 from modules.llm_platform.infrastructure.documents.folder import FoundFile, list_folder
 from modules.llm_platform.infrastructure.documents.parser_process import Parsed
-from modules.llm_platform.infrastructure.documents.reading import Document, read_document
+from modules.llm_platform.infrastructure.documents.reading import read_text
 
 
 class Parser:
@@ -26,9 +26,9 @@ class Parser:
         return Parsed(f"Text of {path.name}.", self.title)
 
 
-def read(folder: Path, name: str, content: str | bytes, redactor: Redactor | None = None) -> Document:
+def read(folder: Path, name: str, content: str | bytes, redactor: Redactor | None = None) -> Parsed:
     (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    return read_document(folder, list_folder(folder).files[name], Parser(), redactor or Redactor())
+    return read_text(folder, list_folder(folder).files[name], Parser(), redactor or Redactor())
 
 
 @pytest.mark.parametrize(
@@ -65,13 +65,6 @@ def test_markdown_stays_as_written(tmp_path: Path, content: str, text: str) -> N
     assert read(tmp_path, "a.md", content).text == text
 
 
-def test_passages_point_into_the_text(tmp_path: Path) -> None:
-    """They are cut from the text that is shown."""
-    document = read(tmp_path, "a.md", "---\nx: 1\n---\n# One\n\n" + "Sentence here. " * 100)
-    assert document.text[document.passages[0].start :].startswith("# One")
-    assert document.passages[-1].end == len(document.text.rstrip())
-
-
 def test_formats_go_to_their_parser(tmp_path: Path) -> None:
     """HTML and PDF are parsed, and what the parser remarks is kept."""
     assert read(tmp_path, "a.html", "<p>Page").text == "Page"
@@ -98,7 +91,7 @@ def test_what_cannot_be_searched_has_a_word(tmp_path: Path, name: str, content: 
 def test_a_file_that_has_gone_has_a_word(tmp_path: Path) -> None:
     """Between looking and reading a file may vanish, or be forbidden to us."""
     with pytest.raises(UnreadableDocument, match="cannot be opened"):
-        read_document(tmp_path, FoundFile("gone.md", (1, 1, 1, 1)), Parser(), Redactor())
+        read_text(tmp_path, FoundFile("gone.md", (1, 1, 1, 1)), Parser(), Redactor())
 
 
 def test_a_huge_file_is_read_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,6 @@ from modules.llm_platform.infrastructure.documents.folder import Listing
 from modules.llm_platform.infrastructure.folders import folder_index as folder_module
 from modules.llm_platform.infrastructure.folders import source as source_module
 from modules.llm_platform.infrastructure.folders.folder_index import FolderIndex
-from modules.llm_platform.infrastructure.folders.gate import Gate
 from modules.llm_platform.infrastructure.folders.home import FolderHome
 from modules.llm_platform.infrastructure.folders.source import FolderSource
 from modules.llm_platform.infrastructure.folders.state import STATE_FILE
@@ -235,27 +234,6 @@ async def test_what_has_outgrown_its_beginning_is_made_anew(
         (folder / f"{number}.md").write_text(f"A gateway of number {number}.")
     assert (await index.in_step()).documents == files_then + 1
     assert bool((await index.retrieval.describe()).mean) is has_a_mean
-
-
-async def test_what_is_held_up_goes_on_afterwards(make: Make, files: CountedFiles) -> None:
-    """Nothing is opened meanwhile; closing does not wait for it."""
-    index, other = make(), make()
-    with index._gate.closed():
-        reading = asyncio.create_task(index.in_step())
-        assert await becomes(lambda: index.under_way_s > 0 and files.walks > 0, PATIENCE_S)
-        with index._gate.closed():
-            assert not files.read
-        assert not files.read
-    assert (await reading).documents == 1
-    assert index.under_way_s == 0
-    await index.aclose()
-    (index._folder / "b.md").write_text("Another.")
-    with other._gate.closed():
-        reading = asyncio.create_task(other.in_step())
-        assert await becomes(lambda: files.walks > 1, PATIENCE_S)
-        async with asyncio.timeout(PATIENCE_S):
-            await other.aclose()
-    assert await asyncio.wait([reading])
 
 
 async def test_words_about_files_come_and_go(folder: Path, make: Make) -> None:
@@ -534,7 +512,7 @@ def test_a_bad_file_without_a_word_is_read_again(tmp_path: Path, monkeypatch: py
     for name in ("a.md", "b.md"):
         (tmp_path / name).write_text("text")
     bad = {"a.md": "it is bad", "b.md": "it is bad"}
-    source = FolderSource(CountedFiles(), tmp_path, bad, (), {}, Gate())
+    source = FolderSource(CountedFiles(), tmp_path, bad, (), {})
     assert [type(each) for each in source.walk([tmp_path])] == [LeftOut, LeftOut]
     assert set(source.digests) == set(source.found_bad) == {"a.md"}
 

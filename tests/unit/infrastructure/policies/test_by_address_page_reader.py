@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.folder_ways import searching
 
 from modules.llm_platform.domain.exceptions import PageConfigError, PageError, PageRequestError
 from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
-from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearchAdapter
 from modules.llm_platform.infrastructure.policies.by_address_page_reader import ByAddressPageReader
 from modules.llm_platform.infrastructure.policies.unconfigured_page_reader import UnconfiguredPageReader
 from modules.llm_platform.testing import FakePageReader
@@ -21,8 +21,9 @@ OFFLINE = UnconfiguredPageReader("offline", "Offline, no page is read")
 
 @pytest.fixture
 async def documents(tmp_path: Path) -> AsyncIterator[DocumentPageReader]:
-    (tmp_path / "a.md").write_text("The document.")
-    adapter = DocumentWebSearchAdapter(tmp_path, SITE)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("The document.")
+    adapter = searching("by words", tmp_path / "docs", tmp_path / "kept", base_url=SITE)
     yield DocumentPageReader(adapter)
     await adapter.aclose()
 

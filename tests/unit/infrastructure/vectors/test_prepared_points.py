@@ -45,9 +45,9 @@ def test_the_place_in_the_document() -> None:
 
 
 def test_the_words_of_the_label() -> None:
-    """They count, and are not stored: the text of a passage is what stands in it."""
+    """They count, and are stored beside the text: that of a passage is what stands in it."""
     passage = Passage(id="1", doc_id="d", title="", text="It draws four kilowatts.")
     (plain,) = prepared(FACTS, [EmbeddedPassage(passage, None)])
-    (led,) = prepared(FACTS, [EmbeddedPassage(passage, None, "Pump")])
+    (led,) = prepared(FACTS, [EmbeddedPassage(passage.model_copy(update={"label": "Pump"}), None)])
     assert len(set(led.words.indices) - set(plain.words.indices)) == 1
-    assert led.payload == plain.payload
+    assert led.payload == {**plain.payload, "label": "Pump"}

@@ -9,7 +9,7 @@ from typing import Final
 from uuid import UUID, uuid5
 
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText
-from modules.llm_platform.domain.dtos.retrieval_dtos import IndexedDocument, Passage, labelled
+from modules.llm_platform.domain.dtos.retrieval_dtos import IndexedDocument, Passage
 from modules.llm_platform.domain.language import detect
 from modules.llm_platform.domain.passage_packing import TRAIL
 from modules.llm_platform.domain.passages import MAX_WORDS, split_passages
@@ -24,16 +24,15 @@ _PASSAGES: Final = UUID("8c1d2b57-6f0e-5f0c-9b57-2f6a4f1f3c77")  # the namespace
 
 @dataclass(frozen=True, slots=True)
 class CutDocument:
-    """A document as it is stored. `labels` stand before the passages, in the same order, wherever they are searched."""
+    """A document as it is stored."""
 
     document: IndexedDocument
     passages: list[Passage]
-    labels: list[str]
 
     @property
     def to_embed(self) -> list[str]:
         """What an embedder reads of each passage."""
-        return [labelled(label, each.text) for label, each in zip(self.labels, self.passages, strict=True)]
+        return [each.searched for each in self.passages]
 
 
 def fingerprint(digest: str) -> str:
@@ -46,22 +45,21 @@ def cut(doc_id: str, digest: str, read: DocumentText, origin: str | None = None)
     lang = read.lang or detect(read.text[:TOLD_BY_CHARS])
     fields = {**read.fields, **({"lang": (lang,)} if lang and "lang" not in read.fields else {})}
     times: Counter[str] = Counter()
-    passages, labels = [], []
+    passages = []
     for span in split_passages(read.text, language=lang or "en", overlap=OVERLAP_WORDS):
         text = read.text[span.start : span.end]
         passages.append(
             Passage(
                 id=passage_id(doc_id, text, times[text]), doc_id=doc_id, title=read.title, text=text, start=span.start,
-                url=read.url, source=read.source, lang=lang, fields=fields,
+                url=read.url, source=read.source, lang=lang, fields=fields, label=_label(read.title, span.heading, text),
             )
         )  # fmt: skip
-        labels.append(_label(read.title, span.heading, text))
         times[text] += 1
     document = IndexedDocument(
         doc_id=doc_id, sha256=fingerprint(digest), passages=len(passages), title=read.title, url=read.url,
         origin=origin,
     )  # fmt: skip
-    return CutDocument(document, passages, labels)
+    return CutDocument(document, passages)
 
 
 def _label(title: str, headings: str, text: str) -> str:

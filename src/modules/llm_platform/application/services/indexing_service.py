@@ -13,7 +13,7 @@ from typing import Final
 from modules.llm_platform.application.indexing.ahead import ahead
 from modules.llm_platform.application.indexing.checkpoints import CHECKPOINT_S, Checkpoints
 from modules.llm_platform.application.indexing.intake import Batch, Intake
-from modules.llm_platform.application.indexing.new_collection import EmbeddedBatch, beginning
+from modules.llm_platform.application.indexing.new_collection import MEAN_FROM, EmbeddedBatch, beginning
 from modules.llm_platform.application.indexing.tally import Tally
 from modules.llm_platform.domain.dtos.indexing_dtos import IndexProgress, IndexReport
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, EmbeddedPassage
@@ -54,10 +54,11 @@ class IndexingService:
         self._clock = clock
 
     async def index(
-        self, paths: Sequence[Path], *, prune: bool = False
+        self, paths: Sequence[Path], *, prune: bool = False, vectors_later: bool = False
     ) -> AsyncGenerator[IndexProgress | IndexReport, None]:
         """Progress now and then, and the report as the last value. With `prune` documents of the collection that these
-        paths do not hold are removed. Bad files are skipped and stand in the report.
+        paths do not hold are removed. Bad files are skipped and stand in the report. With `vectors_later` words find
+        what is stored, and `add_vectors` makes the vectors, but for those that a new collection takes its mean from.
 
         Raises EmbeddingError, VectorStoreError (try again), EmbeddingConfigError and VectorStoreConfigError (do what it
         says); what was stored before is kept.
@@ -65,7 +66,7 @@ class IndexingService:
         began = self._clock()
         tally = Tally()
         try:
-            async with aclosing(self._batches(paths, tally)) as batches:
+            async with aclosing(self._batches(paths, tally, vectors_later=vectors_later)) as batches:
                 async for batch in batches:
                     tally.done_bytes = max(tally.done_bytes, batch.place)
                     yield tally.progress()
@@ -77,13 +78,41 @@ class IndexingService:
         self._log(report, began)
         yield report
 
-    async def _batches(self, paths: Sequence[Path], tally: Tally) -> AsyncGenerator[EmbeddedBatch, None]:
+    async def add_vectors(self) -> AsyncGenerator[tuple[int, int], None]:
+        """Make the vectors that are waited for: how many documents are done, and of how many. Raises as `index` does; what
+        was made before is kept.
+        """
+        waiting = [each async for each in self._store.documents(self.collection) if not each.embedded]
+        if not waiting:
+            return
+        await self._store.prepare(self._facts())
+        checkpoints = Checkpoints(lambda: self._store.finish(self.collection), self._checkpoint_s, self._clock)
+        try:
+            for first in range(0, len(waiting), STORED_AT_ONCE):
+                some = waiting[first : first + STORED_AT_ONCE]
+                passages = [await self._store.passages(self.collection, each.doc_id) for each in some]
+                vectors = iter(await self._embedder.embed([each.searched for theirs in passages for each in theirs]))
+                made = [
+                    (document.model_copy(update={"embedded": True}), [EmbeddedPassage(each, next(vectors)) for each in theirs])
+                    for document, theirs in zip(some, passages, strict=True)
+                ]
+                await self._store.add_vectors(self.collection, made)
+                checkpoints.wrote()
+                await checkpoints.reached()
+                yield first + len(some), len(waiting)
+        finally:
+            await self._store.finish(self.collection)
+
+    async def _batches(
+        self, paths: Sequence[Path], tally: Tally, *, vectors_later: bool
+    ) -> AsyncGenerator[EmbeddedBatch, None]:
         """Batches that have been stored; each is read and the next one embedded meanwhile."""
         is_new = await self._is_new()
         intake = Intake(self._source, self._store, self.collection, tally)
         checkpoints = Checkpoints(lambda: self._store.finish(self.collection), self._checkpoint_s, self._clock)
         read = ahead(intake.batches(paths, is_new=is_new))
-        async with aclosing(ahead(self._embedded(read))) as embedded:
+        embed_first = (MEAN_FROM if is_new else 0) if vectors_later else None
+        async with aclosing(ahead(self._embedded(read, embed_first))) as embedded:
             if is_new:
                 first, mean = await beginning(embedded)
                 if any(batch.documents for batch in first):
@@ -108,21 +137,21 @@ class IndexingService:
         embedder = self._embedder
         return Collection(name=self.collection, embedder=embedder.name, dimension=embedder.dimension, mean=mean)
 
-    async def _embedded(self, batches: AsyncGenerator[Batch, None]) -> AsyncGenerator[EmbeddedBatch, None]:
+    async def _embedded(
+        self, batches: AsyncGenerator[Batch, None], embed_first: int | None
+    ) -> AsyncGenerator[EmbeddedBatch, None]:
+        """`embed_first`: so many passages, and the others later; None: all of them."""
+        passages = 0
         async with aclosing(batches):
             async for batch in batches:
-                yield await self._embed(batch)
+                later = embed_first is not None and passages >= embed_first
+                passages += batch.passages
+                yield _without_vectors(batch) if later else await self._embed(batch)
 
     async def _embed(self, batch: Batch) -> EmbeddedBatch:
         vectors = iter(await self._embedder.embed([text for each in batch.documents for text in each.to_embed]))
         documents = [
-            (
-                each.document,
-                [
-                    EmbeddedPassage(of, next(vectors), label)
-                    for of, label in zip(each.passages, each.labels, strict=True)
-                ],
-            )
+            (each.document, [EmbeddedPassage(passage, next(vectors)) for passage in each.passages])
             for each in batch.documents
         ]
         return EmbeddedBatch(batch.place, documents, batch.known)
@@ -154,3 +183,11 @@ class IndexingService:
     def _log(self, report: IndexReport, began: float) -> None:
         counts = report.model_dump(exclude={"problems"})
         log.info("indexed", extra={**counts, "duration_ms": round((self._clock() - began) * 1000, 1)})
+
+
+def _without_vectors(batch: Batch) -> EmbeddedBatch:
+    documents = [
+        (each.document.model_copy(update={"embedded": False}), [EmbeddedPassage(passage, None) for passage in each.passages])
+        for each in batch.documents
+    ]
+    return EmbeddedBatch(batch.place, documents, batch.known)

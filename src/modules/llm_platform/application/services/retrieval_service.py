@@ -35,7 +35,6 @@ MAX_PASSAGES: Final = 2000
 EMBEDDING_S: Final = 15.0  # for a question; then its words alone are searched
 FACTS_FOR_S: Final = 30.0  # that we remember which embedder a collection belongs to
 SCORE_DIGITS: Final = 4
-NO_EMBEDDER: Final = "EMBEDDER=none: found by words alone"
 NO_VECTOR: Final = f"the embedder gave no vector within {EMBEDDING_S:g} s: try again"
 TOO_LATE: Final = f"no vector within {EMBEDDING_S:g} s: found by words alone"
 
@@ -157,7 +156,7 @@ class RetrievalService:
                 raise EmbeddingError(NO_VECTOR) from error
             return None, (Degraded(component=name, reason=TOO_LATE),)
         if vector is None and not self._embedder.dimension:
-            return None, (Degraded(component=name, reason=NO_EMBEDDER),)
+            return None, (Degraded(component=name, reason=self._embedder.why_no_vectors),)
         return vector, ()
 
     async def _check_embedder(self, dimension: int) -> None:

@@ -24,6 +24,9 @@ class _Value(BaseModel):
 class Passage(_Value):
     """A stretch of a document. `id` is a UUID that stays the same while document and text do; `start` is its place in the
     document in code points. `fields` are what can be filtered by: every scalar or list field of the document, as text.
+
+    `label` are the title and the headings that lead to it, as far as its beginning does not say them. They count as its
+    words, and its vector is that of both.
     """
 
     id: str
@@ -35,29 +38,20 @@ class Passage(_Value):
     source: str | None = None
     lang: str | None = None
     fields: dict[str, tuple[str, ...]] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class EmbeddedPassage:
-    """A passage with its dense vector; None where no embedder could make one, and BM25 alone finds it.
-
-    `label` are the title and the headings that lead to it, as far as its beginning does not say them. They count as its
-    words, and the vector is that of both.
-    """
-
-    passage: Passage
-    vector: Vector | None
     label: str = ""
 
     @property
     def searched(self) -> str:
-        """The text whose words find it."""
-        return labelled(self.label, self.passage.text)
+        """The text that finds it, by words as by meaning."""
+        return f"{self.label}\n{self.text}" if self.label else self.text
 
 
-def labelled(label: str, text: str) -> str:
-    """A passage as it is searched, by words as by meaning."""
-    return f"{label}\n{text}" if label else text
+@dataclass(frozen=True, slots=True)
+class EmbeddedPassage:
+    """A passage with its dense vector; None where no embedder could make one, and BM25 alone finds it."""
+
+    passage: Passage
+    vector: Vector | None
 
 
 class FoundPassage(_Value):
@@ -69,7 +63,7 @@ class FoundPassage(_Value):
 
 class IndexedDocument(_Value):
     """What a collection knows of a document: enough to see whether it changed, and to cite it. `origin` tells the folder that
-    it came from, see `FoundDocument`.
+    it came from, see `FoundDocument`. `embedded` is false while its passages wait for their vectors.
     """
 
     doc_id: str
@@ -78,6 +72,7 @@ class IndexedDocument(_Value):
     title: str = ""
     url: str | None = None
     origin: str | None = None
+    embedded: bool = True
 
     def came_from_elsewhere(self, origins: Container[str]) -> bool:
         """Whether it is known to have come from none of these folders."""

@@ -13,6 +13,7 @@ class IEmbedder(ABC):
 
     name: str  # with its model: `wordllama/l2_supercat_256`; vectors of another name do not belong into the same collection
     dimension: int  # 0: it makes no vectors, or a service does not tell before the first text was embedded
+    why_no_vectors: str = ""  # where it makes none: what an answer says about that
     window_tokens: int  # of `domain.text.count_tokens`; what is longer is cut
 
     @abstractmethod

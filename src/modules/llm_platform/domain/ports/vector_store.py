@@ -51,6 +51,12 @@ class IVectorStore(ABC):
         """The same for several, at most some dozens. When it fails some of them may have been replaced, each whole."""
         await all_of(self.replace(collection, *each) for each in documents)
 
+    async def add_vectors(
+        self, collection: str, documents: Sequence[tuple[IndexedDocument, Sequence[EmbeddedPassage]]]
+    ) -> None:
+        """Give passages that are there without vectors theirs, and their documents what is known of them now."""
+        await self.replace_many(collection, documents)
+
     @abstractmethod
     async def remove(self, collection: str, doc_ids: Sequence[str]) -> None:
         """Take documents out; those that are not there are passed over."""

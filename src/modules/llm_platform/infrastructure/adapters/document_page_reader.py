@@ -1,83 +1,98 @@
-"""Documents of the folder as pages: the whole text that their passages were cut from."""
+"""Documents as pages: their whole text as it was when it was indexed, whether their address is on the web or not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
-from pathlib import PurePosixPath
+from pathlib import Path
 from typing import Final
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.dtos.retrieval_dtos import Passage
 from modules.llm_platform.domain.exceptions import (
     PageConfigError,
+    PageConnectionError,
     PageError,
     PageRequestError,
     PageTimeoutError,
+    VectorStoreConfigError,
+    VectorStoreError,
     WebSearchConfigError,
+    WebSearchConnectionError,
+    WebSearchTimeoutError,
 )
 from modules.llm_platform.domain.ports.page_reader import IPageReader
-from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearchAdapter
-from modules.llm_platform.infrastructure.documents.reading import Document
+from modules.llm_platform.domain.whole_text import whole_text
+from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
+from modules.llm_platform.infrastructure.folders.state import FolderView
+from modules.llm_platform.infrastructure.indexing.names import shown
 
-NOT_A_DOCUMENT = "This is no address of a document: documents are doc:<path below DOCUMENTS_DIR>"
-OUTSIDE = "A document's path may not leave its folder: give a path below DOCUMENTS_DIR"
-MISSING = "There is no such document: look for it below DOCUMENTS_DIR"
-STILL_READING = "The documents are still being read: try again in a moment"
+NOT_A_DOCUMENT: Final = "This is no address of a document: those are what a search for documents shows"
+OUTSIDE: Final = "A document's path may not leave its folder: give a path below DOCUMENTS_DIR"
+MISSING: Final = "There is no such document: look for it with a search for documents"
+STILL_READING: Final = "The documents are still being read: try again in a moment"
 
 _MEDIA_TYPES: Final = {
-    ".md": "text/markdown", ".markdown": "text/markdown", ".html": "text/html", ".htm": "text/html",
-    ".pdf": "application/pdf",
+    "md": "text/markdown", "html": "text/html", "pdf": "application/pdf", "rst": "text/x-rst",
+    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    "epub": "application/epub+zip", "ipynb": "application/x-ipynb+json",
 }  # fmt: skip
 
 
 class DocumentPageReader(IPageReader):
-    """Reads what the document search finds, from the same library and so without opening a file that it does not know."""
+    """Reads what the search shows, from its index: an address opens neither a file nor a connection."""
 
     name = "documents"
 
-    def __init__(
-        self, documents: DocumentWebSearchAdapter, now: Callable[[], datetime] = lambda: datetime.now(UTC)
-    ) -> None:
-        self._documents = documents
+    def __init__(self, search: DocumentWebSearch, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._search = search
         self._now = now
 
     def serves(self, url: str) -> bool:
         """Whether this address is a document's, be it there or not."""
-        return self._documents.addresses.path_in(url) is not None
+        return self._search.document_of(url) is not None
 
     async def read(self, url: str) -> Page:
-        path = self._documents.addresses.path_in(url)
-        if path is None:
+        doc_id = self._search.document_of(url)
+        if doc_id is None:
             raise PageRequestError(NOT_A_DOCUMENT)
-        if leaves_the_folder(path):
-            raise PageRequestError(OUTSIDE)
-        found = await self._found(path)
-        if found is None:
-            raise PageError(MISSING)
-        if isinstance(found, str):
-            raise PageError(f"The document cannot be read: {found}")
-        return self._page(found)
-
-    async def _found(self, path: str) -> Document | str | None:
         try:
-            return await self._documents.document(path)
-        except TimeoutError as error:
+            view = await self._search.in_step()
+            empty = view is not None and not view.documents
+            passages = [] if empty else await self._search.retrieval.document(doc_id)
+        except WebSearchTimeoutError as error:
             raise PageTimeoutError(STILL_READING) from error
-        except WebSearchConfigError as error:
+        except (WebSearchConfigError, VectorStoreConfigError) as error:
             raise PageConfigError(error.message) from error
+        except (WebSearchConnectionError, VectorStoreError) as error:
+            raise PageConnectionError(error.message) from error
+        if not passages:
+            raise _why_missing(doc_id, view)
+        return self._page(passages, url if view is None else self._search.address_of(passages[0]), view)
 
-    def _page(self, document: Document) -> Page:
+    def _page(self, passages: Sequence[Passage], url: str, view: FolderView | None) -> Page:
+        """From all passages of a document. What became a secret after it was indexed is taken out."""
+        text = self._search.redactor.text(whole_text(passages))
+        (kind, *_) = passages[0].fields.get("doc_type") or ("",)
         return Page(
-            url=self._documents.addresses.of(document.path),
-            title=document.title,
-            text=document.text,
+            url=url,
+            title=self._search.redactor.text(passages[0].title),
+            text=text,
             read_at=self._now(),
             reader=self.name,
-            sha256=sha256(document.text.encode("utf-8", "replace")).hexdigest(),
-            media_type=_MEDIA_TYPES.get(PurePosixPath(document.path).suffix.lower(), "text/plain"),
-            warning=document.note,
+            sha256=sha256(text.encode("utf-8", "replace")).hexdigest(),
+            media_type=_MEDIA_TYPES.get(kind, "text/plain"),
+            warning=view.notes.get(shown(Path(passages[0].doc_id))) if view else None,
         )
+
+
+def _why_missing(doc_id: str, view: FolderView | None) -> PageError | PageRequestError:
+    if view is not None and leaves_the_folder(doc_id):
+        return PageRequestError(OUTSIDE)
+    if view is not None and (word := view.bad.get(shown(Path(doc_id)))):
+        return PageError(f"The document cannot be read: {word}")
+    return PageError(MISSING)
 
 
 def leaves_the_folder(path: str) -> bool:

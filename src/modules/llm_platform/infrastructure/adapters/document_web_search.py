@@ -1,115 +1,201 @@
-"""A folder of documents as a search provider where the packages of the index are missing: by words alone, in memory."""
+"""Documents as a search provider: a collection that was indexed, or a folder that is kept in step with its files."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Final, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
 
+from modules.llm_platform.application.services.retrieval_service import MAX_TOP_K, SCORE_DIGITS, RetrievalService
+from modules.llm_platform.domain.bm25 import passage_words, question_words
+from modules.llm_platform.domain.canonical_url import is_openable
 from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.retrieval_dtos import FoundPassage, Passage, RagSearch
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
-from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchTimeoutError
-from modules.llm_platform.domain.language import detect
+from modules.llm_platform.domain.exceptions import (
+    EmbeddingConfigError,
+    EmbeddingError,
+    VectorStoreConfigError,
+    VectorStoreError,
+    WebSearchConfigError,
+    WebSearchConnectionError,
+    WebSearchTimeoutError,
+)
+from modules.llm_platform.domain.joined_passages import joined
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.documents.addresses import DocumentAddresses
 from modules.llm_platform.infrastructure.documents.lacking import lacking_of
-from modules.llm_platform.infrastructure.documents.library import DocumentLibrary, Found
-from modules.llm_platform.infrastructure.documents.reading import Document
-from modules.llm_platform.infrastructure.documents.results import Quotable
 from modules.llm_platform.infrastructure.documents.words import words_about
+from modules.llm_platform.infrastructure.folders.folder_index import FolderIndex
+from modules.llm_platform.infrastructure.folders.state import FolderView
+from modules.llm_platform.infrastructure.indexing.file_source import INDEXED
 
-FIRST_LOOK_SECONDS: Final = 90.0  # reading a folder may take longer; it goes on, and the next search finds it read
-PING_SECONDS: Final = 0.5  # a health check waits no longer for a folder that is being read
+MIN_PASSAGES: Final = 40  # that are looked at: more neighbours of the best ones blur the answers of the extractive writer
+FIRST_LOOK_S: Final = 90.0  # for a folder to be read; reading goes on, and the next search finds it read
+PING_S: Final = 0.5  # a health check waits no longer for a folder that is being read
+NOTHING_READABLE: Final = "the documents folder holds nothing that can be read"
+BAD_FILES_NAMED: Final = 5
+MAX_SHOWN: Final = 10_000  # addresses whose documents we remember
+ENOUGH: Final = f"only the best {MAX_TOP_K} documents are shown: ask for an earlier page"
 
-Result = TypeVar("Result")
 
+class DocumentWebSearch(IWebSearchProvider):
+    """One hit for each document, at its best passage, which is quoted verbatim with what adjoins it and answers too.
 
-class DocumentWebSearchAdapter(IWebSearchProvider):
-    """Searches the files below `folder`, and reads again what has changed there.
+    Of a folder, files that could not be read are named in `degraded`, and so is that only words find it yet. A search waits
+    up to `timeout` seconds for the folder to be read; reading goes on after that.
 
-    One hit for each document: `snippet` is a verbatim stretch of its text, the best passage and what adjoins it. Its
-    URL is `doc:<path below the folder>`, or that path under `base_url`. Files that could not be read are named in
-    `degraded`, and so is `note`.
+    A document whose address nobody can open gets `doc:<its id>`. `document_of` tells which document an address that was
+    shown stands for, so that it can be read from the index rather than from the web. `otherwise` ends the words on what has to
+    be set up: what one may do instead.
+
+    Something is always nearest in meaning. With `needs_words`, for static vectors, a search finds nothing where no telling word
+    of its query stands in anything near: of 15 questions about other things 12 find nothing then, of 22 about what the
+    documents say, 8 of them in words of their own, none.
     """
 
     name = "documents"
 
     def __init__(
         self,
-        folder: Path,
+        source: RetrievalService | FolderIndex,
         base_url: str | None = None,
         redactor: Redactor | None = None,
+        otherwise: str = "",
         *,
-        timeout: float = FIRST_LOOK_SECONDS,
-        library: DocumentLibrary | None = None,
-        note: str = "",
+        needs_words: bool = False,
+        timeout: float = FIRST_LOOK_S,
     ) -> None:
-        self._note = (Degraded(component=self.name, reason=note),) if note else ()
-        self._library = library or DocumentLibrary(folder, redactor)
-        self.addresses = DocumentAddresses(base_url, redactor)
-        self._redactor = redactor or Redactor()
+        self._source = source
+        self.folder = source if isinstance(source, FolderIndex) else None
         self._timeout = timeout
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="documents")  # starts with the first search
+        self._otherwise = otherwise
+        self._needs_words = needs_words or self.folder is not None  # whose vectors are static
+        self.redactor = redactor or Redactor()
+        self._own = DocumentAddresses(None, redactor)
+        self._published = DocumentAddresses(base_url, redactor)
+        self._shown: dict[str, str] = {}  # oldest first
+
+    @property
+    def retrieval(self) -> RetrievalService:
+        return self._source.retrieval if isinstance(self._source, FolderIndex) else self._source
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
-        lacking = tuple(lacking_of(request, self.name))
-        language = detect(request.query) or request.language or "en"
+        view = await self.in_step()
+        if view is None:
+            return await self._found(request)
+        if not view.documents:
+            raise WebSearchConfigError(self.redactor.text(_nothing_readable(view)))
+        answer = await self._found(request)
+        words = words_about(self.name, {**view.bad, **view.notes}, self.redactor)
+        unread = (Degraded(component=self.name, reason=view.unread),) if view.unread else ()
+        return answer.model_copy(update={"degraded": (*answer.degraded, *words, *unread)})
+
+    async def in_step(self) -> FolderView | None:
+        """The folder as it is now; None without one. Raises web search errors: WebSearchTimeoutError while it is read."""
+        if self.folder is None:
+            return None
         try:
             async with asyncio.timeout(self._timeout):
-                found = await self._in_thread(
-                    lambda: self._library.search(request.query, language, request.count, request.page)
-                )
+                with _translated(self._otherwise):
+                    return await self.folder.in_step()
         except TimeoutError as error:
             raise WebSearchTimeoutError(
-                f"the documents are still being read ({self._library.documents} so far): try again in a moment"
+                f"the documents are still being read ({self.folder.so_far} so far): try again in a moment"
             ) from error
-        if not found.documents:
-            raise WebSearchConfigError("the documents folder holds nothing that can be read")
-        return self._answer(request, found, lacking)
 
-    async def document(self, path: str) -> Document | str | None:
-        """The document at a path below the folder as it is now; why it cannot be read; None where there is none.
-
-        Raises WebSearchConfigError without a folder, TimeoutError while the folder is still being read.
-        """
-        async with asyncio.timeout(self._timeout):
-            return await self._in_thread(lambda: self._library.document(path))
-
-    async def ping(self) -> str:
-        """How many documents can be searched. Raises WebSearchConfigError without a folder."""
-        try:
-            async with asyncio.timeout(PING_SECONDS):
-                await self._in_thread(self._library.refresh)
-        except TimeoutError:
-            return f"{self._library.documents} documents so far, still reading"
-        return f"{self._library.documents} documents"
-
-    async def aclose(self) -> None:
-        """Stop reading and let the thread end."""
-        self._library.stop()
-        self._thread.shutdown(wait=False, cancel_futures=True)
-
-    async def _in_thread(self, work: Callable[[], Result]) -> Result:
-        """Off the event loop. When cancelled, work that has begun goes on, so that a folder is read only once."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-    def _answer(self, request: WebSearchRequest, found: Found, lacking: tuple[Degraded, ...]) -> WebSearchResponse:
+    async def _found(self, request: WebSearchRequest) -> WebSearchResponse:
+        lacking = tuple(lacking_of(request, self.name))
+        wanted = request.count * request.page
+        with _translated(self._otherwise):
+            asked = RagSearch(query=request.query, top_k=min(wanted + 1, MAX_TOP_K))
+            found = await self.retrieval.documents(asked, MIN_PASSAGES)
+        documents = found.documents
+        if self._needs_words and not _shares_a_word(request.query, documents):
+            documents = []
+        shown = documents[wanted - request.count : wanted]
+        beyond = (Degraded(component=self.name, reason=ENOUGH),) if wanted > MAX_TOP_K and not shown else ()
         return WebSearchResponse(
             query=request.query,
-            total_matches=None if found.more else (request.page - 1) * request.count + len(found.results),
-            results=tuple(map(self._item, found.results)),
+            total_matches=len(documents) if len(documents) <= min(wanted, MAX_TOP_K - 1) else None,
+            results=tuple(map(self._item, shown)),
             provider=self.name,
-            degraded=(*lacking, *self._note, *words_about(self.name, found.words, self._redactor)),
+            degraded=(*lacking, *beyond, *found.degraded),
         )
 
-    def _item(self, found: Quotable) -> WebSearchResultItem:
+    def document_of(self, url: str) -> str | None:
+        """The id of the document that this address stands for; None where it is no document's."""
+        return self._shown.get(url) or self._published.path_in(url)
+
+    async def ping(self) -> str:
+        """Which collection is searched, or how many documents of a folder. Raises web search errors when there are none."""
+        if self.folder is not None:
+            return await self._ping_folder(self.folder)
+        with _translated(self._otherwise):
+            facts = await self.retrieval.describe()
+        return f"collection {facts.name}, by {facts.embedder}"
+
+    async def _ping_folder(self, folder: FolderIndex) -> str:
+        try:
+            async with asyncio.timeout(PING_S):
+                with _translated(self._otherwise):
+                    view = await folder.in_step()
+        except TimeoutError:
+            return f"{folder.so_far} documents so far, still reading"
+        return f"{view.documents} documents"
+
+    async def aclose(self) -> None:
+        """Stop reading."""
+        if self.folder is not None:
+            await self.folder.aclose()
+
+    def address_of(self, passage: Passage) -> str:
+        """The address of a passage's document: its own where that can be opened."""
+        return passage.url if passage.url and is_openable(passage.url) else self._own.of(passage.doc_id)
+
+    def _item(self, found: Sequence[FoundPassage]) -> WebSearchResultItem:
+        best = found[0].passage
+        url = self.address_of(best)
+        self._remember(url, best.doc_id)
         return WebSearchResultItem(
-            title=found.document.title,
-            url=self.addresses.of(found.document.path),
-            snippet=found.text,
+            title=self.redactor.text(best.title or best.doc_id),
+            url=url,
+            snippet=self.redactor.text(joined(found)),
             source=self.name,
-            score=round(found.score, 4),
+            site_name=best.source,
+            score=round(min(1.0, max(0.0, found[0].score)), SCORE_DIGITS),
         )
+
+    def _remember(self, url: str, doc_id: str) -> None:
+        self._shown.pop(url, None)
+        self._shown[url] = doc_id
+        if len(self._shown) > MAX_SHOWN:
+            del self._shown[next(iter(self._shown))]
+
+
+def _shares_a_word(query: str, documents: Iterable[Iterable[FoundPassage]]) -> bool:
+    """Whether any telling word of the question stands in anything that was found."""
+    asked = set(question_words(query).indices)
+    passages = (each.passage for found in documents for each in found)
+    return any(not asked.isdisjoint(passage_words(f"{each.title}\n{each.text}").indices) for each in passages)
+
+
+def _nothing_readable(view: FolderView) -> str:
+    """Why there is nothing to search, and what to do about it."""
+    bad = [f"{place}: {word}" for place, word in sorted(view.bad.items())]
+    more = [f"and {len(bad) - BAD_FILES_NAMED} more files"] if len(bad) > BAD_FILES_NAMED else []
+    why = "; ".join([*filter(None, [view.unread]), *bad[:BAD_FILES_NAMED], *more]) or "there are no files"
+    return f"{NOTHING_READABLE} ({why}): put documents there, or name another folder. Read are {', '.join(INDEXED)}"
+
+
+@contextmanager
+def _translated(otherwise: str) -> Iterator[None]:
+    """The same failure as a search provider tells it."""
+    try:
+        yield
+    except (VectorStoreConfigError, EmbeddingConfigError) as error:
+        raise WebSearchConfigError(error.message + otherwise) from error
+    except (VectorStoreError, EmbeddingError) as error:
+        raise WebSearchConnectionError(error.message) from error

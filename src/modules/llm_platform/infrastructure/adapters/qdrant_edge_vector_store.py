@@ -5,95 +5,18 @@ One process writes, many of the same machine read: they see what was finished, a
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
 
-from modules.llm_platform.domain.dtos.retrieval_dtos import (
-    Collection,
-    EmbeddedPassage,
-    Filters,
-    FoundPassage,
-    IndexedDocument,
-    Passage,
-    Vector,
-)
-from modules.llm_platform.domain.ports.vector_store import IVectorStore
+from modules.llm_platform.infrastructure.adapters.embedded_vector_store import EmbeddedVectorStore
 from modules.llm_platform.infrastructure.vectors.edge_collection import EdgeCollection
 
-Value = TypeVar("Value")
 
-
-class QdrantEdgeVectorStore(IVectorStore):
-    """Keeps each collection in a folder of its name below `folder`.
-
-    A thread of its own does the work, one call after the other: the engine holds the interpreter's lock anyway, and nothing
-    can be asked of a generation while it is being switched. Whoever writes sees what it wrote, others once it is finished.
+class QdrantEdgeVectorStore(EmbeddedVectorStore):
+    """A thread of its own does the work, one call after the other: the engine holds the interpreter's lock anyway, and
+    nothing can be asked of a generation while it is being switched.
     """
 
     name = "qdrant-edge"
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._collections: dict[str, EdgeCollection] = {}
-        self._thread: ThreadPoolExecutor | None = None
-
-    async def describe(self, collection: str) -> Collection | None:
-        return await self._run(self._at(collection).facts)
-
-    async def prepare(self, collection: Collection) -> None:
-        await self._run(self._at(collection.name).prepare, collection)
-
-    async def replace(self, collection: str, document: IndexedDocument, passages: Sequence[EmbeddedPassage]) -> None:
-        await self.replace_many(collection, [(document, passages)])
-
-    async def replace_many(
-        self, collection: str, documents: Sequence[tuple[IndexedDocument, Sequence[EmbeddedPassage]]]
-    ) -> None:
-        await self._run(self._at(collection).replace, documents)
-
-    async def remove(self, collection: str, doc_ids: Sequence[str]) -> None:
-        await self._run(self._at(collection).remove, doc_ids)
-
-    async def documents(self, collection: str) -> AsyncIterator[IndexedDocument]:
-        following: Any = None
-        while True:
-            page, following = await self._run(self._at(collection).documents, following)
-            for document in page:
-                yield document
-            if following is None:
-                return
-
-    async def lookup(self, collection: str, doc_ids: Sequence[str]) -> dict[str, IndexedDocument]:
-        return await self._run(self._at(collection).lookup, doc_ids)
-
-    async def search(
-        self, collection: str, text: str, vector: Vector | None, filters: Filters, limit: int
-    ) -> list[FoundPassage]:
-        return await self._run(self._at(collection).search, text, vector, filters, limit)
-
-    async def passages(self, collection: str, doc_id: str) -> list[Passage]:
-        return await self._run(self._at(collection).passages, doc_id)
-
-    async def finish(self, collection: str) -> None:
-        await self._run(self._at(collection).finish)
-
-    async def aclose(self) -> None:
-        """What was written and not finished is given up, as after a crash."""
-        thread = self._thread
-        if thread is not None:
-            for collection in self._collections.values():
-                await self._run(collection.close)
-            self._thread = None
-            thread.shutdown(wait=False)
-
-    def _at(self, collection: str) -> EdgeCollection:
-        if collection not in self._collections:
-            self._collections[collection] = EdgeCollection(collection, self._folder / collection)
-        return self._collections[collection]
-
-    async def _run(self, action: Callable[..., Value], *given: Any) -> Value:
-        self._thread = self._thread or ThreadPoolExecutor(1, "index")
-        return await asyncio.get_running_loop().run_in_executor(self._thread, action, *given)
+    def _collection(self, name: str, folder: Path) -> EdgeCollection:
+        return EdgeCollection(name, folder)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from modules.llm_platform.domain.language import detect
-from modules.llm_platform.domain.passages import Passage, split_passages
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.documents.decoding import decode
 from modules.llm_platform.infrastructure.documents.errors import EmptyDocument, UnreadableDocument
@@ -20,7 +17,6 @@ MAX_FILE_BYTES: Final = 50_000_000  # PDFs and archives are whole or nothing, th
 MAX_TITLE_CHARS: Final = 200
 TITLE_WITHIN_CHARS: Final = 5000  # a heading further down is not the document's title
 MAX_HEADING_LEVEL: Final = 6
-TOLD_BY_CHARS: Final = 500  # enough to tell the language by, which sentences are split for
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.{0,5000}?\n)??(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _MATTER_TITLE = re.compile(r"^title:[ \t]*(?P<quote>[\"']?)(?P<title>[^\n]+?)(?P=quote)[ \t]*$", re.MULTILINE)
@@ -29,26 +25,10 @@ _ADORNMENT = re.compile(r"([=\-`:.'\"~^_*+#<>])\1{2,}")
 _MARKUP = re.compile(r"!?\[([^\]\[]*)\]\([^()\s]*\)|[`*]|[ \t]#+[ \t]*$|\{#[\w-]+\}")
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A document as it is searched and quoted. `path` is relative to the folder, with forward slashes."""
-
-    path: str
-    title: str
-    text: str
-    passages: tuple[Passage, ...]
-    note: str | None = None
-
-
-def read_document(root: Path, file: FoundFile, parser: DocumentParser, redactor: Redactor) -> Document:
-    """Read, decode and cut one file. Raises UnreadableDocument, with the reason, when there is nothing to search."""
-    read = read_text(root, file, parser, redactor)
-    passages = split_passages(read.text, language=detect(read.text[:TOLD_BY_CHARS]) or "en")
-    return Document(file.path, read.title or "", read.text, tuple(passages), read.note)
-
-
 def read_text(root: Path, file: FoundFile, parser: DocumentParser, redactor: Redactor) -> Parsed:
-    """Read and decode one file, which always gets a title. Raises UnreadableDocument as above."""
+    """Read and decode one file, which always gets a title. Raises UnreadableDocument, with the reason, when there is
+    nothing to search.
+    """
     parsed = _parse(root, file, parser)
     text = redactor.text(parsed.text)
     if not text or text.isspace():

@@ -1,4 +1,7 @@
-"""A named folder as a collection of its own, kept in step with the folder: looked at when something is asked, never between."""
+"""A named folder as a collection of its own, kept in step with the folder: looked at when something is asked, never between.
+
+Over 300 lines: looking, reading and embedding change together.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ import logging
 import shutil
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, aclosing, asynccontextmanager, nullcontext, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -19,10 +23,10 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import Collection
 from modules.llm_platform.domain.exceptions import VectorStoreError, WebSearchConfigError
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
+from modules.llm_platform.infrastructure.adapters.none_embedder import NoneEmbedder
 from modules.llm_platform.infrastructure.adapters.qdrant_edge_vector_store import QdrantEdgeVectorStore
 from modules.llm_platform.infrastructure.documents.folder import Listing, list_folder
 from modules.llm_platform.infrastructure.folders import state as states
-from modules.llm_platform.infrastructure.folders.gate import Gate
 from modules.llm_platform.infrastructure.folders.home import FolderHome
 from modules.llm_platform.infrastructure.folders.mistakes import CLOSED, NO_FOLDER, written
 from modules.llm_platform.infrastructure.folders.source import FolderSource
@@ -39,7 +43,8 @@ FREELY_S: Final = 0.02  # a folder that is looked through so fast (a thousand fi
 LOOKING_SHARE: Final = 20  # beyond that looking takes at most a twentieth of the time
 ASK_AGAIN_S: Final = 0.05  # whether another process is done writing
 REMOVED_AT_ONCE: Final = 500
-MUCH_BYTES: Final = 5_000_000  # to be read: it takes longer than reading the whole folder for its words
+MUCH_BYTES: Final = 5_000_000  # to be read: then words find it first, and vectors are made afterwards
+BY_WORDS: Final = "the documents are still being read for meaning{}: found by words alone"
 OUTGROWN: Final = 10 * MIN_VECTORS  # passages or files, from which on a collection that began too small for a mean gets one
 
 
@@ -58,6 +63,7 @@ class FolderIndex:
         embedder: IEmbedder,
         *,
         store: IVectorStore | None = None,
+        open_store: Callable[[Path], IVectorStore] = QdrantEdgeVectorStore,
         collection: str = COLLECTION,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -66,6 +72,7 @@ class FolderIndex:
         self._files = files
         self._embedder = embedder
         self._given = store
+        self._open_store = open_store
         self._collection = collection
         self._clock = clock
         self._store: IVectorStore | None = None
@@ -76,15 +83,18 @@ class FolderIndex:
         self._run: asyncio.Task[None] | None = None
         self._closed = False
         self._doubtful = False  # the last reading failed in the index
-        self._began = 0.0  # of the run
-        self._listed = Listing()
-        self._gate = Gate()
-        self._much = False  # is being read
+        self._embedding: asyncio.Task[None] | None = None
+        self._embedded = (0, 0)  # documents, and of how many
         self.reading: IndexProgress | None = None  # how far we are, while we read
 
     @property
     def retrieval(self) -> RetrievalService:
-        """The search over what was indexed, once something was."""
+        """The search over what was indexed, once something was; by words alone while vectors are pending."""
+        if self._view.pending:
+            done, of_all = self._embedded
+            share = f" ({done:,} of {of_all:,})" if done else ""
+            words = NoneEmbedder(BY_WORDS.format(share))
+            return RetrievalService(words, self._open(), self._collection, top_k=MAX_TOP_K)
         if self._retrieval is None:
             self._retrieval = RetrievalService(self._embedder, self._open(), self._collection, top_k=MAX_TOP_K)
         return self._retrieval
@@ -94,27 +104,9 @@ class FolderIndex:
         """How many documents were read, of those that are being read."""
         return self.reading.documents if self.reading else 0
 
-    @property
-    def of_all(self) -> int:
-        """How many files there were at the last look."""
-        return len(self._listed.files)
-
-    @property
-    def lines(self) -> int:
-        """How many of these hold documents line by line."""
-        return sum(path.lower().endswith(JSON_LINES) for path in self._listed.files)
-
-    @property
-    def under_way_s(self) -> float:
-        """How long the look or the reading has taken that is under way; 0 where there is none."""
-        return self._clock() - self._began if self._run is not None and not self._run.done() else 0.0
-
-    def held_up(self) -> AbstractContextManager[None]:
-        """While this is entered documents are not read on; where few have changed they are, since that is soon done."""
-        return self._gate.closed() if self._much else nullcontext()
-
     async def in_step(self) -> FolderView:
-        """The folder as it is now, read as far as it had changed. Cancelling leaves the reading under way.
+        """The folder as it is now, read as far as it had changed. Cancelling leaves the reading under way. Where much had
+        changed, words find it when this returns, and vectors are made afterwards, as long as nothing else is to be read.
 
         Raises WebSearchConfigError without a folder or after `aclose`, and what indexing raises.
         """
@@ -123,7 +115,6 @@ class FolderIndex:
         if self._closed:
             raise WebSearchConfigError(CLOSED)
         if self._run is None or self._run.done():
-            self._began = self._clock()
             self._run = asyncio.create_task(self._keep_in_step())
             self._run.add_done_callback(_heard)
         await asyncio.shield(self._run)
@@ -136,6 +127,7 @@ class FolderIndex:
         if run is not None:
             run.cancel()
             await asyncio.wait([run])
+        await self._stop_embedding()
         await self._close_store()
         await asyncio.to_thread(self._home.close)
 
@@ -150,7 +142,7 @@ class FolderIndex:
         began = self._clock()
         if began < self._look_after:
             return
-        listing = self._listed = await self._listing()
+        listing = await self._listing()
         took = self._clock() - began
         await self._bring(listing)
         self._look_after = self._clock() + (0.0 if took <= FREELY_S else min(LOOK_AGAIN_S, took * LOOKING_SHARE))
@@ -164,7 +156,10 @@ class FolderIndex:
     async def _bring(self, listing: Listing) -> None:
         """Index what is new. Another process may do it, or have done it: then there is nothing left for us."""
         path = await asyncio.to_thread(self._place)
+        if self._state is None:
+            self._state = await asyncio.to_thread(states.load, path)
         if not await self._is_there(listing):
+            await self._stop_embedding()
             async with self._turn():
                 self._state = await asyncio.to_thread(states.load, path)
                 if not await self._is_there(listing):
@@ -172,7 +167,35 @@ class FolderIndex:
                     await asyncio.to_thread(states.save, path, self._state)
         state = self._state or FolderState()
         passed = {shown(Path(place)): word for place, word in listing.left_out.items()}
-        self._view = FolderView(state.documents, passed | dict(state.bad), state.notes, listing.unread_words)
+        self._view = FolderView(
+            state.documents, passed | dict(state.bad), state.notes, listing.unread_words, state.pending
+        )
+        if state.pending and (self._embedding is None or self._embedding.done()):
+            self._embedding = asyncio.create_task(self._embed(path))
+            self._embedding.add_done_callback(_heard)
+
+    async def _embed(self, path: Path) -> None:
+        """Make the vectors that are pending; another process may have made them by the time that it is our turn."""
+        async with self._turn():
+            state = await asyncio.to_thread(states.load, path)
+            if state is None:
+                return
+            if state.pending:
+                indexing = IndexingService(self._files, self._embedder, self._open(), self._collection)
+                async with aclosing(indexing.add_vectors()) as steps:
+                    async for step in steps:
+                        self._embedded = step
+                state = replace(state, pending=False)
+                await asyncio.to_thread(states.save, path, state)
+        self._state = state
+        self._view = replace(self._view, pending=False)
+        self._embedded = (0, 0)
+
+    async def _stop_embedding(self) -> None:
+        embedding, self._embedding = self._embedding, None
+        if embedding is not None:
+            embedding.cancel()
+            await asyncio.wait([embedding])
 
     def _place(self) -> Path:
         with written():
@@ -250,21 +273,21 @@ class FolderIndex:
         passed = [shown(Path(place)) for place in listing.left_out]
         known = {path: each for path, each in before.known.items() if before.is_same(path, listing)}
         changed = sum(file.stamp[0] for path, file in listing.files.items() if not before.is_same(path, listing))
-        self._much = changed > MUCH_BYTES
+        later = changed > MUCH_BYTES and self._embedder.dimension > 0
         trusted = not any(path.lower().endswith(JSON_LINES) for path in (*before.files, *listing.files))
-        source = FolderSource(self._files, self._folder, bad, passed, known, self._gate, trusted=trusted)
-        report = await self._read(source)
+        source = FolderSource(self._files, self._folder, bad, passed, known, trusted=trusted)
+        report = await self._read(source, vectors_later=later)
         await self._forget(source, everything=not report.documents)
         files = {path: file.stamp for path, file in listing.files.items()}
         notes = {**before.still_true(before.notes, listing), **source.notes}
         digests = {path: digest for path, digest in source.digests.items() if path in files}
-        return FolderState(files, source.found_bad, notes, report.documents, digests)
+        return FolderState(files, source.found_bad, notes, report.documents, digests, later or before.pending)
 
-    async def _read(self, source: FolderSource) -> IndexReport:
+    async def _read(self, source: FolderSource, *, vectors_later: bool) -> IndexReport:
         indexing = IndexingService(source, self._embedder, self._open(), self._collection)
         report = IndexReport(collection=self._collection, embedder=self._embedder.name)
         try:
-            async with aclosing(indexing.index([self._folder], prune=True)) as steps:
+            async with aclosing(indexing.index([self._folder], prune=True, vectors_later=vectors_later)) as steps:
                 async for step in steps:
                     if isinstance(step, IndexProgress):
                         self.reading = step
@@ -288,11 +311,11 @@ class FolderIndex:
 
     def _open(self) -> IVectorStore:
         if self._store is None:
-            self._store = self._given or QdrantEdgeVectorStore(self._place())
+            self._store = self._given or self._open_store(self._place())
         return self._store
 
 
 def _heard(run: asyncio.Task[None]) -> None:
     """An error that nobody waits for any more is the next search's to meet."""
-    if not run.cancelled():
-        run.exception()
+    if not run.cancelled() and (error := run.exception()) is not None:
+        log.warning("folder not read", extra={"error": type(error).__name__})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,7 +11,6 @@ from typing import Final
 
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, FoundDocument, LeftOut
 from modules.llm_platform.domain.ports.document_source import IDocumentSource, IDocumentWalk
-from modules.llm_platform.infrastructure.folders.gate import Gate
 from modules.llm_platform.infrastructure.indexing.file_source import FileDocumentSource, Known
 from modules.llm_platform.infrastructure.indexing.names import shown
 
@@ -23,8 +21,7 @@ NO_TEXT: Final = "it holds no text"
 class FolderSource(IDocumentSource):
     """One reading of a folder. `bad` are the places that were bad when they were read, and have not changed: they are not
     read again. `passed` are left out by the listing, which has its own word about them. Files that are `known`, and still as
-    they were, are not opened; where that is `trusted`, the collection is not asked for them either. Nothing is opened while
-    the gate is closed.
+    they were, are not opened; where that is `trusted`, the collection is not asked for them either.
 
     Filled while it is walked: `notes`, `found_bad`, `digests` (all by place), and `unreadable`, the ids of documents that may
     still be indexed as they were before.
@@ -37,13 +34,11 @@ class FolderSource(IDocumentSource):
         bad: Mapping[str, str],
         passed: Sequence[str],
         known: Known,
-        gate: Gate,
         *,
         trusted: bool = False,
     ) -> None:
         self._files = files
         self._known = known
-        self._gate = gate
         self._trusted = trusted
         self._prefix = shown(folder.parent if folder.is_file() else folder).rstrip("/\\") + os.sep
         self._bad = bad
@@ -52,14 +47,12 @@ class FolderSource(IDocumentSource):
         self.found_bad: dict[str, str] = {}
         self.digests: dict[str, str] = {}
         self.unreadable: list[str] = []
-        self.stopped = threading.Event()
 
     def walk(self, paths: Sequence[Path]) -> IDocumentWalk:
         return _FolderWalk(self, self._files.walk(paths, self._known))
 
     def told(self, each: FoundDocument | LeftOut) -> FoundDocument | LeftOut:
         """The same as one folder's: whatever is left out hides nothing that may stay."""
-        self._gate.passed(self.stopped)
         place = self._place(each.where)
         if isinstance(each, LeftOut):
             if place not in self._passed:
@@ -76,7 +69,6 @@ class FolderSource(IDocumentSource):
         return replace(each, read=partial(self._read, each, place), unchanged=unchanged)
 
     def _read(self, found: FoundDocument, place: str) -> DocumentText | LeftOut:
-        self._gate.passed(self.stopped)
         read = found.read()
         if isinstance(read, DocumentText) and read.text.strip():
             if read.note:
@@ -102,7 +94,6 @@ class _FolderWalk(IDocumentWalk):
         return map(self._source.told, self._walk)
 
     def stop(self) -> None:
-        self._source.stopped.set()
         self._walk.stop()
 
     def close(self) -> None:

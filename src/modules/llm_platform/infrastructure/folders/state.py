@@ -29,12 +29,14 @@ class FolderView:
     bad: Mapping[str, str]
     notes: Mapping[str, str]
     unread: str = ""  # files of types that are not read
+    pending: bool = False  # vectors are: words alone find
 
 
 @dataclass(frozen=True, slots=True)
 class FolderState:
     """`files` by path; `bad` and `notes` by place (`a.pdf`, or `b.jsonl:12`): what is left out, and what was read in part or
     by guess. `documents` can be searched. `digests` of the files' content by path, as the files were then.
+    `pending`: some of them are found by words alone until their vectors are made.
     """
 
     files: Mapping[str, Stamp] = field(default_factory=dict)
@@ -42,6 +44,7 @@ class FolderState:
     notes: Mapping[str, str] = field(default_factory=dict)
     documents: int = 0
     digests: Mapping[str, str] = field(default_factory=dict)
+    pending: bool = False
 
     def is_of(self, listing: Listing) -> bool:
         """Whether the folder still holds these files, unchanged."""
@@ -72,7 +75,8 @@ def load(folder: Path) -> FolderState | None:
         told = json.loads((folder / STATE_FILE).read_bytes())
         files = {str(path): _stamp(stamp) for path, stamp in told["files"].items()}
         digests = {str(path): str(digest) for path, digest in told["digests"].items()}
-        return FolderState(files, dict(told["bad"]), dict(told["notes"]), int(told["documents"]), digests)
+        bad, notes = dict(told["bad"]), dict(told["notes"])
+        return FolderState(files, bad, notes, int(told["documents"]), digests, bool(told["pending"]))
     return None
 
 
@@ -82,7 +86,7 @@ def save(folder: Path, state: FolderState) -> None:
     """
     told = {
         "files": state.files, "bad": state.bad, "notes": state.notes, "documents": state.documents,
-        "digests": state.digests,
+        "digests": state.digests, "pending": state.pending,
     }  # fmt: skip
     new = folder / f"{STATE_FILE}.new"
     try:

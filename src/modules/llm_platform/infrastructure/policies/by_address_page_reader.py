@@ -6,8 +6,6 @@ from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.exceptions import PageConfigError, PageError
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
-from modules.llm_platform.infrastructure.adapters.folder_page_reader import FolderPageReader
-from modules.llm_platform.infrastructure.adapters.index_page_reader import IndexPageReader
 from modules.llm_platform.infrastructure.documents.addresses import SCHEME
 
 NO_DOCUMENTS = "Documents need a folder or an index: set DOCUMENTS_DIR, give --documents DIR, or run `llm-platform index`"
@@ -19,7 +17,7 @@ class ByAddressPageReader(IPageReader):
     has shown are read there.
     """
 
-    def __init__(self, documents: DocumentPageReader | FolderPageReader | IndexPageReader | None, web: IPageReader) -> None:
+    def __init__(self, documents: DocumentPageReader | None, web: IPageReader) -> None:
         self.name = web.name if documents is None else f"{documents.name},{web.name}"
         self._documents = documents
         self._web = web

@@ -49,7 +49,7 @@ from modules.llm_platform.infrastructure.vectors.payloads import (
     field_texts,
     passage_of,
 )
-from modules.llm_platform.infrastructure.vectors.points import prepared
+from modules.llm_platform.infrastructure.vectors.points import centred_all, prepared
 
 if TYPE_CHECKING:
     from qdrant_edge import EdgeShard
@@ -161,6 +161,19 @@ class EdgeCollection:
                 for each in prepared(work.facts, *(passages for _, passages in new.values()))
             ]
             points += [edge.Point(point, {}, document_payload(document)) for point, (document, _) in new.items()]
+            work.shard.update(edge.UpdateOperation.upsert_points(points))
+
+    def add_vectors(self, documents: Sequence[tuple[IndexedDocument, Sequence[EmbeddedPassage]]]) -> None:
+        """In place: to write the passages anew would leave as many behind to be cleared away."""
+        edge = engine()
+        with translated():
+            work = self._begun()
+            passages = [each for _, theirs in documents for each in theirs]
+            found = zip(passages, centred_all([each.vector for each in passages], work.facts), strict=True)
+            made = [edge.PointVectors(each.passage.id, {DENSE: vector}) for each, vector in found if vector is not None]
+            if made:
+                work.shard.update(edge.UpdateOperation.update_vectors(made))
+            points = [edge.Point(document_point(each.doc_id), {}, document_payload(each)) for each, _ in documents]
             work.shard.update(edge.UpdateOperation.upsert_points(points))
 
     def remove(self, doc_ids: Sequence[str]) -> None:

@@ -61,6 +61,7 @@ def passage_payload(passage: Passage, place: int) -> dict[str, Any]:
         "text": clean(passage.text),
         "start": passage.start,
         **{name: clean(value) for name in ("url", "source", "lang") if (value := getattr(passage, name)) is not None},
+        **({"label": clean(passage.label)} if passage.label else {}),
         FIELDS: [text for key, values in passage.fields.items() for text in field_texts(key, values)],
     }
 
@@ -76,6 +77,7 @@ def passage_of(point_id: object, payload: Mapping[str, Any]) -> Passage:
         source=payload.get("source"),
         lang=payload.get("lang"),
         fields=_fields_of(payload.get(FIELDS) or ()),
+        label=payload.get("label") or "",
     )
 
 
@@ -95,6 +97,7 @@ def document_payload(document: IndexedDocument) -> dict[str, Any]:
         "sha256": document.sha256,
         "passages": document.passages,
         "title": clean(document.title),
+        **({} if document.embedded else {"embedded": False}),
         **{name: clean(value) for name, value in known.items() if value is not None},
     }
 
@@ -107,6 +110,7 @@ def document_of(payload: Mapping[str, Any]) -> IndexedDocument:
         title=payload["title"],
         url=payload.get("url"),
         origin=payload.get("origin"),
+        embedded=payload.get("embedded", True),
     )
 
 

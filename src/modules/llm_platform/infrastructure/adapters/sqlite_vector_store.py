@@ -1,0 +1,378 @@
+"""The embedded vector store where Qdrant's engine is not installed: SQLite, which comes with Python.
+
+BM25 by an inverted list of words; vectors, where there are any, are compared one by one. Good for some ten thousand files.
+
+Over 300 lines: one engine, its tables and what is asked of them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sqlite3
+from array import array
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from operator import mul
+from pathlib import Path
+from statistics import fmean, pstdev
+from types import TracebackType
+from typing import Any, Final
+
+from modules.llm_platform.domain.dtos.retrieval_dtos import (
+    Collection,
+    Filters,
+    FoundPassage,
+    IndexedDocument,
+    Passage,
+    Vector,
+)
+from modules.llm_platform.domain.exceptions import VectorStoreConfigError, VectorStoreError
+from modules.llm_platform.infrastructure.adapters.embedded_vector_store import Documents, EmbeddedVectorStore
+from modules.llm_platform.infrastructure.private_files import make_private_folder, private_opener
+from modules.llm_platform.infrastructure.vectors.hybrid import Question, chosen, question
+from modules.llm_platform.infrastructure.vectors.mistakes import another_embedder, no_collection, not_one_of_ours
+from modules.llm_platform.infrastructure.vectors.payloads import (
+    FIELDS,
+    clean,
+    document_of,
+    document_payload,
+    facts_of,
+    facts_payload,
+    field_texts,
+    passage_of,
+)
+from modules.llm_platform.infrastructure.vectors.points import PreparedPoint, prepared
+
+FILE: Final = "passages.sqlite3"  # in the collection's folder
+PAGE: Final = 1000  # documents listed at once
+SMOOTHING: Final = 0.5  # of the inverse document frequency
+DEVIATIONS: Final = 3  # DBSF: a score is measured from so many below the mean to as many above it
+CACHE_KIB: Final = 64_000
+BUSY_S: Final = 5.0  # for another process to end a moment's work
+_SCHEMA: Final = """
+CREATE TABLE facts (payload TEXT NOT NULL);
+CREATE TABLE documents (doc_id TEXT PRIMARY KEY, payload TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE passages (
+    number INTEGER PRIMARY KEY, id TEXT NOT NULL, doc_id TEXT NOT NULL, place INTEGER NOT NULL, payload TEXT NOT NULL,
+    vector BLOB
+);
+CREATE INDEX passages_of_document ON passages (doc_id, place);
+CREATE TABLE words (word INTEGER, passage INTEGER, weight REAL NOT NULL, PRIMARY KEY (word, passage)) WITHOUT ROWID;
+CREATE INDEX words_of_passage ON words (passage);
+CREATE TABLE fields (field TEXT, passage INTEGER, PRIMARY KEY (field, passage)) WITHOUT ROWID;
+CREATE INDEX fields_of_passage ON fields (passage);
+"""
+
+
+class SqliteVectorStore(EmbeddedVectorStore):
+    """A file for each collection. One process writes, in a transaction that `finish` ends; others read what was there."""
+
+    name = "sqlite"
+
+    def _collection(self, name: str, folder: Path) -> SqliteCollection:
+        return SqliteCollection(name, folder)
+
+
+class _translated:  # noqa: N801  used as a word of a `with` statement
+    """Errors inside become vector store errors; what SQLite says may quote what is stored, and is not repeated."""
+
+    def __enter__(self) -> None:
+        """Nothing is needed before."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, OSError):
+            why = error.strerror or "its files are not as they should be"
+            raise VectorStoreError(
+                f"the index cannot be used ({why}): look at the data folder, LLM_PLATFORM_DATA_DIR"
+            ) from error
+        if isinstance(error, sqlite3.Error | KeyError | ValueError):
+            raise VectorStoreError("the index is damaged or the disk is full: free space, or index anew") from error
+
+
+class SqliteCollection:
+    """All methods block, and are to be called by one thread. They raise vector store errors and nothing else."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self._name = name
+        self._path = folder / FILE
+        self._connection: sqlite3.Connection | None = None
+        self._opened: tuple[int, int] | None = None  # device and inode of the file that is open
+        self._facts: Collection | None = None
+
+    # --- asking -----------------------------------------------------------------------------------------------------------
+
+    def facts(self) -> Collection | None:
+        with _translated():
+            return self._current()
+
+    def search(self, text: str, vector: Vector | None, filters: Filters, limit: int) -> list[FoundPassage]:
+        with _translated():
+            facts, database = self._needed()
+            asked = question(facts, text, vector, limit)
+            where, values = _condition(filters)
+            lists = [self._by_words(database, asked, where, values)] if asked.words else []
+            if asked.vector is not None:
+                lists.append(self._by_meaning(database, asked.vector, asked.candidates, where, values))
+            fused: Counter[int] = Counter()
+            for found in lists:
+                fused.update(_by_distribution(found))
+            best = sorted(fused.items(), key=lambda each: (-each[1], each[0]))[:limit]
+            return [
+                FoundPassage(passage=self._passage(database, number), score=asked.score(score)) for number, score in best
+            ]
+
+    def lookup(self, doc_ids: Sequence[str]) -> dict[str, IndexedDocument]:
+        with _translated():
+            _, database = self._needed()
+            one = "SELECT payload FROM documents WHERE doc_id = ?"
+            rows = ((doc_id, _row(database, one, clean(doc_id))) for doc_id in doc_ids)
+            return {doc_id: document_of(json.loads(row[0])) for doc_id, row in rows if row}
+
+    def documents(self, after: Any) -> tuple[list[IndexedDocument], Any]:
+        with _translated():
+            _, database = self._needed()
+            rows = database.execute(
+                "SELECT payload FROM documents WHERE doc_id > ? OR ? IS NULL ORDER BY doc_id LIMIT ?", (after, after, PAGE)
+            )
+            found = [document_of(json.loads(payload)) for (payload,) in rows]
+            return found, found[-1].doc_id if len(found) == PAGE else None
+
+    def passages(self, doc_id: str) -> list[Passage]:
+        with _translated():
+            _, database = self._needed()
+            rows = database.execute("SELECT id, payload FROM passages WHERE doc_id = ? ORDER BY place", (clean(doc_id),))
+            return [passage_of(point_id, json.loads(payload)) for point_id, payload in rows]
+
+    def _by_words(
+        self, database: sqlite3.Connection, asked: Question, where: str, values: Sequence[str]
+    ) -> list[tuple[int, float]]:
+        (passages,) = _row(database, "SELECT COUNT(*) FROM passages") or (0,)
+        rarity = []
+        for word in asked.words.indices:
+            (having,) = _row(database, "SELECT COUNT(*) FROM words WHERE word = ?", word) or (0,)
+            if having:
+                rarity.append((word, math.log(1 + (passages - having + SMOOTHING) / (having + SMOOTHING))))
+        if not rarity:
+            return []
+        return database.execute(
+            f"WITH asked(word, rarity) AS (VALUES {','.join(['(?, ?)'] * len(rarity))}) "  # noqa: S608  marks alone
+            "SELECT words.passage, SUM(words.weight * asked.rarity) AS score FROM asked JOIN words USING (word) "
+            f"WHERE {where.format('words.passage')} GROUP BY words.passage ORDER BY score DESC, words.passage LIMIT ?",
+            (*(value for each in rarity for value in each), *values, asked.candidates),
+        ).fetchall()
+
+    def _by_meaning(
+        self, database: sqlite3.Connection, vector: Sequence[float], candidates: int, where: str, values: Sequence[str]
+    ) -> list[tuple[int, float]]:
+        rows = database.execute(
+            f"SELECT number, vector FROM passages WHERE vector IS NOT NULL AND {where.format('number')}",  # noqa: S608
+            values,
+        )
+        scores = [(number, math.fsum(map(mul, vector, array("f", blob)))) for number, blob in rows]
+        return sorted(scores, key=lambda each: (-each[1], each[0]))[:candidates]
+
+    def _passage(self, database: sqlite3.Connection, number: int) -> Passage:
+        row = _row(database, "SELECT id, payload FROM passages WHERE number = ?", number)
+        if row is None:
+            raise KeyError(number)
+        return passage_of(row[0], json.loads(row[1]))
+
+    # --- writing ----------------------------------------------------------------------------------------------------------
+
+    def prepare(self, wanted: Collection) -> None:
+        with _translated():
+            self._check(wanted)
+            if self._connection is None:
+                self._open_new()
+            database = self._begun()
+            self._facts = self._facts_in(database)  # another writer may have made it meanwhile
+            self._check(wanted)
+            if self._facts is None:
+                database.execute("INSERT INTO facts VALUES (?)", (json.dumps(facts_payload(wanted)),))
+                self._facts = wanted
+
+    def replace(self, documents: Documents) -> None:
+        with _translated():
+            facts, _ = self._needed()
+            database = self._begun()
+            new = {clean(document.doc_id): (document, passages) for document, passages in documents}
+            for doc_id in new:
+                _forget(database, doc_id)
+            points = prepared(facts, *(passages for _, passages in new.values()))
+            database.executemany(
+                "INSERT INTO documents VALUES (?, ?)",
+                [(doc_id, json.dumps(document_payload(document))) for doc_id, (document, _) in new.items()],
+            )
+            _insert(database, points)
+
+    def add_vectors(self, documents: Documents) -> None:
+        with _translated():
+            facts, _ = self._needed()
+            database = self._begun()
+            for document, passages in documents:
+                database.execute(
+                    "UPDATE documents SET payload = ? WHERE doc_id = ?",
+                    (json.dumps(document_payload(document)), clean(document.doc_id)),
+                )
+                database.executemany(
+                    "UPDATE passages SET vector = ? WHERE id = ? AND doc_id = ?",
+                    [(_blob(each.vector), each.id, clean(document.doc_id)) for each in prepared(facts, passages)],
+                )
+
+    def remove(self, doc_ids: Sequence[str]) -> None:
+        with _translated():
+            self._needed()
+            database = self._begun()
+            for doc_id in doc_ids:
+                _forget(database, clean(doc_id))
+
+    def finish(self) -> None:
+        with _translated():
+            if self._connection is not None and self._connection.in_transaction:
+                self._connection.execute("COMMIT")
+
+    def close(self) -> None:
+        with _translated():
+            self._close()
+
+    # --- opening ----------------------------------------------------------------------------------------------------------
+
+    def _needed(self) -> tuple[Collection, sqlite3.Connection]:
+        facts = self._current()
+        if facts is None or self._connection is None:
+            raise no_collection(self._name)
+        return facts, self._connection
+
+    def _current(self) -> Collection | None:
+        """The facts of what is there now: another process may have made or removed it."""
+        try:
+            about = os.stat(self._path)  # noqa: PTH116  asked before every search: a Path takes twice as long
+        except FileNotFoundError:
+            self._close()
+            return None
+        if self._opened != (about.st_dev, about.st_ino):
+            self._close()
+            self._connection = self._connected()
+            self._opened = (about.st_dev, about.st_ino)
+        if self._facts is None and self._connection is not None:
+            self._facts = self._facts_in(self._connection)
+        return self._facts
+
+    def _facts_in(self, database: sqlite3.Connection) -> Collection | None:
+        if not _row(database, "SELECT 1 FROM sqlite_master WHERE name = 'facts'"):
+            return None
+        row = _row(database, "SELECT payload FROM facts")
+        if row is None:
+            return None
+        try:
+            return facts_of(self._name, json.loads(row[0]))
+        except KeyError as error:
+            raise not_one_of_ours(self._name) from error
+
+    def _connected(self) -> sqlite3.Connection:
+        database = sqlite3.connect(self._path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = NORMAL")
+        database.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        return database
+
+    def _open_new(self) -> None:
+        make_private_folder(self._path.parent)
+        with open(self._path, "ab", opener=private_opener):
+            pass
+        self._current()
+
+    def _begun(self) -> sqlite3.Connection:
+        """The transaction that is written in. VectorStoreConfigError where another process has one."""
+        database = self._connection
+        if database is None:
+            raise no_collection(self._name)
+        if not database.in_transaction:
+            try:
+                database.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                raise VectorStoreConfigError(
+                    f"another process is writing to the collection {self._name!r}: wait until it is done, or use a Qdrant "
+                    "server (QDRANT_URL), which takes several"
+                ) from error
+            if not _row(database, "SELECT 1 FROM sqlite_master WHERE name = 'facts'"):
+                for statement in filter(str.strip, _SCHEMA.split(";")):
+                    database.execute(statement)
+        return database
+
+    def _check(self, wanted: Collection) -> None:
+        there = self._current()
+        if there and (there.embedder, there.dimension) != (wanted.embedder, wanted.dimension):
+            if self._connection is not None and self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise another_embedder(there, wanted)
+
+    def _close(self) -> None:
+        database, self._connection, self._opened, self._facts = self._connection, None, None, None
+        if database is not None:
+            if database.in_transaction:
+                database.execute("ROLLBACK")
+            database.close()
+
+
+def _row(database: sqlite3.Connection, statement: str, *values: Any) -> tuple[Any, ...] | None:
+    row: tuple[Any, ...] | None = database.execute(statement, values).fetchone()
+    return row
+
+
+def _forget(database: sqlite3.Connection, doc_id: str) -> None:
+    if not _row(database, "SELECT 1 FROM documents WHERE doc_id = ?", doc_id):
+        return
+    numbers = database.execute("SELECT number FROM passages WHERE doc_id = ?", (doc_id,)).fetchall()
+    for table, column in (("words", "passage"), ("fields", "passage"), ("passages", "number")):
+        database.executemany(f"DELETE FROM {table} WHERE {column} = ?", numbers)  # noqa: S608  our own names
+    database.execute("DELETE FROM documents WHERE doc_id = ?", (doc_id,))
+
+
+def _insert(database: sqlite3.Connection, points: Sequence[PreparedPoint]) -> None:
+    (last,) = _row(database, "SELECT MAX(number) FROM passages") or (None,)
+    first = (last or 0) + 1
+    database.executemany(
+        "INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?)",
+        [
+            (number, each.id, each.payload["doc_id"], each.payload["place"], json.dumps(each.payload), _blob(each.vector))
+            for number, each in enumerate(points, first)
+        ],
+    )
+    words = [
+        (word, number, weight)
+        for number, each in enumerate(points, first)
+        for word, weight in zip(each.words.indices, each.words.values, strict=True)
+    ]
+    database.executemany("INSERT INTO words VALUES (?, ?, ?)", sorted(words))  # in their order: fewer pages are touched
+    fields = ((field, number) for number, each in enumerate(points, first) for field in set(each.payload[FIELDS]))
+    database.executemany("INSERT INTO fields VALUES (?, ?)", fields)
+
+
+def _blob(vector: Sequence[float] | None) -> bytes | None:
+    return None if vector is None else array("f", vector).tobytes()
+
+
+def _condition(filters: Mapping[str, tuple[str, ...]]) -> tuple[str, list[str]]:
+    """What a passage has to fulfil, `{0}` standing for its number, and the values for the marks in it."""
+    conditions, values = ["1"], []
+    for key, wanted in chosen(dict(filters)):
+        texts = field_texts(key, wanted)
+        marks = ",".join("?" * len(texts))
+        conditions.append(f"{{0}} IN (SELECT passage FROM fields WHERE field IN ({marks}))")  # noqa: S608
+        values += texts
+    return " AND ".join(conditions), values
+
+
+def _by_distribution(found: Sequence[tuple[int, float]]) -> dict[int, float]:
+    """Scores by how far they stand above the mean of all candidates (DBSF), as Qdrant fuses them."""
+    scores = [score for _, score in found]
+    deviation = pstdev(scores) if len(scores) > 1 else 0.0
+    if deviation == 0:
+        return dict.fromkeys((number for number, _ in found), 0.5)
+    low = fmean(scores) - DEVIATIONS * deviation
+    return {number: (score - low) / (2 * DEVIATIONS * deviation) for number, score in found}
