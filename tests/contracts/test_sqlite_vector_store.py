@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from modules.llm_platform.infrastructure.adapters import sqlite_vector_store
 from modules.llm_platform.infrastructure.adapters.sqlite_vector_store import FILE, SqliteVectorStore
 from modules.llm_platform.testing import VectorStoreContract
 from modules.llm_platform.testing.made_up_documents import FACTS, NAME, filled, listed, put
-from modules.llm_platform.testing.vector_store_contract import OpenAgain
+from modules.llm_platform.testing.vector_store_contract import HARD_TEXT, OpenAgain
 
 
 @pytest.fixture
@@ -73,3 +74,16 @@ async def test_a_damaged_file_is_an_error(tmp_path: Path, open_again: OpenAgain)
     with pytest.raises(VectorStoreError, match="index anew") as raised:
         await (await open_again()).search(NAME, "x", None, {}, 1)
     assert str(tmp_path) not in raised.value.message
+
+
+async def test_what_is_taken_out_leaves_nothing_behind(tmp_path: Path, open_again: OpenAgain) -> None:
+    """Whatever stood in it: neither words nor filters of a passage that is gone."""
+    store = await open_again()
+    await store.prepare(FACTS)
+    for _ in range(2):
+        await put(store, "a", HARD_TEXT, "other words", fields={"x": ("1", "1", "2")}, label=HARD_TEXT[:50])
+    await store.remove(NAME, ["a"])
+    await store.finish(NAME)
+    with closing(sqlite3.connect(tmp_path / "index" / NAME / FILE)) as database:
+        for table in ("documents", "passages", "words", "fields"):
+            assert database.execute(f"SELECT COUNT(*) FROM {table}").fetchone() == (0,)

@@ -20,6 +20,7 @@ from statistics import fmean, pstdev
 from types import TracebackType
 from typing import Any, Final
 
+from modules.llm_platform.domain.bm25 import passage_words
 from modules.llm_platform.domain.dtos.retrieval_dtos import (
     Collection,
     Filters,
@@ -60,9 +61,7 @@ CREATE TABLE passages (
 );
 CREATE INDEX passages_of_document ON passages (doc_id, place);
 CREATE TABLE words (word INTEGER, passage INTEGER, weight REAL NOT NULL, PRIMARY KEY (word, passage)) WITHOUT ROWID;
-CREATE INDEX words_of_passage ON words (passage);
 CREATE TABLE fields (field TEXT, passage INTEGER, PRIMARY KEY (field, passage)) WITHOUT ROWID;
-CREATE INDEX fields_of_passage ON fields (passage);
 """
 
 
@@ -327,9 +326,15 @@ def _row(database: sqlite3.Connection, statement: str, *values: Any) -> tuple[An
 def _forget(database: sqlite3.Connection, doc_id: str) -> None:
     if not _row(database, "SELECT 1 FROM documents WHERE doc_id = ?", doc_id):
         return
-    numbers = database.execute("SELECT number FROM passages WHERE doc_id = ?", (doc_id,)).fetchall()
-    for table, column in (("words", "passage"), ("fields", "passage"), ("passages", "number")):
-        database.executemany(f"DELETE FROM {table} WHERE {column} = ?", numbers)  # noqa: S608  our own names
+    rows = database.execute("SELECT number, id, payload FROM passages WHERE doc_id = ?", (doc_id,)).fetchall()
+    for number, point_id, text in rows:  # what was inserted for it is known: an index by passage would be as large as all else
+        payload = json.loads(text)
+        words = passage_words(passage_of(point_id, payload).searched).indices
+        database.executemany("DELETE FROM words WHERE word = ? AND passage = ?", [(word, number) for word in words])
+        database.executemany(
+            "DELETE FROM fields WHERE field = ? AND passage = ?", [(field, number) for field in payload[FIELDS]]
+        )
+    database.execute("DELETE FROM passages WHERE doc_id = ?", (doc_id,))
     database.execute("DELETE FROM documents WHERE doc_id = ?", (doc_id,))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from modules.llm_platform.domain.bm25 import SparseVector, passage_words
 from modules.llm_platform.domain.centring import LEAST_LENGTH, centred
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, EmbeddedPassage, Vector
-from modules.llm_platform.infrastructure.vectors.payloads import passage_payload
+from modules.llm_platform.infrastructure.vectors.payloads import clean, passage_payload
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ def prepared(facts: Collection, *documents: Sequence[EmbeddedPassage]) -> list[P
     vectors = centred_all([each.vector for each in passages], facts)
     payloads = [passage_payload(each.passage, place) for document in documents for place, each in enumerate(document)]
     return [
-        PreparedPoint(each.passage.id, vector, passage_words(each.passage.searched), payload)
+        PreparedPoint(each.passage.id, vector, passage_words(clean(each.passage.searched)), payload)
         for each, vector, payload in zip(passages, vectors, payloads, strict=True)
     ]
 
