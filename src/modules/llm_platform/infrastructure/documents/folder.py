@@ -14,8 +14,8 @@ SUFFIXES: Final = (".md", ".markdown", ".txt", ".rst", ".html", ".htm", ".pdf", 
 WORDLESS: Final = frozenset((
     ".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".ico", ".bmp", ".tif", ".tiff", ".heic", ".mp3", ".wav", ".ogg",
     ".flac", ".m4a", ".mp4", ".webm", ".mov", ".avi", ".mkv", ".woff", ".woff2", ".ttf", ".otf", ".eot", ".css", ".js",
-    ".map", ".pyc", ".lock", ".db", ".bak", ".tmp",
-))  # fmt: skip  # what stands beside documents and is none: not worth a word
+    ".map", ".pyc", ".lock", ".db", ".bak", ".tmp", ".json", ".yaml", ".yml", ".toml", ".ini", ".cfg",
+))  # fmt: skip  # what stands beside documents and is none, settings among it: not worth a word
 MAX_TYPES_NAMED: Final = 5
 MAX_TYPE_CHARS: Final = 10  # of a suffix; a longer one is part of a name
 SKIPPED_FOLDERS: Final = frozenset({"node_modules", "__pycache__"})
