@@ -218,3 +218,23 @@ async def test_health(folder: Path, tmp_path: Path, make: Make) -> None:
     with pytest.raises(WebSearchConfigError, match="DOCUMENTS_DIR"):
         await missing.ping()
     await missing.aclose()
+
+
+async def test_a_single_file_is_searched(folder: Path, tmp_path: Path, way: Way) -> None:
+    """It alone, under its own name, and again when it has changed."""
+    for name in ("a.md", "b.md"):
+        (folder / name).write_text("The gateway restarts.")
+    adapter = searching(way, folder / "a.md", tmp_path / "kept")
+    assert [item.url for item in (await search(adapter)).results] == ["doc:a.md"]
+    assert "restarts" in (await DocumentPageReader(adapter).read("doc:a.md")).text
+    (folder / "a.md").write_text("The gateway sleeps for once.")
+    assert "sleeps" in (await search(adapter)).results[0].snippet
+    await adapter.aclose()
+
+
+async def test_types_that_are_not_read_are_told(folder: Path, make: Make) -> None:
+    """How many files, and of which types."""
+    (folder / "a.md").write_text("gateway")
+    (folder / "b.xls").write_bytes(b"x")
+    answer = await search(make())
+    assert [each.reason for each in answer.degraded] == ["1 file of a type that is not read: 1 .xls"]
