@@ -63,6 +63,7 @@ debian-docs:  ## fetch documentation of Debian into build/debian-docs, to resear
 
 quality: $(READY)  ## how well citations are checked, on labelled pairs
 	$(BIN)/python scripts/quality.py
+	$(BIN)/python scripts/judge_quality.py
 	$(BIN)/python scripts/retrieval_quality.py
 
 faq-quality: $(READY)  ## how well answers to FAQs are found in documentation of Debian (fetches it: needs apt)

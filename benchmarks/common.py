@@ -37,6 +37,7 @@ def environment(upstream: str) -> dict[str, str]:
         "JINA_BASE_URL": f"{upstream}/r", "READER_ALLOWED_HOSTS": "127.0.0.1",
         "SEARXNG_RPM": "600000", "LLM_RPS": "10000", "JINA_RPS": "10000",
         "QUERY_LANGUAGES": "ru,en",  # six searches, as the floors make
+        "CITATION_JUDGE": "off",  # the floors verify nothing
     }  # fmt: skip
     return {**kept, **ours, "PYTHONPATH": str(ROOT)}
 

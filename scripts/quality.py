@@ -167,8 +167,10 @@ def _checker(source: str, language: str, title: str) -> CitationChecker:
     return CitationChecker([Source(index=1, title=title, url="https://example.org/", text=source)], language)
 
 
-def measure(pairs: Sequence[Pair]) -> Figures:
-    verdicts = [(pair, verdict_of(pair.sentence, pair.source, pair.language, pair.title)) for pair in pairs]
+def measure(pairs: Sequence[Pair], final: Sequence[Verdict] | None = None) -> Figures:
+    """`final` are the verdicts that somebody else gave, in the order of the pairs; None: those of the checker."""
+    final = final or [verdict_of(pair.sentence, pair.source, pair.language, pair.title) for pair in pairs]
+    verdicts = list(zip(pairs, final, strict=True))
     bad = [(pair, verdict) for pair, verdict in verdicts if pair.label == "unsupported"]
     good = [verdict for pair, verdict in verdicts if pair.label == "supported"]
     return Figures(

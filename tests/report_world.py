@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from modules.llm_platform.application.research.events import ResearchEvent
+from modules.llm_platform.application.research.judge import LLMCitationJudge
 from modules.llm_platform.application.research.report_run import ReportOptions, ReportTools
 from modules.llm_platform.application.services.answerer import Answerer
 from modules.llm_platform.application.services.page_service import PageService
@@ -34,13 +35,16 @@ from modules.llm_platform.testing import made_up_page
 
 QUESTION = "How do heat pumps work in cold winters?"
 SUB_QUESTIONS = ("How does a heat pump work?", "How do heat pumps do in cold winters?", "What do heat pumps cost?")
-STAGES: tuple[LLMStage, ...] = ("plan", "queries", "rank", "summarize", "write")
+STAGES: tuple[LLMStage, ...] = ("plan", "queries", "rank", "summarize", "write", "judge")
+REWORDED = "Heat is moved by heat pumps [1]. They work in the cold [2]."  # there is something to judge
 _LISTED = re.compile(r"^(\d+)\. (.*)$", re.MULTILINE)
 
 
 def stage_of(request: LLMRequest) -> LLMStage:
     """Which stage a prompt belongs to, by what it asks for."""
     text = "\n".join(message.content for message in request.messages)
+    if "You verify citations" in text:
+        return "judge"
     if "ПОДЗАПРОС" in text:
         return "plan"
     if "ЗАПРОС" in text:
@@ -51,7 +55,9 @@ def stage_of(request: LLMRequest) -> LLMStage:
 
 
 class ReportModel(ILLMProvider):
-    """Answers every stage as a good model would. `marks` gives the mark of a title; `failing` stages raise what they map to."""
+    """Answers every stage as a good model would. `marks` gives the mark of a title; `failing` stages raise what they map to;
+    `verdict` is what it says of a claim.
+    """
 
     def __init__(
         self,
@@ -60,11 +66,13 @@ class ReportModel(ILLMProvider):
         delay_s: float = 0.0,
         delays: Mapping[LLMStage, float] | None = None,
         text: str = "Heat pumps move heat [1]. They work in the cold [2].",
+        verdict: Callable[[str], str] = lambda claim: "supported",
     ) -> None:
         self.name, self.model = "scripted", "scripted-1"
         self.asked: list[LLMStage] = []
         self.requests: list[LLMRequest] = []
         self.text = text
+        self._verdict = verdict
         self._marks, self._failing, self._delay_s, self._delays = marks, failing or {}, delay_s, delays or {}
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
@@ -94,6 +102,9 @@ class ReportModel(ILLMProvider):
             return f"ЗАПРОС: {topic} explained"
         if stage == "rank":
             return json.dumps([[int(n), title[:12], *[self._marks(title)] * 5] for n, title in _LISTED.findall(prompt)])
+        if stage == "judge":
+            pairs = [json.loads(line) for line in prompt.splitlines() if line.startswith("[")]
+            return json.dumps([[number, self._verdict(claim)] for number, claim, *_ in pairs])
         return "The page says that heat pumps move heat." if stage == "summarize" else self.text
 
 
@@ -173,6 +184,7 @@ class World:
     options: ReportOptions = field(default_factory=ReportOptions)
     price: Callable[[int, int], float] | None = None
     labels: Mapping[str, str] = field(default_factory=lambda: {"search": "web", "read": "web"})
+    judging: bool = True
 
     def service(self) -> ResearchService:
         extractive = ExtractiveSynthesizer()
@@ -189,6 +201,7 @@ class World:
             llms=llms,
             writer=lambda llm, context: LLMSynthesizer(llm, context_tokens=context) if llm else extractive,
             last_resort=extractive,
+            judge=(lambda llm: LLMCitationJudge(llm) if llm else None) if self.judging else None,
             labels={**self.labels, **(dict.fromkeys(STAGES, "scripted-1") if self.model else {})},
             price=self.price,
             options=self.options,

@@ -32,7 +32,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource, NoDecode, SettingsConfigDict
 
 LLMKind = Literal["openai", "kimi", "azure", "aitunnel", "ollama", "vllm"]
-LLMStage = Literal["plan", "queries", "rank", "summarize", "write"]
+LLMStage = Literal["plan", "queries", "rank", "summarize", "write", "judge"]
 ReaderName = Literal["jina", "direct"]
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 Place = Literal["argument", "environment", ".env", "default"]
@@ -43,7 +43,7 @@ LONGEST_WAIT_S = 86_400  # a deadline beyond a day is a slip of the pen
 OUR_PREFIXES = (
     "LLM_", "SEARXNG_", "SEARCHXNG_", "SEARCH_", "BOCHA_", "BRAVE_", "KIMI_", "AITUNNEL_", "AZURE_OPENAI_", "DOCUMENTS_",
     "RESEARCH_", "CACHE_", "READER_", "READERS", "JINA_", "STORE_", "REPORT_", "QUERY_", "LIMIT_", "QDRANT_",
-    "EMBEDD", "RAG_", "KAFKA_", "OUTCOME_", "WORKER_",
+    "EMBEDD", "RAG_", "KAFKA_", "OUTCOME_", "WORKER_", "CITATION_",
 )  # fmt: skip
 SECTIONS: Mapping[str, str] = {  # the first field of each group, and the group's heading
     "LLM_PLATFORM_HOST": "Server",
@@ -356,8 +356,13 @@ class Settings(BaseSettings):
     )  # fmt: skip
     LLM_STAGES: Annotated[dict[LLMStage, str], NoDecode, BeforeValidator(_decoded)] = Field(
         {}, examples=['{"rank": "cheap-model", "write": "strong-model"}'],
-        description="JSON, stage of a report (plan, queries, rank, summarize, write) to the name of a provider or model "
-        "that is asked first",
+        description="JSON, stage of a report (plan, queries, rank, summarize, write, judge) to the name of a provider or model "
+        "that is asked first; judge for every answer",
+    )  # fmt: skip
+    CITATION_JUDGE: Literal["off", "report", "all"] = Field(
+        "report", examples=["all"],
+        description="Whose citations a configured language model verifies after their words were compared, in one call an "
+        "answer: off (nobody's), report (those of reports), all (those of every answer)",
     )  # fmt: skip
 
     # Reading pages

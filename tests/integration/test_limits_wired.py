@@ -23,7 +23,7 @@ from modules.llm_platform.testing import FakeLLM, FakeWebSearch
 from modules.llm_platform.testing.llm import question
 from shared.config import Settings, SettingsError
 
-STAGES = ("plan", "queries", "rank", "summarize", "write")
+STAGES = ("plan", "queries", "rank", "summarize", "write", "judge")
 PRICED = {"price_in": 1.0, "price_out": 2.0}
 
 
@@ -115,7 +115,7 @@ class TestStages:
         asked = dict(zip(STAGES, (each.body["model"] for each in server.asked), strict=True))
         assert asked == {
             "plan": "main-model", "queries": "main-model", "rank": "cheap-model",
-            "summarize": "main-model", "write": "strong-model",
+            "summarize": "main-model", "write": "strong-model", "judge": "main-model",
         }  # fmt: skip
 
     async def test_the_others_step_in(self) -> None:

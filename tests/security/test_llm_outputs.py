@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from modules.llm_platform.application.research.judge import parse_verdicts
 from modules.llm_platform.application.research.plan import QUESTIONS, sub_questions
 from modules.llm_platform.application.research.queries import search_queries
 from modules.llm_platform.application.research.rank import parse_ranking, rank, rank_summaries
@@ -62,6 +63,12 @@ def _fits(case: Case) -> bool:
     return all(
         (got := marks[title]) and abs(sum(got) / len(got) - mean) <= TOLERANCE for title, mean in expected.items()
     )
+
+
+@pytest.mark.parametrize("case", CASES, ids=_name)
+def test_what_is_no_verdict_judges_nothing(case: Case) -> None:
+    """A judge whose answer belongs to another stage, or is broken, leaves every citation to the words."""
+    assert parse_verdicts(_raw(case), 12) == [None] * 12
 
 
 @pytest.mark.parametrize("case", RANKED, ids=_name)

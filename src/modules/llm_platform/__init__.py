@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
     from modules.llm_platform.domain.dtos.research_dtos import (
         Citation,
+        CitedClaim,
+        JudgedClaims,
         RawResult,
         ResearchMetadata,
         ResearchRequest,
@@ -122,6 +124,7 @@ if TYPE_CHECKING:
         WebSearchTimeoutError,
     )
     from modules.llm_platform.domain.ports.cache import ICache
+    from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
     from modules.llm_platform.domain.ports.embedder import IEmbedder
     from modules.llm_platform.domain.ports.health import IHealthProbe
     from modules.llm_platform.domain.ports.llm import ILLMProvider, IWarmUp
@@ -138,6 +141,7 @@ __all__ = [
     "AppException",
     "ChatMessage",
     "Citation",
+    "CitedClaim",
     "Collection",
     "ContextItem",
     "Degraded",
@@ -149,6 +153,7 @@ __all__ = [
     "HeldSource",
     "Hit",
     "ICache",
+    "ICitationJudge",
     "IEmbedder",
     "IHealthProbe",
     "ILLMProvider",
@@ -165,6 +170,7 @@ __all__ = [
     "IndexReport",
     "IndexedDocument",
     "IndexingService",
+    "JudgedClaims",
     "LLMBlockedError",
     "LLMBudgetError",
     "LLMConfigError",
@@ -279,6 +285,8 @@ _HOMES = {
     ),
     "modules.llm_platform.domain.dtos.research_dtos": (
         "Citation",
+        "CitedClaim",
+        "JudgedClaims",
         "RawResult",
         "ResearchMetadata",
         "ResearchRequest",
@@ -354,6 +362,7 @@ _HOMES = {
         "WebSearchTimeoutError",
     ),
     "modules.llm_platform.domain.ports.cache": ("ICache",),
+    "modules.llm_platform.domain.ports.citation_judge": ("ICitationJudge",),
     "modules.llm_platform.domain.ports.embedder": ("IEmbedder",),
     "modules.llm_platform.domain.ports.health": ("IHealthProbe",),
     "modules.llm_platform.domain.ports.llm": (

@@ -39,6 +39,8 @@ from modules.llm_platform.application.services.research_service import ResearchS
 from modules.llm_platform.application.services.retrieval_service import RetrievalService
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
+from modules.llm_platform.domain.dtos.research_dtos import JudgedClaims
+from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
@@ -52,6 +54,7 @@ from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCach
 from modules.llm_platform.infrastructure.adapters.no_research_store import NoResearchStore
 from modules.llm_platform.infrastructure.llm_kinds import KINDS, LLMConnection, Variables
 from modules.llm_platform.infrastructure.llm_mistakes import mistake_in
+from modules.llm_platform.infrastructure.policies.cached_citation_judge import CachedCitationJudge
 from modules.llm_platform.infrastructure.policies.cached_synthesizer import CachedSynthesizer
 from modules.llm_platform.infrastructure.policies.failover_page_reader import FailoverPageReader
 from modules.llm_platform.infrastructure.policies.fallback_synthesizer import FallbackSynthesizer
@@ -295,6 +298,37 @@ def _synthesizer(
         version = f"{PROMPT_VERSION}|{'|'.join(getattr(each, 'label', each.name) for each in adapters.values())}"
         writer = CachedSynthesizer(writer, MemoryCache(settings.CACHE_MAX_ENTRIES), settings.CACHE_TTL_S, version)
     return FallbackSynthesizer([writer, extractive])
+
+
+CitationJudges = Callable[[ILLMProvider | None], ICitationJudge | None]
+
+
+def _citation_judges(context_tokens: int) -> CitationJudges:
+    """Makes the judge that asks the given model; without one there is none."""
+    from modules.llm_platform.application.research.judge import LLMCitationJudge
+
+    return lambda llm: LLMCitationJudge(llm, context_tokens=context_tokens) if llm else None
+
+
+def _report_judge(settings: Settings, judges: CitationJudges) -> CitationJudges | None:
+    return None if settings.CITATION_JUDGE == "off" else judges
+
+
+def _answer_judge(settings: Settings, judges: CitationJudges, llm: ILLMProvider | None) -> ICitationJudge | None:
+    """Who verifies answers that are no reports; LLM_STAGES may name the model for it."""
+    if settings.CITATION_JUDGE != "all":
+        return None
+    first = stage_choices(settings).get("judge")
+    return judges(llm.preferring(first) if first and isinstance(llm, LLMRouter) else llm)
+
+
+def _research_judge(settings: Settings, judge: ICitationJudge | None, adapters: LLMAdapters) -> ICitationJudge | None:
+    """The same for researches, whose texts are cached: their verdicts are, too."""
+    if judge is None or settings.CACHE_TTL_S <= 0:
+        return judge
+    cache: MemoryCache[JudgedClaims] = MemoryCache(settings.CACHE_MAX_ENTRIES)
+    version = "|".join(getattr(each, "label", each.name) for each in adapters.values())
+    return CachedCitationJudge(judge, cache, settings.CACHE_TTL_S, version)
 
 
 # --- pages ----------------------------------------------------------------------------------------------------------------
@@ -659,6 +693,8 @@ class Container(containers.DeclarativeContainer):
         search_wiring.report_search_provider, settings, search_adapters, search_paces, search_cache, web_search_provider
     )
     report_writer = providers.Singleton(_report_writer, extractive)
+    citation_judges = providers.Singleton(_citation_judges, context_tokens)
+    answer_judge = providers.Singleton(_answer_judge, settings, citation_judges, llm_provider)
     report_tools = providers.Singleton(
         ReportTools,
         search=providers.Singleton(
@@ -671,6 +707,7 @@ class Container(containers.DeclarativeContainer):
         llms=stage_llms,
         writer=report_writer,
         last_resort=extractive,
+        judge=providers.Singleton(_report_judge, settings, citation_judges),
         labels=providers.Singleton(_report_labels, settings, search_adapters, llm_adapters),
         price=providers.Singleton(_price, settings, llm_adapters),
         options=providers.Singleton(_report_options, settings, context_tokens),
@@ -685,6 +722,7 @@ class Container(containers.DeclarativeContainer):
         planner=llm_provider,
         options=providers.Singleton(_options, settings),
         plans=providers.Singleton(MemoryCache, settings.provided.CACHE_MAX_ENTRIES),
+        judge=providers.Singleton(_research_judge, settings, answer_judge, llm_adapters),
     )
     research = providers.Singleton(
         ResearchService, answerer, reporter, providers.Singleton(MemoryCache, HELD_RESEARCHES)
@@ -710,6 +748,7 @@ class Container(containers.DeclarativeContainer):
         answer_writer,
         extractive,
         providers.Singleton(_answer_options, settings),
+        judge=answer_judge,
     )
     outcome_store = providers.Singleton(_outcome_store, settings, resources)  # opened by workers alone
     health = providers.Singleton(_health, search_adapters, llm_adapters)
@@ -735,8 +774,8 @@ def build_platform(settings: Settings | None = None, overrides: Mapping[type[Any
     """The platform, wired from `settings` (None: this process's environment). Nothing is connected before the first call.
 
     `overrides` maps a port to the object that takes its place, policies included: IWebSearchProvider, ILLMProvider,
-    ISynthesizer, IPageReader, IResearchStore, IEmbedder or IVectorStore. Raises SettingsError when a variable cannot be
-    read, ValueError for another port.
+    ISynthesizer, ICitationJudge, IPageReader, IResearchStore, IEmbedder or IVectorStore. Raises SettingsError when a
+    variable cannot be read, ValueError for another port.
     """
     platform: LLMPlatform = _container(settings or Settings.load(), overrides).platform()
     return platform
@@ -802,6 +841,8 @@ def _override(container: Container, port: type, replacement: Any) -> None:
         container.synthesizer.override(providers.Object(replacement))
         container.report_writer.override(providers.Object(lambda llm, context_tokens: replacement))
         container.answer_writer.override(providers.Object(replacement))
+    elif port is ICitationJudge:
+        container.citation_judges.override(providers.Object(lambda llm: replacement))
     elif port is IPageReader:
         container.page_reader.override(providers.Object(replacement))
     elif port is IResearchStore:
@@ -816,6 +857,6 @@ def _override(container: Container, port: type, replacement: Any) -> None:
         container.outcome_store.override(providers.Object(replacement))
     else:
         raise ValueError(
-            f"{port.__name__} cannot be overridden: choose IWebSearchProvider, ILLMProvider, ISynthesizer, IPageReader, "
-            "IResearchStore, IEmbedder, IVectorStore or IOutcomeStore"
+            f"{port.__name__} cannot be overridden: choose IWebSearchProvider, ILLMProvider, ISynthesizer, ICitationJudge, "
+            "IPageReader, IResearchStore, IEmbedder, IVectorStore or IOutcomeStore"
         )

@@ -1,6 +1,7 @@
 """For users who write adapters or test code that uses the platform: fakes, and the promises of each port as test classes."""
 
 from modules.llm_platform.testing.cache import CacheContract
+from modules.llm_platform.testing.citation_judge import CitationJudgeContract, FakeCitationJudge
 from modules.llm_platform.testing.embedder import EmbedderContract, HashEmbedder
 from modules.llm_platform.testing.llm import Death, FakeLLM, LLMProviderContract
 from modules.llm_platform.testing.outcome_store import MemoryOutcomeStore, OutcomeStoreContract
@@ -21,8 +22,10 @@ from modules.llm_platform.testing.web_search import FakeWebSearch, Looking, Slow
 
 __all__ = [
     "CacheContract",
+    "CitationJudgeContract",
     "Death",
     "EmbedderContract",
+    "FakeCitationJudge",
     "FakeLLM",
     "FakePageReader",
     "FakeSynthesizer",

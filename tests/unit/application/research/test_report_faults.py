@@ -8,7 +8,17 @@ import time
 from collections.abc import Sequence
 
 import pytest
-from tests.report_world import QUESTION, STAGES, SUB_QUESTIONS, ReportModel, Web, World, laws_of_events, some_pages
+from tests.report_world import (
+    QUESTION,
+    REWORDED,
+    STAGES,
+    SUB_QUESTIONS,
+    ReportModel,
+    Web,
+    World,
+    laws_of_events,
+    some_pages,
+)
 
 from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent
 from modules.llm_platform.application.research.report_run import ReportOptions
@@ -69,7 +79,7 @@ class HangingModel(ReportModel):
     """A model that never answers in one stage."""
 
     def __init__(self, stage: LLMStage) -> None:
-        super().__init__(delays={stage: NEVER_S})
+        super().__init__(delays={stage: NEVER_S}, text=REWORDED)
 
 
 def answer_of(events: Sequence[ResearchEvent]) -> ResearchResponse:
@@ -97,7 +107,7 @@ class SlipError(RuntimeError):
 @pytest.mark.parametrize("stage", STAGES)
 async def test_a_defect_of_a_model_is_raised_as_itself(stage: LLMStage) -> None:
     """Never a group of exceptions; what runs beside it ends."""
-    world = World(Web(some_pages(12)), ReportModel(failing={stage: SlipError("slip")}))
+    world = World(Web(some_pages(12)), ReportModel(failing={stage: SlipError("slip")}, text=REWORDED))
     with pytest.raises(SlipError):
         await world.events()
     assert len(asyncio.all_tasks()) == 1
@@ -221,7 +231,7 @@ async def test_the_laws_of_events_hold_whatever_fails(faults: tuple[str, str]) -
     failing = {stage: LLMConnectionError() for stage in STAGES if stage in faults}
     web = Web(pages, walled=list(pages) if "read" in faults else (), down="search" in faults)
     store = BrokenStore() if "store" in faults else NoResearchStore()
-    events = await World(web, ReportModel(failing=failing), store).events()
+    events = await World(web, ReportModel(failing=failing, text=REWORDED), store).events()
     laws_of_events(events)
     assert (events[-1].type == "failed") is ("search" in faults)
 

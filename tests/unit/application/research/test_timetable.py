@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from modules.llm_platform.application.research.timetable import ENDS, LAST_RESORT_MAX_S, WRITING_MAX_S, Phase, end_of
 
 ORDER: tuple[Phase, ...] = (
-    "plan", "queries", "search", "rank", "read", "collect_summaries", "summarize", "rank_summaries", "write",
+    "plan", "queries", "search", "rank", "read", "collect_summaries", "summarize", "rank_summaries", "write", "judge",
 )  # fmt: skip
 
 

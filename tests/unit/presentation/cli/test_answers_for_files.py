@@ -163,6 +163,13 @@ class TestMarkdown:
         assert f"supported 0.93 [1] {SENTENCE}\n  > {SENTENCE}" in text
         assert "- searxng/google: captcha" in text
 
+    @pytest.mark.parametrize("show", [research_html, research_markdown])
+    def test_it_says_who_judged(self, show: Callable[[ResearchResponse], str]) -> None:
+        """A model's verdict is told as one, with what the words said."""
+        judged = {"checked_by": "model", "word_verdict": "unsupported", "score": 0.1}
+        answer = ANSWER.model_copy(update={"citations": (ANSWER.citations[0].model_copy(update=judged),)})
+        assert "supported by the model (words: unsupported 0.10)" in show(answer)
+
     def test_a_search_is_a_list(self) -> None:
         """One item for each result."""
         assert search_markdown(FOUND).startswith("# asyncio\n\n1. [One](<https://example.org/1>)\n   First.\n2. [Two]")

@@ -80,6 +80,13 @@ class TestSearch:
         assert "1. One\n   https://example.org/1\n   example\n   First.\n2. Two" in ended.out
         assert ended.out.endswith("2 results from searxng\n")
 
+    def test_it_says_who_judged(self, command: Command) -> None:
+        """A model's verdict is told as one, with what the words said; the score is that of the words."""
+        judged = {"verdict": "partial", "checked_by": "model", "word_verdict": "unsupported", "score": 0.1}
+        answer = ANSWER.model_copy(update={"citations": (ANSWER.citations[0].model_copy(update=judged),)})
+        shown = command("research", "What?", platform=FakePlatform(answer=answer)).out
+        assert "~ partial by the model (words: unsupported 0.10)  “" in shown
+
     def test_json_is_the_http_answer_and_nothing_else(self, command: Command) -> None:
         """The fields of POST /llm-platform/web-search: no score, no raw answer."""
         ended = command("search", "asyncio", "--json")

@@ -12,7 +12,7 @@ from modules.llm_platform.domain.dtos.report_dtos import LLMStage
 
 Price = Callable[[int, int], float]
 
-PRIORITY: Final[tuple[LLMStage, ...]] = ("write", "plan", "rank", "queries", "summarize")  # who is kept first
+PRIORITY: Final[tuple[LLMStage, ...]] = ("write", "plan", "rank", "queries", "summarize", "judge")  # who is kept first
 KEPT_UNTOLD: Final[Mapping[LLMStage, int]] = {"write": 1, "rank": 1}  # calls, until the pipeline tells how many
 EXTRA_TRIES: Final = 2  # of one call, retries and failover, where nobody else needs them
 KEPT_SHARE_MAX: Final = 0.6  # of the dollars, for one stage: the dearest text needs something to be written from
@@ -24,6 +24,7 @@ USUAL_TOKENS: Final[Mapping[LLMStage, tuple[int, int]]] = {
     "rank": (1800, 2048),
     "summarize": (5000, 1024),
     "write": (16_000, 4096),
+    "judge": (6000, 2048),
 }
 
 

@@ -9,7 +9,7 @@ from modules.llm_platform.application.research.gather import Gathered, providers
 from modules.llm_platform.application.research.plan import Plan
 from modules.llm_platform.application.research.write import Written
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.llm_dtos import Spending
+from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.research_dtos import (
     Depth,
     RawResult,
@@ -60,7 +60,8 @@ def respond(done: Researched, *, last_resort: str, latency_s: float, sent_to: tu
 def _metadata(
     done: Researched, synthesis: Synthesis, latency_s: float, sent_to: tuple[Sent, ...]
 ) -> ResearchMetadata:
-    spent = done.spent if done.spent is not None else done.planned.spent + synthesis.spent
+    writing = done.written.spent if done.written else NOTHING_SPENT
+    spent = done.spent if done.spent is not None else done.planned.spent + writing
     answers = done.gathered.answers
     return ResearchMetadata(
         latency_ms=round(latency_s * 1000),

@@ -143,9 +143,11 @@ def report_key(shelf: Shelf, tools: ReportTools, request: ResearchRequest) -> st
     """What was asked for, and all that has a part in the answer."""
     options = tools.options
     writer = tools.writer(tools.llms.get("write"), options.context_tokens)
-    by = [tools.label(part) for part in ("search", "read", *STAGES)]
+    judge = tools.judge(tools.llms.get("judge")) if tools.judge else None
+    by = [tools.label(part) for part in ("search", "read", *STAGES, *(("judge",) if judge else ()))]
+    versions = [PROMPTS, writer.version, *([judge.version] if judge else ())]
     return shelf.key(
-        f"{PROMPTS}|{writer.version}", "|".join(by), request=_asked(request),
+        "|".join(versions), "|".join(by), request=_asked(request),
         made=(options.pages, options.queries_per_language, options.query_languages, options.results_per_search,
               options.max_tokens),
     )  # fmt: skip

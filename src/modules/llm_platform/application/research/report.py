@@ -17,13 +17,15 @@ from modules.llm_platform.application.research.read import DOCUMENTS, OpenPage, 
 from modules.llm_platform.application.research.report_run import ReportRun
 from modules.llm_platform.application.research.report_sources import Material, from_pages, from_results, raw_results
 from modules.llm_platform.application.research.shortfall import Shortfall, is_late
+from modules.llm_platform.application.research.verify import Verification
 from modules.llm_platform.application.research.write import Order, Written, write
 from modules.llm_platform.domain.canonical_url import canonical_url
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
 from modules.llm_platform.domain.dtos.report_dtos import KeptSynthesis, RankedCandidate, RankedSummaries, Summary
-from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse, Source
+from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, JudgedClaims, ResearchResponse, Source
 from modules.llm_platform.domain.own_words import own_words
+from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.ranking import pick
 
@@ -156,12 +158,38 @@ def _order(
         offer_deep=False,
         questions=explored.questions,
         instructions=run.request.instructions,
+        verification=_verification(run),
     )
 
 
 def _by_the_right_one(run: ReportRun, written: Written) -> bool:
     """Not the last resort's text where a model should have written."""
     return not run.tools.llms or written.synthesis.synthesizer != run.tools.last_resort.name
+
+
+def _verification(run: ReportRun) -> Verification | None:
+    judge = run.tools.judge(run.llm("judge")) if run.tools.judge else None
+    return Verification(_KeptJudge(run, judge), run.budget.until("judge")) if judge else None
+
+
+class _KeptJudge(ICitationJudge):
+    """A judge whose verdicts are kept in the store: a text that comes from there is not judged, and paid for, again."""
+
+    def __init__(self, run: ReportRun, judge: ICitationJudge) -> None:
+        self.name, self.version = judge.name, judge.version
+        self._run, self._judge = run, judge
+
+    async def judge(self, question: str, claims: Sequence[CitedClaim]) -> JudgedClaims:
+        shown = [(each.claim, each.quote, each.title) for each in claims]
+        key = self._run.stage_key("judge", self.version, query=question, claims=shown)
+        kept = await self._run.shelf.get("answers", key, JudgedClaims)
+        if kept and len(kept.verdicts) == len(claims):
+            return kept
+        said = await self._judge.judge(question, claims)
+        if any(said.verdicts):
+            unpaid = said.model_copy(update={"spent": NOTHING_SPENT, "degraded": ()})
+            await self._run.shelf.put("answers", key, unpaid)
+        return said
 
 
 async def _last_summaries(run: ReportRun, desk: PageDesk, pages: Sequence[OpenPage]) -> list[Summary]:

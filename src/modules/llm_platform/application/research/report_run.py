@@ -15,6 +15,7 @@ from modules.llm_platform.application.services.web_search_service import WebSear
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.report_dtos import LLMStage
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.research_store import IResearchStore
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
@@ -42,7 +43,8 @@ class ReportTools:
     """The parts that a report is made with.
 
     `llms` has a model for every stage, or is empty. `writer` makes the writer that asks the given model (None: there is
-    none) within so many tokens of context. `labels` name, for the keys of the store, who serves "search", "read" and each
+    none) within so many tokens of context. `judge` makes the judge of citations that asks the given model; None: citations
+    are checked by their words alone. `labels` name, for the keys of the store, who serves "search", "read" and each
     stage. `price` is what a call costs in US dollars by its tokens, None where that is not known.
     """
 
@@ -52,6 +54,7 @@ class ReportTools:
     llms: Mapping[LLMStage, ILLMProvider]
     writer: Callable[[ILLMProvider | None, int], ISynthesizer]
     last_resort: ISynthesizer
+    judge: Callable[[ILLMProvider | None], ICitationJudge | None] | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     price: Callable[[int, int], float] | None = None
     options: ReportOptions = field(default_factory=ReportOptions)

@@ -38,6 +38,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     ResearchResponse,
     Source,
 )
+from modules.llm_platform.domain.judged_citations import within_limits
 
 MAX_EVENTS: Final = 50_000
 MAX_SOURCES: Final = 100
@@ -124,7 +125,7 @@ def _answer(
 ) -> ResearchResponse:
     cited = frozenset(each.index for each in told.sources)
     citations = told.citations
-    if text != told.synthesis or not _fit(citations, text, sources):
+    if text != told.synthesis or not _fit(citations, text, sources) or not within_limits(citations, text, language):
         checked = CitationChecker(sources, language).check(text)
         cited, citations = checked.cited, checked.citations
     meta = told.metadata

@@ -40,8 +40,9 @@ class Shortfall:
         """A paragraph behind the text, empty where nothing is missing."""
         own = own_words(language)
         said = []
-        if self.left_out:
-            what = ", ".join(f"{calls} × {stage}" for stage, calls in self.left_out.items())
+        # Without a judge nothing is missing in the text: `degraded` says that the words decided.
+        if missing := {stage: calls for stage, calls in self.left_out.items() if stage != "judge"}:
+            what = ", ".join(f"{calls} × {stage}" for stage, calls in missing.items())
             said.append(own.left_out.replace("{what}", what))
         if self.late:
             said.append(own.late)
@@ -51,5 +52,9 @@ class Shortfall:
 
 
 def is_late(degraded: Iterable[Degraded]) -> bool:
-    """Whether one of these came to no end in its time."""
-    return any(entry.reason.startswith(LATE) or OF_THE_TIME in entry.reason for entry in degraded)
+    """Whether one of these, but for the judge of citations, came to no end in its time."""
+    return any(
+        entry.reason.startswith(LATE) or OF_THE_TIME in entry.reason
+        for entry in degraded
+        if not entry.component.startswith("judge")
+    )

@@ -26,8 +26,10 @@ ENDS: Final[Mapping[Phase, float]] = {  # shares of the time before the writing
 
 
 def end_of(phase: Phase, began: float, deadline: float) -> float:
-    """The time by which a phase must end, on the clock of the other two; after the writing the last resort has its time."""
+    """The time by which a phase must end, on the clock of the other two; after the writing, and the judging of it, the last
+    resort has its time.
+    """
     allowed = max(0.0, deadline - began)
-    if phase == "write":
+    if phase in ("write", "judge"):
         return began + allowed - min(allowed * LAST_RESORT_SHARE, LAST_RESORT_MAX_S)
     return began + (allowed - min(allowed * WRITING_SHARE, WRITING_MAX_S)) * ENDS[phase]

@@ -8,6 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TypedDict
 
+from modules.llm_platform.application.research.verify import Verification, Verified, verify
 from modules.llm_platform.domain.answer_text import AnswerSanitizer, sanitize
 from modules.llm_platform.domain.citations import CheckedAnswer, CitationChecker
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -31,6 +32,7 @@ class Order:
 
     `by_model`: a language model stands behind the writer, so that one who is late has made a call that is paid for.
     `questions` are the sub-questions of a report, none of another answer; `instructions` the person's own wishes.
+    `verification`: who judges the citations after their words were compared; None leaves it at that.
     """
 
     question: str
@@ -44,16 +46,18 @@ class Order:
     by_model: bool = False
     questions: tuple[str, ...] = ()
     instructions: str | None = None
+    verification: Verification | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The text as it was shown, what the writer said of it, and where each sentence stands."""
+    """The text as it was shown, what the writer said of it, and where each sentence stands. `spent`: by writers and judge."""
 
     text: str
     synthesis: Synthesis
     checked: CheckedAnswer
     degraded: tuple[Degraded, ...]
+    spent: Spending
 
 
 class _Page:
@@ -126,7 +130,8 @@ async def write(order: Order, streamed: bool, show: Callable[[str], None], take_
     checker = _Checking(order)
     page = _Page(order, checker, show, take_back)
     synthesis, degraded = await _written(order, streamed, page)
-    checked = await checker.check(page.text)
+    text = page.text
+    checked = await checker.check(text)
     own = own_words(order.language)
     stood_in = order.writer is not order.last_resort and synthesis.synthesizer == order.last_resort.name
     if stood_in and synthesis.answered:
@@ -137,7 +142,17 @@ async def write(order: Order, streamed: bool, show: Callable[[str], None], take_
         degraded = (*degraded, Degraded(component=synthesis.synthesizer, reason=UNCITED))
     if synthesis.finish_reason == "length":
         degraded = (*degraded, Degraded(component=synthesis.synthesizer, reason=CUT))
-    return Written(page.text, synthesis, checked, degraded)
+    # All that can be read is with the reader by now: the judge holds up the verdicts alone.
+    verified = Verified(checked) if stood_in else await _verified(order, text, checked)
+    return Written(
+        page.text, synthesis, verified.checked, (*degraded, *verified.degraded), synthesis.spent + verified.spent
+    )
+
+
+async def _verified(order: Order, text: str, checked: CheckedAnswer) -> Verified:
+    if order.verification is None:
+        return Verified(checked)
+    return await verify(order.verification, order.question, text, order.language, order.sources, checked)
 
 
 async def _written(order: Order, streamed: bool, page: _Page) -> tuple[Synthesis, tuple[Degraded, ...]]:

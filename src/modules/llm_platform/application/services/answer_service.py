@@ -11,6 +11,7 @@ from typing import Final
 from modules.llm_platform.application.answering.citing import cited
 from modules.llm_platform.application.answering.context import INDEX, INDEX_LATE, ContextDesk
 from modules.llm_platform.application.answering.pieces import Collected, Piece, document, numbered
+from modules.llm_platform.application.research.verify import Verification
 from modules.llm_platform.application.research.write import Order, Written, write
 from modules.llm_platform.domain.canonical_url import canonical_url
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -18,6 +19,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagHits, 
 from modules.llm_platform.domain.exceptions import LLMProviderException, LLMTimeoutError, VectorStoreError
 from modules.llm_platform.domain.language import detect
 from modules.llm_platform.domain.own_words import own_words
+from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer
 from shared.exceptions import AppException
 
@@ -28,6 +30,7 @@ MAX_QUESTION_CHARS: Final = 8000  # that a writer is asked; the index is asked t
 MAX_TOP_K: Final = 100
 CONTEXT_SHARE: Final = 0.4  # of the time allowed, until which pages are waited for
 RETRIEVAL_SHARE: Final = 0.6
+JUDGING_SHARE: Final = 0.95  # until which a judge is waited for: an answer that is written must not be lost to it
 RESERVE_SHARE: Final = 0.1  # kept for what comes after the writer, and for quotes where a model is late
 RESERVE_MAX_S: Final = 3.0
 NEVER_S: Final = 3600.0  # behind every deadline
@@ -71,10 +74,12 @@ class AnswerService:
         writer: ISynthesizer,
         last_resort: ISynthesizer,
         options: AnswerOptions | None = None,
+        judge: ICitationJudge | None = None,
     ) -> None:
         self._search, self._context = search, context
         self._writer, self._last_resort = writer, last_resort
         self._options = options or AnswerOptions()
+        self._judge = judge
 
     async def answer(
         self, question: RagQuestion, *, deadline: float | None = None, stand_in: bool = False
@@ -155,6 +160,7 @@ class AnswerService:
             deadline=run.deadline if run.stand_in else run.deadline + NEVER_S,
             offer_deep=False,
             by_model=self._writer is not self._last_resort,
+            verification=Verification(self._judge, run.at(JUDGING_SHARE)) if self._judge else None,
         )
         if run.stand_in:
             return await write(order, streamed=False, show=_unseen, take_back=_unseen)
@@ -164,7 +170,7 @@ class AnswerService:
         except TimeoutError as error:
             raise LLMTimeoutError from error
         if not written.text.strip():
-            raise LLMProviderException(EMPTY, spent=written.synthesis.spent)
+            raise LLMProviderException(EMPTY, spent=written.spent)
         return written
 
     def _answered(self, written: Written, collected: Collected) -> RagAnswer:
@@ -174,7 +180,7 @@ class AnswerService:
             citations=said.citations,
             answered=synthesis.answered,
             synthesizer=synthesis.synthesizer,
-            spent=synthesis.spent,
+            spent=written.spent,
             degraded=_once((*collected.degraded, *synthesis.degraded, *written.degraded, *said.degraded)),
         )
 

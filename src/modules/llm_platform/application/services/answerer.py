@@ -30,6 +30,7 @@ from modules.llm_platform.application.research.plan import (
     distinct,
     plan,
 )
+from modules.llm_platform.application.research.verify import Verification
 from modules.llm_platform.application.research.write import Order, Written, write
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -38,6 +39,7 @@ from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.ports.cache import ICache
+from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.llm import ILLMProvider, IWarmUp
 from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer
 from modules.llm_platform.domain.store_key import store_key
@@ -85,6 +87,7 @@ class Answerer:
         planner: ILLMProvider | None = None,
         options: ResearchOptions | None = None,
         plans: ICache[ResearchPlan] | None = None,
+        judge: ICitationJudge | None = None,
     ) -> None:
         self._search = search
         self._writer = writer
@@ -92,6 +95,7 @@ class Answerer:
         self._planner = planner
         self._options = options or ResearchOptions()
         self._plans = plans
+        self._judge = judge
         self._reserve_s = min(RESERVE_MAX_S, self._options.timeout_s * RESERVE_SHARE)
 
     async def answer(self, order: ResearchOrder) -> None:
@@ -228,6 +232,7 @@ class Answerer:
             deadline=run.deadline,
             offer_deep=run.order.request.depth == "shallow",
             by_model=self._planner is not None,
+            verification=Verification(self._judge, run.deadline) if self._judge else None,
         )
         return await write(
             order,

@@ -12,7 +12,8 @@ from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.research_dtos import MAX_PLAN_QUESTIONS, Question, Synthesis
 from modules.llm_platform.domain.dtos.web_search_dtos import Language, WebSearchResultItem
 
-LLMStage = Literal["plan", "queries", "rank", "summarize", "write"]  # what a model of its own can be set for (LLM_STAGES)
+# What a model of its own can be set for (LLM_STAGES).
+LLMStage = Literal["plan", "queries", "rank", "summarize", "write", "judge"]
 ScoredBy = Literal["model", "keywords", "default"]
 
 MAX_OTHER_THAN = 30  # sub-questions; they all stand in the prompt

@@ -32,6 +32,8 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
 
 Depth = Literal["shallow", "deep", "report"]
 Verdict = Literal["supported", "partial", "unsupported", "unchecked"]
+ModelVerdict = Literal["supported", "partial", "unsupported"]
+CheckedBy = Literal["words", "model"]
 Value = TypeVar("Value")
 
 MIN_QUESTION_CHARS = 3
@@ -128,6 +130,9 @@ class Citation(BaseModel):
 
     `start`, `end` delimit the sentence in the answer without the markers at its end, `quote_start`, `quote_end` the best
     quote in the source's stored text, all in code points. The quote is empty and the offsets 0 where nothing fits.
+
+    `checked_by` says who gave `verdict`: the comparison of words, or a language model after it. Where it was a model,
+    `word_verdict` is what the words said. `score` is always that of the words.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -140,6 +145,28 @@ class Citation(BaseModel):
     quote_end: int = 0
     verdict: Verdict
     score: float
+    checked_by: CheckedBy = "words"
+    word_verdict: Verdict | None = None
+
+
+class CitedClaim(BaseModel):
+    """A sentence of an answer, without markers, and the quote that it rests on; `title` is that of the quote's source."""
+
+    model_config = ConfigDict(frozen=True)
+
+    claim: str
+    quote: str
+    title: str = ""
+
+
+class JudgedClaims(BaseModel):
+    """What a judge says of claims, in their order; None where it says nothing of one."""
+
+    model_config = ConfigDict(frozen=True)
+
+    verdicts: tuple[ModelVerdict | None, ...]
+    spent: Spending = NOTHING_SPENT
+    degraded: tuple[Degraded, ...] = ()
 
 
 class Synthesis(BaseModel):

@@ -20,6 +20,7 @@ from modules.llm_platform.presentation.cli.for_people import (
     readable,
     shortened,
     took,
+    verdict_of,
     with_unsupported_marked,
 )
 from shared.logging import printable
@@ -163,7 +164,7 @@ def _html_citation(citation: Citation, synthesis: str) -> str:
     mark, _ = MARKS[citation.verdict]
     sentence = html.escape(shortened(plain_text(synthesis[citation.start : citation.end])))
     said = f"<blockquote>{html.escape(citation.quote)}</blockquote>" if citation.quote else ""
-    verdict = f'<span class="{citation.verdict}">{mark} {citation.verdict} {citation.score:.2f}</span>'
+    verdict = f'<span class="{citation.verdict}">{mark} {verdict_of(citation)}</span>'
     number = citation.source_index
     return f'<li>{verdict} {sentence} <a href="#source-{number}">[{number}]</a>{said}</li>'
 
@@ -179,7 +180,7 @@ def _html_notes(said: Iterable[str]) -> str:
 def _markdown_citation(citation: Citation, synthesis: str) -> str:
     mark, _ = MARKS[citation.verdict]
     sentence = _escaped(shortened(plain_text(synthesis[citation.start : citation.end])))
-    line = f"- {mark} {citation.verdict} {citation.score:.2f} [{citation.source_index}] {sentence}"
+    line = f"- {mark} {verdict_of(citation)} [{citation.source_index}] {sentence}"
     return f"{line}\n  > {_escaped(shortened(citation.quote))}" if citation.quote else line
 
 

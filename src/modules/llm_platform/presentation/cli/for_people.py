@@ -221,7 +221,14 @@ def _quotes(response: ResearchResponse) -> Iterator[Line]:
             yield Line()
             yield Line("Citations", "bold")
         mark, style = MARKS[citation.verdict]
-        yield Line(f"{mark} {citation.verdict} {citation.score:.2f}  {_quoted(citation, response.synthesis)}", style)
+        yield Line(f"{mark} {verdict_of(citation)}  {_quoted(citation, response.synthesis)}", style)
+
+
+def verdict_of(citation: Citation) -> str:
+    """The verdict with its score; of one by a model, what the words said beside it, since the score is theirs."""
+    if citation.checked_by == "words":
+        return f"{citation.verdict} {citation.score:.2f}"
+    return f"{citation.verdict} by the model (words: {citation.word_verdict} {citation.score:.2f})"
 
 
 def _quoted(citation: Citation, synthesis: str) -> str:

@@ -1,0 +1,23 @@
+"""The port of judges: claims and their quotes in, a verdict on each out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, JudgedClaims
+
+
+class ICitationJudge(ABC):
+    """Decides by its meaning whether a quote supports a claim, after the words of both were compared."""
+
+    name: str = "custom"  # in `degraded`
+    version: str = ""  # of its prompt or rules: a stored verdict of another version is not used
+
+    @abstractmethod
+    async def judge(self, question: str, claims: Sequence[CitedClaim]) -> JudgedClaims:
+        """One verdict for each claim, in their order; None where there is none. Without claims nothing is spent.
+
+        `claims` stand in the order of the answer to `question`. The verdicts are not trusted: callers limit what they
+        change. Raises an AppException when nothing could be judged; that of a language model counts what was spent.
+        """

@@ -1,0 +1,84 @@
+"""Every judge of citations keeps the promises of the port: the scripted one, one over a model, and one that remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from modules.llm_platform.application.research.judge import LLMCitationJudge
+from modules.llm_platform.domain.dtos.llm_dtos import Spending
+from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, JudgedClaims, ModelVerdict
+from modules.llm_platform.domain.exceptions import LLMConnectionError
+from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
+from modules.llm_platform.infrastructure.policies.cached_citation_judge import CachedCitationJudge
+from modules.llm_platform.testing import CitationJudgeContract, FakeCitationJudge, FakeLLM
+
+ROWS = '[[1, "supported"], [2, "unsupported"]]'
+LONG_S = 30.0
+
+
+def only_the_first(claim: CitedClaim) -> ModelVerdict:
+    return "supported" if claim == CitationJudgeContract.CLAIMS[0] else "unsupported"
+
+
+class TestFakeCitationJudge(CitationJudgeContract):
+    @pytest.fixture
+    def judge(self) -> FakeCitationJudge:
+        return FakeCitationJudge(only_the_first)
+
+    @pytest.fixture
+    def broken(self) -> FakeCitationJudge:
+        return FakeCitationJudge(error=LLMConnectionError())
+
+    @pytest.fixture
+    def slow(self) -> Callable[[], Awaitable[JudgedClaims]]:
+        return lambda: FakeCitationJudge(delay_s=LONG_S).judge(self.QUESTION, self.CLAIMS)
+
+
+class TestLLMCitationJudge(CitationJudgeContract):
+    @pytest.fixture
+    def judge(self) -> LLMCitationJudge:
+        return LLMCitationJudge(FakeLLM([ROWS]))
+
+    @pytest.fixture
+    def broken(self) -> LLMCitationJudge:
+        return LLMCitationJudge(FakeLLM([LLMConnectionError()]))
+
+    @pytest.fixture
+    def slow(self) -> Callable[[], Awaitable[JudgedClaims]]:
+        return lambda: LLMCitationJudge(FakeLLM([ROWS], delay_s=LONG_S)).judge(self.QUESTION, self.CLAIMS)
+
+
+class TestCachedCitationJudge(CitationJudgeContract):
+    @pytest.fixture
+    def judge(self) -> CachedCitationJudge:
+        return CachedCitationJudge(FakeCitationJudge(only_the_first), MemoryCache(10), ttl_s=60)
+
+    @pytest.fixture
+    def broken(self) -> CachedCitationJudge:
+        return CachedCitationJudge(FakeCitationJudge(error=LLMConnectionError()), MemoryCache(10), ttl_s=60)
+
+    @pytest.fixture
+    def slow(self) -> Callable[[], Awaitable[JudgedClaims]]:
+        slow = CachedCitationJudge(FakeCitationJudge(delay_s=LONG_S), MemoryCache(10), ttl_s=60)
+        return lambda: slow.judge(self.QUESTION, self.CLAIMS)
+
+    async def test_what_was_judged_is_not_paid_for_again(self) -> None:
+        """The same claims about the same question cost nothing the second time; another question is judged anew."""
+        fake = FakeCitationJudge(spent=Spending(calls=1, prompt_tokens=100))
+        judge = CachedCitationJudge(fake, MemoryCache(10), ttl_s=60)
+        first = await judge.judge(self.QUESTION, self.CLAIMS)
+        again = await judge.judge(self.QUESTION, self.CLAIMS)
+        assert (first.spent.calls, again.spent.calls) == (1, 0)
+        await judge.judge("Who may renew it?", self.CLAIMS)
+        assert len(fake.calls) == 2
+
+    @pytest.mark.parametrize("verdict", ["supported", None])
+    async def test_only_verdicts_are_kept(self, verdict: ModelVerdict | None) -> None:
+        """What held none is asked for again: the judge may do better."""
+        fake = FakeCitationJudge(lambda claim: verdict)
+        judge = CachedCitationJudge(fake, MemoryCache(10), ttl_s=60)
+        await judge.judge(self.QUESTION, self.CLAIMS)
+        await judge.judge(self.QUESTION, self.CLAIMS)
+        assert len(fake.calls) == (1 if verdict else 2)

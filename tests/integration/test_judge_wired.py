@@ -1,0 +1,161 @@
+"""CITATION_JUDGE as the settings set it: which answers a model verifies, what that costs, and what is not paid for twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from modules.llm_platform import (
+    ICitationJudge,
+    ILLMProvider,
+    ISynthesizer,
+    IWebSearchProvider,
+    LLMPlatform,
+    LLMRequest,
+    LLMResponse,
+    ResearchRequest,
+    ResearchResponse,
+    WebSearchResultItem,
+)
+from modules.llm_platform.container import Container, build_platform
+from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagQuestion
+from modules.llm_platform.testing import FakeCitationJudge, FakeLLM, FakeSynthesizer, FakeWebSearch
+from shared.config import Settings
+
+QUESTION = "What does the event loop run?"
+LOOP = "The event loop runs asynchronous tasks and callbacks on port 7071."
+TEXT = "Tasks are what an event loop executes [1]. The event loop runs callbacks on port 7070 [1]."
+REWORDED, CHANGED = range(2)
+
+
+class Model(FakeLLM):
+    """Writes TEXT, and calls every claim supported, when it may."""
+
+    def __init__(self) -> None:
+        super().__init__([TEXT], name="scripted")
+        self.judged: list[list[str]] = []
+        self.may_judge = asyncio.Event()
+        self.may_judge.set()
+
+    async def generate(self, request: LLMRequest) -> LLMResponse:
+        if "You verify citations" not in request.messages[0].content:
+            return await super().generate(request)
+        pairs = [json.loads(line) for line in request.messages[-1].content.splitlines() if line.startswith("[")]
+        self.judged.append([claim for _, claim, *_ in pairs])
+        await self.may_judge.wait()
+        answer = await super().generate(request)
+        return answer.model_copy(update={"content": json.dumps([[number, "supported"] for number, *_ in pairs])})
+
+
+def platform(model: ILLMProvider, **settings: Any) -> LLMPlatform:
+    settings = {"STORE_TTL_DAYS": 0, **settings}
+    return build_platform(Settings(**settings), {ILLMProvider: model, IWebSearchProvider: FakeWebSearch([found()])})
+
+
+def found() -> WebSearchResultItem:
+    return WebSearchResultItem(title="Loops", url="https://docs.test/loops", snippet=LOOP)
+
+
+async def ask(wired: LLMPlatform, **wishes: Any) -> ResearchResponse:
+    return await wired.research.research(ResearchRequest.model_validate({"query": QUESTION, **wishes}))
+
+
+@pytest.mark.parametrize(
+    ("setting", "depth", "calls"),
+    [
+        ("off", "shallow", 0), ("off", "report", 0),
+        ("report", "shallow", 0), ("report", "deep", 0), ("report", "report", 1),
+        ("all", "shallow", 1), ("all", "deep", 1), ("all", "report", 1),
+    ],
+)  # fmt: skip
+async def test_the_setting_decides_which_answers_are_judged(setting: str, depth: str, calls: int) -> None:
+    """One call an answer, or none; and the answer says of each citation who judged it."""
+    model = Model()
+    async with platform(model, CITATION_JUDGE=setting) as wired:
+        done = await ask(wired, depth=depth)
+    assert len(model.judged) == calls
+    assert {each.checked_by for each in done.citations} == {"model" if calls else "words"}
+    assert done.metadata.llm_calls == len(model.requests)
+    assert done.citations[CHANGED].verdict == ("partial" if calls else "unsupported")
+
+
+async def test_reports_are_judged_unless_the_operator_says_otherwise() -> None:
+    """The setting's default."""
+    assert Settings().CITATION_JUDGE == "report"
+    with pytest.raises(ValidationError, match="CITATION_JUDGE"):
+        Settings(CITATION_JUDGE="deep")
+
+
+async def test_a_cached_answer_is_not_paid_for_again() -> None:
+    """Text and verdicts come from the cache: no call, and the same verdicts."""
+    model = Model()
+    async with platform(model, CITATION_JUDGE="all") as wired:
+        first = await ask(wired)
+        asked = len(model.requests)
+        again = await ask(wired)
+    assert asked == 2
+    assert len(model.requests) == asked
+    assert again.metadata.cache_hit
+    assert (again.metadata.llm_calls, again.metadata.tokens_used) == (0, 0)
+    assert again.citations == first.citations
+    assert first.citations[REWORDED].checked_by == "model"
+
+
+async def test_tokens_come_first_and_verdicts_last() -> None:
+    """All of the text is with the reader while the judge is still at work; `done` has the verdicts."""
+    model = Model()
+    model.may_judge.clear()
+    async with platform(model, CITATION_JUDGE="all", RESEARCH_TIMEOUT_S=10) as wired:
+        text = ""
+        async for event in wired.research.stream(ResearchRequest(query=QUESTION)):
+            if event.type == "token":
+                text += event.text
+                if text == TEXT:
+                    model.may_judge.set()
+            elif event.type == "done":
+                done = event.response
+    assert done.synthesis == text == TEXT
+    assert done.citations[CHANGED].word_verdict == "unsupported"
+    assert not done.degraded
+
+
+async def test_answers_of_documents_are_judged_with_all() -> None:
+    """`ask` too: which documents count as cited follows the final verdicts, and the call is counted."""
+    question = RagQuestion(question=QUESTION, context=(ContextItem(doc_id="d", snippet=LOOP),))
+    model = Model()
+    async with platform(model, CITATION_JUDGE="all") as wired:
+        said = await wired.answers.answer(question)
+    assert len(model.judged) == 1
+    assert said.spent.calls == 2
+    model = Model()
+    async with platform(model) as wired:
+        assert (await wired.answers.answer(question)).spent.calls == 1
+    assert not model.judged
+
+
+async def test_a_judge_of_ones_own_needs_no_model() -> None:
+    """An override of the port is asked by researches and reports."""
+    judge = FakeCitationJudge("partial")
+    overrides = {
+        ICitationJudge: judge,
+        ISynthesizer: FakeSynthesizer(TEXT),
+        IWebSearchProvider: FakeWebSearch([found()]),
+    }
+    async with build_platform(Settings(CITATION_JUDGE="all", STORE_TTL_DAYS=0), overrides) as wired:
+        for depth in ("shallow", "report"):
+            done = await ask(wired, depth=depth)
+            assert {each.verdict for each in done.citations} == {"partial"}
+    assert len(judge.calls) == 2
+
+
+def test_a_model_of_its_own() -> None:
+    """LLM_STAGES names who judges, in reports and elsewhere."""
+    models = [{"name": n, "kind": "openai", "api_key": "k", "base_url": "http://127.0.0.1:1/v1", "model": n} for n in "ab"]
+    settings = Settings(LLM_PROVIDERS=json.dumps(models), LLM_STAGES={"judge": "b"}, CITATION_JUDGE="all")
+    wired = Container(settings=settings)
+    first = wired.stage_llms()["judge"]._registry.providers[0].name  # type: ignore[attr-defined]
+    assert first == wired.answer_judge()._llm._registry.providers[0].name == "b"

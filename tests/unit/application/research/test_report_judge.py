@@ -1,0 +1,126 @@
+"""A report whose citations a model verifies: within the budget, once, and as it was when it comes from the store."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import BaseModel
+from tests.report_world import QUESTION, ReportModel, Web, World, some_pages
+
+from modules.llm_platform import ResearchResponse
+from modules.llm_platform.application.research.events import ResearchEvent
+from modules.llm_platform.domain.dtos.store_dtos import EndsTopic, StoreStage, Topic
+from modules.llm_platform.domain.exceptions import LLMConnectionError
+from modules.llm_platform.testing import MemoryResearchStore
+
+TEXT = "Heat is moved by heat pumps [1]. They work in the cold [2]. They cost 900 dollars [1]."
+PAGE = "Heat pumps move heat. They work in the cold. They cost 400 dollars."
+MOVED, COPIED, CHANGED = range(3)
+
+
+class Interrupted(MemoryResearchStore):
+    """Has all that a report made on its way, but for the end of it."""
+
+    async def put(self, topic: Topic, stage: StoreStage, key: str, value: BaseModel) -> None:
+        if not isinstance(value, EndsTopic):
+            await super().put(topic, stage, key, value)
+
+
+def world(model: ReportModel, store: MemoryResearchStore | None = None) -> World:
+    pages = some_pages()
+    texts = {url: f"{PAGE} {title} says so." for url, title in pages.items()}
+    return World(Web(pages, texts=texts), model, store or MemoryResearchStore())
+
+
+def answer(events: list[ResearchEvent]) -> ResearchResponse:
+    last = events[-1]
+    assert last.type == "done"
+    return last.response
+
+
+async def test_one_call_after_the_text() -> None:
+    """One call for all citations, counted like any other; what it may not lift stays partial."""
+    model = ReportModel(text=TEXT)
+    done = answer(await world(model).events())
+    assert model.asked.count("judge") == 1
+    assert model.asked.index("judge") > model.asked.index("write")
+    assert done.metadata.llm_calls == len(model.asked)
+    assert done.metadata.tokens_used == 110 * len(model.asked)
+    assert [each.checked_by for each in done.citations] == ["model", "words", "model"]
+    assert (done.citations[CHANGED].word_verdict, done.citations[CHANGED].verdict) == ("unsupported", "partial")
+    assert not [entry for entry in done.degraded if entry.component.startswith("judge")]
+
+
+async def test_without_a_judge_nothing_changes() -> None:
+    """CITATION_JUDGE=off: no call, and the words decide."""
+    model = ReportModel(text=TEXT)
+    off = world(model)
+    off.judging = False
+    done = answer(await off.events())
+    assert "judge" not in model.asked
+    assert {each.checked_by for each in done.citations} == {"words"}
+    assert {each.word_verdict for each in done.citations} == {None}
+
+
+async def test_a_failed_judge_costs_the_answer_nothing() -> None:
+    """The report is there, with the verdicts of the words and one entry in `degraded`."""
+    model = ReportModel(text=TEXT, failing={"judge": LLMConnectionError()})
+    done = answer(await world(model).events())
+    assert {each.checked_by for each in done.citations} == {"words"}
+    assert [entry.component for entry in done.degraded] == ["judge/scripted"]
+    assert done.synthesis == TEXT
+
+
+async def test_the_budget_comes_first() -> None:
+    """Where the limit leaves no call for it, the words decide: `degraded` says so, the text needs no word of it."""
+    model = ReportModel(text=TEXT)
+    done = answer(await world(model).events(max_llm_calls=1))
+    assert model.asked == ["write"]
+    assert done.metadata.llm_calls == 1
+    assert "max_llm_calls" in next(entry.reason for entry in done.degraded if entry.component == "judge/scripted")
+    assert {each.checked_by for each in done.citations} == {"words"}
+    assert "judge" not in done.synthesis
+
+
+async def test_calls_that_are_left_may_judge() -> None:
+    """A limit holds with the judge, too."""
+    unlimited = ReportModel(text=TEXT)
+    await world(unlimited).events()
+    model = ReportModel(text=TEXT)
+    done = answer(await world(model).events(max_llm_calls=len(unlimited.asked)))
+    assert "judge" in model.asked
+    assert done.metadata.llm_calls == len(model.asked) <= len(unlimited.asked)
+
+
+@pytest.mark.parametrize("verdict", ["supported", "partial", "unsupported"])
+async def test_a_stored_report_keeps_its_verdicts(verdict: str) -> None:
+    """Told again it says the same, and asks nobody."""
+    store = MemoryResearchStore()
+    first = answer(await world(ReportModel(text=TEXT, verdict=lambda claim: verdict), store).events())
+    model = ReportModel(text=TEXT, verdict=lambda claim: "partial")
+    again = answer(await world(model, store).events())
+    assert again.metadata.cache_hit
+    assert not model.asked
+    assert again.citations == first.citations
+    assert {each.checked_by for each in again.citations} == {"words", "model"}
+
+
+async def test_a_stored_text_is_not_judged_again() -> None:
+    """The process ended between the text and the answer: text and verdicts are there, and nothing is paid for twice."""
+    store = Interrupted()
+    first = answer(await world(ReportModel(text=TEXT), store).events())
+    model = ReportModel(text=TEXT)
+    again = answer(await world(model, store).events())
+    assert not model.asked
+    assert again.citations == first.citations
+
+
+async def test_a_report_that_no_model_judged_is_not_served_for_one() -> None:
+    """Who turns the judge on gets judged citations, without paying for the text again."""
+    store = MemoryResearchStore()
+    off = world(ReportModel(text=TEXT), store)
+    off.judging = False
+    await off.events()
+    model = ReportModel(text=TEXT)
+    done = answer(await world(model, store).events(QUESTION))
+    assert set(model.asked) == {"judge"}
+    assert {each.checked_by for each in done.citations} == {"words", "model"}

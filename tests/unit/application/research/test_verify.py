@@ -1,0 +1,150 @@
+"""The judge looks at an answer after the words did, and can be done without."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from modules.llm_platform.application.research.verify import Verification, Verified, verify
+from modules.llm_platform.application.research.write import Order, write
+from modules.llm_platform.domain.citations import CitationChecker
+from modules.llm_platform.domain.dtos.llm_dtos import Spending
+from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, ModelVerdict, Source
+from modules.llm_platform.domain.exceptions import LLMBudgetError, LLMTimeoutError
+from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
+from modules.llm_platform.testing import FakeCitationJudge, FakeSynthesizer
+
+QUESTION = "How long do session tokens last?"
+SOURCES = (
+    Source(
+        index=1,
+        title="Sessions",
+        url="https://docs.example.org/sessions",
+        text="A session token stays valid for thirty minutes after the last request. Expired tokens are deleted nightly. "
+        "The service listens on port 7071.",
+    ),
+)
+ANSWER = (
+    "A session token stays valid for thirty minutes after the last request [1]. "
+    "Session tokens that are stale get purged each night [1]. "
+    "The service listens on port 7070 [1]."
+)
+VERBATIM, REWORDED, CHANGED = range(3)
+FOREVER_S = 3600.0
+
+
+async def verified(judge: FakeCitationJudge, *, seconds: float = FOREVER_S) -> Verified:
+    checked = CitationChecker(SOURCES, "en").check(ANSWER)
+    until = asyncio.get_running_loop().time() + seconds
+    return await verify(Verification(judge, until), QUESTION, ANSWER, "en", SOURCES, checked)
+
+
+async def test_the_model_has_the_last_word_where_it_may() -> None:
+    """Another wording is lifted, a changed port is partial at most, and what stands there word for word is not asked about."""
+    judge = FakeCitationJudge("supported")
+    done = await verified(judge)
+    words = CitationChecker(SOURCES, "en").check(ANSWER).citations
+    assert words[CHANGED].verdict == "unsupported"
+    assert [each.verdict for each in done.checked.citations] == ["supported", "supported", "partial"]
+    assert [each.checked_by for each in done.checked.citations] == ["words", "model", "model"]
+    assert [each.word_verdict for each in done.checked.citations[1:]] == [each.verdict for each in words[1:]]
+    assert done.checked.citations[VERBATIM] == words[VERBATIM]
+    (asked,) = judge.calls
+    assert [each.claim for each in asked] == [
+        "Session tokens that are stale get purged each night",
+        "The service listens on port 7070",
+    ]
+    assert {each.title for each in asked} == {"Sessions"}
+
+
+async def test_it_may_lower() -> None:
+    """What the words found good enough need not be."""
+    done = await verified(FakeCitationJudge("unsupported"))
+    assert {each.verdict for each in done.checked.citations[1:]} == {"unsupported"}
+
+
+@pytest.mark.parametrize(
+    ("judge", "said"),
+    [
+        (FakeCitationJudge(error=LLMTimeoutError(spent=Spending(calls=1))), "llm_timeout"),
+        (FakeCitationJudge(error=LLMBudgetError("max_llm_calls of 1 leaves none for judge")), "max_llm_calls"),
+        (FakeCitationJudge(lambda claim: None), "no verdicts"),
+        (FakeCitationJudge(delay_s=FOREVER_S), "timeout"),
+    ],
+)
+async def test_without_a_judge_the_words_decide(judge: FakeCitationJudge, said: str) -> None:
+    """Late, failed, over budget or unreadable: the verdicts of the words stay, and one word says why."""
+    done = await verified(judge, seconds=1.2)
+    assert done.checked == CitationChecker(SOURCES, "en").check(ANSWER)
+    (entry,) = done.degraded
+    assert entry.component == "judge/fake"
+    assert said in entry.reason
+
+
+async def test_a_failed_call_counts() -> None:
+    """What was paid for is told."""
+    done = await verified(FakeCitationJudge(error=LLMTimeoutError(spent=Spending(calls=2, prompt_tokens=70))))
+    assert (done.spent.calls, done.spent.tokens) == (2, 70)
+
+
+async def test_nobody_is_asked_when_the_deadline_is_near() -> None:
+    """A call that would surely be late is not paid for."""
+    judge = FakeCitationJudge("supported")
+    done = await verified(judge, seconds=0.5)
+    assert not judge.calls
+    assert done.spent.calls == 0
+    assert "timeout" in done.degraded[0].reason
+
+
+async def test_what_is_missing_is_counted() -> None:
+    """Where some have no verdict, those of the words stay for them, and `degraded` says for how many."""
+
+    def one(claim: CitedClaim) -> ModelVerdict | None:
+        return "unsupported" if "purged" in claim.claim else None
+
+    done = await verified(FakeCitationJudge(one))
+    assert [each.checked_by for each in done.checked.citations] == ["words", "model", "words"]
+    assert "1 of 2" in done.degraded[0].reason
+
+
+def order(judge: FakeCitationJudge, writer: FakeSynthesizer) -> Order:
+    now = asyncio.get_running_loop().time()
+    return Order(
+        question=QUESTION, sources=SOURCES, language="en", max_tokens=500, writer=writer,
+        last_resort=ExtractiveSynthesizer(), deadline=now + FOREVER_S, offer_deep=False,
+        verification=Verification(judge, now + FOREVER_S),
+    )  # fmt: skip
+
+
+class Watching(FakeCitationJudge):
+    """Notes what the reader had seen when it was asked."""
+
+    def __init__(self, seen: list[str]) -> None:
+        super().__init__("supported", spent=Spending(calls=1, prompt_tokens=10, cost_usd=0.5))
+        self._seen = seen
+        self.seen_before = ""
+
+    async def judge(self, question: str, claims: object) -> object:  # type: ignore[override]
+        self.seen_before = "".join(self._seen)
+        return await super().judge(question, claims)  # type: ignore[arg-type]
+
+
+async def test_the_text_is_there_before_it_is_judged() -> None:
+    """Tokens do not wait for the judge; what it cost is counted with the writer's."""
+    seen: list[str] = []
+    judge = Watching(seen)
+    writer = FakeSynthesizer(ANSWER, spent=Spending(calls=1, prompt_tokens=5, cost_usd=0.25))
+    written = await write(order(judge, writer), True, seen.append, lambda reason: None)
+    assert judge.seen_before == written.text == ANSWER
+    assert (written.spent.calls, written.spent.tokens, written.spent.cost_usd) == (2, 15, 0.75)
+    assert written.checked.citations[CHANGED].verdict == "partial"
+
+
+async def test_quotes_in_the_place_of_a_model_are_not_judged() -> None:
+    """Where the model failed and quotes stand in, no second call is tried."""
+    judge = FakeCitationJudge("unsupported")
+    failing = FakeSynthesizer(error=LLMTimeoutError())
+    written = await write(order(judge, failing), False, lambda text: None, lambda reason: None)
+    assert written.synthesis.synthesizer == ExtractiveSynthesizer().name
+    assert not judge.calls
