@@ -4,7 +4,7 @@ Precedence: argument, environment, `.env` of the working directory, default. Of 
 wins. An empty variable counts as not set. A value that cannot be read is an error which names the variable, says what
 is wrong and gives an example; neither it nor a repr ever holds a secret.
 
-Over 300 lines: the class is a table of one line for each variable, and `shared` stays at three files.
+Over 500 lines: the class is a table of one line for each variable, and `shared` stays at three files.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@
 
 A name is loaded when it is first asked for (PEP 562): importing this package costs next to nothing. It raises an ImportError
 with both paths where a package `shared` of the application hides the one that belongs to this package.
-
-Over 300 lines: one for each name, thrice, and nothing else.
 """
 
 from importlib import import_module

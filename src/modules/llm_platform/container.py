@@ -3,7 +3,7 @@
 To replace a part in a test: `build_platform(overrides={IWebSearchProvider: FakeWebSearch(…)})`. To add a search provider: see
 `wiring/search.py`.
 
-Over 300 lines: each part is built here once, and `Container` shows them all.
+Over 500 lines: each part is built here once, and `Container` shows them all.
 """
 
 from __future__ import annotations

@@ -154,14 +154,19 @@ class TestWrongNames:
         "command", [("config",), ("doctor",), ("search", "x"), ("serve",), ("worker",), ("index", ".")]
     )
     def test_every_command_says_so(
-        self, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        self,
+        command: tuple[str, ...],
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+        caplog: pytest.LogCaptureFixture,
     ) -> None:
-        """Whichever command is given, one line and no traceback."""
+        """Whichever command is given, one line and no traceback; a worker says it where its log is."""
         monkeypatch.setenv("SEARCH_PROVIDERS", "google")
         monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9")
         monkeypatch.setattr(working, "configure_logging", lambda *_: None)
         assert run(list(command), entry.wiring()) == 1
-        assert f"SEARCH_PROVIDERS must be {', '.join(map(repr, NAMES[:-1]))} or {NAMES[-1]!r}" in capsys.readouterr().err
+        said = capsys.readouterr().err + " ".join(str(vars(record)) for record in caplog.records)
+        assert f"SEARCH_PROVIDERS must be {', '.join(map(repr, NAMES[:-1]))} or {NAMES[-1]!r}" in said.replace("\\'", "'")
 
     def test_the_option_refuses_it(self, capsys: pytest.CaptureFixture[str]) -> None:
         """A slip in `--provider` is wrong use, and the choices are named."""

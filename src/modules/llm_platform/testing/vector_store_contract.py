@@ -1,6 +1,4 @@
 """The promises that every vector store keeps, for those who write one.
-
-Over 300 lines: one class, so that an adapter's test inherits all of it.
 """
 
 from __future__ import annotations

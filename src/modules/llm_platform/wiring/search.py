@@ -3,8 +3,6 @@
 A new provider costs an adapter, its settings, a row of `SEARCH_PROVIDERS` and a subclass of the contract. The choices of
 the setting SEARCH_PROVIDERS and of `--provider`, the order of `auto`, what `doctor` asks and when it asks before it
 spends money, the flags of /health, rate limits and the table in docs/reference/settings.md derive from the rows.
-
-Over 300 lines: the rows, their builders and the policies around them are read together.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 What comes out, put into any line, shows no link or image but a source's, no HTML and no `[n]` but a source's, whatever
 stands before or after it: no bracket, backtick or tag that it opens is left for a later part to close.
-
-Over 300 lines: one pass over a line, whose rules all read and write the same state.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """The embedded vector store where Qdrant's engine is not installed: SQLite, which comes with Python.
 
 BM25 by an inverted list of words; vectors, where there are any, are compared one by one. Good for some ten thousand files.
-
-Over 300 lines: one engine, its tables and what is asked of them.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ the time of its parser.
 One JSON object a line: `{"html": text}`, or a format and a path such as `{"pdf": path}`, in; `{"title", "text", "note"}` or
 `{"error": words}` out.
 
-Over 300 lines: as a script that imports nothing of ours it is one file.
+Over 500 lines: as a script that imports nothing of ours it is one file.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
 """A named folder as a collection of its own, kept in step with the folder: looked at when something is asked, never between.
-
-Over 300 lines: looking, reading and embedding change together.
 """
 
 from __future__ import annotations
