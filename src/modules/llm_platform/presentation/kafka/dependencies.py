@@ -11,24 +11,19 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
 from modules.llm_platform.domain.exceptions import (
-    EmbeddingConfigError,
-    LLMConfigError,
     LLMProviderException,
-    OutcomeStoreError,
-    VectorStoreConfigError,
 )
+from modules.llm_platform.presentation.kafka.failures import MUST_MEND, DependencyName
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
 
-DependencyName = Literal["index", "embedder", "model", "outcomes"]
 Probe = Callable[[], Awaitable[str]]
 
-MUST_MEND: Final = (LLMConfigError, EmbeddingConfigError, VectorStoreConfigError, OutcomeStoreError)
 BOTH_STAGES: Final[frozenset[RagStage]] = frozenset({"search", "answer"})
 
 CHECK_S: Final = 5.0  # the deadline of a free probe

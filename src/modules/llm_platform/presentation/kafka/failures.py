@@ -12,6 +12,7 @@ from modules.llm_platform.domain.exceptions import (
     LLMConnectionError,
     LLMException,
     LLMUnavailableError,
+    OutcomeStoreError,
     PageConfigError,
     PageConnectionError,
     PageError,
@@ -20,13 +21,15 @@ from modules.llm_platform.domain.exceptions import (
     VectorStoreConfigError,
     VectorStoreError,
 )
-from modules.llm_platform.presentation.kafka.dependencies import MUST_MEND, DependencyName
 from modules.llm_platform.presentation.kafka.request_error import WHOLE_MESSAGE, RequestError
 from shared.exceptions import AppException
 
 ErrorCode = Literal["invalid_payload", "embedding_failed", "retrieval_failed", "llm_failed", "timeout", "internal"]
+DependencyName = Literal["index", "embedder", "model", "outcomes"]  # what a request needs
 
 MAX_MESSAGE_CHARS: Final = 500
+# What an operator has to mend: such a failure is no outcome.
+MUST_MEND: Final = (LLMConfigError, EmbeddingConfigError, VectorStoreConfigError, OutcomeStoreError)
 
 # Most specific first. A page is an address of the context that cannot be read: a part of retrieval.
 CODES: Final[tuple[tuple[tuple[type[AppException], ...], ErrorCode], ...]] = (

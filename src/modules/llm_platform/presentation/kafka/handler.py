@@ -19,8 +19,8 @@ from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
 from modules.llm_platform.presentation.kafka.attempts import STORE_WAITS_S, Sleep
 from modules.llm_platform.presentation.kafka.counts import Counts
-from modules.llm_platform.presentation.kafka.dependencies import Dependencies, DependencyName
-from modules.llm_platform.presentation.kafka.failures import OUTCOME_TOO_LARGE, UNFORESEEN, Failure
+from modules.llm_platform.presentation.kafka.dependencies import Dependencies
+from modules.llm_platform.presentation.kafka.failures import OUTCOME_TOO_LARGE, UNFORESEEN, DependencyName, Failure
 from modules.llm_platform.presentation.kafka.messages import read_message
 from modules.llm_platform.presentation.kafka.outcomes import Job, Outcomes
 from modules.llm_platform.presentation.kafka.records import IncomingRecord, OutgoingRecord
