@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from importlib import metadata
 
 import httpx2
 import pytest
-from tests.loopback_upstream import json_reply, serving
+from tests.loopback_upstream import json_reply, serving, silence
 
 from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchConnectionError
 from modules.llm_platform.infrastructure.http import Upstream, make_client, user_agent
@@ -17,6 +18,7 @@ from modules.llm_platform.infrastructure.upstream_errors import (
     retry_after_s,
     rule_of,
 )
+from modules.llm_platform.testing.patience import CLOSES_WITHIN_S, becomes
 
 
 async def test_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,3 +129,58 @@ async def test_a_failure_below_http_is_a_lost_connection() -> None:
         upstream = Upstream("Test", "https://search.test", setting="TEST_URL", timeout=5, client=client)
         with pytest.raises(WebSearchConnectionError, match="broke off"):
             await upstream.get("/x")
+
+
+async def test_a_server_sees_ordinary_requests() -> None:
+    """With and without a body, one after another on one connection."""
+    async with serving(json_reply({"ok": True})) as upstream, make_client(upstream.url) as client:
+        for content in (b"q=1", b"", b"q=" + b"x" * 200_000):
+            assert (await client.post("/search", content=content)).json() == {"ok": True}
+        assert (await client.get("/search")).json() == {"ok": True}
+    assert [len(request.body) for request in upstream.requests] == [3, 0, 200_002, 0]
+    assert upstream.connections == 1
+
+
+async def test_cancelling_closes_the_connection() -> None:
+    """A cancelled request leaves nothing open."""
+    async with serving(silence) as upstream, make_client(upstream.url) as client:
+        asking = asyncio.create_task(client.post("/search", content=b"q=1"))
+        while not upstream.busy:
+            await asyncio.sleep(0.005)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert await becomes(lambda: not upstream.busy, CLOSES_WITHIN_S)
+
+
+async def test_a_connection_that_the_server_closed_is_not_used_again() -> None:
+    """The pool learns of it before the next request: no request is lost to a dead one."""
+    served, closed = 0, 0
+
+    async def one_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal served, closed
+        served += 1
+        await reader.readuntil(b"q=1")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        await writer.drain()
+        await asyncio.sleep(0.02)
+        writer.close()  # without having said so in a header, as servers do after a while of silence
+        closed += 1
+
+    server = await asyncio.start_server(one_answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, make_client(f"http://127.0.0.1:{port}") as client:
+        for number in range(1, 4):
+            assert (await client.post("/search", content=b"q=1")).json() == {}
+            assert await becomes(lambda: closed == number, CLOSES_WITHIN_S)  # noqa: B023  it is awaited here
+            await asyncio.sleep(0.06)
+    assert served == 3
+
+
+async def test_an_idle_connection_that_is_open_is_used_again() -> None:
+    """A quiet connection is not taken for a dead one."""
+    async with serving(json_reply({})) as upstream, make_client(upstream.url) as client:
+        for _ in range(3):
+            await client.post("/search", content=b"q=1")
+            await asyncio.sleep(0.03)
+    assert upstream.connections == 1

@@ -22,7 +22,6 @@ from modules.llm_platform.domain.dtos.sent import SentKind
 from modules.llm_platform.domain.ledger import note_sent, note_unsent
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.foreign_json import decode_json
-from modules.llm_platform.infrastructure.one_write import OneWriteTransport
 from modules.llm_platform.infrastructure.upstream_client import UpstreamClient, proxy_host, via_of
 from modules.llm_platform.infrastructure.upstream_errors import (
     NO_ADDRESS,
@@ -85,7 +84,6 @@ def make_client(
         base_url=_parsed(base_url) or "",
         timeout=timeout,
         proxy=proxy,
-        transport=None if proxy else OneWriteTransport(verify, limits),
         headers={"User-Agent": user_agent(), **(headers or {})},
         auth=auth,
         limits=limits,
