@@ -43,6 +43,8 @@ class FakeSynthesizer(ISynthesizer):
     `calls` keeps what was asked.
     """
 
+    writes_reports = True
+
     def __init__(
         self,
         text: str | None = None,
@@ -179,7 +181,7 @@ class SynthesizerContract:
         assert written.text.strip()
 
     async def test_a_report_is_written_on_request(self, writer: ISynthesizer) -> None:
-        """With sub-questions there is a text, streamed or not, and its version can be part of a key."""
+        """A writer says that it takes sub-questions, and writes with them, streamed or not; its version can be in a key."""
         questions = ("How long is a session token valid?", "Who may renew a session token?")
         written = await writer.synthesize(self.QUESTION, self.SOURCES, self.LANGUAGE, questions=questions)
         assert written.text.strip()
@@ -187,6 +189,7 @@ class SynthesizerContract:
         *_, last = [part async for part in parts]
         assert isinstance(last, Synthesis)
         assert isinstance(writer.version, str)
+        assert writer.writes_reports
 
     async def test_cancelling_is_prompt(self, slow: Callable[[], Awaitable[Synthesis]]) -> None:
         """A cancelled writer is gone at once, whatever it waits for."""

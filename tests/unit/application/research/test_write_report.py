@@ -88,7 +88,7 @@ class OldStreamer(OldWriter):
 async def test_a_writer_that_knows_no_reports_still_writes(
     writer: ISynthesizer, streamed: bool, questions: tuple[str, ...]
 ) -> None:
-    """It is asked as it was, and its answer to the whole question stands for the report."""
+    """It is asked without sub-questions, and its answer to the whole question stands for the report."""
     done = await written(order(writer, questions=questions), streamed=streamed)
     assert done.text == f"{CLAIM} [1]."
     assert [each.verdict for each in done.checked.citations] == ["supported"]

@@ -11,6 +11,8 @@ from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, IS
 class KeptWriter(ISynthesizer):
     """Stands where the writer stood: the same question from the same sources has the same answer, and costs nothing."""
 
+    writes_reports = True
+
     def __init__(self, synthesis: Synthesis) -> None:
         self.name = synthesis.synthesizer
         self._synthesis = synthesis

@@ -16,7 +16,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisReset, SynthesisToken
 from modules.llm_platform.domain.exceptions import LLMException, LLMProviderException
 from modules.llm_platform.domain.own_words import own_words
-from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, report_on
+from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, report_arguments
 from shared.exceptions import AppException
 
 LATE = "timeout: not finished before the deadline of the research"
@@ -178,7 +178,7 @@ async def _written(order: Order, streamed: bool, page: _Page) -> tuple[Synthesis
 async def _stream(order: Order, writer: ISynthesizer, page: _Page) -> Synthesis:
     synthesis: Synthesis | None = None
     parts = writer.stream(
-        order.question, order.sources, order.language, **_wanted(order), **report_on(order.questions, writer.stream)
+        order.question, order.sources, order.language, **_wanted(order), **report_arguments(writer, order.questions)
     )
     async with aclosing(parts) as stream:  # type: ignore[type-var]  # every implementation is an async generator
         async for part in stream:
@@ -196,7 +196,7 @@ async def _stream(order: Order, writer: ISynthesizer, page: _Page) -> Synthesis:
 
 async def _at_once(order: Order, writer: ISynthesizer, page: _Page) -> Synthesis:
     synthesis = await writer.synthesize(
-        order.question, order.sources, order.language, **_wanted(order), **report_on(order.questions, writer.synthesize)
+        order.question, order.sources, order.language, **_wanted(order), **report_arguments(writer, order.questions)
     )
     page.whole(synthesis.text)
     return synthesis

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import TypedDict
 
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisPart, SynthesisToken
@@ -17,6 +16,7 @@ class ISynthesizer(ABC):
 
     name: str = "custom"  # in `metadata.synthesizer` and `degraded`
     version: str = ""  # of its prompts or rules: a stored text of another version is not used
+    writes_reports: bool = False  # takes `questions`; a writer that does not is asked for one answer to the whole question
 
     @abstractmethod
     async def synthesize(
@@ -35,7 +35,7 @@ class ISynthesizer(ABC):
         written. `language` is the BCP 47 tag of the answer; `instructions` are the person's own wishes for the text.
 
         With `questions` the text is a report: an introduction, one `##` section for each of them, where the sources disagree,
-        and what could not be found.
+        and what could not be found. Only a writer with `writes_reports` gets them.
         """
 
     async def stream(
@@ -58,25 +58,18 @@ class ISynthesizer(ABC):
             language,
             max_tokens=max_tokens,
             instructions=instructions,
-            **report_on(questions, self.synthesize),
+            **report_arguments(self, questions),
         )
         yield SynthesisToken(text=synthesis.text)
         yield synthesis
 
 
-class ReportWords(TypedDict, total=False):
-    """The keyword of a report, as it is passed on."""
+class ReportArguments(TypedDict, total=False):
+    """The keyword arguments that make a text a report."""
 
     questions: Sequence[str]
 
 
-def report_on(questions: Sequence[str], write: Callable[..., object]) -> ReportWords:
-    """`questions` for `write`; nothing where there are none, and where `write` is older than reports and has no such word.
-
-    Such a writer gives an answer to the whole question instead of a report.
-    """
-    if not questions:
-        return {}
-    known = inspect.signature(write).parameters.values()
-    takes = any(each.name == "questions" or each.kind is inspect.Parameter.VAR_KEYWORD for each in known)
-    return {"questions": questions} if takes else {}
+def report_arguments(writer: ISynthesizer, questions: Sequence[str]) -> ReportArguments:
+    """`questions` as keyword arguments for `writer`; none where there are no questions or it writes no reports."""
+    return {"questions": questions} if questions and writer.writes_reports else {}

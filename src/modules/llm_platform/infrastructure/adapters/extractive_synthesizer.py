@@ -26,6 +26,7 @@ class ExtractiveSynthesizer(ISynthesizer):
 
     name = "extractive"
     version = RULES_VERSION
+    writes_reports = True
 
     async def synthesize(
         self,

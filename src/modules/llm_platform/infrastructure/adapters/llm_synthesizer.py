@@ -40,6 +40,7 @@ class LLMSynthesizer(ISynthesizer):
     """
 
     version = f"{PROMPT_VERSION}.{REPORT_PROMPT_VERSION}"
+    writes_reports = True
 
     def __init__(self, llm: ILLMProvider, *, context_tokens: int = DEFAULT_CONTEXT_TOKENS, name: str = "llm") -> None:
         self.name = name

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisPart, SynthesisToken
 from modules.llm_platform.domain.ports.cache import ICache
-from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer, report_on
+from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer, report_arguments
 
 
 class CachedSynthesizer(ISynthesizer):
@@ -24,6 +24,7 @@ class CachedSynthesizer(ISynthesizer):
     def __init__(self, writer: ISynthesizer, cache: ICache[Synthesis], ttl_s: float, version: str) -> None:
         self.name = writer.name
         self.version = writer.version
+        self.writes_reports = writer.writes_reports
         self._writer = writer
         self._cache = cache
         self._ttl_s = ttl_s
@@ -71,7 +72,7 @@ class CachedSynthesizer(ISynthesizer):
             language,
             max_tokens=max_tokens,
             instructions=instructions,
-            **report_on(questions, self._writer.stream),
+            **report_arguments(self._writer, questions),
         )
         async with aclosing(parts) as stream:  # type: ignore[type-var]  # every implementation is an async generator
             async for part in stream:
@@ -94,7 +95,7 @@ class CachedSynthesizer(ISynthesizer):
             language,
             max_tokens=max_tokens,
             instructions=instructions,
-            **report_on(questions, self._writer.synthesize),
+            **report_arguments(self._writer, questions),
         )
 
     async def _recall(self, key: str) -> Synthesis | None:

@@ -16,7 +16,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     SynthesisToken,
 )
 from modules.llm_platform.domain.exceptions import LLMException
-from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer, report_on
+from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer, report_arguments
 from shared.exceptions import AppException
 
 
@@ -57,6 +57,8 @@ class FallbackSynthesizer(ISynthesizer):
     research that another writer can finish. When all fail, the last error is raised.
     """
 
+    writes_reports = True  # each writer gets what it takes
+
     def __init__(self, writers: Sequence[ISynthesizer]) -> None:
         if not writers:
             raise ValueError("a fallback needs at least one writer")
@@ -83,7 +85,7 @@ class FallbackSynthesizer(ISynthesizer):
                     language,
                     max_tokens=max_tokens,
                     instructions=instructions,
-                    **report_on(questions, writer.synthesize),
+                    **report_arguments(writer, questions),
                 )
             except AppException as error:
                 failures.add(writer, error)
@@ -110,7 +112,7 @@ class FallbackSynthesizer(ISynthesizer):
                 language,
                 max_tokens=max_tokens,
                 instructions=instructions,
-                **report_on(questions, writer.stream),
+                **report_arguments(writer, questions),
             )
             try:
                 async with aclosing(parts) as stream:  # type: ignore[type-var]  # every implementation is an async generator
