@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -69,6 +70,9 @@ def test_the_group_for_everybody(path: str, allowed: bool) -> None:
         ("User-agent: *\nDisallow: /a$", False),
         ("User-agent: *\nDisallow: /a*$", False),
         ("User-agent: *\nDisallow: /b", True),
+        ("User-agent: llm\nDisallow: /", True),
+        ("User-agent llm-platform\nDisallow: /", False),
+        ("User-agent: x\nUser-agents: none\nUser-agent: *\nDisallow: /", False),
     ],
 )
 def test_as_sites_write_it(text: str, allowed: bool) -> None:
@@ -82,6 +86,18 @@ def test_hostile_patterns_take_no_time() -> None:
     began = time.perf_counter()
     assert allows(rules, "/" + "a" * 8000 + "b")
     assert time.perf_counter() - began < 10  # with backtracking it would never end
+
+
+def test_a_file_of_many_programs_takes_little_memory() -> None:
+    """Each rule is held once, not once for each program that the file names before it."""
+    many = 2000
+    text = "".join(f"User-agent: bot{n}\n" for n in range(many)) + "".join(f"Disallow: /{n}\n" for n in range(many))
+    tracemalloc.start()
+    try:
+        assert allows(rules_for(text), "/7")
+        assert tracemalloc.get_traced_memory()[1] < 50e6  # rule by program it is several hundred megabytes
+    finally:
+        tracemalloc.stop()
 
 
 @given(st.text(max_size=300), st.text(max_size=50))
