@@ -52,11 +52,11 @@ def test_where_there_are_no_locks_nothing_stays_open(tmp_path: Path, monkeypatch
     """Some network file systems know none: that is told, each time anew, and no file is left open by it."""
     opened: list[int] = []
 
-    def none_here(file: int, shared: bool) -> bool:
+    def none_here(file: int, flags: int) -> None:
         opened.append(file)
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(file_lock, "_locked", none_here)
+    monkeypatch.setattr("portalocker.portalocker.LOCKER", none_here)
     lock = FileLock(tmp_path / "a.lock")
     with pytest.raises(OSError, match="No locks"):
         lock.acquire()

@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
+import portalocker
+from portalocker import AlreadyLocked, LockException, LockFlags
+
 _MODE: Final = 0o600
 
 
@@ -49,23 +52,16 @@ def _is_still(path: Path, file: int) -> bool:
         return False
 
 
-if sys.platform == "win32":  # pragma: no cover
-    import msvcrt
-
-    def _locked(file: int, shared: bool) -> bool:
-        if shared:  # Windows has none for a byte, and removes no file that somebody reads: sharing needs none there
-            return True
-        try:
-            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
+def _locked(file: int, shared: bool) -> bool:
+    """Lock it at once, or say that somebody else has."""
+    if shared and sys.platform == "win32":  # it removes no file that somebody reads: sharing needs no lock there
         return True
-else:
-    import fcntl
-
-    def _locked(file: int, shared: bool) -> bool:
-        try:
-            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+    try:
+        portalocker.lock(file, (LockFlags.SHARED if shared else LockFlags.EXCLUSIVE) | LockFlags.NON_BLOCKING)
+    except AlreadyLocked:
+        return False
+    except LockException as error:
+        if isinstance(error.__cause__, OSError):
+            raise error.__cause__ from None
+        raise OSError(f"the file could not be locked: {error}") from error
+    return True
