@@ -105,7 +105,7 @@ async def test_no_address() -> None:
 async def test_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The remedy is the line to type."""
     monkeypatch.setitem(sys.modules, "qdrant_client", None)
-    with pytest.raises(VectorStoreConfigError, match=r'pip install "llm-platform\[retrieval\]"'):
+    with pytest.raises(VectorStoreConfigError, match=r'pip install "llm-platform\[qdrant\]"'):
         await a_store("http://127.0.0.1:9").describe("x")
 
 

@@ -62,7 +62,7 @@ BATCH_POINTS: Final = 200  # sent at once: about 2 MB, of the 32 MB that a serve
 PAGE: Final = 1000  # records asked for at once
 TIMEOUT_S: Final = 60.0  # of one request; a server under load writes slowly
 FACTS_FOR_S: Final = 30.0  # that a collection's facts are remembered: somebody may make it anew with another embedder
-NOT_INSTALLED: Final = 'a Qdrant server needs another package: pip install "llm-platform[retrieval]"'
+NOT_INSTALLED: Final = 'a Qdrant server needs another package: pip install "llm-platform[qdrant]"'
 
 
 class QdrantVectorStore(IVectorStore):

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 DELETED_SHARE: Final = 0.2  # of a shard's points, from which on it is written anew without them
 VACUUM_FROM_POINTS: Final = 1000
 NOT_INSTALLED: Final = (
-    'the embedded index needs another package: pip install "llm-platform[retrieval]", or set QDRANT_URL to use a server'
+    'the embedded index needs another package: pip install "llm-platform[retrieval]", or, to use a server, '
+    'pip install "llm-platform[qdrant]" and set QDRANT_URL'
 )
 
 

@@ -31,7 +31,7 @@ def translated(collection: str) -> Iterator[None]:
         raise VectorStoreError(NO_ANSWER) from error
     except ImportError as error:
         raise VectorStoreConfigError(
-            'a Qdrant server needs another package: pip install "llm-platform[retrieval]"'
+            'a Qdrant server needs another package: pip install "llm-platform[qdrant]"'
         ) from error
     except (JSONDecodeError, UnicodeDecodeError, AssertionError) as error:  # the package asserts what an answer holds
         raise VectorStoreConfigError(ANOTHER) from error

@@ -20,7 +20,8 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {  # what `pip install "llm-platform[NAM
     "server": ("fastapi", "uvicorn"),
     "web": ("ddgs",),
     "documents": ("pypdf", "resiliparse"),
-    "retrieval": ("qdrant_edge", "qdrant_client", "wordllama", "numpy", "safetensors", "tokenizers"),
+    "retrieval": ("qdrant_edge", "wordllama", "numpy", "safetensors", "tokenizers"),
+    "qdrant": ("qdrant_client",),
     "kafka": ("confluent_kafka",),
 }
 ENGINE_LISTS = ("SEARXNG_ENGINES_WEB", "SEARXNG_ENGINES_NEWS", "SEARXNG_ENGINES_ACADEMIC")
