@@ -8,9 +8,13 @@ import sys
 import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from packaging.markers import Marker
 from scripts import sizes
+
+from modules.llm_platform.domain import wheels
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -62,6 +66,26 @@ def test_all_means_all() -> None:
     extras = PROJECT["optional-dependencies"]
     named = re.findall(r"\[(.*)\]", extras["all"][0])[0].split(",")
     assert sorted(named) == sorted(set(extras) - {"all"})
+
+
+@pytest.mark.parametrize("version", [(3, 11), (3, 13), (3, 14), (3, 15)])
+@pytest.mark.parametrize(
+    "machine",
+    [
+        ("linux", "x86_64"), ("linux", "aarch64"), ("linux", "riscv64"), ("darwin", "arm64"), ("darwin", "x86_64"),
+        ("win32", "AMD64"), ("win32", "ARM64"),
+    ],
+)  # fmt: skip
+def test_the_code_and_the_extra_agree_on_wordllama(
+    version: tuple[int, int], machine: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keywords alone are searched exactly where `retrieval` installs no wordllama."""
+    (line,) = [line for line in PROJECT["optional-dependencies"]["retrieval"] if requirement(line) == "wordllama"]
+    python, (system, processor) = "{}.{}".format(*version), machine
+    environment = {"python_version": python, "sys_platform": system, "platform_machine": processor}
+    monkeypatch.setattr(wheels, "sys", SimpleNamespace(version_info=(*version, 0), platform=system))
+    monkeypatch.setattr(wheels, "platform", SimpleNamespace(machine=lambda: processor))
+    assert wheels.has_wordllama_wheel() is Marker(line.partition(";")[2].strip()).evaluate(environment)
 
 
 def test_the_lock_has_hashes_and_no_address() -> None:

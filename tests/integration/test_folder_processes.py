@@ -157,6 +157,21 @@ async def test_without_the_packages_words_are_searched(
         assert 'pip install "llm-platform[retrieval]"' in word.reason
 
 
+async def test_where_wordllama_has_no_package_keywords_are_searched(
+    configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line says why, with this Python and machine, and names no package that cannot be installed."""
+    monkeypatch.setattr(container_module, "find_spec", lambda name: None if name == "wordllama" else object())
+    monkeypatch.setattr("modules.llm_platform.domain.wheels.platform.machine", lambda: "riscv64")
+    answer = await search(configure())
+    assert len(answer.results) == FILES
+    (word,) = answer.degraded
+    assert word.component == "none"
+    assert "riscv64" in word.reason
+    assert "\n" not in word.reason
+    assert "pip install" not in word.reason
+
+
 async def test_words_alone_where_they_are_wanted(configure: Configure) -> None:
     """EMBEDDER=none needs no vectors, and says that there were none."""
     answer = await search(configure(EMBEDDER="none"))

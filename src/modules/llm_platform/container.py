@@ -49,6 +49,7 @@ from modules.llm_platform.domain.ports.research_store import IResearchStore
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.domain.wheels import has_wordllama_wheel, no_wordllama
 from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
 from modules.llm_platform.infrastructure.adapters.no_research_store import NoResearchStore
@@ -469,7 +470,8 @@ def _local_embedder(settings: Settings) -> IEmbedder:
     if settings.EMBEDDER == "none":
         return NoneEmbedder()
     if "EMBEDDER" not in settings.model_fields_set and not is_installed(EMBEDDER_PACKAGES):
-        return NoneEmbedder(WORDS_ALONE)
+        can_be_installed = is_installed(("wordllama",)) or has_wordllama_wheel()
+        return NoneEmbedder(WORDS_ALONE if can_be_installed else f"found by words alone: {no_wordllama()}")
     from modules.llm_platform.infrastructure.adapters.wordllama_embedder import WordllamaEmbedder
 
     return WordllamaEmbedder()

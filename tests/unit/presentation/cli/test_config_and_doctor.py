@@ -130,6 +130,15 @@ class TestDoctor:
         """A key without a model makes a model that fails when it is asked: it is not reported a second time."""
         assert list(of_settings(Settings(LLM_API_KEY=KEY))) == []
 
+    def test_what_no_line_installs_says_why(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Where wordllama has no package, that is said, and not a line that would fail."""
+        monkeypatch.setattr(examining, "find_spec", lambda name: None if name == "wordllama" else object())
+        monkeypatch.setattr("modules.llm_platform.domain.wheels.platform.machine", lambda: "riscv64")
+        (finding,) = of_extras()
+        assert (finding.subject, finding.verdict) == ("extra retrieval", "warning")
+        assert "riscv64" in finding.text
+        assert "pip install" not in finding.text
+
     def test_a_missing_extra_names_its_line(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """What is not installed is a warning with the line that installs it."""
         monkeypatch.setattr(examining, "find_spec", lambda name: None if name == "pypdf" else object())

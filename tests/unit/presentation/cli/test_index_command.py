@@ -149,6 +149,15 @@ def test_nothing_that_could_be_indexed_is_a_failure(run: Run) -> None:
     assert "the lines above say why" in ended.err
 
 
+def test_an_index_of_keywords_that_nobody_asked_for_is_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where wordllama has no package, one line says so; with EMBEDDER=none it is what was asked for."""
+    outcome = IndexReport(collection="documents", embedder="none", added=1)
+    monkeypatch.setattr("modules.llm_platform.domain.wheels.platform.machine", lambda: "riscv64")
+    assert "indexed for words alone" in run(".", outcome=outcome).err
+    monkeypatch.setenv("EMBEDDER", "none")
+    assert "indexed for words alone" not in run(".", outcome=outcome).err
+
+
 def test_nothing_to_index_is_a_failure(run: Run) -> None:
     """Nobody means an empty folder."""
     ended = run(outcome=IndexReport(collection="documents", embedder="none"))

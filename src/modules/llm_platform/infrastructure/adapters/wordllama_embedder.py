@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
 from modules.llm_platform.domain.exceptions import EmbeddingConfigError
 from modules.llm_platform.domain.ports.embedder import IEmbedder
+from modules.llm_platform.domain.wheels import has_wordllama_wheel, no_wordllama
 from modules.llm_platform.infrastructure.vectors.embeddable import beginnings
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ WEIGHTS: Final = f"weights/{MODEL}.safetensors"
 TOKENIZER: Final = "tokenizers/l2_supercat_tokenizer_config.json"
 REINSTALL: Final = 'pip install --force-reinstall "llm-platform[retrieval]"'
 NOT_INSTALLED: Final = (
-    'the embedded embedder needs other packages: pip install "llm-platform[retrieval]"; where there are none for this '
-    "machine (Linux on arm64), set EMBEDDER=none to search by words alone"
+    'the embedded embedder needs other packages: pip install "llm-platform[retrieval]"; or set '
+    "EMBEDDER=none to search by keywords alone"
 )
 
 
@@ -101,7 +102,7 @@ class _Model:
 def _wheel() -> Path:
     found = find_spec("wordllama")  # finds it without running it
     if found is None or not found.submodule_search_locations:
-        raise EmbeddingConfigError(NOT_INSTALLED)
+        raise EmbeddingConfigError(NOT_INSTALLED if has_wordllama_wheel() else no_wordllama())
     return Path(next(iter(found.submodule_search_locations)))
 
 

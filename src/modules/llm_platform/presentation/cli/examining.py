@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from modules.llm_platform.application.services.doctor_service import Finding
+from modules.llm_platform.domain.wheels import has_wordllama_wheel, no_wordllama
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.exit_codes import run
 from modules.llm_platform.presentation.cli.findings import tell
@@ -71,6 +72,9 @@ def of_extras() -> Iterator[Finding]:
     """Which optional parts are missing, and the line that installs them."""
     for extra, modules in EXTRAS.items():
         missing = [name for name in modules if find_spec(name) is None]
+        if "wordllama" in missing and not has_wordllama_wheel():
+            missing.remove("wordllama")
+            yield Finding(f"extra {extra}", "warning", no_wordllama())
         if missing:
             remedy = f'pip install "llm-platform[{extra}]"'
             yield Finding(f"extra {extra}", "warning", f"{', '.join(missing)} not installed: {remedy}")

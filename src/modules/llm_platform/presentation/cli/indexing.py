@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from modules.llm_platform.domain.dtos.indexing_dtos import IndexProgress, IndexReport
+from modules.llm_platform.domain.wheels import has_wordllama_wheel, no_wordllama
 from modules.llm_platform.presentation.cli.as_json import dumped
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.exit_codes import CommandError, run
@@ -60,6 +61,8 @@ def carry_out(console: Console, wiring: Wiring, order: IndexOrder, *, as_json: b
         raise
     for line in (*_problems(report), *_other_folders(report)):
         console.warn(line)
+    if report.embedder == "none" and settings.EMBEDDER == "wordllama" and not has_wordllama_wheel():
+        console.warn(f"indexed for words alone: {no_wordllama()}")
     if as_json:
         console.verbatim(dumped(report.model_dump(mode="json")))
     else:
