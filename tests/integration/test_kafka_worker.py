@@ -12,13 +12,13 @@ from contextlib import asynccontextmanager
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.kafka.broker import Broker
+from tests.kafka.crash_points import At, Point, crash_points
 from tests.kafka.mock_cluster import MockCluster
 
 from modules.llm_platform.presentation.cli.exit_codes import run
 from modules.llm_platform.presentation.cli.working import quick_loop
 from modules.llm_platform.presentation.kafka import lag_monitor
 from modules.llm_platform.presentation.kafka.desk import Handler
-from modules.llm_platform.presentation.kafka.points import Point
 from modules.llm_platform.presentation.kafka.records import IncomingRecord, OutgoingRecord
 from modules.llm_platform.presentation.kafka.slots import Slot
 from modules.llm_platform.presentation.kafka.worker import Worker, WorkerOptions, run_worker
@@ -64,10 +64,14 @@ def options(broker: Broker, concurrency: int = 4, drain_s: float = 5.0, stall_s:
 
 
 @asynccontextmanager
-async def working(
-    handler: Handler, told: WorkerOptions, at: Callable[[Point], None] | None = None
-) -> AsyncIterator[Worker]:
-    worker = Worker(handler, told, at)
+async def watched(at: At) -> AsyncIterator[None]:
+    with crash_points(at):
+        yield
+
+
+@asynccontextmanager
+async def working(handler: Handler, told: WorkerOptions) -> AsyncIterator[Worker]:
+    worker = Worker(handler, told)
     running = asyncio.create_task(worker.run())
     try:
         assert await becomes(lambda: not worker.not_ready() or running.done(), PATIENCE_S)
@@ -110,7 +114,7 @@ async def test_from_request_to_commit(broker: MockCluster) -> None:
     """In the order of the key, a tombstone among them; all is committed, and no lag is left."""
     points: list[Point] = []
     handler = Echo()
-    async with working(handler, options(broker), points.append) as worker:
+    async with watched(points.append), working(handler, options(broker)) as worker:
         await asyncio.to_thread(send, broker, [b"1", None, b"3"])
         assert await asyncio.to_thread(read, broker, RESULTS, 3) == [b"1", b"tombstone", b"3"]
         assert await becomes(lambda: worker.lag_monitor.lag.get((REQUESTS, 0)) == 0, PATIENCE_S)
@@ -226,7 +230,7 @@ async def test_a_partition_that_is_not_read_makes_the_worker_not_ready(
         while point == "after_poll" and on_its_thread:
             on_its_thread.pop()()
 
-    async with working(Echo(), options(broker, stall_s=1.0), passed) as worker:
+    async with watched(passed), working(Echo(), options(broker, stall_s=1.0)) as worker:
         monitor, consumer = worker.lag_monitor, worker.reader._consumer
         assert await becomes(lambda: monitor.lag == {(REQUESTS, 0): 0, (REQUESTS, 1): 0}, PATIENCE_S)
         on_its_thread.append(lambda: consumer.pause(stranded))

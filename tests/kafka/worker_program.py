@@ -15,14 +15,15 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
+from tests.kafka.crash_points import At, Point, crash_points
 from tests.kafka.stages import ToldStages
 from tests.kafka.worker_handle import WorkerTold
 
 from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
 from modules.llm_platform.presentation.kafka.handler import HandlerOptions, RagHandler
-from modules.llm_platform.presentation.kafka.points import At, Point, WatchedOutcomeStore
 from modules.llm_platform.presentation.kafka.worker import WorkerOptions, run_worker
 
 OUTCOMES = "outcomes.sqlite3"
@@ -48,11 +49,10 @@ def crash_at(point: str, after: int) -> At:
 async def work(told: WorkerTold, started: Callable[[], None]) -> None:
     stages = ToldStages(told.name)
     store = SqliteOutcomeStore(Path(told.data_dir) / OUTCOMES, TTL_DAYS)
-    at = crash_at(told.crash_at, told.crash_after) if told.crash_at else None
     handler = RagHandler(
         stages.search,
         stages.answer,
-        WatchedOutcomeStore(store, at) if at else store,
+        store,
         HandlerOptions(max_message_bytes=told.max_message_bytes, timeout_s=told.timeout_s),
     )
     options = WorkerOptions(
@@ -60,8 +60,10 @@ async def work(told: WorkerTold, started: Callable[[], None]) -> None:
         config=dict(told.client),
     )  # fmt: skip
     asyncio.get_running_loop().call_soon(started)  # its signal handlers are in place by then
+    watched = crash_points(crash_at(told.crash_at, told.crash_after)) if told.crash_at else nullcontext()
     try:
-        await run_worker(handler, options, at=at)
+        with watched:
+            await run_worker(handler, options)
     finally:
         await store.aclose()
 

@@ -16,7 +16,7 @@ REFUSED = KafkaError(KafkaError.UNKNOWN_MEMBER_ID)
 
 def test_a_refusal_is_not_said_with_every_try(caplog: pytest.LogCaptureFixture) -> None:
     """Five tries a second would fill the log; the first after a success is said again."""
-    some = Commits({}, None)
+    some = Commits({})
     for error in (REFUSED, REFUSED, None, REFUSED):
         some.answered(error, [])
     assert [record.message for record in caplog.records] == ["offsets were not committed"] * 2
@@ -25,7 +25,7 @@ def test_a_refusal_is_not_said_with_every_try(caplog: pytest.LogCaptureFixture) 
 def test_it_is_said_again_after_a_while(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever reads the log later sees that it goes on."""
     monkeypatch.setattr(commits, "SAID_AGAIN_AFTER_S", 0.0)
-    some = Commits({}, None)
+    some = Commits({})
     for _ in range(3):
         some.answered(REFUSED, [])
     assert len(caplog.records) == 3
@@ -48,7 +48,7 @@ class Bench:
         self.now = 1000.0
         self.ledger = PartitionLedger("in", 0)
         self.ledgers = {("in", 0): self.ledger}
-        self.commits = Commits(self.ledgers, None, lambda: self.now)
+        self.commits = Commits(self.ledgers, lambda: self.now)
         self.consumer = FakeConsumer()
         self._offset = 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -13,7 +13,6 @@ from modules.llm_platform.presentation.kafka import desk as desk_module
 from modules.llm_platform.presentation.kafka.consumer_thread import Settled
 from modules.llm_platform.presentation.kafka.desk import Desk
 from modules.llm_platform.presentation.kafka.offsets import PartitionLedger
-from modules.llm_platform.presentation.kafka.points import Point
 from modules.llm_platform.presentation.kafka.producer_pump import Told
 from modules.llm_platform.presentation.kafka.records import IncomingRecord, OutgoingRecord
 from modules.llm_platform.presentation.kafka.request import Request
@@ -93,10 +92,10 @@ class ByName:
 class Bench:
     """A desk of three with everything around it."""
 
-    def __init__(self, at: Callable[[Point], None] | None = None) -> None:
+    def __init__(self) -> None:
         self.pump, self.handler = FakePump(), ByName()
         self.settled: Settled = queue.SimpleQueue()
-        self.desk = Desk(self.handler, self.pump, 3, self.settled, at)  # type: ignore[arg-type]
+        self.desk = Desk(self.handler, self.pump, 3, self.settled)  # type: ignore[arg-type]
         self.ledger = PartitionLedger("in", 0)
 
     def requests(
@@ -375,12 +374,3 @@ async def test_the_drain_has_an_end(bench: Bench) -> None:
     await bench.desk.drain(0.01)
     await a_while()
     assert sorted(bench.over()) == [(b"a", False), (b"b", False), (b"c", False), (b"d", False)]
-
-
-async def test_the_point_after_writing_is_passed() -> None:
-    """Once for each outcome, before it is finished."""
-    passed: list[Point] = []
-    bench = Bench(passed.append)
-    bench.desk.take(bench.requests(b"a", b"b"))
-    await a_while()
-    assert passed == ["after_produce", "after_produce"]

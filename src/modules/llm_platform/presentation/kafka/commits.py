@@ -12,7 +12,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from modules.llm_platform.presentation.kafka.client_view import Partition
 from modules.llm_platform.presentation.kafka.offsets import PartitionLedger
-from modules.llm_platform.presentation.kafka.points import At
 
 log = logging.getLogger(__name__)
 
@@ -26,11 +25,9 @@ class Commits:
     def __init__(
         self,
         ledgers: Mapping[Partition, PartitionLedger],
-        at: At | None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ledgers = ledgers
-        self._at = at
         self._clock = clock
         self._next = 0.0
         self._since: float | None = None  # when there began to be something to commit
@@ -79,8 +76,6 @@ class Commits:
         if self._since is not None:
             self._since = max(self._since, sent)  # what is not committed now was finished after that
         self._say_after = 0.0
-        if self._at is not None:
-            self._at("after_commit")
 
     def _say(self, error: KafkaError) -> None:
         now = self._clock()
@@ -91,8 +86,6 @@ class Commits:
     def _commit(self, consumer: Consumer, due: Sequence[PartitionLedger], *, wait: bool) -> None:
         if not due:
             return
-        if self._at is not None:
-            self._at("before_commit")
         floors = [TopicPartition(ledger.topic, ledger.partition, ledger.floor or 0, self.metadata) for ledger in due]
         for ledger in due:
             ledger.offered = ledger.floor

@@ -19,7 +19,6 @@ from modules.llm_platform.presentation.kafka.client_view import ClientView, Part
 from modules.llm_platform.presentation.kafka.clients import Callbacks
 from modules.llm_platform.presentation.kafka.commits import COMMIT_EVERY_S, Commits
 from modules.llm_platform.presentation.kafka.offsets import PartitionLedger
-from modules.llm_platform.presentation.kafka.points import At, Point
 from modules.llm_platform.presentation.kafka.request import Request, record_of
 
 log = logging.getLogger(__name__)
@@ -52,17 +51,15 @@ class ConsumerThread:
         arrived: Callable[[list[Request]], object],
         let_go: Callable[[Sequence[PartitionLedger], bool], object],
         troubled: Callable[[KafkaError], None],
-        at: At | None = None,
     ) -> None:
         self._ledgers: dict[Partition, PartitionLedger] = {}
-        self.commits = Commits(self._ledgers, at)
+        self.commits = Commits(self._ledgers)
         self._consumer = make_consumer({"on_commit": self.commits.answered, "stats_cb": self._client_said})
         self._topics = list(topics)
         self._window = window
         self._worth_it = window // WORTH_IT
         self._settled = settled
         self._arrived, self._let_go, self._troubled = arrived, let_go, troubled
-        self._at = at
         self.view = ClientView()
         self._outside = 0  # requests with the loop
         self._paused: set[Partition] = set()  # of those that are assigned
@@ -191,7 +188,6 @@ class ConsumerThread:
             ledger.start(record.offset)
             requests.append(Request(record, ledger))
         if requests:
-            self._pass("after_poll")
             self._outside += len(requests)
             self._arrived(requests)
 
@@ -250,12 +246,10 @@ class ConsumerThread:
         for each in partitions:
             self._ledgers[each.topic, each.partition] = PartitionLedger(each.topic, each.partition)
         log.info("partitions assigned", extra={"partitions": _names(partitions)})
-        self._pass("in_rebalance")
 
     def _on_revoke(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         """Finish what runs there, within a limit, commit, and hand over the rest."""
         leaving = self._ledgers_of(partitions)
-        self._pass("in_rebalance")
         self._let_go(leaving, False)
         until = time.monotonic() + REVOKE_WAIT_S
         while any(ledger.running for ledger in leaving) and time.monotonic() < until:
@@ -289,10 +283,6 @@ class ConsumerThread:
         if error.fatal():
             raise KafkaException(error)
         self._troubled(error)
-
-    def _pass(self, point: Point) -> None:
-        if self._at is not None:
-            self._at(point)
 
 
 def _trouble_of(message: Message) -> KafkaError | None:

@@ -15,7 +15,6 @@ from confluent_kafka import KafkaError, KafkaException
 
 from modules.llm_platform.presentation.kafka.consumer_thread import Settled
 from modules.llm_platform.presentation.kafka.offsets import PartitionLedger
-from modules.llm_platform.presentation.kafka.points import At
 from modules.llm_platform.presentation.kafka.producer_pump import ProducerPump
 from modules.llm_platform.presentation.kafka.records import IncomingRecord, OutgoingRecord
 from modules.llm_platform.presentation.kafka.request import Request
@@ -50,9 +49,8 @@ class Desk:
         pump: ProducerPump,
         concurrency: int,
         settled: Settled,
-        at: At | None = None,
     ) -> None:
-        self._handler, self._pump, self._settled, self._at = handler, pump, settled, at
+        self._handler, self._pump, self._settled = handler, pump, settled
         self._slots = Slots(concurrency)
         self._loop = asyncio.get_running_loop()
         self._open: dict[Request, None] = {}  # with the handler, or with the brokers; as they came
@@ -183,8 +181,6 @@ class Desk:
             self._listen(request)
             return
         self.refusing = None
-        if self._at is not None:
-            self._at("after_produce")
         request.done = True
         self._close(request)
 

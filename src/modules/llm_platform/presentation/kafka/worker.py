@@ -25,7 +25,6 @@ from modules.llm_platform.presentation.kafka.consumer_thread import ConsumerThre
 from modules.llm_platform.presentation.kafka.dependencies import Dependencies
 from modules.llm_platform.presentation.kafka.desk import Desk, Handler
 from modules.llm_platform.presentation.kafka.lag_monitor import LagMonitor
-from modules.llm_platform.presentation.kafka.points import At
 from modules.llm_platform.presentation.kafka.producer_pump import ProducerPump
 from modules.llm_platform.presentation.kafka.topics import REQUEST_TOPICS
 from modules.llm_platform.presentation.kafka.trouble import Trouble
@@ -50,15 +49,13 @@ class WorkerOptions:
     config: Config = field(default_factory=dict, repr=False)  # with its passwords
 
 
-async def run_worker(
-    handler: Handler, options: WorkerOptions, *, stop: asyncio.Event | None = None, at: At | None = None
-) -> None:
+async def run_worker(handler: Handler, options: WorkerOptions, *, stop: asyncio.Event | None = None) -> None:
     """Work until SIGTERM, SIGINT or `stop`, then drain: nothing is answered twice for a stop.
 
     Raises SettingsError for settings that cannot be used, and KafkaException where a client is beyond help; whatever was
     read and not told by then will be read again.
     """
-    worker = Worker(handler, options, at)
+    worker = Worker(handler, options)
     with stopped_by_signals(worker.stop):
         watching = asyncio.create_task(_when(stop, worker.stop)) if stop is not None else None
         try:
@@ -75,18 +72,17 @@ class Worker:
         self,
         handler: Handler,
         options: WorkerOptions,
-        at: At | None = None,
         dependencies: Dependencies | None = None,
     ) -> None:
         given, brokers = options.config, options.brokers
         self._loop = asyncio.get_running_loop()
-        self._options, self._at = options, at
+        self._options = options
         self._asked_to_stop, self._in_a_hurry = asyncio.Event(), asyncio.Event()
         self._trouble = Trouble(self._broken)
         callbacks: Callbacks = {"error_cb": self._trouble.note}
         settled: Settled = SimpleQueue()
         self._pump = ProducerPump(make_producer(producer_config(brokers, given), callbacks))
-        self.desk = Desk(handler, self._pump, options.concurrency, settled, at)
+        self.desk = Desk(handler, self._pump, options.concurrency, settled)
         self.reader = ConsumerThread(
             lambda more: make_consumer(consumer_config(brokers, options.group_id, given), {**callbacks, **more}),
             [REQUEST_TOPICS[stage] for stage in options.stages],
@@ -95,7 +91,6 @@ class Worker:
             lambda requests: self._loop.call_soon_threadsafe(self.desk.take, requests),
             lambda ledgers, all_of_them: self._loop.call_soon_threadsafe(self.desk.let_go, ledgers, all_of_them),
             self._trouble.note,
-            at,
         )
         quiet = {**consumer_config(brokers, options.group_id, given), "statistics.interval.ms": 0}
         self.lag_monitor = LagMonitor(
@@ -157,8 +152,6 @@ class Worker:
 
     async def _drain(self) -> None:
         log.info("stopping: nothing more is taken", extra={"in_flight": self.desk.in_flight})
-        if self._at is not None:
-            self._at("in_shutdown")
         self.reader.drain()
         self.dependencies.give_up()
         draining = self._loop.create_task(self.desk.drain(self._options.drain_s))
