@@ -173,8 +173,8 @@ def test_from_a_question_to_the_end(broker: Broker, tmp_path: Path, console: Con
             told = json.loads(printed(console)[-1])
             assert re.fullmatch(r"unparsable:rag_search_request-\d+-\d+", told["request_id"])
         figures = page(f"{address}/metrics")[1]
-        assert re.search(r'llm_platform_worker_outcomes_total\{stage="search",code="ok"\} [1-9]', figures)
-        assert re.search(r'llm_platform_worker_outcomes_total\{stage="search",code="invalid_payload"\} [1-9]', figures)
+        assert re.search(r'llm_platform_worker_outcomes_total\{code="ok",stage="search"\} [1-9]', figures)
+        assert re.search(r'llm_platform_worker_outcomes_total\{code="invalid_payload",stage="search"\} [1-9]', figures)
         child.send_signal(signal.SIGTERM)
         assert child.wait(PATIENCE_S) == 0
         assert child.stderr is not None
@@ -482,8 +482,9 @@ def test_nobody_to_send_to(console: Console, monkeypatch: pytest.MonkeyPatch) ->
         trying.send(console, Sending("x", "search", None, None, ()), 1)
 
 
-def test_without_the_package_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("missing", working.OF_THE_EXTRA)
+def test_without_the_package_its_extra_is_named(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The exact line to install it."""
-    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(CommandError, match=re.escape('pip install "llm-platform[kafka]"')), working.kafka_errors():
         pass

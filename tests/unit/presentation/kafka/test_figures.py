@@ -5,11 +5,20 @@ from __future__ import annotations
 import re
 from types import SimpleNamespace
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from modules.llm_platform.presentation.kafka.client_view import ClientView
 from modules.llm_platform.presentation.kafka.counts import Counts
 from modules.llm_platform.presentation.kafka.figures import figures_text
 
-SAMPLE = re.compile(r'llm_platform_worker_[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? [0-9.e+-]+')
+PREFIX = "llm_platform_worker_"
+
+
+def samples(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """Each sample by its name and labels, as Prometheus would read it."""
+    found = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    assert all(sample.name.startswith(PREFIX) for sample in found)
+    return {(sample.name.removeprefix(PREFIX), tuple(sorted(sample.labels.items()))): sample.value for sample in found}
 
 
 def worker(*why: str) -> SimpleNamespace:
@@ -31,24 +40,21 @@ def test_every_figure_is_there() -> None:
     counts.repeated["search"] = 3
     counts.reused["search"] = 1
     counts.store_waits = 4
-    lines = figures_text(worker(), counts).splitlines()  # type: ignore[arg-type]
-    samples = [line for line in lines if not line.startswith("#")]
-    assert all(SAMPLE.fullmatch(line) for line in samples)
-    assert set(samples) == {
-        "llm_platform_worker_ready 1",
-        "llm_platform_worker_brokers_up 2",
-        "llm_platform_worker_in_flight 5",
-        "llm_platform_worker_waiting 6",
-        'llm_platform_worker_lag{topic="rag_search_request",partition="0"} 3',
-        'llm_platform_worker_lag{topic="rag_search_request",partition="1"} 7',
-        "llm_platform_worker_lag_age_seconds 1.500",
-        "llm_platform_worker_stalled_partitions 1",
-        "llm_platform_worker_commit_age_seconds 0.250",
-        'llm_platform_worker_outcomes_total{stage="answer",code="llm_failed"} 2',
-        'llm_platform_worker_outcomes_total{stage="search",code="ok"} 40',
-        'llm_platform_worker_repeated_total{stage="search"} 3',
-        'llm_platform_worker_request_id_reused_total{stage="search"} 1',
-        "llm_platform_worker_store_waits_total 4",
+    assert samples(figures_text(worker(), counts)) == {  # type: ignore[arg-type]
+        ("ready", ()): 1,
+        ("brokers_up", ()): 2,
+        ("in_flight", ()): 5,
+        ("waiting", ()): 6,
+        ("lag", (("partition", "0"), ("topic", "rag_search_request"))): 3,
+        ("lag", (("partition", "1"), ("topic", "rag_search_request"))): 7,
+        ("lag_age_seconds", ()): 1.5,
+        ("stalled_partitions", ()): 1,
+        ("commit_age_seconds", ()): 0.25,
+        ("outcomes_total", (("code", "llm_failed"), ("stage", "answer"))): 2,
+        ("outcomes_total", (("code", "ok"), ("stage", "search"))): 40,
+        ("repeated_total", (("stage", "search"),)): 3,
+        ("request_id_reused_total", (("stage", "search"),)): 1,
+        ("store_waits_total", ()): 4,
     }
 
 
@@ -58,11 +64,12 @@ def test_each_is_explained_once() -> None:
     helped = re.findall(r"(?m)^# HELP (\S+) \S.*$", text)
     assert len(helped) == len(set(helped)) == 12
     assert re.findall(r"(?m)^# TYPE (\S+) (?:gauge|counter)$", text) == helped
-    assert "llm_platform_worker_ready 0\n" in text
+    assert samples(text)["ready", ()] == 0
 
 
-def test_millions_are_written_out() -> None:
-    """A counter that rounds does not count."""
+def test_a_counter_does_not_round() -> None:
+    """Whatever it counts up to."""
     counts = Counts()
     counts.outcomes["search", "ok"] = 12_345_678
-    assert " 12345678\n" in figures_text(worker(), counts)  # type: ignore[arg-type]
+    text = figures_text(worker(), counts)  # type: ignore[arg-type]
+    assert samples(text)["outcomes_total", (("code", "ok"), ("stage", "search"))] == 12_345_678

@@ -23,7 +23,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {  # what `pip install "llm-platform[NAM
     "documents": ("pypdf", "resiliparse"),
     "retrieval": ("qdrant_edge", "wordllama", "numpy", "safetensors", "tokenizers"),
     "qdrant": ("qdrant_client",),
-    "kafka": ("confluent_kafka",),
+    "kafka": ("confluent_kafka", "prometheus_client"),
 }
 ENGINE_LISTS = ("SEARXNG_ENGINES_WEB", "SEARXNG_ENGINES_NEWS", "SEARXNG_ENGINES_ACADEMIC")
 BELONG_TOGETHER = (  # what is set, what it needs beside it; a half configured model says so itself

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from modules.llm_platform.presentation.kafka.client_config import Config
     from modules.llm_platform.presentation.kafka.worker import Worker
 
-OF_THE_EXTRA: Final = "confluent_kafka"
+OF_THE_EXTRA: Final = ("confluent_kafka", "prometheus_client")
 STORE_AGAIN_S: Final = 10.0  # until the store of outcomes is asked again for its id
 NOT_INSTALLED: Final = 'Kafka needs a package that is not installed: pip install "llm-platform[kafka]"'
 NO_BROKERS: Final = "KAFKA_BOOTSTRAP_SERVERS names no broker. Example: KAFKA_BOOTSTRAP_SERVERS=localhost:9092"
@@ -139,9 +139,10 @@ def stages_of(listed: str | None) -> list[RagStage]:
 def kafka_errors() -> Iterator[None]:
     """What Kafka's client cannot get over becomes the one line that ends the command."""
     try:
+        import prometheus_client  # noqa: F401  looked for here, since the worker imports it when it is half started
         from confluent_kafka import KafkaException
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != OF_THE_EXTRA:
+        if error.name is None or error.name.partition(".")[0] not in OF_THE_EXTRA:
             raise
         raise CommandError(NOT_INSTALLED) from error
     try:

@@ -1,81 +1,76 @@
-"""The worker's figures as Prometheus reads them."""
+"""The worker's metrics as Prometheus reads them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, Literal, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
-from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
 from modules.llm_platform.presentation.kafka.counts import Counts
 from modules.llm_platform.presentation.kafka.worker import Worker
 
 PREFIX: Final = "llm_platform_worker_"
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-
-Labels = Mapping[str, str | int]
-Sample = tuple[Labels, float]
-
-
-class Figure(NamedTuple):
-    """One metric and its samples."""
-
-    name: str
-    kind: Literal["gauge", "counter"]
-    about: str
-    samples: Iterable[Sample]
 
 
 def figures_text(worker: Worker, counts: Counts) -> str:
-    """All figures in the text format."""
-    return "".join(line for figure in _figures(worker, counts) for line in _lines(figure))
+    """All metrics in the text format, from a registry of this worker's own: nothing of the process beside them."""
+    registry = CollectorRegistry()
+    registry.register(_WorkerCollector(worker, counts))
+    return generate_latest(registry).decode()
 
 
-def _figures(worker: Worker, counts: Counts) -> Iterator[Figure]:
-    view, desk, monitor = worker.reader.view, worker.desk, worker.lag_monitor
-    yield Figure("ready", "gauge", "Whether requests are answered right now.", one(not worker.not_ready()))
-    yield Figure("brokers_up", "gauge", "Brokers that the consumer is connected to.", one(view.brokers_up))
-    yield Figure("in_flight", "gauge", "Requests that are worked on.", one(desk.in_flight))
-    yield Figure("waiting", "gauge", "Requests that were read and have not begun.", one(desk.waiting))
-    lag: list[Sample] = [
-        ({"topic": topic, "partition": number}, count) for (topic, number), count in sorted(monitor.lag.items())
-    ]
-    yield Figure("lag", "gauge", "Requests that are not committed, by partition of this worker.", lag)
-    yield Figure("lag_age_seconds", "gauge", "How long ago the brokers told the lag.", one(monitor.age()))
-    stalled = one(len(monitor.stalled))
-    yield Figure("stalled_partitions", "gauge", "Partitions that are assigned, behind and not read.", stalled)
-    age = worker.reader.commits.age()
-    yield Figure("commit_age_seconds", "gauge", "How long what could be committed has not been; 0: all is.", one(age))
-    outcomes: list[Sample] = [
-        ({"stage": stage, "code": code}, count) for (stage, code), count in sorted(counts.outcomes.items())
-    ]
-    yield Figure("outcomes_total", "counter", "First outcomes, by stage and error code (ok: a result).", outcomes)
-    yield Figure("repeated_total", "counter", "Requests that got an earlier outcome again.", by_stage(counts.repeated))
-    yield Figure("request_id_reused_total", "counter", "Repeated ids with another payload.", by_stage(counts.reused))
-    waits = one(counts.store_waits)
-    yield Figure("store_waits_total", "counter", "Times that the store of outcomes had to be waited for.", waits)
+class _WorkerCollector(Collector):
+    """Reads the worker's state when it is asked."""
+
+    def __init__(self, worker: Worker, counts: Counts) -> None:
+        self._worker, self._counts = worker, counts
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._state()
+        yield from self._counters()
+
+    def _state(self) -> Iterator[Metric]:
+        worker = self._worker
+        view, desk, monitor = worker.reader.view, worker.desk, worker.lag_monitor
+        yield _gauge("ready", "Whether requests are answered right now.", not worker.not_ready())
+        yield _gauge("brokers_up", "Brokers that the consumer is connected to.", view.brokers_up)
+        yield _gauge("in_flight", "Requests that are worked on.", desk.in_flight)
+        yield _gauge("waiting", "Requests that were read and have not begun.", desk.waiting)
+        lag = GaugeMetricFamily(
+            f"{PREFIX}lag",
+            "Requests that are not committed, by partition of this worker.",
+            labels=("topic", "partition"),
+        )
+        for (topic, number), count in sorted(monitor.lag.items()):
+            lag.add_metric((topic, str(number)), count)
+        yield lag
+        yield _gauge("lag_age_seconds", "How long ago the brokers told the lag.", monitor.age())
+        yield _gauge("stalled_partitions", "Partitions that are assigned, behind and not read.", len(monitor.stalled))
+        age = worker.reader.commits.age()
+        yield _gauge("commit_age_seconds", "How long what could be committed has not been; 0: all is.", age)
+
+    def _counters(self) -> Iterator[Metric]:
+        counts = self._counts
+        outcomes = "First outcomes, by stage and error code (ok: a result)."
+        yield _counter("outcomes_total", outcomes, ("stage", "code"), counts.outcomes.items())
+        repeated, reused = (
+            [((stage,), count) for stage, count in counted.items()] for counted in (counts.repeated, counts.reused)
+        )
+        yield _counter("repeated_total", "Requests that got an earlier outcome again.", ("stage",), repeated)
+        yield _counter("request_id_reused_total", "Repeated ids with another payload.", ("stage",), reused)
+        waits = "Times that the store of outcomes had to be waited for."
+        yield _counter("store_waits_total", waits, (), [((), counts.store_waits)])
 
 
-def one(value: float) -> list[Sample]:
-    """A figure without labels."""
-    return [({}, value)]
+def _gauge(name: str, about: str, value: float) -> Metric:
+    return GaugeMetricFamily(PREFIX + name, about, value=value)
 
 
-def by_stage(counts: Mapping[RagStage, int]) -> list[Sample]:
-    """A figure that is counted by stage."""
-    return [({"stage": stage}, count) for stage, count in sorted(counts.items())]
-
-
-def _lines(figure: Figure) -> Iterator[str]:
-    name = PREFIX + figure.name
-    yield f"# HELP {name} {figure.about}\n# TYPE {name} {figure.kind}\n"
-    for labels, value in figure.samples:
-        inside = ",".join(f'{key}="{_escaped(str(of))}"' for key, of in labels.items())
-        yield f"{name}{{{inside}}} {_number(value)}\n" if inside else f"{name} {_number(value)}\n"
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def _number(value: float) -> str:
-    return f"{value:d}" if isinstance(value, int) else f"{value:.3f}"
+def _counter(name: str, about: str, labels: Sequence[str], counted: Iterable[tuple[tuple[str, ...], int]]) -> Metric:
+    family = CounterMetricFamily(PREFIX + name, about, labels=labels)
+    for values, count in sorted(counted):
+        family.add_metric(values, count)
+    return family

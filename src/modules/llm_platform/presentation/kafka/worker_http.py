@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import Final
 
-from modules.llm_platform.presentation.kafka.figures import CONTENT_TYPE
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+
 from shared.config import SettingsError
 
 REQUEST_BYTES: Final = 8192  # of the line and the headers, which nobody reads
@@ -83,7 +84,7 @@ class WorkerHttp:
 
     def _page(self, path: str) -> tuple[HTTPStatus, str, str]:
         if path == "/metrics":
-            return HTTPStatus.OK, CONTENT_TYPE, self._figures()
+            return HTTPStatus.OK, CONTENT_TYPE_PLAIN_0_0_4, self._figures()
         if path == "/health":  # the process answers, so it is alive
             return HTTPStatus.OK, _JSON, json.dumps({"status": "alive"})
         if path == "/ready":
