@@ -1,4 +1,5 @@
-"""Figures of the code that a reader feels before knowing them: sizes, cycles, broad handlers, prints.
+"""Figures of the code that a reader feels before knowing them: sizes, cycles, broad handlers. ruff looks for `print` and
+for the environment (pyproject.toml).
 
 python scripts/sizes.py            the table; tests/architecture holds the bounds
 """
@@ -13,9 +14,12 @@ from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import grimp
+
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+PACKAGES = ("modules.llm_platform", "shared")
 BROAD = frozenset({"Exception", "BaseException"})
 
 
@@ -72,48 +76,15 @@ def broad_handlers(module: Module) -> list[str]:
     return found
 
 
-def prints(module: Module) -> list[str]:
-    return [module.at(n) for n in ast.walk(module.tree) if isinstance(n, ast.Name) and n.id == "print"]
-
-
-def environment_reads(module: Module) -> list[str]:
-    """`os.environ`, `os.getenv` and names imported from os that read the environment."""
-    reading = {"environ", "environb", "getenv", "getenvb"}
-    found = []
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
-            found += [module.at(node)] if node.attr in reading else []
-        elif isinstance(node, ast.ImportFrom) and node.module == "os":
-            found += [module.at(node)] if reading & {alias.name for alias in node.names} else []
-    return found
-
-
-def import_cycle(all_modules: list[Module]) -> list[str]:
-    """Modules that import each other while being loaded, as a path; empty when there are none."""
-    names = {module.name for module in all_modules}
-    graph = {module.name: set(_imports(module, names)) - {module.name} for module in all_modules}
+def import_cycle(*packages: str) -> list[str]:
+    """Modules that import each other, in functions too, as a path; empty when there are none. Typing alone does not count."""
+    graph = grimp.build_graph(*packages, exclude_type_checking_imports=True, cache_dir=None)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     try:
-        TopologicalSorter(graph).prepare()
+        TopologicalSorter(imports).prepare()
     except CycleError as error:
         return list(error.args[1])
     return []
-
-
-def _imports(module: Module, names: set[str]) -> Iterator[str]:
-    for node in _executed_at_import(module.tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            for alias in node.names:
-                longer = f"{node.module}.{alias.name}"
-                yield from (name for name in (longer, node.module) if name in names)
-
-
-def _executed_at_import(tree: ast.Module) -> Iterator[ast.stmt]:
-    for node in tree.body:
-        typing_only = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        if not typing_only:
-            yield node
 
 
 def percentile(values: list[int], share: float) -> int:
@@ -132,9 +103,8 @@ def main() -> None:
     half, most = percentile(functions, 0.5), percentile(functions, 0.9)
     print(f"functions        {len(functions)}: median {half}, p90 {most} lines")
     print(f"longest          {longest[0]} lines, {longest[1]}")
-    print(f"import cycle     {' > '.join(import_cycle(code)) or 'none'}")
+    print(f"import cycle     {' > '.join(import_cycle(*PACKAGES)) or 'none'}")
     print(f"broad handlers   {[where for m in code for where in broad_handlers(m)]}")
-    print(f"environment      {[where for m in code for where in environment_reads(m)]}")
     print(f"tests : code     {sum(m.lines for m in tests) / sum(files):.2f}")
 
 
