@@ -16,7 +16,6 @@ import httpx2
 import pytest
 from tests.integration import searching_folder
 
-from modules.llm_platform import container as container_module
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.ports.embedder import IEmbedder
@@ -24,6 +23,7 @@ from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.infrastructure.adapters import document_web_search
 from modules.llm_platform.testing import HashEmbedder, MemoryVectorStore
 from modules.llm_platform.testing.patience import becomes
+from modules.llm_platform.wiring import resources as resources_module
 from shared.config import Settings
 
 SOURCE = Path(document_web_search.__file__).parents[4]
@@ -147,7 +147,7 @@ async def test_without_the_packages_words_are_searched(
     configure: Configure, monkeypatch: pytest.MonkeyPatch, missing: set[str]
 ) -> None:
     """And one word says which line installs them; what was read is kept as it is with them."""
-    monkeypatch.setattr(container_module, "find_spec", lambda name: None if name in missing else object())
+    monkeypatch.setattr(resources_module, "find_spec", lambda name: None if name in missing else object())
     for name in missing:
         monkeypatch.setitem(sys.modules, name, None)
     for _ in range(2):
@@ -161,7 +161,7 @@ async def test_where_wordllama_has_no_package_keywords_are_searched(
     configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One line says why, with this Python and machine, and names no package that cannot be installed."""
-    monkeypatch.setattr(container_module, "find_spec", lambda name: None if name == "wordllama" else object())
+    monkeypatch.setattr(resources_module, "find_spec", lambda name: None if name == "wordllama" else object())
     monkeypatch.setattr("modules.llm_platform.domain.wheels.platform.machine", lambda: "riscv64")
     answer = await search(configure())
     assert len(answer.results) == FILES
