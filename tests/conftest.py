@@ -37,6 +37,8 @@ HOSTILE = Path(__file__).parent / "security"
 
 def pytest_configure(config: pytest.Config) -> None:
     _scrub_environment()
+    if not _runs_workers(config):
+        os.environ["PYTHONPATH"] = str(GUARD)  # children: see sitecustomize.py there
     _keep_running()
     network_guard.install()
     pytest.register_assert_rewrite("tests.kafka.contract", "tests.kafka.broker_contract")  # their asserts explain themselves
@@ -69,12 +71,16 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             item.add_marker(pytest.mark.skip(reason=remedy))
 
 
+def _runs_workers(config: pytest.Config) -> bool:
+    """Whether this process only hands tests to workers: a worker guards itself, and a second guard knows of no live test."""
+    return bool(config.getoption("numprocesses", None)) and not hasattr(config, "workerinput")
+
+
 def _scrub_environment() -> None:
     ours = {name for field in Settings.model_fields for name in variable_names(field)}
     for name in list(os.environ):
         if not KEPT.fullmatch(name) and (name in ours or name.startswith(OUR_PREFIXES) or FOREIGN.fullmatch(name)):
             del os.environ[name]
-    os.environ["PYTHONPATH"] = str(GUARD)  # children: see sitecustomize.py there
     os.environ["DDGS_PROXY"] = NOBODY_LISTENS  # ddgs connects from Rust, where no hook of Python looks
 
 
