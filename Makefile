@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 # New lock or new metadata: install again. The stamp is the last thing written, so a broken installation is not mistaken for one.
 READY := $(VENV)/.installed
 KAFKA := build/kafka
+WORKERS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test suite test-services crash kafka-jars kafka lint check-docs docs serve bench debian-docs quality faq-quality blind swagger-ui sizes lock clean
@@ -17,12 +18,12 @@ help:  ## this list
 demo: $(READY)  ## ask a question about this project's own documents: no key, no network
 	@$(BIN)/llm-platform research "$(QUESTION)" --documents docs --offline
 
-# Style and types beside the tests: half a minute that a second processor has to spare.
+# Style and types run beside the tests, which wait for processes now and then. With more processors: make test WORKERS=4
 test: $(READY)  ## everything that CI checks
 	@$(MAKE) --no-print-directory --jobs=2 lint check-docs suite
 
 suite: $(READY)
-	$(BIN)/pytest --cov --cov-report=term
+	$(BIN)/pytest -n $(WORKERS) --dist=loadfile --no-loadscope-reorder --cov --cov-report=term
 
 test-services: $(READY) kafka-jars  ## the same suites on real services, here Apache Kafka (needs Java 17 and Maven)
 	$(BIN)/pytest -m services tests/services

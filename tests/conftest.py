@@ -33,6 +33,8 @@ FOREIGN = re.compile(  # what changes how code of ours or of our libraries behav
 )
 NOBODY_LISTENS = "http://127.0.0.1:9"  # the discard port
 HOSTILE = Path(__file__).parent / "security"
+STARTS_PROCESSES = ("tests/crash/", "tests/docs/", "tests/e2e/", "tests/integration/", "tests/packaging/")
+MADE_ONCE = "tests/packaging/"  # a wheel, and two environments
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -47,11 +49,30 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis_settings.load_profile(config.getoption("--hypothesis-profile", None) or "default")
 
 
+@pytest.hookimpl(trylast=True)  # after the shuffle
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Measuring coverage takes two thirds of the time of tests that run thousands of examples; others reach the same lines."""
+    """Measuring coverage takes two thirds of the time of tests that run thousands of examples; others reach the same lines.
+
+    What starts processes runs first: the files that are left at the end are short, and no worker waits long for another.
+    """
+    items.sort(key=lambda item: not item.nodeid.startswith(STARTS_PROCESSES))
     for item in items:
         if item.path.is_relative_to(HOSTILE) or is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.no_cover)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
+    """With `--dist=loadfile` a file is one worker's, and so is a folder whose fixtures take long to make."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling  # it may not be installed
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return MADE_ONCE if nodeid.startswith(MADE_ONCE) else str(super()._split_scope(nodeid))
+
+    return Scheduling(config, log)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
