@@ -35,11 +35,14 @@ def folder_index(
 
 
 def searching(way: Way, folder: Path, base: Path, **options: Any) -> DocumentWebSearch:
-    """The search of a folder in this way; `options` are `base_url` and `redactor`."""
+    """The search of a folder in this way; `options` are `base_url` and `redactor`.
+
+    Its clock stands still, so that the folder is looked at on every search, however long a look takes on a busy machine.
+    """
     embedder = HashEmbedder() if way == "by meaning" else NoneEmbedder()
     store = {"open_store": SqliteVectorStore} if way == "in sqlite" else {}
     return DocumentWebSearch(
-        folder_index(folder, base, embedder=embedder, **options, **store), **options
+        folder_index(folder, base, embedder=embedder, clock=lambda: 0.0, **options, **store), **options
     )
 
 
