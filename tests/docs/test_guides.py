@@ -68,12 +68,19 @@ def test_the_tutorial_keeps_an_answer(tmp_path: Path) -> None:
     assert '"citations"' in printed
 
 
+@pytest.fixture(scope="module")
+def beside_the_docs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all programs: what the first of them indexes the others find."""
+    folder = tmp_path_factory.mktemp("guide")
+    (folder / "docs").symlink_to(DOCS)
+    return folder
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_the_programs_of_the_guide_run(name: str, tmp_path: Path) -> None:
+def test_the_programs_of_the_guide_run(name: str, beside_the_docs: Path) -> None:
     """Each program of "Use it from Python" runs as it stands there and prints what the page says it does."""
-    (tmp_path / "docs").symlink_to(DOCS)
-    (tmp_path / name).write_text(files_in("docs/howto/use-from-python.md")[name], encoding="utf-8")
-    printed = shell(f"{sys.executable} {name}", tmp_path)
+    (beside_the_docs / name).write_text(files_in("docs/howto/use-from-python.md")[name], encoding="utf-8")
+    printed = shell(f"{sys.executable} {name}", beside_the_docs)
     for piece in PRINTED[name]:
         assert piece in printed
 

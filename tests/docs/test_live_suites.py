@@ -7,8 +7,11 @@ import os
 import re
 import sys
 from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from tests import conftest
 from tests.docs.pages import ROOT, text_of
 from tests.loopback_upstream import Exchange, by_query, recorded, reply, serving
 
@@ -37,7 +40,7 @@ async def run(mark: str, **variables: str) -> Ended:
     """pytest with this mark over the suites of all services, with these variables alone."""
     env = {name: value for name, value in os.environ.items() if "_TEST_" not in name and not name.startswith("PYTEST_")}
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "pytest", "-m", mark, "-q", "-p", "no:cacheprovider", *SUITES,
+        sys.executable, "-m", "pytest", "-m", mark, "-q", "--tb=line", "-p", "no:cacheprovider", *SUITES,
         cwd=ROOT, env={**env, **variables}, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
     out, _ = await child.communicate()
@@ -69,17 +72,16 @@ def test_the_pages_give_one_command_for_each_service(variable: str) -> None:
         assert dict(COMMAND.findall(text_of(page)))[variable] == f"live_{variable.partition('_')[0].lower()}", page
 
 
-@pytest.mark.parametrize(("mark", "skipped"), [("live_searxng", False), ("live", True)])
-async def test_the_suite_of_searxng_runs(mark: str, skipped: bool) -> None:
-    """With its variable it passes against an instance; the tests of other services are not among it, or skipped with a
-    word on what they want. The query that a variable names is the one that is asked.
+async def test_the_suite_of_searxng_runs() -> None:
+    """With its variable it passes against an instance; the tests of other services are not among it. The query that a
+    variable names is the one that is asked.
     """
     async with serving(searxng) as upstream:
-        ended = await run(mark, SEARXNG_TEST_URL=upstream.url, SEARXNG_TEST_QUERY="unicode")
+        ended = await run("live_searxng", SEARXNG_TEST_URL=upstream.url, SEARXNG_TEST_QUERY="unicode")
         asked = {exchange.form["q"] for exchange in upstream.requests if searched(exchange)}
     assert ended.code == 0, ended.said
     assert ended.count("passed") >= 8
-    assert (ended.count("skipped") > 0) == skipped
+    assert ended.count("skipped") == 0
     assert asked == {"unicode", "zzqxvjk wqqzzt vxqqjzk"}
 
 
@@ -93,17 +95,50 @@ async def test_the_suite_of_qdrant_reaches_the_server_that_was_named() -> None:
     assert "KeyError" not in ended.said
 
 
-@pytest.mark.parametrize(
-    ("mark", "variables", "asks_for"),
-    [
-        ("live_searxng", {}, "SEARXNG_TEST_URL"),
-        ("live_qdrant", {"SEARXNG_TEST_URL": NOBODY_LISTENS}, "QDRANT_TEST_URL"),
-        ("live", {}, "_TEST_URL"),
-    ],
-)
-async def test_a_suite_without_its_variable_asks_for_it(mark: str, variables: dict[str, str], asks_for: str) -> None:
+async def test_a_suite_without_its_variable_asks_for_it() -> None:
     """One line with the variable and an example, instead of an error for each test or a green run of nothing."""
-    ended = await run(mark, **variables)
+    ended = await run("live_qdrant", SEARXNG_TEST_URL=NOBODY_LISTENS)
     assert ended.code == USAGE_ERROR
-    assert re.search(rf"ERROR: \w*{asks_for} is not set: .*for instance \w+=http://", ended.said)
+    assert re.search(r"ERROR: QDRANT_TEST_URL is not set: .*for instance \w+=http://", ended.said)
     assert "KeyError" not in ended.said
+
+
+class Selected:
+    """A test of one service among those that a run has selected, and what it was marked with since."""
+
+    def __init__(self, mark: str) -> None:
+        self._mark = mark
+        self.skipped: list[str] = []
+
+    def get_closest_marker(self, name: str) -> object | None:
+        return self if name == self._mark else None
+
+    def add_marker(self, marker: pytest.MarkDecorator) -> None:
+        self.skipped.append(marker.kwargs["reason"])
+
+
+def select(monkeypatch: pytest.MonkeyPatch, asked_for: str, **variables: str) -> tuple[Selected, Selected]:
+    """The tests of SearXNG and of Qdrant, after `-m asked_for` with these variables."""
+    for name in PAGES:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    items = (Selected("live_searxng"), Selected("live_qdrant"))
+    session = SimpleNamespace(items=items, config=SimpleNamespace(getoption=lambda *_: asked_for))
+    conftest.pytest_collection_finish(cast(pytest.Session, session))
+    return items
+
+
+@pytest.mark.parametrize("asked_for", ["live_searxng", "live"])
+def test_no_variable_at_all_is_an_error(monkeypatch: pytest.MonkeyPatch, asked_for: str) -> None:
+    """Whether one suite is asked for or those of all services."""
+    with pytest.raises(pytest.UsageError, match=r"SEARXNG_TEST_URL is not set: .*for instance"):
+        select(monkeypatch, asked_for)
+
+
+def test_all_suites_are_those_of_the_services_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`-m live` skips the others, with a word on what they want."""
+    searxng, qdrant = select(monkeypatch, "live", SEARXNG_TEST_URL=NOBODY_LISTENS)
+    assert searxng.skipped == []
+    (reason,) = qdrant.skipped
+    assert reason.startswith("QDRANT_TEST_URL is not set")

@@ -8,11 +8,11 @@ import os
 import signal
 import sys
 from asyncio.subprocess import PIPE
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
 from tests.loopback_upstream import serving
 from tests.report_upstream import Upstream, environment
 from tests.report_world import SUB_QUESTIONS
@@ -20,6 +20,7 @@ from tests.report_world import SUB_QUESTIONS
 PROGRAM = (sys.executable, "-m", "modules.llm_platform")
 QUESTION = "How do heat pumps work in cold winters?"
 PATIENCE_S = 120.0
+REQUESTS_BEFORE_A_KILL = (0, 3, 3, 3, 5, 4)  # planning, searching, ranking, reading, summarising, writing
 SETTLED_S = 0.3  # what was answered before is in the store by then
 
 
@@ -44,21 +45,23 @@ async def report(env: Mapping[str, str], *more: str) -> dict[str, Any]:
     return dict(json.loads(out))
 
 
-@pytest.mark.parametrize("request_number", [0, 3, 6, 9, 14, 18])
-async def test_killed_anywhere_and_run_again_nothing_is_paid_for_twice(request_number: int, tmp_path: Path) -> None:
-    """SIGKILL while that request is under way: the second run asks only for what had no answer, and ends with a report."""
-    first, second = Upstream(silent_from=request_number), Upstream()
-    upstream = [first]
-    async with serving(lambda exchange: upstream[0].handle(exchange)) as loopback:
+async def test_killed_anywhere_and_run_again_nothing_is_paid_for_twice(tmp_path: Path) -> None:
+    """SIGKILL in one stage after the other, of one report: each run asks only for what had no answer, and the last one
+    ends with a report.
+    """
+    upstreams: list[Upstream] = []
+    async with serving(lambda exchange: upstreams[-1].handle(exchange)) as loopback:
         env = environment(loopback, tmp_path)
-        process = await started("research", QUESTION, "--depth", "report", "--yes", "--json", env=env)
-        await asyncio.wait_for(first.reached.wait(), PATIENCE_S)
-        await asyncio.sleep(SETTLED_S)
-        process.send_signal(signal.SIGKILL)
-        await process.communicate()
-        upstream[0] = second
+        for requests in REQUESTS_BEFORE_A_KILL:
+            upstreams.append(upstream := Upstream(silent_from=requests))
+            process = await started("research", QUESTION, "--depth", "report", "--yes", "--json", env=env)
+            await asyncio.wait_for(upstream.reached.wait(), PATIENCE_S)
+            await asyncio.sleep(SETTLED_S)
+            process.send_signal(signal.SIGKILL)
+            await process.communicate()
+        upstreams.append(second := Upstream())
         answer = await report(env)
-    paid = first.answered + second.answered
+    paid = sum((upstream.answered for upstream in upstreams), Counter[str]())
     assert {name: count for name, count in paid.items() if count > 1} == {}
     assert answer["citations"]
     assert answer["metadata"]["plan"] == list(SUB_QUESTIONS)

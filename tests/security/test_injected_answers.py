@@ -64,36 +64,34 @@ async def answered(case: Case, door: str, model: Obedient) -> RagAnswer:
 
 @pytest.mark.parametrize("door", DOORS)
 async def test_an_obedient_models_answer_holds_nothing_foreign(case: Case, door: str) -> None:
-    """No link, image or HTML but a citation's, no number but a citation's; what no reader sees is not in the prompt."""
+    """In the prompt the page's words are data, whichever way they came; in the answer, and in the files that
+    `ask --output` writes of it, there is no link, image, HTML or number but a citation's.
+    """
     model = Obedient(case)
     answer = await answered(case, door, model)
+    (asked,) = model.requests
+    system, user = (message.content for message in asked.messages)
+    _check_prompt(system, user)
+    assert door == "given" or not case.hidden_text or not any(marker in system + user for marker in case.markers)
     assert SENTENCE[:-1] in answer.answer
     assert not list(foreign(answer.answer, set(range(1, len(answer.citations) + 1))))
     assert {each.url for each in answer.citations} <= {URL, None}
     assert len(answer.citations) <= 2
-    (asked,) = model.requests
-    prompt = "\n".join(message.content for message in asked.messages)
-    assert door == "given" or not case.hidden_text or not any(marker in prompt for marker in case.markers)
+    _check_files(answer)
 
 
-async def test_the_pages_words_stand_between_the_fences(case: Case) -> None:
-    """Whichever way they came, they are data, and no number or role of theirs looks like ours."""
-    for door in DOORS:
-        model = Obedient(case)
-        await answered(case, door, model)
-        system, user = (message.content for message in model.requests[0].messages)
-        (fence,) = re.findall(r"=== [0-9a-f]{16} ===", system)  # a page may hold one of its own
-        before, data, after = user.split(fence)
-        assert before.strip() == ""
-        assert after.strip() == f"Question: {QUESTION}"
-        assert not re.search(r"<\|", data)
-        assert set(re.findall(r"\[(\d+)\]", data)) <= {"1", "2"}
+def _check_prompt(system: str, user: str) -> None:
+    """The page stands between the fences, and no number or role of it looks like ours."""
+    (fence,) = re.findall(r"=== [0-9a-f]{16} ===", system)  # a page may hold one of its own
+    before, data, after = user.split(fence)
+    assert before.strip() == ""
+    assert after.strip() == f"Question: {QUESTION}"
+    assert not re.search(r"<\|", data)
+    assert set(re.findall(r"\[(\d+)\]", data)) <= {"1", "2"}
 
 
-@pytest.mark.parametrize("door", DOORS)
-async def test_its_files_hold_nothing_foreign(case: Case, door: str) -> None:
-    """What `ask --output` writes: titles and notes are as harmless as the text."""
-    answer = await answered(case, door, Obedient(case))
+def _check_files(answer: RagAnswer) -> None:
+    """Titles and notes are as harmless as the text."""
     shown = as_research(Answered(RagQuestion(question=QUESTION), answer, 7))
     page_of_html = research_html(shown)
     assert not re.search(r"<(?:img|script|iframe|svg)\b", page_of_html)

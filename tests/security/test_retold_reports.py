@@ -40,7 +40,8 @@ from modules.llm_platform.infrastructure.adapters.disk_research_store import Dis
 REQUEST = ResearchRequest(query=QUESTION, depth="report")
 EVIL = "https://evil.example/steal"
 BAD_URLS = ("javascript:alert(1)", "file:///etc/passwd", "https://a.example/x y", "data:text/html,x", 'https://a.example/"onclick')
-LINEAR_S = 60.0  # for what takes a second on a quiet machine; what is quadratic takes minutes
+LONG_CHARS = 50_000
+LINEAR_S = 8.0  # of the processor; what is linear takes less than half a second of it
 Spoil = Callable[[FinishedReport], FinishedReport]
 
 
@@ -222,9 +223,9 @@ def test_more_than_a_report_can_hold_is_none() -> None:
 
 
 @pytest.mark.parametrize("piece", ["[", "![](", "<a ", "`", "~~~\n", "[1]", "https://a.example/", "*", "[a]: b\n", "- "])
-def test_the_longest_text_takes_linear_time(piece: str) -> None:
+def test_a_long_text_takes_linear_time(piece: str) -> None:
     """What is made to hold up a sanitiser does not."""
-    text = (piece * (200_000 // len(piece) + 1))[:200_000]
+    text = (piece * (LONG_CHARS // len(piece) + 1))[:LONG_CHARS]
     response = ResearchResponse(query=QUESTION, depth="report", synthesis=text, metadata=ResearchMetadata(latency_ms=1))
     events = (Token(request_id="x", text=text), Done(request_id="x", response=response))
     began = time.process_time()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from tests.unit.presentation.rest.fake_platform import Scripted, door, platform_
 from modules.llm_platform.presentation.rest.app import BODIES, create_app
 from modules.llm_platform.presentation.rest.sites import OPEN_PATHS
 from shared.config import Settings
+
+Node = dict[str, Any]
 
 EXAMPLES = 30
 # Routes behind which no upstream can fail: a plan is made without a model where the model cannot make one.
@@ -49,6 +52,12 @@ def has_blanks_around(value: Any) -> bool:
     return isinstance(value, str) and value != value.strip()
 
 
+@cache
+def described() -> Node:
+    """The document, which takes half a second to write. Nobody changes it."""
+    return dict(json.loads(script.document()))
+
+
 def references(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         yield from (value["$ref"],) if isinstance(value.get("$ref"), str) else ()
@@ -61,8 +70,7 @@ def references(value: Any) -> Iterator[str]:
 
 def test_every_error_is_a_described_problem() -> None:
     """Each operation names the statuses it can answer with, each with its type; every reference leads somewhere."""
-    described = json.loads(script.document())
-    for path, operations in described["paths"].items():
+    for path, operations in described()["paths"].items():
         for method, operation in operations.items():
             statuses = set(operation["responses"])
             assert {"200", "403", "500", "503"} <= statuses
@@ -71,23 +79,20 @@ def test_every_error_is_a_described_problem() -> None:
             assert ("502" in statuses) == (path not in ASK_NOBODY)
             for status, response in operation["responses"].items():
                 assert ("application/problem+json" in response["content"]) == (status != "200")
-    names = set(described["components"]["schemas"])
-    assert {reference.rpartition("/")[2] for reference in references(described)} <= names
+    names = set(described()["components"]["schemas"])
+    assert {reference.rpartition("/")[2] for reference in references(described())} <= names
     assert {body.__name__ for body in BODIES} <= names
 
 
-Node = dict[str, Any]
-
-
 def operations() -> Iterator[tuple[str, Node]]:
-    for path, methods in json.loads(script.document())["paths"].items():
+    for path, methods in described()["paths"].items():
         for method, operation in methods.items():
             yield f"{method} {path}", operation
 
 
 def validator_of(schema: Node) -> jsonschema_rs.Draft202012Validator:
     """Of a schema inside the document, whose references lead into the document."""
-    components = json.loads(script.document())["components"]
+    components = described()["components"]
     return jsonschema_rs.Draft202012Validator({**schema, "components": components})
 
 
@@ -109,16 +114,16 @@ def test_every_route_shows_an_example(name: str, operation: Node) -> None:
 @pytest.mark.parametrize("path", ["/research", "/llm-platform/chat"])
 def test_the_example_of_a_stream_is_one(path: str) -> None:
     """Its frames are numbered events of the described types, the last of them done, and data is JSON of that type."""
-    described = dict(operations())[f"post {path}"]["responses"]["200"]
-    stream = described["content"]["text/event-stream"]
+    answer = dict(operations())[f"post {path}"]["responses"]["200"]
+    stream = answer["content"]["text/event-stream"]
     frames = [dict(line.split(": ", 1) for line in each.splitlines()) for each in stream["example"].strip().split("\n\n")]
     for number, frame in enumerate(frames, 1):
         validator_of(stream["itemSchema"]).validate(frame)
         assert frame["id"] == str(number)
         assert json.loads(frame["data"])["type"] == frame["event"]
-        assert frame["event"] in described["description"]
+        assert frame["event"] in answer["description"]
     assert frames[-1]["event"] == "done"
-    assert json.loads(frames[-1]["data"])["response"] == described["content"]["application/json"]["example"]
+    assert json.loads(frames[-1]["data"])["response"] == answer["content"]["application/json"]["example"]
 
 
 def test_the_example_of_a_research_is_true() -> None:
@@ -149,12 +154,11 @@ async def test_the_examples_are_taken() -> None:
 
 def test_what_is_not_there_yet_is_not_described() -> None:
     """No route, field or choice of a later version stands in the description."""
-    described = json.loads(script.document())
-    assert set(described["paths"]) == {
+    assert set(described()["paths"]) == {
         "/research", "/research/plan", "/research/{request_id}/sources/{index}", "/search", "/llm-platform/web-search",
         "/llm-platform/chat", "/health", "/ready",
     }  # fmt: skip
-    depth = described["components"]["schemas"]["ResearchApiRequest"]["properties"]["depth"]
+    depth = described()["components"]["schemas"]["ResearchApiRequest"]["properties"]["depth"]
     assert depth["enum"] == ["shallow", "deep", "report"]
 
 
