@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 import tomllib
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,7 +39,8 @@ def declared() -> set[str]:
     return {requirement(line) for line in [*PROJECT["dependencies"], *extras]} - {normal(PROJECT["name"])}
 
 
-def imported() -> set[str]:
+@cache
+def imported() -> frozenset[str]:
     roots = set()
     for module in sizes.modules():
         for node in ast.walk(module.tree):
@@ -48,7 +50,7 @@ def imported() -> set[str]:
                 roots.add(node.module.split(".")[0])
     foreign = roots - sys.stdlib_module_names - {"modules", "shared", "llm_platform_names"}
     owners = packages_distributions()
-    return {PARTS.get(name, name) for root in foreign for name in [normal(owners.get(root, [root])[0])]}
+    return frozenset(PARTS.get(name, name) for root in foreign for name in [normal(owners.get(root, [root])[0])])
 
 
 def test_what_is_imported_is_declared() -> None:

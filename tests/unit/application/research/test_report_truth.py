@@ -27,6 +27,7 @@ from modules.llm_platform.infrastructure.adapters.disk_research_store import Dis
 from modules.llm_platform.infrastructure.adapters.no_research_store import NoResearchStore
 
 NEVER_S = 3600.0
+PATIENCE_S = 60.0  # of a busy machine
 STORE_MS, WRITE_MS = 30, 50
 
 
@@ -105,7 +106,7 @@ async def test_a_summary_that_hangs_holds_up_no_report(monkeypatch: pytest.Monke
     """The text is there and needs no summary: the answer comes, and says that they are missing."""
     monkeypatch.setattr(report, "PATIENCE_S", 0.05)
     model = ReportModel(delays={"summarize": NEVER_S})
-    answer = answer_of(await asyncio.wait_for(World(Web(some_pages()), model).events(), 5.0))
+    answer = answer_of(await asyncio.wait_for(World(Web(some_pages()), model).events(), PATIENCE_S))
     assert answer.synthesis == model.text
     assert any(entry.reason.startswith("unfinished: 5 summaries") for entry in answer.degraded)
     assert answer.metadata.llm_calls == len(model.asked)  # they were begun, so they may have to be paid
@@ -254,7 +255,7 @@ async def test_a_plan_comes_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that hangs: the question is taken apart without it, and the plan says so."""
     monkeypatch.setattr(planner, "PLAN_TIMEOUT_S", 0.05)
     service = World(Web(some_pages()), ReportModel(delays={"plan": NEVER_S})).service()
-    plan = await asyncio.wait_for(service.plan(PlanRequest(query=QUESTION)), 5.0)
+    plan = await asyncio.wait_for(service.plan(PlanRequest(query=QUESTION)), PATIENCE_S)
     assert plan.questions
     assert plan.planner == "decomposition"
     assert plan.spent == Spending(calls=1, cost_usd=None)  # nobody will ever tell how much

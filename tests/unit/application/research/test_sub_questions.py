@@ -137,7 +137,7 @@ async def test_each_question_is_told_as_soon_as_its_line_is_complete() -> None:
     told = asyncio.Event()
     llm = FakeLLM([SEED_LINES], chunk_chars=30, chunk_delay_s=0.05)
     task = asyncio.create_task(sub_questions(QUESTION, "en", llm, tell=lambda _: told.set()))
-    await asyncio.wait_for(told.wait(), 5)
+    await asyncio.wait_for(told.wait(), 60)
     assert not task.done()
     assert llm.running == 1
     assert (await task).questions == THREE
