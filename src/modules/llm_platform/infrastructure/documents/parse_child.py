@@ -20,7 +20,9 @@ import signal
 import sys
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
+from html import escape
 from typing import IO, Any
 from urllib.parse import unquote
 from xml.parsers import expat
@@ -59,6 +61,8 @@ _PLAIN_SELECTOR = re.compile(r"[\w\s.#>+~*=\"'\[\]-]{1,200}")
 _WHOLE_PAGE = frozenset(("", "*", "html", "body", "main", "html body"))  # hidden until a script has run
 MAX_CSS_CHARS = 300_000
 MAX_HIDING_RULES = 200
+MAX_TABLES = 200  # of a page
+MAX_ROWS = 500  # of a table
 _GENERATED_TITLE = re.compile(r"^(?:Microsoft Word|untitled|PowerPoint)|\.(?:docx?|odt|tex|dvi|indd|pptx?|rtf)$", re.I)
 _BROKEN_WORD = re.compile(r"(?<=[^\W\d_])[-\u00ad]\n(?=[a-zà-ÿа-яё])")
 _BLANK_LINES = re.compile(r"\n[ \t]*\n(?:[ \t]*\n)+")
@@ -66,6 +70,19 @@ _HEADING_TAG = re.compile(r"<h([1-6])(?:\s[^<>]{0,1000})?>", re.IGNORECASE)
 _CODE_TAG = re.compile(r"<pre(?:\s[^<>]{0,1000})?>", re.IGNORECASE)
 _HEADING_STYLE = re.compile(r"(?:heading ([1-6])|Title|title)")
 _CODE_END = re.compile(r"</pre\s{0,10}>", re.IGNORECASE)
+_CODE_BLOCK = re.compile(r"(<pre(?:\s[^<>]{0,1000})?>.*?</pre\s{0,10}>)", re.IGNORECASE | re.DOTALL)
+_CODE_SPAN = re.compile(r"<(code|kbd|samp|tt)((?:\s[^<>]{0,1000})?)>([^`]{1,300}?)</\1\s{0,10}>", re.IGNORECASE)
+_TERM_TAG = re.compile(r"<dd(?:\s[^<>]{0,1000})?>(?:\s*<p(?:\s[^<>]{0,1000})?>)?", re.IGNORECASE)
+_EXPLAINED = re.compile(r"\s*\n\s*:[ ]+(?=\S)")
+WORD_GAP = -150  # thousandths of the font's size; letters are moved by less, and a narrow line's blanks are wider
+SURE_GAP = -1000  # no font has a wider blank
+EDGE_LINES = 2  # at the top and the bottom of a page, where its head and number stand
+MIN_REPEATS = 3  # pages on which a line stands at the edge
+_DOT_LEADERS = re.compile(r"(?:\.[ \t]?){5,}|(?:\.[ \t]+){2,}\d+[ \t]*\Z")
+_NUMBER = re.compile(r"\d+")
+_PAGE_NUMBER = re.compile(r"\A\s*(\d{1,4})\b(?![.\d])|(?<![.\d])\b(\d{1,4})\s*\Z")
+_SECTION = re.compile(r"^(?:Chapter |Appendix )?(\d+|[A-Z])((?:\.\d+){1,4})\.?[ \t]+(?=\S)([^\n]{2,80})(?<![.:;,])$", re.MULTILINE)
+_ENDED = re.compile(r"[.!?:;][\"'”’)\]]*\Z")
 
 Answer = dict[str, str | None]
 
@@ -81,6 +98,7 @@ def html_text(html: str) -> Answer:
     if tree.body is None:
         return {"title": title, "text": "", "note": None}
     _remove_hidden(tree)
+    _set_tables(tree)
     return {"title": " ".join((title or "").split()), "text": _main_text(tree)[:MAX_CHARS], "note": None}
 
 
@@ -91,6 +109,19 @@ def _remove_hidden(tree: Any) -> None:
     for node in (*hidden, *_elements(tree.body, f"{_HIDDEN},{_FURNITURE}")):
         if node.parent is not None:
             node.parent.remove_child(node)
+
+
+def _set_tables(tree: Any) -> None:
+    """Tables whose first row names its columns, as Markdown; one that holds more than words is a page's layout."""
+    for table in _elements(tree.body, "table")[:MAX_TABLES]:
+        if table.query_selector("table,pre,ul,ol,dl,h1,h2,h3,h4") is not None:
+            continue
+        rows = [_elements(row, "th,td") for row in _elements(table, "tr")[:MAX_ROWS]]
+        if len(rows) < 2 or len(rows[0]) < 2 or any(cell.tag != "th" for cell in rows[0]):
+            continue
+        shown = [[" ".join(str(cell.text).split()).replace("|", "\\|") for cell in row] for row in rows]
+        lines = [f"| {' | '.join(row)} |" for row in (shown[0], ["---"] * len(shown[0]), *shown[1:])]
+        table.html = "<p>" + "<br>".join(map(escape, lines)) + "</p>"
 
 
 def _elements(parent: Any, selector: str) -> list[Any]:
@@ -143,9 +174,12 @@ def _rules(css: str) -> Iterator[tuple[str, str]]:
 
 
 def _with_structure(html: str) -> str:
-    """Headings and code keep their meaning in the text, as Markdown writes it; marked here since trees change slowly."""
+    """Headings, code and terms keep their meaning in the text, as Markdown writes it; marked here since trees change slowly."""
     html = _HEADING_TAG.sub(lambda tag: tag[0] + "#" * int(tag[1]) + " ", html)
-    return _CODE_END.sub("\n```\n</pre>", _CODE_TAG.sub(lambda tag: tag[0] + "```\n", html))
+    html = _TERM_TAG.sub(lambda tag: tag[0] + ": ", html)
+    pieces = _CODE_BLOCK.split(html)  # every other one is a block of code
+    pieces[::2] = [_CODE_SPAN.sub(r"<\1\2>`\3`</\1>", piece) for piece in pieces[::2]]
+    return _CODE_END.sub("\n```\n</pre>", _CODE_TAG.sub(lambda tag: tag[0] + "```\n", "".join(pieces)))
 
 
 def _main_text(tree: Any) -> str:
@@ -163,7 +197,7 @@ def _plain(html: Any, *, main_content: bool) -> str:
     from resiliparse.extract.html2text import extract_plain_text
 
     text = extract_plain_text(html, preserve_formatting=True, main_content=main_content, alt_texts=False)
-    return _BLANK_LINES.sub("\n\n", str(text)).strip()
+    return _EXPLAINED.sub("\n: ", _BLANK_LINES.sub("\n\n", str(text)).strip())
 
 
 def pdf_text(path: str) -> Answer:
@@ -187,12 +221,60 @@ def pdf_text(path: str) -> Answer:
 
 def _pages(reader: Any) -> Answer:
     pages: list[str] = []
+    note = None
     for number, page in enumerate(reader.pages):
         if number >= MAX_PAGES or sum(map(len, pages)) > MAX_CHARS:
-            return {"text": "\n\n".join(pages)[:MAX_CHARS], "note": f"only its first {number} pages were read"}
-        pages.append(_BROKEN_WORD.sub("", page.extract_text() or "").strip())
-    text = "\n\n".join(filter(None, pages))
-    return {"text": text[:MAX_CHARS], "note": None} if text else {"error": "it holds no text (a scan needs OCR first)"}
+            note = f"only its first {number} pages were read"
+            break
+        pages.append((page.extract_text(visitor_operand_before=_keep_blanks) or "").strip())
+    text = _running_text(pages)
+    return {"text": text[:MAX_CHARS], "note": note} if text else {"error": "it holds no text (a scan needs OCR first)"}
+
+
+def _keep_blanks(operator: bytes, operands: Any, *_: Any) -> None:
+    """Some fonts have no blank, and set justified text with gaps narrower than the one that is guessed for them."""
+    if operator != b"TJ" or not operands or not isinstance(operands[0], list):
+        return
+    shown = operands[0]
+    for at in range(len(shown) - 2, 0, -1):
+        if isinstance(shown[at], (int, float)) and shown[at] <= WORD_GAP:
+            shown[at : at + 1] = [SURE_GAP, shown[at] - SURE_GAP]  # forth and back: the same way together
+
+
+def _running_text(pages: list[str]) -> str:
+    """The pages as one text, without heads, page numbers and tables of contents; sections have headings."""
+    text = ""
+    for lines in _without_edges([page.split("\n") for page in pages]):
+        page = "\n".join(line for line in lines if not _DOT_LEADERS.search(line)).strip()
+        if page:
+            goes_on = text and not _ENDED.search(text)
+            text += ("\n" if goes_on else "\n\n") * bool(text) + page
+    text = _SECTION.sub(_section, _BROKEN_WORD.sub("", text))
+    return _BLANK_LINES.sub("\n\n", text).strip()
+
+
+def _section(found: re.Match[str]) -> str:
+    return f"\n{'#' * (1 + found[2].count('.'))} {found[0]}\n"
+
+
+def _without_edges(pages: list[list[str]]) -> Iterator[list[str]]:
+    """Pages without the lines at their edges that other pages have too, or that hold the number of the page."""
+    edges = [{*range(min(EDGE_LINES, len(page))), *range(max(0, len(page) - EDGE_LINES), len(page))} for page in pages]
+    repeated: Counter[str] = Counter()
+    shifts: Counter[int] = Counter()
+    for number, (page, edge) in enumerate(zip(pages, edges, strict=True)):
+        repeated.update({_NUMBER.sub("#", page[at]) for at in edge})
+        shifts.update({shown - number for at in edge for shown in _numbers(page[at])})
+    shift, seen = max(shifts.items(), key=lambda each: each[1], default=(0, 0))
+    for number, (page, edge) in enumerate(zip(pages, edges, strict=True)):
+        numbered = {at for at in edge if seen >= MIN_REPEATS and number + shift in _numbers(page[at])}
+        head = {at for at in edge if repeated[_NUMBER.sub("#", page[at])] >= MIN_REPEATS}
+        yield [line for at, line in enumerate(page) if at not in numbered | head]
+
+
+def _numbers(line: str) -> set[int]:
+    """The numbers that a line begins or ends with."""
+    return {int(digits) for found in _PAGE_NUMBER.finditer(line) for digits in found.groups() if digits}
 
 
 def _pdf_title(reader: Any) -> str | None:
