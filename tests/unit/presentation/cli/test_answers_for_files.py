@@ -169,6 +169,17 @@ class TestMarkdown:
         judged = {"checked_by": "model", "word_verdict": "unsupported", "score": 0.1}
         answer = ANSWER.model_copy(update={"citations": (ANSWER.citations[0].model_copy(update=judged),)})
         assert "supported by the model (words: unsupported 0.10)" in show(answer)
+    def test_a_quote_is_called_one(self) -> None:
+        """An answer made of quotes has nothing to weigh, a model's sentence has; JSON keeps verdict and score for both."""
+        citation = ANSWER.citations[0].model_copy(update={"score": 1.0})
+        quoted = ANSWER.model_copy(update={"citations": (citation,)})
+        model = quoted.metadata.model_copy(update={"synthesizer": "openai"})
+        written = quoted.model_copy(update={"metadata": model})
+        for show in (research_markdown, research_html, lambda answer: "\n".join(line.text for line in beneath(answer))):
+            assert "quoted word for word" in show(quoted)
+            assert "1.00" not in show(quoted)
+            assert "supported 1.00" in show(written)
+        assert '"verdict":"supported","score":1.0' in quoted.model_dump_json()
 
     def test_a_search_is_a_list(self) -> None:
         """One item for each result."""

@@ -15,12 +15,12 @@ from modules.llm_platform.presentation.cli.for_people import (
     UNSUPPORTED,
     about,
     about_the_store,
+    judgement,
     notes,
     plain_text,
     readable,
     shortened,
     took,
-    verdict_of,
     with_unsupported_marked,
 )
 from shared.logging import printable
@@ -56,7 +56,7 @@ def research_markdown(response: ResearchResponse) -> str:
         blocks.append("\n".join(f"- [{each.index}] {_link(each.title, each.url)}" for each in response.sources))
     if response.citations:
         blocks.append("## Citations")
-        blocks.append("\n".join(_markdown_citation(each, response.synthesis) for each in response.citations))
+        blocks.append("\n".join(_markdown_citation(each, response) for each in response.citations))
     blocks += _markdown_notes(_all_notes(response))
     return printable("\n\n".join([*blocks, f"*{_escaped(took(response))}*"]) + "\n")
 
@@ -78,7 +78,7 @@ def research_html(response: ResearchResponse) -> str:
         f'<li id="source-{each.index}" value="{each.index}">{_anchor(each.title, each.url)}</li>'
         for each in response.sources
     ]
-    citations = [_html_citation(each, response.synthesis) for each in response.citations]
+    citations = [_html_citation(each, response) for each in response.citations]
     parts = [
         _with_class(_rendered(with_unsupported_marked(response), numbers, {each.url for each in response.sources})),
         _section("Sources", "ol", sources),
@@ -160,11 +160,11 @@ def _anchor(title: str, url: str) -> str:
     return f'<a href="{html.escape(url)}" rel="noopener noreferrer nofollow">{shown}</a>'
 
 
-def _html_citation(citation: Citation, synthesis: str) -> str:
+def _html_citation(citation: Citation, response: ResearchResponse) -> str:
     mark, _ = MARKS[citation.verdict]
-    sentence = html.escape(shortened(plain_text(synthesis[citation.start : citation.end])))
+    sentence = html.escape(shortened(plain_text(response.synthesis[citation.start : citation.end])))
     said = f"<blockquote>{html.escape(citation.quote)}</blockquote>" if citation.quote else ""
-    verdict = f'<span class="{citation.verdict}">{mark} {verdict_of(citation)}</span>'
+    verdict = f'<span class="{citation.verdict}">{mark} {judgement(citation, response)}</span>'
     number = citation.source_index
     return f'<li>{verdict} {sentence} <a href="#source-{number}">[{number}]</a>{said}</li>'
 
@@ -177,10 +177,10 @@ def _html_notes(said: Iterable[str]) -> str:
     return _section("Notes", "ul", [f"<li>{html.escape(note)}</li>" for note in said])
 
 
-def _markdown_citation(citation: Citation, synthesis: str) -> str:
+def _markdown_citation(citation: Citation, response: ResearchResponse) -> str:
     mark, _ = MARKS[citation.verdict]
-    sentence = _escaped(shortened(plain_text(synthesis[citation.start : citation.end])))
-    line = f"- {mark} {verdict_of(citation)} [{citation.source_index}] {sentence}"
+    sentence = _escaped(shortened(plain_text(response.synthesis[citation.start : citation.end])))
+    line = f"- {mark} {judgement(citation, response)} [{citation.source_index}] {sentence}"
     return f"{line}\n  > {_escaped(shortened(citation.quote))}" if citation.quote else line
 
 

@@ -25,6 +25,7 @@ NO_MODEL_OFFLINE = (
 )
 MODEL_FAILED = "No model wrote this answer: these are quotes from your sources."
 AGAIN = "What its sources do not say is marked here:"
+QUOTED = "quoted word for word"
 EXTRACTIVE = "extractive"  # the writer that quotes
 
 DOCUMENT = "doc:"  # begins the address of a document; the rest is its path, escaped as in a URL
@@ -215,20 +216,24 @@ def _sources(sources: Iterable[SourceRef]) -> Iterator[Line]:
         yield Line(f"    {readable(source.url)}", "dim")
 
 
+def judgement(citation: Citation, response: ResearchResponse) -> str:
+    """The verdict of a citation with its score; of one by a model, what the words said beside it, since the score is theirs.
+    An answer made of quotes has nothing to weigh.
+    """
+    if citation.score == 1.0 and response.metadata.synthesizer == EXTRACTIVE:
+        return QUOTED
+    if citation.checked_by == "words":
+        return f"{citation.verdict} {citation.score:.2f}"
+    return f"{citation.verdict} by the model (words: {citation.word_verdict} {citation.score:.2f})"
+
+
 def _quotes(response: ResearchResponse) -> Iterator[Line]:
     for position, citation in enumerate(response.citations):
         if not position:
             yield Line()
             yield Line("Citations", "bold")
         mark, style = MARKS[citation.verdict]
-        yield Line(f"{mark} {verdict_of(citation)}  {_quoted(citation, response.synthesis)}", style)
-
-
-def verdict_of(citation: Citation) -> str:
-    """The verdict with its score; of one by a model, what the words said beside it, since the score is theirs."""
-    if citation.checked_by == "words":
-        return f"{citation.verdict} {citation.score:.2f}"
-    return f"{citation.verdict} by the model (words: {citation.word_verdict} {citation.score:.2f})"
+        yield Line(f"{mark} {judgement(citation, response)}  {_quoted(citation, response.synthesis)}", style)
 
 
 def _quoted(citation: Citation, synthesis: str) -> str:
