@@ -10,7 +10,7 @@ KAFKA := build/kafka
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test suite test-services crash kafka-jars kafka lint check-docs docs serve bench debian-docs quality faq-quality blind swagger-ui sizes lock clean
+.PHONY: help demo test suite test-services crash kafka-jars kafka lint check-docs docs serve bench debian-docs quality faq-quality manual-answers blind swagger-ui sizes lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -70,6 +70,11 @@ quality: $(READY)  ## how well citations are checked, on labelled pairs
 faq-quality: $(READY)  ## how well answers to FAQs are found in documentation of Debian (fetches it: needs apt)
 	packages="$$($(BIN)/python scripts/faq_quality.py --packages)" && bash scripts/debian_docs.sh build/faq-docs $$packages
 	$(BIN)/python scripts/faq_quality.py build/faq-docs
+
+manual-answers: $(READY)  ## answers without a model to 60 questions about manuals of Debian, to be rated (needs apt)
+	packages="$$($(BIN)/python scripts/manual_answers.py --packages)" && bash scripts/debian_docs.sh build/manuals $$packages
+	$(BIN)/python scripts/manual_answers.py build/manuals > build/manuals/answers.txt
+	$(BIN)/python scripts/manual_answers.py build/manuals --held-back > build/manuals/answers-held-back.txt
 
 blind: $(READY)  ## 20 questions with two answers each, to be judged blind; SHEET=FILE scores a filled-in one
 	$(BIN)/python scripts/blind.py $(if $(SHEET),score $(SHEET),write $(BLIND))

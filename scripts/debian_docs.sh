@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches a few documentation packages of Debian and keeps their HTML: real pages to research without a key or a network.
+# Fetches a few documentation packages of Debian and keeps their HTML and PDF: real pages to research without a key or a network.
 #   scripts/debian_docs.sh FOLDER [PATTERN ...]   nothing is installed; needs Debian or Ubuntu with its package lists (apt-get update)
 # A package whose name carries a version is found by its pattern; the last one that the lists know is taken.
 set -euo pipefail
@@ -37,6 +37,11 @@ echo "fetching ${packages[*]}" >&2
 for archive in "$work"/*.deb; do
   dpkg-deb --extract "$archive" "$work/unpacked"
 done
-cd "$work/unpacked/usr/share/doc"
+cd "$work/unpacked/usr/share"
+find . -type f -name '*.pdf' | while read -r pdf; do
+  name=$(basename "$pdf" .pdf)
+  mkdir -p "$folder/pdf/$name" && cp "$pdf" "$folder/pdf/$name"
+done
+cd doc
 find . -type f \( -name '*.html' -o -name '*.htm' \) -exec cp --parents --target-directory="$folder" {} +
 echo "$(find "$folder" -type f | wc -l) pages are in $folder" >&2

@@ -2,6 +2,7 @@
 
     python scripts/manual_answers.py build/manuals              the answers on a sheet; `make manual-answers`
     python scripts/manual_answers.py build/manuals --held-back  those to the questions that are held back
+    python scripts/manual_answers.py --packages                 which packages of Debian have the manuals
 
 The rubric stands above the questions, in manual_questions.txt. The manuals belong to others and are not kept in this
 repository: scripts/debian_docs.sh fetches them.
@@ -24,13 +25,15 @@ from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest  # no
 from shared.config import Settings  # noqa: E402
 
 QUESTIONS: Final = ROOT / "scripts" / "manual_questions.txt"
+WAIT_SECONDS: Final = 1
 HELD_BACK: Final = 3  # every third question
+PACKAGES: Final = (r"python3\.[0-9]+-doc", "git-doc", "bash-doc", "developers-reference")
 FOLDERS: Final = {
-    "python": "python3.11/html",
-    "git": "git/html",
-    "bash": "pdf/bash",
+    "python": "python3*/html",
+    "git": "git-doc",
+    "bash": "pdf/bashref",
     "developers-reference": "pdf/developers-reference",
-}
+}  # as patterns below the folder
 
 
 def read_questions(text: str) -> Iterator[tuple[int, str, str]]:
@@ -48,12 +51,15 @@ async def answers(asked: list[tuple[int, str, str]], folder: Path) -> list[str]:
     """Each question with its answer and its sources."""
     told = []
     for manual in dict.fromkeys(manual for _, manual, _ in asked):
-        searched = {"DOCUMENTS_DIR": folder / FOLDERS[manual], "SEARCH_PROVIDERS": "documents"}
+        searched = {"DOCUMENTS_DIR": next(folder.glob(FOLDERS[manual])), "SEARCH_PROVIDERS": "documents", "CACHE_TTL_S": 0}
         settings = Settings.load(**{"LLM_PLATFORM_DATA_DIR": folder / "index", **searched})
         async with build_platform(settings) as platform:
             for number, _, question in (each for each in asked if each[1] == manual):
                 request = ResearchRequest(query=question.lstrip("~ "), sources=("documents",))
                 response = await platform.research.research(request)
+                while response.degraded:  # the index is being read still
+                    await asyncio.sleep(WAIT_SECONDS)
+                    response = await platform.research.research(request)
                 sources = "\n".join(f"[{each.index}] {each.title} ({each.url})" for each in response.sources)
                 told.append(f"=== {number} [{manual}] {question}\n\n{response.synthesis}\n\n{sources}\n")
     return told
@@ -61,9 +67,17 @@ async def answers(asked: list[tuple[int, str, str]], folder: Path) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--held-back", action="store_true", help="the questions that are held back instead of the others")
+    parser.add_argument("folder", type=Path, nargs="?", help="where the manuals are")
+    parser.add_argument("--packages", action="store_true", help="which packages of Debian have the manuals")
+    parser.add_argument(
+        "--held-back", action="store_true", help="the questions that are held back instead of the others"
+    )
     given = parser.parse_args()
+    if given.packages:
+        print(*PACKAGES, sep="\n")
+        return
+    if given.folder is None:
+        parser.error("name the folder of the manuals, or --packages")
     asked = list(read_questions(QUESTIONS.read_text(encoding="utf-8")))
     chosen = [each for each in asked if (each[0] % HELD_BACK == 0) == given.held_back]
     print("\n".join(asyncio.run(answers(chosen, given.folder))))

@@ -244,7 +244,9 @@ def test_code_below_a_heading_answers_how_something_is_done() -> None:
 
 def test_a_sentence_about_the_code_above_it_brings_that_code() -> None:
     """`This installs …` means the command."""
-    assert told("What installs the blade?", SAW) == "```shell\npip install saw\n```\n\nThis installs the blade, too [1]."
+    assert (
+        told("What installs the blade?", SAW) == "```shell\npip install saw\n```\n\nThis installs the blade, too [1]."
+    )
 
 
 def test_code_right_below_a_sentence_belongs_to_a_way_of_doing() -> None:
@@ -293,3 +295,44 @@ def test_a_source_about_the_name_goes_before_one_that_mentions_it() -> None:
     ours = "The default speed is 40 turns."
     quotes = extracted("What is the default speed of saw9?", other, ours, titles=("Drill", "saw9")).quotes
     assert quotes[0].source.index == 2
+
+
+MANUAL = """## Options
+
+-m <msg>
+--message=<msg>
+: Use the given text as the commit message. Several are put together.
+
+-c <commit>
+: Take the message from a commit. Added the author in version 2.
+
+How do I choose an editor?
+: Set the variable, and the commit message is opened there.
+"""
+
+
+def test_what_a_definition_list_explains_is_told_with_its_term() -> None:
+    """An option is code, a question of a FAQ is no term, and the sentence behind goes with the first."""
+    assert told("What does the -m option do?", MANUAL) == (
+        "`-m <msg>`, `--message=<msg>`: Use the given text as the commit message [1]. Several are put together [1]."
+    )
+    assert "How do I" not in told("Which variable opens the commit message?", MANUAL)
+
+
+def test_an_option_that_no_source_has_is_not_answered() -> None:
+    """However much else is said of the commit message: the answer would be about another option."""
+    assert told("What does the -x option do to the commit message?", MANUAL) == ""
+    assert told("What does COMMIT_MESSAGE_COLOR do to the commit message?", MANUAL) == ""
+
+
+def test_what_a_version_brought_is_told_where_it_is_asked_for() -> None:
+    """`Added the author` explains nothing to whoever asks what something does."""
+    text = "Added pumps to the new version of the saw. A saw with pumps clears its blade of dust."
+    assert told("What do pumps do?", text).startswith("A saw with pumps")
+    assert told("What was added in the new version with pumps?", text).startswith("Added pumps")
+
+
+def test_a_passage_cut_in_the_middle_of_code_is_read_rightly() -> None:
+    """Its first fence ends code: the prose behind would pass for code, and the code for prose."""
+    text = "saw.start()\n```\n\nThe saw starts with a lever.\n\n```\nsaw.stop()\n```\n\nIt stops."
+    assert told("With what does the saw start?", text) == "The saw starts with a lever [1]."

@@ -53,9 +53,10 @@ def test_what_is_seen_is_read(style: str) -> None:
 def test_a_page_of_many_styled_parts_is_read_quickly() -> None:
     """Documentation with drawn diagrams has thousands of them: looking at each must not take longer the more there are."""
 
-
     def text(count: int) -> str:
-        parts = "".join(f"<b style='margin:{n}px'>part {n}</b> <i style='display:none'>SECRET</i>" for n in range(count))
+        parts = "".join(
+            f"<b style='margin:{n}px'>part {n}</b> <i style='display:none'>SECRET</i>" for n in range(count)
+        )
         return str(html_text(f"<style>.x {{ color: red }}</style><p>{parts}</p>")["text"])
 
     assert "part 5999" in text(6000)
@@ -89,7 +90,9 @@ def test_structure_is_kept_as_markdown() -> None:
 )
 def test_the_furniture_of_manuals_is_no_text(furniture: str) -> None:
     """A page of links holds every word of its manual: read as text it would be found before the pages that it leads to."""
-    text = str(html_text(f"<body>{furniture}<div class='chapter'><h1>Backup</h1><p>Shown text.</p></div></body>")["text"])
+    text = str(
+        html_text(f"<body>{furniture}<div class='chapter'><h1>Backup</h1><p>Shown text.</p></div></body>")["text"]
+    )
     assert "Shown text." in text
     assert "LINKS" not in text
 
@@ -178,3 +181,53 @@ def test_lines_are_answered_in_order(tmp_path: Path) -> None:
     answers = io.StringIO()
     serve(requests, answers)
     assert [json.loads(line)["text"] for line in answers.getvalue().splitlines()] == ["ü", "Text."]
+
+
+def test_terms_code_and_tables_keep_their_form() -> None:
+    """What a definition list explains, which column a cell stands in, what is code: lost otherwise, also to a model."""
+    html = (
+        "<dl><dt>-m &lt;msg&gt;</dt><dt>--message</dt><dd><p>Use <code>&lt;msg&gt;</code>.</p></dd></dl>"
+        "<table><tr><th>Name</th><th>Sets</th></tr><tr><td><p><code>x|y</code></p></td><td><p>the\nwidth</p></td></tr>"
+        "<tr hidden><td>SECRET</td></tr></table><pre><code>run `it`\n</code></pre>"
+    )
+    text = str(html_text(f"<html><body>{html}</body></html>")["text"])
+    assert "-m <msg>\n--message\n: Use `<msg>`." in text
+    assert "| Name | Sets |\n| --- | --- |\n| `x\\|y` | the width |" in text
+    assert "```\nrun `it`\n" in text
+    assert "SECRET" not in text
+
+
+def test_a_table_that_lays_out_a_page_stays_text() -> None:
+    """One without names of columns, or with more than words in it."""
+    for cells in (
+        "<tr><td>One.</td><td>Two.</td></tr>",
+        "<tr><th>A</th><th>B</th></tr><tr><td><ul><li>One.</ul></td></tr>",
+    ):
+        text = str(html_text(f"<html><body><table>{cells}</table></body></html>")["text"])
+        assert "One." in text
+        assert "---" not in text
+
+
+def test_heads_and_numbers_of_pages_are_no_text() -> None:
+    """They stood in the middle of the sentence that goes on over the page; so did the dotted lines of contents."""
+    words = ("Saws", "Pumps", "Valves", "Belts")
+    pages = [
+        f"Chapter {1 + number // 2}: Pumps {number + 9}\n4.{number} Filters . . . . . . 31\n{word} go\nwith {word}"
+        for number, word in enumerate(words)
+    ]
+    text = parse_child._running_text([*pages, "Chapter 3: Pumps 13\n3.1 Fine filters\nThey clog."])
+    assert text == "\n".join(f"{word} go\nwith {word}" for word in words) + "\n\n## 3.1 Fine filters\n\nThey clog."
+
+
+def test_the_terms_of_a_printed_manual_are_told_apart() -> None:
+    """No sentence begins with a small letter: what stands there is what the sentence explains."""
+    text = parse_child._running_text(["It is so.\nglobstar If set, it matches.\ndirexpand\nIf set, Bash replaces."])
+    assert text == "It is so.\n\nglobstar\n: If set, it matches.\n\ndirexpand\n: If set, Bash replaces."
+
+
+def test_narrow_blanks_of_a_pdf_part_words() -> None:
+    """A gap that moves the pen by a sixth of an em is one, and leaves the pen where it was."""
+    shown = ["in", -170, "a", -40, "t", -1200, "box"]
+    parse_child._keep_blanks(b"TJ", [shown])
+    assert sum(each for each in shown if isinstance(each, (int, float))) == -170 - 40 - 1200
+    assert [each for each in shown if isinstance(each, (int, float)) and each <= parse_child.SURE_GAP] == [-1000, -1000]

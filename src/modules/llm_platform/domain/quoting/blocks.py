@@ -17,6 +17,7 @@ MAX_HEADING_CHARS = 80
 NAVIGATION_LINES = 3  # that many short lines in a row, none of which ends like a sentence
 NAVIGATION_LINE_CHARS = 40
 CODE_INDENT = 4  # columns
+MAX_TERM_LINES = 6  # that one explanation is for
 TERM_INDENT = 3  # columns that an explanation stands further in than the term above it
 MAX_MARKED_LINE_CHARS = 2000  # a longer line is prose, whatever it begins with
 END_CHARS = 8  # that a stop and what may stand behind it take up
@@ -45,6 +46,8 @@ _CODE_LINE = re.compile(
 )
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*[.,;:!?)\"'”’]*$")
 _HAS_SENTENCE_END = re.compile(r"[.!?。！？:：][\"'”’»)\]]*(?:\s|$)")
+_DEFINED = re.compile(r"\s*:\s+(\S.*)")  # what a definition list says of the lines above
+_CODE_TERM = re.compile(r"^\s*[-$@]|\w\(|[<_=\[]")
 _OPTION = re.compile(r"\s*--?[A-Za-z][\w-]*(?:[ ,=\[<]|$)")
 _SENTENCE_END = re.compile(r"[.!?。！？…:：;][\"'”’»)\]*_`]*$")
 
@@ -112,7 +115,12 @@ class _BlockReader:
             return
         if kind == "paragraph" and _OPTION.match(term):
             kind = "item"
-        if kind == "paragraph" and len(lines) == 1 and not (term or _is_set_in(lines[0])) and _reads_like_a_heading(lines[0]):
+        if (
+            kind == "paragraph"
+            and len(lines) == 1
+            and not (term or _is_set_in(lines[0]))
+            and _reads_like_a_heading(lines[0])
+        ):
             kind = "heading"
             self._heading = clean(lines[0])
         body = _code(lines) if kind == "code" else "\n".join(line.strip() for line in lines)
@@ -176,6 +184,11 @@ class _BlockReader:
     def _prose(self, line: str) -> Iterator[Block]:
         if self._kind in ("code", "table"):
             yield from self.close()
+        defined = _DEFINED.match(line)
+        if defined and self._kind == "paragraph" and 0 < len(self._lines) <= MAX_TERM_LINES:
+            self._term = ", ".join(map(_as_term, self._lines))
+            self._lines = [defined.group(1)]
+            return
         if self._blank and not line[0].isspace():
             self._in_list = False
         if line[0].isspace() and len(self._lines) == 1 and self._kind == "paragraph":
@@ -210,6 +223,12 @@ class _BlockReader:
             yield from self._new_heading(title)
         else:
             yield from self.close()
+
+
+def _as_term(line: str) -> str:
+    """A term as it is said before what explains it: an option or a signature as code."""
+    bare = line.strip()
+    return f"`{bare}`" if "`" not in bare and _CODE_TERM.search(bare) else clean(bare)
 
 
 def ends_like_a_sentence(text: str) -> bool:
@@ -262,7 +281,11 @@ def _indented_kind(body: str) -> BlockKind:
     if len(found) < PROSE_WORDS or not _HAS_SENTENCE_END.search(body):
         return "code"
     prose = sum(bool(_WORD.match(word)) for word in found) >= PROSE_SHARE * len(found)
-    return "paragraph" if prose and sum(bool(_CODE_LINE.search(line)) for line in lines) <= CODE_SHARE * len(lines) else "code"
+    return (
+        "paragraph"
+        if prose and sum(bool(_CODE_LINE.search(line)) for line in lines) <= CODE_SHARE * len(lines)
+        else "code"
+    )
 
 
 def _is_navigation(kind: BlockKind, lines: Sequence[str]) -> bool:

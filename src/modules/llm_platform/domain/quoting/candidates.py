@@ -10,7 +10,7 @@ from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.language import detect, stop_words
 from modules.llm_platform.domain.quoting.blocks import Block
 from modules.llm_platform.domain.quoting.leads import Leads, followers
-from modules.llm_platform.domain.quoting.question import Question, TermMatcher
+from modules.llm_platform.domain.quoting.question import Question, TermMatcher, symbols
 from modules.llm_platform.domain.quoting.rules import hangs, is_question, shows_beside, tells_nothing
 from modules.llm_platform.domain.quoting.sentences import Sentence, sentences_in
 from modules.llm_platform.domain.quoting.shape import Shape, qualities
@@ -106,6 +106,7 @@ class _Judge:
         self._above: dict[tuple[str, ...], dict[int, float]] = {}
         self._leads = Leads(source.title, self.language, matcher)
         self._how = "how" in question.kinds
+        self._has_symbols = bool(symbols(question.text))
 
     def candidate(self, sentence: Sentence, before: Candidate | None) -> Candidate:
         hanging = hangs(sentence.text, self.language)
@@ -113,13 +114,17 @@ class _Judge:
         code_above = self._leads.code(sentence) if hanging and not lead else None
         shown = f"{lead}: {sentence.text}" if lead else sentence.text
         own = words(" ".join((shown, *sentence.columns)) if sentence.columns else shown)
-        met = met_terms(own, self._matcher)
+        met = met_terms([*own, *symbols(shown)] if self._has_symbols else own, self._matcher)
         headings = self._terms_above(sentence)
         follows = followers(sentence, how=self._how)
         code = words(follows[0].text) if follows and follows[0].kind != "item" else []
         coded = met_terms(code, self._matcher)
         alone = sentence.text == self._bare  # a bare answer to what the title asks
-        context = ((headings, TITLE_CREDIT), (before.met if before else {}, BEFORE_CREDIT), (coded, _worth(follows, code)))
+        context = (
+            (headings, TITLE_CREDIT),
+            (before.met if before else {}, BEFORE_CREDIT),
+            (coded, _worth(follows, code)),
+        )
         return Candidate(
             sentence=sentence,
             source=self._source,

@@ -7,14 +7,14 @@ neither the question's rare words nor a passage near to it are found, nothing is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.quoting.blocks import Block
-from modules.llm_platform.domain.quoting.candidates import Candidate, find_candidates, overlap, same_table
+from modules.llm_platform.domain.quoting.candidates import TITLE_CREDIT, Candidate, find_candidates, overlap, same_table
 from modules.llm_platform.domain.quoting.markup import clean
-from modules.llm_platform.domain.quoting.question import Question, TermMatcher
+from modules.llm_platform.domain.quoting.question import EXACT_WEIGHT, Question, TermMatcher
 from modules.llm_platform.domain.quoting.scores import Weights, coverage, judge_passages, score, subjects, weigh
 from modules.llm_platform.domain.quoting.sentences import Sentence, blocks_of
 from modules.llm_platform.domain.quoting.shape import LONG_WORDS
@@ -23,11 +23,13 @@ MAX_QUOTES = 3  # of an answer to a question of one part
 MAX_QUOTES_A_PART = 2
 OTHER_SOURCE_FLOOR = 0.75  # of the top score
 SAME_SOURCE_FLOOR = 0.7
-ANSWERS_FROM = 0.41  # share of the question's rare words that what is chosen must hold
+ANSWERS_FROM = 0.55  # share of the question's rare words that what is chosen must hold
+LEADER_ANSWERS_FROM = 0.5  # and its best sentence alone, where one thing was asked
 PART_ANSWERS_FROM = 0.3
 OTHER_PARTS_WEIGHT = 0.15
 REPEATS_FROM = 0.6  # shared content words, of the shorter sentence
 REPETITION_COST = 0.35
+NEIGHBOUR_FLOOR = 0.2  # of the score of the sentence that a neighbour is taken with
 PART_GAIN = 0.1  # share of a part's terms that a further sentence must add
 LOOKED_AT = 30  # candidates, best first, that conflicts and readings are looked for in
 
@@ -66,7 +68,8 @@ def extract(question: Question, sources: Sequence[Source]) -> Extraction:
         chosen += _choose(part, question, candidates, weights, chosen)
     ranked = sorted(candidates, key=lambda one: (-one.score, one.rank, one.sentence.position))
     fit = [one for one in ranked[:LOOKED_AT] if one.tells]
-    if coverage(chosen, weights.subject, range(len(weights.subject))) < ANSWERS_FROM:
+    chosen = [one for one in chosen if not any(other is not one and _tells_in_list(other, one) for other in chosen)]
+    if coverage(chosen, weights.subject, range(len(weights.subject))) < ANSWERS_FROM or lacks_exact(question, chosen):
         return Extraction([], fit)
     return Extraction(_in_reading_order(chosen, fit), fit)
 
@@ -88,8 +91,9 @@ def _choose(
     if leader is None:
         return []
     reach = coverage([leader, *taken], weights.subject, asked)
-    if reach < PART_ANSWERS_FROM or (taken and reach - known < PART_GAIN):
+    if reach < (LEADER_ANSWERS_FROM if single else PART_ANSWERS_FROM) or (taken and reach - known < PART_GAIN):
         return []
+    behind = {id(one.before): one for one in candidates if one.before is not None}
     top, limit = scores[id(leader)], MAX_QUOTES if single else MAX_QUOTES_A_PART
     chosen: list[Candidate] = []
     for one in ranked:
@@ -104,12 +108,37 @@ def _choose(
             continue
         if scores[id(one)] - REPETITION_COST * repeats * top >= floor:
             chosen += group
+            if one is leader and single:
+                chosen += _going_on(one, behind, limit - len(chosen))
     return chosen
+
+
+def _going_on(one: Candidate, behind: Mapping[int, Candidate], most: int) -> list[Candidate]:
+    """The sentences right behind the best one, which tell more of the same than the next best elsewhere."""
+    found: list[Candidate] = []
+    following = behind.get(id(one))
+    while following is not None and len(found) < most and not (found or [one])[-1].follows:
+        whole = following.tells and following.sentence.whole and len(following.words) <= LONG_WORDS
+        if not whole or not (following.hanging or following.score >= NEIGHBOUR_FLOOR * one.score):
+            break
+        found.append(following)
+        following = behind.get(id(following))
+    return found
+
+
+def lacks_exact(question: Question, chosen: Sequence[Candidate]) -> bool:
+    """Whether an option, sign or identifier of the question stands nowhere in what was chosen, nor above it."""
+    exact = [number for number, term in enumerate(question.terms) if term.weight >= EXACT_WEIGHT]
+    return any(all(one.met.get(number, 0.0) < TITLE_CREDIT for one in chosen) for number in exact)
+
+
+def _tells_in_list(taken: Candidate, one: Candidate) -> bool:
+    return any(one.sentence.text in clean(block.text) for block in taken.follows)
 
 
 def shows(taken: Candidate, one: Candidate) -> bool:
     """Whether what was taken is shown with what this one says."""
-    return same_table(taken, one) or any(one.sentence.text in clean(block.text) for block in taken.follows)
+    return same_table(taken, one) or _tells_in_list(taken, one)
 
 
 def group_of(one: Candidate) -> list[Candidate]:

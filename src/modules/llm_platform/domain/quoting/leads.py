@@ -37,11 +37,13 @@ class Leads:
     def before(self, sentence: Sentence, *, hanging: bool) -> str:
         """The term explained, what a fragment is one of, what `This` means; empty where nothing is needed or known."""
         if sentence.term:
-            return sentence.term
+            return "" if is_question(sentence.term) else sentence.term
         if sentence.row or sentence.announces:
             return ""
         if hanging:
-            return self._subject(sentence) if sentence.opens and points_at_subject(sentence.text, self._language) else ""
+            return (
+                self._subject(sentence) if sentence.opens and points_at_subject(sentence.text, self._language) else ""
+            )
         if not sentence.item or sentence.before:
             return ""
         introduction = self._introduction(sentence.intro) if len(sentence.text.split()) <= ITEM_WORDS else ""

@@ -12,8 +12,8 @@ _REFERENCE = re.compile(r"\[([^\]\[]+)\]\[[^\]]*\]")
 _MARKER = re.compile(
     r"\s?(?:\[(?:\d{1,3}(?:\s*[,;–-]\s*\d{1,3})*|\^[\w-]+|edit|citation needed|note \d+)\]|【[^】]{0,12}】)"
 )
-_STRONG = re.compile(r"(\*\*|(?<!\w)__(?![a-z\d_]+__))(?=\S)(.+?)(?<=\S)\1")  # `__init__` is a name
-_EMPHASIS = re.compile(r"(?<![\w*\\])([*_])(?=[^\s*_])([^*_]+?)(?<=\S)\1(?![\w*])")
+_STRONG = re.compile(r"(\*\*|(?<!\w)__(?![a-z\d_]+__))(?=[^\s’”'\"])(.+?)(?<=\S)\1")  # `__init__` is a name
+_EMPHASIS = re.compile(r"(?<![\w*\\])([*_])(?=[^\s*_’”])([^*_]+?)(?<=\S)\1(?![\w*])")
 _ROLE = re.compile(r":[a-z]+(?::[a-z]+)*:`~?\.?([^`<]+?)(?:\s*<[^`>]*>)?`")
 _RST_LINK = re.compile(r"`([^`<>]+?)\s*<[^`<>]+>`__?|`([^`<>]+)`_(?!\w)")
 _TAG = re.compile(r"</?(?:b|i|em|strong|mark|span|p|br|sup|sub|a|code|u|font|div)(?:\s[^<>]*)?/?>", re.IGNORECASE)

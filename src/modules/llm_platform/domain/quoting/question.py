@@ -12,6 +12,7 @@ from modules.llm_platform.domain.text import fold, word_parts, words
 MAX_PARTS = 3
 MAX_TERMS = 40
 NAME_WEIGHT = 1.6  # names, identifiers and numbers decide what a question is about
+EXACT_WEIGHT = 2.0  # options, signs and identifiers: an answer that lacks one is about something else
 WEAK_WEIGHT = 0.35  # words that say how to answer rather than about what
 INFLECTED = 0.85  # how far another form of a word counts as the word
 MIN_STEM = 4  # letters that two forms of a word share at least
@@ -26,7 +27,7 @@ _WEAK_WORDS = (
     " use uses used using command commands program work works working"
     " need needs want get gets make makes made know overview list kind kinds "
     "type types"
-    " thing things happen happens important much many long often possible reason reasons question answer"
+    " instead thing things happen happens important much many long often possible reason reasons question answer"
     " macht befehl programm"
     " unterschied unterschiede beispiel beispiele funktioniert funktionieren bedeutet bedeutung verwenden verwendet "
     "benutzt nutzt"
@@ -50,6 +51,10 @@ _UNSPACED_STOP = re.compile(
 )
 _NOT_LATIN = re.compile(r"[\u0370-\u03ff\u0400-\u1fff\u2e80-\ud7af]")
 _LATIN = re.compile(r"[A-Za-z][\w.+#-]+")  # in a question of another script: a name
+_SYMBOL = re.compile(
+    r"(?<![\w-])--?[A-Za-z][\w-]*|\$\{[^}\s]{1,40}\}|\$[*@#?!$]|(?<![^\s`'\"“‘])[!&|<>*]{1,3}(?=[`'\"”’]?\s+\w)"
+)  # options and signs, which are no words and are asked for all the same
+_IDENTIFIER = re.compile(r"\b(?:[A-Za-z]+_\w+|[A-Z]{6,})\b")
 _QUOTES = re.compile(r"[\"“”„«»『』「」`]")
 
 _KINDS = (
@@ -103,6 +108,7 @@ def read_question(text: str, language: str) -> Question:
     called = [_NAME, _LATIN] if _NOT_LATIN.search(text) else [_NAME]
     found = (name.group() for pattern in called for name in pattern.finditer(" " + text))
     names = {word for name in found for word in _term_words(name, frozenset())}
+    exact = set(map(fold, _IDENTIFIER.findall(text)))
     stop = stop_words(language) | stop_words("en")  # a German question quotes English words, and code is English
     terms: dict[str, Term] = {}
     parts: list[_Part] = []
@@ -112,14 +118,27 @@ def read_question(text: str, language: str) -> Question:
         for word in _term_words(piece, stop):
             if word not in terms and len(terms) < MAX_TERMS:
                 order[word] = len(terms)
-                terms[word] = Term(word, _weight(word, names))
+                terms[word] = Term(word, EXACT_WEIGHT if word in exact else _weight(word, names))
             if word in order:
                 own.add(order[word])
         parts.append(_Part(frozenset(own), _kind(piece)))
+    parts = _with_symbols(text, terms, parts)
     kept, whole = tuple(terms.values()), _kind(text)
     joined = _joined(parts, kept)
     kinds = tuple(part.kind for part in joined) if len(joined) > 1 else (whole,)
     return Question(text, language, kept, tuple(part.terms for part in joined), kinds, whole)
+
+
+def symbols(text: str) -> list[str]:
+    """Options and signs of a text, as they stand there: `-m`, `$*`, `!`."""
+    return _SYMBOL.findall(text)
+
+
+def _with_symbols(text: str, terms: dict[str, Term], parts: Sequence[_Part]) -> list[_Part]:
+    found = dict.fromkeys(each for each in symbols(text) if each not in terms)
+    numbers = frozenset(range(len(terms), len(terms) + len(found)))
+    terms.update({each: Term(each, EXACT_WEIGHT) for each in found})
+    return [_Part(part.terms | numbers, part.kind) for part in parts]
 
 
 def _pieces(text: str, language: str) -> list[str]:

@@ -147,6 +147,9 @@ _ORDER = (
     r"|忽略.{0,10}(?:指令|指示|规则)|指示を無視"
 )
 
+# What a manual says of its own versions, beside what it tells.
+_VERSION_NOTE = r"^\W*(?:new in|contributed by|added|removed|changed|deprecated)\b|\bnow accepts?\b|\(contributed by\b"
+_ASKS_FOR_VERSIONS = re.compile(r"\b(?:version|new|news|change[sd]?|added|deprecated|removed|since|release)\b", _FLAGS)
 _QUESTION = re.compile(r"[?？؟][\"'”’»)\]*_]*$")
 _ADDRESS = re.compile(r"https?://|www\.\w")
 _START = "[\"'“”„«»‘’(\\[*_`—–-]*"
@@ -173,6 +176,16 @@ def _beginning(pattern: str | None, language: str) -> re.Pattern[str] | None:
     if pattern is None:
         return None
     return re.compile(f"{_START}(?:{pattern}){'' if language in _UNSPACED_LANGUAGES else _ENDS_ON_WORD}", _FLAGS)
+
+
+@cache
+def _version_note() -> re.Pattern[str]:
+    return re.compile(_VERSION_NOTE, _FLAGS)
+
+
+def is_version_note(sentence: str, question: str) -> bool:
+    """Whether it tells what a version brought, where the question does not ask for that."""
+    return bool(_version_note().search(sentence)) and not _ASKS_FOR_VERSIONS.search(question)
 
 
 def hangs(sentence: str, language: str) -> bool:

@@ -30,6 +30,7 @@ _GAP = re.compile(r"\s(?:\.\.\.|…)\s|\s[·|]\s")  # where a search engine left
 _LEFT_OUT = re.compile(r"\s*(?:\.\.\.|…)\s*")
 _LINKED = re.compile(r"\[([^\]\[]+)\]\([^()\s]*\)")
 _NAME_LINE = re.compile(r"\S{1,40}(?: ?\(\d\w?\))?\s[-–—]{1,2}\s\S")  # `chsh - changes the login shell`
+_FENCE_LINE = re.compile(r"^[ \t]{0,24}```+(.*)$", re.MULTILINE)
 _CELL_END = re.compile(r"(?<!\\)\|")
 
 
@@ -62,10 +63,19 @@ class Sentence:
 
 def blocks_of(text: str) -> Sequence[Block]:
     """The blocks of a source's text, read once for all questions."""
-    blocks = list(read_blocks(text[:MAX_TEXT_CHARS]))
+    blocks = list(read_blocks(_with_fences(text[:MAX_TEXT_CHARS])))
     if len(blocks) == 1 and blocks[0].kind == "heading":
         blocks[0].kind = "paragraph"  # a bare answer ("Paris") looks like a heading
     return blocks
+
+
+def _with_fences(text: str) -> str:
+    """A passage that was cut in the middle of code: its first fence ends that code, and would begin some otherwise."""
+    first = _FENCE_LINE.search(text)
+    if first is None or len(_FENCE_LINE.findall(text)) % 2 == 0:
+        return text
+    ends = not first[1] and first.start() and text[first.end() :].startswith("\n\n")
+    return f"```\n{text}" if ends else text
 
 
 def read_sentences(

@@ -6,20 +6,23 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from modules.llm_platform.domain.quoting.question import Question
+from modules.llm_platform.domain.quoting.question import NAME_WEIGHT, Question, symbols
+from modules.llm_platform.domain.quoting.rules import is_version_note
 from modules.llm_platform.domain.quoting.sentences import Sentence
 from modules.llm_platform.domain.text import words
 
-LONG_WORDS = 55
+LONG_WORDS = 45
 CUT_QUALITY = 0.6  # factors on the score
 ITEM_QUALITY = 0.92  # a list item or the row of a table is seldom a sentence
 TABLE_QUALITY = 1.2  # a whole table, where not one thing was asked for
 CODE_QUALITY = 1.15  # where a way to do something was asked for
 HEADED_CODE_EXPLAINS = 0.6  # code under a heading, where not a way to do something was asked for
 LONG_QUALITY = 0.8
+VERSION_NOTE_QUALITY = 0.5
 NUMBER_QUALITY = 1.2
 REASON_QUALITY = 1.1
 DEFINITION_QUALITY = 1.4
+EXPLANATION_QUALITY = 1.8  # in a definition list, of a name that was asked for
 OPENING_QUALITY = 1.05
 OPENING_SENTENCES = 3
 DEFINES_WITHIN_CHARS = 80
@@ -54,6 +57,8 @@ class Shape:
 def qualities(sentence: Sentence, shape: Shape, question: Question) -> tuple[float, ...]:
     """How much the shape of a sentence speaks for it: whole, of a usual length, of the kind that each part asks for."""
     quality = CUT_QUALITY if not sentence.whole else ITEM_QUALITY if sentence.item else 1.0
+    if is_version_note(shape.text, question.text):
+        quality *= VERSION_NOTE_QUALITY
     if len(shape.words) > LONG_WORDS:
         quality *= LONG_QUALITY
     return tuple(quality * _quality(kind, sentence, shape, question) for kind in question.kinds)
@@ -73,8 +78,18 @@ def _quality(kind: str, sentence: Sentence, shape: Shape, question: Question) ->
         return REASON_QUALITY if _REASON.search(shape.text) else 1.0
     if kind == "what":
         opening = OPENING_QUALITY if sentence.position <= OPENING_SENTENCES else 1.0
+        if _explains(sentence, question):
+            return opening * EXPLANATION_QUALITY
         return opening * (DEFINITION_QUALITY if shape.met and _defines(shape, question) else 1.0)
     return 1.0
+
+
+def _explains(sentence: Sentence, question: Question) -> bool:
+    """Whether a definition list gives the sentence for a name that was asked for."""
+    if not sentence.term:
+        return False
+    named = {*words(sentence.term), *symbols(sentence.term)}
+    return any(term.weight >= NAME_WEIGHT and term.word in named for term in question.terms)
 
 
 def _defines(shape: Shape, question: Question) -> bool:

@@ -14,7 +14,7 @@ from modules.llm_platform.domain.quoting.question import read_question
 from modules.llm_platform.domain.quoting.report import write_report
 from modules.llm_platform.domain.quoting.setting import set_answer
 
-RULES_VERSION = "1"  # part of the keys of stored reports: raise it where other sentences are chosen or set otherwise
+RULES_VERSION = "2"  # part of the keys of stored reports: raise it where other sentences are chosen or set otherwise
 INLINE_CHARS = 30_000  # of all sources together: about 5 ms of work; more goes to a thread
 
 

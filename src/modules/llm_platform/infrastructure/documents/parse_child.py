@@ -40,7 +40,7 @@ _NEEDS_EXTRA = 'reading it needs: pip install "llm-platform[documents]"'
 _HIDDEN = "[hidden],[aria-hidden=true],template,noscript,script,style,svg,iframe,object,select,dialog:not([open])"
 _FURNITURE = (
     "nav,footer,aside,[role=navigation],[role=search],[role=contentinfo],.headerlink,button"
-    ",.navheader,.navfooter,.nosearch,.toc,#toc,#TOC,.toctree-wrapper"  # what DocBook, Sphinx and wikis call it
+    ",.navheader,.navfooter,.nosearch,td.icon,.toc,#toc,#TOC,.toctree-wrapper"  # what DocBook, Sphinx and wikis call it
 )
 _MAIN = ("main", "[role=main]", "article")
 _INVISIBLE_STYLE = re.compile(
@@ -51,7 +51,8 @@ _INVISIBLE_STYLE = re.compile(
     re.IGNORECASE,
 )
 _NO_ROOM = re.compile(
-    r"(?<![-\w])(?:max-)?(?:height|width)\s*:\s*[01](?:\.0+)?(?:px|em|rem|%)?\s*(?:!important\s*)?(?:;|$)", re.IGNORECASE
+    r"(?<![-\w])(?:max-)?(?:height|width)\s*:\s*[01](?:\.0+)?(?:px|em|rem|%)?\s*(?:!important\s*)?(?:;|$)",
+    re.IGNORECASE,
 )
 _CUT_OFF = re.compile(r"overflow(?:-[xy])?\s*:\s*(?:hidden|clip)", re.IGNORECASE)
 _COLOUR = re.compile(r"(?<![-\w])color\s*:\s*([^;!]{1,60})", re.IGNORECASE)
@@ -81,7 +82,13 @@ MIN_REPEATS = 3  # pages on which a line stands at the edge
 _DOT_LEADERS = re.compile(r"(?:\.[ \t]?){5,}|(?:\.[ \t]+){2,}\d+[ \t]*\Z")
 _NUMBER = re.compile(r"\d+")
 _PAGE_NUMBER = re.compile(r"\A\s*(\d{1,4})\b(?![.\d])|(?<![.\d])\b(\d{1,4})\s*\Z")
-_SECTION = re.compile(r"^(?:Chapter |Appendix )?(\d+|[A-Z])((?:\.\d+){1,4})\.?[ \t]+(?=\S)([^\n]{2,80})(?<![.:;,])$", re.MULTILINE)
+_SECTION = re.compile(
+    r"^(?:Chapter |Appendix )?(\d+|[A-Z])((?:\.\d+){1,4})\.?[ \t]+(?=\S)([^\n]{2,80})(?<![.:;,])$", re.MULTILINE
+)
+_TERM = re.compile(
+    r"(?<=[.:\n])\n(-{1,2}[A-Za-z][\w-]*(?: [a-z][\w-]*)?|[a-z_][\w-]*|[A-Z][A-Z_]{3,})[\n ](?=[A-Z][a-z]* ?[a-z])"
+)  # a sentence begins with no small letter: what stands before one is explained by it
+_CAPITALS = re.compile(r"^(?:CHAPTER[ \n]\w+\n)?(?=[^\n]*[A-Z]{4} )([A-Z][A-Z0-9 ,'’&/-]{6,79})$", re.MULTILINE)
 _ENDED = re.compile(r"[.!?:;][\"'”’)\]]*\Z")
 
 Answer = dict[str, str | None]
@@ -249,6 +256,8 @@ def _running_text(pages: list[str]) -> str:
         if page:
             goes_on = text and not _ENDED.search(text)
             text += ("\n" if goes_on else "\n\n") * bool(text) + page
+    text = _TERM.sub(r"\n\n\1\n: ", text)
+    text = _CAPITALS.sub(r"\n# \1\n", text)
     text = _SECTION.sub(_section, _BROKEN_WORD.sub("", text))
     return _BLANK_LINES.sub("\n\n", text).strip()
 

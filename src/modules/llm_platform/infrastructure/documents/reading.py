@@ -33,7 +33,8 @@ def read_text(root: Path, file: FoundFile, parser: DocumentParser, redactor: Red
     text = redactor.text(parsed.text)
     if not text or text.isspace():
         raise EmptyDocument("it holds no text")
-    title = redactor.text(parsed.title or first_heading(text) or _name(file.path))[:MAX_TITLE_CHARS]
+    heading = None if file.suffix == ".pdf" else first_heading(text)  # a PDF's first is that of some section
+    title = redactor.text(parsed.title or heading or _name(file.path))[:MAX_TITLE_CHARS]
     return Parsed(text, title, parsed.note)
 
 
