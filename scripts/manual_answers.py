@@ -51,7 +51,7 @@ async def answers(asked: list[tuple[int, str, str]], folder: Path) -> list[str]:
     """Each question with its answer and its sources."""
     told = []
     for manual in dict.fromkeys(manual for _, manual, _ in asked):
-        searched = {"DOCUMENTS_DIR": next(folder.glob(FOLDERS[manual])), "SEARCH_PROVIDERS": "documents", "CACHE_TTL_S": 0}
+        searched = {"DOCUMENTS_DIR": _manual(folder, manual), "SEARCH_PROVIDERS": "documents", "CACHE_TTL_S": 0}
         settings = Settings.load(**{"LLM_PLATFORM_DATA_DIR": folder / "index", **searched})
         async with build_platform(settings) as platform:
             for number, _, question in (each for each in asked if each[1] == manual):
@@ -63,6 +63,10 @@ async def answers(asked: list[tuple[int, str, str]], folder: Path) -> list[str]:
                 sources = "\n".join(f"[{each.index}] {each.title} ({each.url})" for each in response.sources)
                 told.append(f"=== {number} [{manual}] {question}\n\n{response.synthesis}\n\n{sources}\n")
     return told
+
+
+def _manual(folder: Path, manual: str) -> Path:
+    return next(folder.glob(FOLDERS[manual]))
 
 
 def main() -> None:

@@ -1,4 +1,7 @@
-"""Read a source's text, Markdown or plain, line by line into blocks: paragraphs, list items, code, headings, tables."""
+"""Read a source's text, Markdown or plain, line by line into blocks: paragraphs, list items, code, headings, tables.
+
+Over 300 lines: each kind of line changes what the next one means, so that they are read in one place.
+"""
 
 from __future__ import annotations
 

@@ -70,12 +70,13 @@ def blocks_of(text: str) -> Sequence[Block]:
 
 
 def _with_fences(text: str) -> str:
-    """A passage that was cut in the middle of code: its first fence ends that code, and would begin some otherwise."""
-    first = _FENCE_LINE.search(text)
-    if first is None or len(_FENCE_LINE.findall(text)) % 2 == 0:
-        return text
-    ends = not first[1] and first.start() and text[first.end() :].startswith("\n\n")
-    return f"```\n{text}" if ends else text
+    """A passage that was cut in the middle of code: its first fence ends that code, and would begin some otherwise.
+
+    Code follows right behind the fence that begins it, an empty line behind the one that ends it.
+    """
+    fences = list(_FENCE_LINE.finditer(text))
+    empty = [not fence[1].strip() and text.startswith("\n\n", fence.end()) for fence in fences]
+    return f"```\n{text}" if sum(empty[::2]) > sum(empty[1::2]) else text
 
 
 def read_sentences(

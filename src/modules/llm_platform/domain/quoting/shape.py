@@ -11,7 +11,7 @@ from modules.llm_platform.domain.quoting.rules import is_version_note
 from modules.llm_platform.domain.quoting.sentences import Sentence
 from modules.llm_platform.domain.text import words
 
-LONG_WORDS = 45
+LONG_WORDS = 55
 CUT_QUALITY = 0.6  # factors on the score
 ITEM_QUALITY = 0.92  # a list item or the row of a table is seldom a sentence
 TABLE_QUALITY = 1.2  # a whole table, where not one thing was asked for
