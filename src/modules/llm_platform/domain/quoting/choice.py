@@ -108,13 +108,13 @@ def _choose(
             continue
         if scores[id(one)] - REPETITION_COST * repeats * top >= floor:
             chosen += group
-            if one is leader and single:
+            if one is leader and single and one.sentence.term:
                 chosen += _going_on(one, behind, limit - len(chosen))
     return chosen
 
 
 def _going_on(one: Candidate, behind: Mapping[int, Candidate], most: int) -> list[Candidate]:
-    """The sentences right behind the best one, which tell more of the same than the next best elsewhere."""
+    """The sentences right behind the one that explains a term: they tell more of it than the next best elsewhere."""
     found: list[Candidate] = []
     following = behind.get(id(one))
     while following is not None and len(found) < most and not (found or [one])[-1].follows:
