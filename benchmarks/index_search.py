@@ -26,9 +26,9 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
     Passage,
     RagSearch,
 )
-from modules.llm_platform.infrastructure.adapters.qdrant_edge_vector_store import QdrantEdgeVectorStore
+from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
 from modules.llm_platform.infrastructure.adapters.wordllama_embedder import WordllamaEmbedder
-from modules.llm_platform.infrastructure.vectors.edge_engine import engine
+from modules.llm_platform.infrastructure.vectors.embedded_collection import engine
 from modules.llm_platform.infrastructure.vectors.hybrid import question
 
 PASSAGES = 100_000

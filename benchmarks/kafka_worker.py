@@ -10,10 +10,10 @@ from typing import Any
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagHits, RagQuestion, RagSearch
 from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
-from modules.llm_platform.presentation.cli.working import quick_loop
-from modules.llm_platform.presentation.kafka.handler import RagHandler
-from modules.llm_platform.presentation.kafka.worker import WorkerOptions, run_worker
-from modules.llm_platform.presentation.rest.heap import settle_heap
+from modules.llm_platform.presentation.cli.worker_command import quick_loop
+from modules.llm_platform.presentation.kafka.worker.handler import RagHandler
+from modules.llm_platform.presentation.kafka.worker.worker import WorkerOptions, run_worker
+from modules.llm_platform.presentation.rest.server import tune_gc
 
 NOTHING = RagHits(hits=())
 
@@ -41,6 +41,6 @@ async def work(told: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":  # as the command does it
-    settle_heap()
+    tune_gc()
     with asyncio.Runner(loop_factory=quick_loop()) as runner:
         runner.run(work(json.loads(sys.argv[1])))

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from modules.llm_platform.presentation.kafka.asyncapi import asyncapi
-from modules.llm_platform.presentation.kafka.schemas import schemas
+from modules.llm_platform.presentation.kafka.contract.schemas import asyncapi, schemas
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

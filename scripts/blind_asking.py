@@ -15,7 +15,7 @@ from scripts.blind_sheet import Asked
 
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
-from modules.llm_platform.domain.own_words import own_words
+from modules.llm_platform.domain.text.messages import messages_for
 from shared.config import Settings
 from shared.exceptions import AppException
 
@@ -140,7 +140,7 @@ def _request(variant: Variant, settings: Settings, asked: Asked) -> ResearchRequ
 def _shown(response: ResearchResponse, began: float) -> Answer:
     """The answer with its sources, less our own sentences that would give its depth away."""
     sources = [f"- [{source.index}] {' '.join(source.title.split())} {source.url}" for source in response.sources]
-    own = own_words(response.metadata.language)
+    own = messages_for(response.metadata.language)
     text = response.synthesis.replace(own.go_deeper, "").replace(own.quotes_only, "").strip()
     parts = [text, *(["Sources:", "\n".join(sources)] if sources else [])]
     meta = response.metadata

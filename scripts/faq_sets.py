@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, LeftOut  # noqa: E402
+from modules.llm_platform.infrastructure.documents.file_source import FileDocumentSource  # noqa: E402
 from modules.llm_platform.infrastructure.documents.reading import first_heading  # noqa: E402
-from modules.llm_platform.infrastructure.indexing.file_source import FileDocumentSource  # noqa: E402
 
 SECTIONS = 4000  # of a set, about; then no further page is taken
 QUESTIONS = 175

@@ -17,12 +17,12 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 from scripts.quality import Figures, Pair, load, measure, report  # noqa: E402
 
-from modules.llm_platform.application.research.judge import LLMCitationJudge  # noqa: E402
+from modules.llm_platform.application.research.verification import LLMCitationJudge  # noqa: E402
 from modules.llm_platform.container import Container  # noqa: E402
-from modules.llm_platform.domain.citations import CitationChecker  # noqa: E402
+from modules.llm_platform.domain.citations.checker import CitationChecker  # noqa: E402
+from modules.llm_platform.domain.citations.judged import can_be_judged, claims_of, judged  # noqa: E402
 from modules.llm_platform.domain.dtos.research_dtos import Citation, CitedClaim, Source  # noqa: E402
 from modules.llm_platform.domain.exceptions import LLMException  # noqa: E402
-from modules.llm_platform.domain.judged_citations import can_be_judged, claims_of, judged  # noqa: E402
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge  # noqa: E402
 from shared.config import Settings  # noqa: E402
 

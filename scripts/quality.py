@@ -34,9 +34,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
-from modules.llm_platform.domain.citations import CitationChecker  # noqa: E402
+from modules.llm_platform.domain.citations.checker import CitationChecker  # noqa: E402
 from modules.llm_platform.domain.dtos.research_dtos import Source, Verdict  # noqa: E402
-from modules.llm_platform.domain.text import sentence_spans  # noqa: E402
+from modules.llm_platform.domain.text.tokens import sentence_spans  # noqa: E402
 
 NUMBER_KINDS = frozenset({"number", "date"})
 NAME_KINDS = frozenset({"name", "identifier"})

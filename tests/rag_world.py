@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import NAMESPACE_URL, uuid5
 
-from modules.llm_platform.application.answering.context import ContextDesk
-from modules.llm_platform.application.answering.known_documents import KnownDocuments
+from modules.llm_platform.application.rag.answering import ContextResolver, DocumentLookup
 from modules.llm_platform.application.services.answer_service import AnswerOptions, AnswerService
 from modules.llm_platform.application.services.page_service import PageService
 from modules.llm_platform.application.services.retrieval_service import RetrievalService
@@ -74,7 +73,7 @@ class RagWorld:
         extractive = ExtractiveSynthesizer()
         self.answers = AnswerService(
             self.retrieval.search,
-            ContextDesk(PageService(self.reader), KnownDocuments(self.store, COLLECTION)),
+            ContextResolver(PageService(self.reader), DocumentLookup(self.store, COLLECTION)),
             writer or (LLMSynthesizer(llm) if llm else extractive),
             extractive,
             options,

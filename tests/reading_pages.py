@@ -10,11 +10,10 @@ from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.adapters.direct_page_reader import DirectPageReader
 from modules.llm_platform.infrastructure.documents import parse_child
 from modules.llm_platform.infrastructure.documents.parser_process import Parsed, parsed
-from modules.llm_platform.infrastructure.reading.allowed_hosts import AllowedHosts
-from modules.llm_platform.infrastructure.reading.fetching import SafeFetcher
-from modules.llm_platform.infrastructure.reading.guard import Guard
-from modules.llm_platform.infrastructure.reading.pinned_connection import PinnedConnections
-from modules.llm_platform.infrastructure.reading.robots import Robots
+from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections
+from modules.llm_platform.infrastructure.safe_reader.fetch import SafeFetcher
+from modules.llm_platform.infrastructure.safe_reader.guard import AllowedHosts, Guard
+from modules.llm_platform.infrastructure.safe_reader.robots import Robots
 from modules.llm_platform.testing.served_connections import Respond, ServedConnections
 
 PUBLIC = "93.184.215.14"

@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from modules.llm_platform.application.research.events import ResearchEvent
-from modules.llm_platform.application.research.judge import LLMCitationJudge
-from modules.llm_platform.application.research.report_run import ReportOptions, ReportTools
-from modules.llm_platform.application.services.answerer import Answerer
+from modules.llm_platform.application.research.quick import QuickResearch
+from modules.llm_platform.application.research.report.reporter import Reporter
+from modules.llm_platform.application.research.report.run import ReportOptions, ReportTools
+from modules.llm_platform.application.research.verification import LLMCitationJudge
 from modules.llm_platform.application.services.page_service import PageService
-from modules.llm_platform.application.services.reporter import Reporter
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart, LLMToken, Spending, Usage
@@ -27,10 +27,10 @@ from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.research_store import IResearchStore
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.infrastructure.adapters.disk_research_store import NoResearchStore
 from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynthesizer
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
-from modules.llm_platform.infrastructure.adapters.no_research_store import NoResearchStore
 from modules.llm_platform.testing import made_up_page
 
 QUESTION = "How do heat pumps work in cold winters?"
@@ -189,7 +189,7 @@ class World:
     def service(self) -> ResearchService:
         extractive = ExtractiveSynthesizer()
         search = WebSearchService(self.web)
-        return ResearchService(Answerer(search, extractive, extractive), self.reporter(), MemoryCache(100))
+        return ResearchService(QuickResearch(search, extractive, extractive), self.reporter(), MemoryCache(100))
 
     def reporter(self) -> Reporter:
         extractive = ExtractiveSynthesizer()

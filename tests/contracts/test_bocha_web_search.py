@@ -10,7 +10,7 @@ from tests.loopback_upstream import by_query, recorded, serving, silence
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.infrastructure.adapters.bocha_web_search import BochaWebSearchAdapter
-from modules.llm_platform.infrastructure.http import make_client
+from modules.llm_platform.infrastructure.http.client import make_client
 from modules.llm_platform.testing.web_search import Looking, Slow, WebSearchProviderContract
 
 KEY = "sk-bocha-0123456789"

@@ -10,7 +10,7 @@ from tests.loopback_upstream import Exchange, recorded, serving, silence
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.infrastructure.adapters.brave_web_search import BraveWebSearchAdapter
-from modules.llm_platform.infrastructure.http import make_client
+from modules.llm_platform.infrastructure.http.client import make_client
 from modules.llm_platform.testing.web_search import Looking, Slow, WebSearchProviderContract
 
 KEY = "BSA-0123456789"

@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from modules.llm_platform.application.research.judge import LLMCitationJudge
+from modules.llm_platform.application.research.verification import LLMCitationJudge
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, JudgedClaims, ModelVerdict
 from modules.llm_platform.domain.exceptions import LLMConnectionError
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
-from modules.llm_platform.infrastructure.policies.cached_citation_judge import CachedCitationJudge
+from modules.llm_platform.infrastructure.policies.caching import CachedCitationJudge
 from modules.llm_platform.testing import CitationJudgeContract, FakeCitationJudge, FakeLLM
 
 ROWS = '[[1, "supported"], [2, "unsupported"]]'

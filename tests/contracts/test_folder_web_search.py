@@ -16,9 +16,9 @@ from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
 from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
-from modules.llm_platform.infrastructure.adapters.none_embedder import NoneEmbedder
 from modules.llm_platform.infrastructure.adapters.wordllama_embedder import WordllamaEmbedder
-from modules.llm_platform.infrastructure.policies.by_address_page_reader import ByAddressPageReader
+from modules.llm_platform.infrastructure.policies.routing import ByAddressPageReader
+from modules.llm_platform.infrastructure.policies.unconfigured import NoneEmbedder
 from modules.llm_platform.testing import (
     FakePageReader,
     Looking,

@@ -29,13 +29,13 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchConfigError,
     WebSearchConnectionError,
 )
+from modules.llm_platform.domain.merge_passages import merge_document_text
 from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.domain.whole_text import whole_text
 from modules.llm_platform.infrastructure.adapters import document_web_search
 from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
 from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
-from modules.llm_platform.infrastructure.adapters.none_embedder import NoneEmbedder
-from modules.llm_platform.infrastructure.policies.by_address_page_reader import ByAddressPageReader
+from modules.llm_platform.infrastructure.policies.routing import ByAddressPageReader
+from modules.llm_platform.infrastructure.policies.unconfigured import NoneEmbedder
 from modules.llm_platform.testing import (
     FakePageReader,
     HashEmbedder,
@@ -84,7 +84,7 @@ class SlowStore(MemoryVectorStore):
 
 async def whole(store: MemoryVectorStore, url: str) -> str:
     doc_id = next(each for each, address in URLS.items() if url in (address, f"doc:{each}"))
-    return whole_text(await store.passages("documents", doc_id))
+    return merge_document_text(await store.passages("documents", doc_id))
 
 
 def over(store: MemoryVectorStore) -> DocumentWebSearch:
@@ -262,4 +262,4 @@ class TestPages:
 def test_passages_are_put_together(parts: Sequence[tuple[int, str]], text: str) -> None:
     """What stands in two of them stands once in the text."""
     passages = [Passage(id=str(n), doc_id="a", title="A", text=each, start=start) for n, (start, each) in enumerate(parts)]
-    assert whole_text(passages) == text
+    assert merge_document_text(passages) == text

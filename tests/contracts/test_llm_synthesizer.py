@@ -12,7 +12,7 @@ from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynthesizer
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
-from modules.llm_platform.infrastructure.policies.cached_synthesizer import CachedSynthesizer
+from modules.llm_platform.infrastructure.policies.caching import CachedSynthesizer
 from modules.llm_platform.infrastructure.policies.fallback_synthesizer import FallbackSynthesizer
 from modules.llm_platform.testing.llm import Death, FakeLLM
 from modules.llm_platform.testing.synthesizer import SynthesizerContract

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from tests.loopback_upstream import Exchange, Handler, Loopback, hang_up, in_turn, json_reply, reply, serving, silence
 
-from modules.llm_platform.domain import ledger
+from modules.llm_platform.domain import egress_log
 from modules.llm_platform.domain.exceptions import EmbeddingConfigError, EmbeddingError
-from modules.llm_platform.infrastructure.adapters.none_embedder import NoneEmbedder
 from modules.llm_platform.infrastructure.adapters.openai_embedder import (
     BATCH_TEXTS,
     EmbeddingConnection,
     OpenAIEmbedder,
 )
+from modules.llm_platform.infrastructure.policies.unconfigured import NoneEmbedder
 from modules.llm_platform.testing import EmbedderContract, HashEmbedder
 from shared.exceptions import AppException
 
@@ -198,7 +198,7 @@ async def test_a_local_service_needs_no_key(service: Loopback) -> None:
 
 async def test_noted_in_the_ledger(service: Loopback) -> None:
     """Which host was sent text, in how many requests."""
-    with ledger.opened() as noted:
+    with egress_log.open_egress_log() as noted:
         await an_embedder(service.url).embed(["a text"])
     (sent,) = noted.sent()
     assert (sent.host, sent.kind, sent.requests) == ("127.0.0.1", "page text", 1)

@@ -8,7 +8,7 @@ import pytest
 from tests.chat_server import ChatServer, Reply, answer, chunk, spoken, stream
 
 from modules.llm_platform.infrastructure.adapters.openai import OpenAIProvider
-from modules.llm_platform.infrastructure.llm_kinds import KINDS, LLMConnection
+from modules.llm_platform.infrastructure.llm.kinds import KINDS, LLMConnection
 from modules.llm_platform.testing.llm import LLMProviderContract
 
 NOBODY_LISTENS = "http://127.0.0.1:9/v1"

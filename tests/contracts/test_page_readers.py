@@ -19,15 +19,13 @@ from modules.llm_platform.domain.exceptions import (
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.infrastructure.adapters.direct_page_reader import DirectPageReader
 from modules.llm_platform.infrastructure.adapters.jina_page_reader import JinaPageReader
-from modules.llm_platform.infrastructure.http import make_client
-from modules.llm_platform.infrastructure.policies.failover_page_reader import FailoverPageReader
-from modules.llm_platform.infrastructure.policies.guarded_page_reader import GuardedPageReader
-from modules.llm_platform.infrastructure.policies.late_page_reader import LatePageReader
-from modules.llm_platform.infrastructure.policies.pace import Pace
-from modules.llm_platform.infrastructure.policies.throttled_page_reader import ThrottledPageReader
-from modules.llm_platform.infrastructure.reading.fetching import SafeFetcher
-from modules.llm_platform.infrastructure.reading.guard import Guard
-from modules.llm_platform.infrastructure.reading.pinned_connection import PinnedConnections
+from modules.llm_platform.infrastructure.http.client import make_client
+from modules.llm_platform.infrastructure.policies.failover import FailoverPageReader
+from modules.llm_platform.infrastructure.policies.page_reader_guards import GuardedPageReader, LatePageReader
+from modules.llm_platform.infrastructure.policies.rate_limits import RateLimiter, ThrottledPageReader
+from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections
+from modules.llm_platform.infrastructure.safe_reader.fetch import SafeFetcher
+from modules.llm_platform.infrastructure.safe_reader.guard import Guard
 from modules.llm_platform.testing import FakePageReader, PageReaderContract, Reading, SlowReading
 from modules.llm_platform.testing.served_connections import ServedConnections
 
@@ -97,7 +95,7 @@ class TestDirectBehindEveryPolicy(TestDirect):
     def reader(self, served: ServedConnections) -> IPageReader:
         guard = Guard(Names())
         direct = DirectPageReader(SafeFetcher(guard, PinnedConnections(served)), InProcess())
-        guarded = GuardedPageReader(ThrottledPageReader(direct, Pace(100, at_once=5)), guard)
+        guarded = GuardedPageReader(ThrottledPageReader(direct, RateLimiter(100, at_once=5)), guard)
         only = FailoverPageReader([LatePageReader(direct.name, lambda: guarded)])
         assert only.name == "direct"
         return only

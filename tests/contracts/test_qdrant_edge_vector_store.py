@@ -15,8 +15,8 @@ import pytest
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import EmbeddedPassage, IndexedDocument, Passage
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError, VectorStoreError
-from modules.llm_platform.infrastructure.adapters.qdrant_edge_vector_store import QdrantEdgeVectorStore
-from modules.llm_platform.infrastructure.vectors.edge_engine import VACUUM_FROM_POINTS
+from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
+from modules.llm_platform.infrastructure.vectors.embedded_collection import VACUUM_FROM_POINTS
 from modules.llm_platform.testing import VectorStoreContract
 from modules.llm_platform.testing.made_up_documents import FACTS, NAME
 from modules.llm_platform.testing.vector_store_contract import OpenAgain

@@ -10,8 +10,7 @@ from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.exceptions import StoreError, TopicNotFoundError
 from modules.llm_platform.domain.ports.research_store import IResearchStore
 from modules.llm_platform.domain.store_key import topic_of
-from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore
-from modules.llm_platform.infrastructure.adapters.no_research_store import NoResearchStore
+from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore, NoResearchStore
 from modules.llm_platform.testing import MemoryResearchStore, ResearchStoreContract, made_up_page
 from modules.llm_platform.testing.research_store_contract import KEPT_DAYS, Elapse
 

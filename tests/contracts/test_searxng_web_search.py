@@ -11,7 +11,7 @@ from tests.loopback_upstream import by_query, recorded, serving, silence
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.infrastructure.adapters.searxng_web_search import SearXNGWebSearchAdapter
-from modules.llm_platform.infrastructure.http import make_client
+from modules.llm_platform.infrastructure.http.client import make_client
 from modules.llm_platform.testing.web_search import Looking, Slow, WebSearchProviderContract
 
 NOBODY_LISTENS = "http://127.0.0.1:9"  # the discard port

@@ -8,12 +8,11 @@ from collections.abc import Callable
 import pytest
 
 from modules.llm_platform.application.research.budget import Budget, BudgetedLLM
-from modules.llm_platform.application.services.llm_registry import LLMRegistry
+from modules.llm_platform.application.services.llm_service import LLMRegistry
 from modules.llm_platform.domain.exceptions import LLMConnectionError
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
-from modules.llm_platform.infrastructure.policies.pace import Pace
-from modules.llm_platform.infrastructure.policies.throttled_llm import ThrottledLLM
+from modules.llm_platform.infrastructure.policies.rate_limits import RateLimiter, ThrottledLLM
 from modules.llm_platform.testing.llm import Death, FakeLLM, LLMProviderContract
 
 LONG_S = 30.0
@@ -22,7 +21,7 @@ Wrap = Callable[[ILLMProvider], ILLMProvider]
 
 
 def throttled(llm: ILLMProvider) -> ILLMProvider:
-    return ThrottledLLM(llm, Pace(1000, at_once=8))
+    return ThrottledLLM(llm, RateLimiter(1000, at_once=8))
 
 
 def budgeted(llm: ILLMProvider) -> ILLMProvider:

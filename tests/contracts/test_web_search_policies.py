@@ -10,12 +10,11 @@ from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
-from modules.llm_platform.infrastructure.policies.by_source_web_search import BySourceWebSearch
-from modules.llm_platform.infrastructure.policies.cached_web_search import CachedWebSearch
-from modules.llm_platform.infrastructure.policies.failover_web_search import FailoverWebSearch
-from modules.llm_platform.infrastructure.policies.pace import Pace
-from modules.llm_platform.infrastructure.policies.retried_web_search import RetriedWebSearch
-from modules.llm_platform.infrastructure.policies.throttled_web_search import ThrottledWebSearch
+from modules.llm_platform.infrastructure.policies.caching import CachedWebSearch
+from modules.llm_platform.infrastructure.policies.failover import FailoverWebSearch
+from modules.llm_platform.infrastructure.policies.rate_limits import RateLimiter, ThrottledWebSearch
+from modules.llm_platform.infrastructure.policies.retries import RetriedWebSearch
+from modules.llm_platform.infrastructure.policies.routing import BySourceWebSearch
 from modules.llm_platform.testing.web_search import (
     FakeWebSearch,
     Looking,
@@ -30,7 +29,7 @@ WRAPPED: dict[str, Wrap] = {
     "cached": lambda provider: CachedWebSearch(provider, MemoryCache(10), 60),
     "failover": lambda provider: FailoverWebSearch([provider]),
     "retried": RetriedWebSearch,
-    "throttled": lambda provider: ThrottledWebSearch(provider, Pace(1000, at_once=4)),
+    "throttled": lambda provider: ThrottledWebSearch(provider, RateLimiter(1000, at_once=4)),
     "by source": lambda provider: BySourceWebSearch(provider, None),
     "as documents": lambda provider: BySourceWebSearch(None, provider),
     "all": lambda p: BySourceWebSearch(FailoverWebSearch([CachedWebSearch(RetriedWebSearch(p), MemoryCache(9), 9)]), None),

@@ -9,19 +9,19 @@ from typing import Any, get_args
 import pytest
 from tests.docs.pages import text_of
 
-from modules.llm_platform.presentation.kafka.attempts import WAITS_S
-from modules.llm_platform.presentation.kafka.failures import OUTCOME_TOO_LARGE, ErrorCode
-from modules.llm_platform.presentation.kafka.fields import (
+from modules.llm_platform.presentation.kafka.contract.outcomes import OUTCOME_TOO_LARGE, REUSED_HEADER, ErrorCode
+from modules.llm_platform.presentation.kafka.contract.requests import (
     MAX_CONTEXT_ITEMS,
     MAX_FILTER_VALUES,
     MAX_FILTERS,
     MAX_ID_CHARS,
+    MEANINGS,
+    RequestError,
+    read_message,
 )
-from modules.llm_platform.presentation.kafka.messages import read_message
-from modules.llm_platform.presentation.kafka.outcomes import REUSED_HEADER
-from modules.llm_platform.presentation.kafka.request_error import MEANINGS, RequestError
-from modules.llm_platform.presentation.kafka.schemas import schemas
-from modules.llm_platform.presentation.kafka.strict_json import MAX_DEPTH
+from modules.llm_platform.presentation.kafka.contract.schemas import schemas
+from modules.llm_platform.presentation.kafka.contract.strict_json import MAX_DEPTH
+from modules.llm_platform.presentation.kafka.worker.deadlines import WAITS_S
 
 PAGE = text_of("docs/reference/kafka.md")
 EXAMPLES: list[dict[str, Any]] = [json.loads(text) for text in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)]

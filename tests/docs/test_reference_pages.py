@@ -14,11 +14,10 @@ from tests.docs.pages import rows_in, rows_of, text_of
 from modules.llm_platform.application.research.events import ResearchEvent
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.dtos.health_dtos import HealthReport
-from modules.llm_platform.domain.dtos.held_source import HeldSource
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
-from modules.llm_platform.domain.dtos.research_dtos import ResearchMetadata, ResearchResponse
+from modules.llm_platform.domain.dtos.research_dtos import HeldSource, ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.sent import Sent
-from modules.llm_platform.presentation.rest import errors as door
+from modules.llm_platform.presentation.rest import problems as door
 from modules.llm_platform.presentation.rest.chat_routes import ChatApiRequest, ChatApiResponse
 from modules.llm_platform.presentation.rest.research_routes import ResearchApiRequest
 from modules.llm_platform.presentation.rest.search_routes import WebSearchApiRequest, WebSearchApiResponse

@@ -14,14 +14,10 @@ from tests.docs.pages import ROOT, rows_of, sessions_in, shows, text_of
 from modules.llm_platform.container import build_platform, build_worker_parts
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, Filters, RagQuestion
 from modules.llm_platform.infrastructure.adapters.wordllama_embedder import WordllamaEmbedder
-from modules.llm_platform.infrastructure.vectors import mistakes, server_errors
-from modules.llm_platform.presentation.cli import indexing
-from modules.llm_platform.presentation.kafka.client_config import (
-    PROMISED_CONSUMER,
-    PROMISED_PRODUCER,
-    check_given,
-)
-from modules.llm_platform.presentation.kafka.records import IncomingRecord
+from modules.llm_platform.infrastructure.vectors import payloads, qdrant_server
+from modules.llm_platform.presentation.cli import index_command
+from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord
+from modules.llm_platform.presentation.kafka.worker.clients import PROMISED_CONSUMER, PROMISED_PRODUCER, check_given
 from shared.config import Settings, SettingsError
 
 INDEXING, SCALING = "docs/howto/index-documents.md", "docs/howto/scale-out-workers.md"
@@ -41,12 +37,12 @@ def test_another_embedder_is_refused_in_these_words() -> None:
     """Who looks the message up finds it."""
     there = Collection(name="documents", embedder=WordllamaEmbedder.name, dimension=256)
     wanted = Collection(name="documents", embedder="none", dimension=0)
-    assert mistakes.another_embedder(there, wanted).message in text_of(INDEXING)
+    assert payloads.another_embedder(there, wanted).message in text_of(INDEXING)
 
 
 def test_what_took_anothers_place_is_told_in_these_words() -> None:
     """The line that a person may look up."""
-    assert indexing.DISPLACED.format(2) in text_of(INDEXING)
+    assert index_command.DISPLACED.format(2) in text_of(INDEXING)
 
 
 def test_a_setting_that_breaks_the_promise_is_refused_in_these_words() -> None:
@@ -62,8 +58,8 @@ def test_a_setting_that_breaks_the_promise_is_refused_in_these_words() -> None:
 def test_what_a_server_is_said_to_do_wrong() -> None:
     """The table of messages."""
     table = {row[0] for row in rows_of(QDRANT)}
-    said = {server_errors.NO_ANSWER, server_errors.ANOTHER, server_errors.TOO_SLOW}
-    assert said | {mistakes.no_collection("documents").message} <= table
+    said = {qdrant_server.NO_ANSWER, qdrant_server.ANOTHER, qdrant_server.TOO_SLOW}
+    assert said | {payloads.no_collection("documents").message} <= table
 
 
 def test_every_metric_is_in_the_table() -> None:

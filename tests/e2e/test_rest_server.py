@@ -20,7 +20,7 @@ from tests.unit.presentation.rest.fake_platform import Scripted, platform_of
 
 from modules.llm_platform.application.services.health_service import DEADLINE_S, HealthService
 from modules.llm_platform.presentation.rest import body as body_module
-from modules.llm_platform.presentation.rest import wire as wire_module
+from modules.llm_platform.presentation.rest import server as wire_module
 from modules.llm_platform.presentation.rest.body import MAX_BODY_BYTES
 from modules.llm_platform.presentation.rest.server import (
     DrainingServer,

@@ -16,12 +16,12 @@ from tests.integration import reading_index
 from tests.integration.reading_index import FACTS, NAME, a_document
 
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError
-from modules.llm_platform.infrastructure.adapters import qdrant_edge_vector_store
-from modules.llm_platform.infrastructure.adapters.qdrant_edge_vector_store import QdrantEdgeVectorStore
+from modules.llm_platform.infrastructure.adapters import embedded_vector_store
+from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
 
 READERS = 3
 GENERATIONS = 8
-SOURCE = Path(qdrant_edge_vector_store.__file__).parents[4]
+SOURCE = Path(embedded_vector_store.__file__).parents[4]
 PATIENCE_S = 120.0
 
 

@@ -17,8 +17,8 @@ import pytest
 
 from modules.llm_platform.application.services.retrieval_service import RetrievalService
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagSearch
-from modules.llm_platform.infrastructure.adapters.none_embedder import NoneEmbedder
-from modules.llm_platform.infrastructure.adapters.qdrant_edge_vector_store import QdrantEdgeVectorStore
+from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
+from modules.llm_platform.infrastructure.policies.unconfigured import NoneEmbedder
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 DOCUMENTS = 32
@@ -32,10 +32,10 @@ from pathlib import Path
 import typer
 from modules.llm_platform.application.indexing import intake, new_collection
 from modules.llm_platform.application.services.indexing_service import IndexingService
-from modules.llm_platform.infrastructure.adapters.qdrant_edge_vector_store import QdrantEdgeVectorStore
-from modules.llm_platform.infrastructure.indexing.file_source import FileDocumentSource
+from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
+from modules.llm_platform.infrastructure.documents.file_source import FileDocumentSource
 from modules.llm_platform.presentation.cli.index_command import index
-from modules.llm_platform.presentation.cli.wiring import Wiring
+from modules.llm_platform.presentation.cli.setup import Wiring
 from modules.llm_platform.testing import HashEmbedder
 
 intake.BATCH_PASSAGES, new_collection.MEAN_FROM = 4, 1

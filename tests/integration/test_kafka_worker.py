@@ -16,12 +16,12 @@ from tests.kafka.crash_points import At, Point, crash_points
 from tests.kafka.mock_cluster import MockCluster
 
 from modules.llm_platform.presentation.cli.exit_codes import run
-from modules.llm_platform.presentation.cli.working import quick_loop
-from modules.llm_platform.presentation.kafka import lag_monitor
-from modules.llm_platform.presentation.kafka.desk import Handler
-from modules.llm_platform.presentation.kafka.records import IncomingRecord, OutgoingRecord
-from modules.llm_platform.presentation.kafka.slots import Slot
-from modules.llm_platform.presentation.kafka.worker import Worker, WorkerOptions, run_worker
+from modules.llm_platform.presentation.cli.worker_command import quick_loop
+from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord, OutgoingRecord
+from modules.llm_platform.presentation.kafka.worker import lag_monitor
+from modules.llm_platform.presentation.kafka.worker.request import Slot
+from modules.llm_platform.presentation.kafka.worker.scheduler import Handler
+from modules.llm_platform.presentation.kafka.worker.worker import Worker, WorkerOptions, run_worker
 from modules.llm_platform.testing.patience import becomes
 from shared.config import SettingsError
 

@@ -19,7 +19,7 @@ from tests.reading_pages import html
 from modules.llm_platform import LLMPlatform, ResearchRequest
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.sent import Sent
-from modules.llm_platform.presentation.cli.ledger_view import NOTHING_SENT, sent_lines
+from modules.llm_platform.presentation.cli.render_terminal import NOTHING_SENT, render_egress_log
 from shared.config import Settings
 
 HERE, THERE = "127.0.0.1", "localhost"  # two names of this machine, to tell searches and pages from models
@@ -190,7 +190,7 @@ async def test_offline_reaches_nobody(tmp_path: Path, depth: str) -> None:
     assert there.asked == 0
     assert answer.metadata.sent_to == ()
     assert answer.sources
-    assert [line.text for line in sent_lines(answer.metadata.sent_to)][-1] == NOTHING_SENT
+    assert [line.text for line in render_egress_log(answer.metadata.sent_to)][-1] == NOTHING_SENT
 
 
 async def test_no_secret_stands_in_the_ledger(tmp_path: Path) -> None:

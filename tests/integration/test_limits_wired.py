@@ -18,7 +18,7 @@ from modules.llm_platform import (
     WebSearchRequest,
 )
 from modules.llm_platform.container import Container, build_platform
-from modules.llm_platform.infrastructure.policies.throttled_llm import LONGEST_WAIT_S
+from modules.llm_platform.infrastructure.policies.rate_limits import LONGEST_LLM_WAIT_S
 from modules.llm_platform.testing import FakeLLM, FakeWebSearch
 from modules.llm_platform.testing.llm import question
 from shared.config import Settings, SettingsError
@@ -187,7 +187,7 @@ class TestModels:
                 await ordinary.generate(question())
             await wired.resources().aclose()
         assert caught.value.retry_after_s is not None
-        assert caught.value.retry_after_s > LONGEST_WAIT_S
+        assert caught.value.retry_after_s > LONGEST_LLM_WAIT_S
         assert len(server.asked) == 1
 
     async def test_without_one_only_reports_are_slowed_down(self) -> None:

@@ -21,7 +21,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 KEEPING = """
 import asyncio, hashlib, json, sys
 from pathlib import Path
-from modules.llm_platform.domain.dtos.outcome import Outcome
+from modules.llm_platform.domain.dtos.retrieval_dtos import Outcome
 from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
 
 store = SqliteOutcomeStore(Path(sys.argv[1]), 7)

@@ -10,14 +10,8 @@ from typing import Any
 import pytest
 
 from modules.llm_platform.application.platform import LLMPlatform
-from modules.llm_platform.application.services.doctor_service import NO_INDEX, Finding
-from modules.llm_platform.container import (
-    Resources,
-    _embedding_connection,
-    build_platform,
-    build_worker_parts,
-    llm_connections,
-)
+from modules.llm_platform.application.services.doctor_service import NO_INDEX, CheckResult
+from modules.llm_platform.container import Resources, build_platform, build_worker_parts
 from modules.llm_platform.domain.dtos.indexing_dtos import IndexReport
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagCitation, RagQuestion, RagSearch
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
@@ -33,8 +27,8 @@ from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
-from modules.llm_platform.infrastructure.llm_mistakes import mistake_in
-from modules.llm_platform.presentation.kafka.records import IncomingRecord
+from modules.llm_platform.infrastructure.llm.kinds import configuration_error
+from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord
 from modules.llm_platform.testing import (
     FakeLLM,
     FakePageReader,
@@ -43,6 +37,8 @@ from modules.llm_platform.testing import (
     MemoryOutcomeStore,
     MemoryVectorStore,
 )
+from modules.llm_platform.wiring.documents import _embedding_connection
+from modules.llm_platform.wiring.llms import llm_connections
 from shared.config import Settings
 
 QUESTION = "How long does a session token stay valid?"
@@ -103,7 +99,7 @@ async def test_the_doctor_looks_at_the_index(configure: Configure, folder: Path)
     """None is no failure; one is tried with its embedder, and named once."""
     offline = {"LLM_PLATFORM_OFFLINE": True, "EMBEDDER": "wordllama"}
     async with build_platform(configure(**offline)) as platform:
-        assert (await platform.doctor.examine())[-1] == Finding("index", "ok", NO_INDEX)
+        assert (await platform.doctor.examine())[-1] == CheckResult("index", "ok", NO_INDEX)
         await index(platform, folder)
     async with build_platform(configure(**offline)) as platform:
         (found,) = await platform.doctor.examine()
@@ -231,7 +227,7 @@ def test_a_key_to_embed_with_is_no_model(configure: Configure) -> None:
     (writer,) = llm_connections(configure(**AZURE, AZURE_OPENAI_DEPLOYMENT="gpt"))
     assert (writer.name, writer.model) == ("azure", "gpt")
     (half,) = llm_connections(configure(AZURE_OPENAI_API_KEY="azure-key-1"))
-    assert mistake_in(half) == (
+    assert configuration_error(half) == (
         "azure needs an address and a deployment: set AZURE_OPENAI_ENDPOINT and AZURE_OPENAI_DEPLOYMENT"
     )
 

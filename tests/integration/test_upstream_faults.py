@@ -42,8 +42,8 @@ from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.adapters.bocha_web_search import BochaWebSearchAdapter
 from modules.llm_platform.infrastructure.adapters.brave_web_search import BraveWebSearchAdapter
 from modules.llm_platform.infrastructure.adapters.searxng_web_search import SearXNGWebSearchAdapter
-from modules.llm_platform.infrastructure.http import MAX_BODY_BYTES, make_client
-from modules.llm_platform.infrastructure.upstream_errors import MAX_RETRY_AFTER_S
+from modules.llm_platform.infrastructure.http.client import MAX_BODY_BYTES, make_client
+from modules.llm_platform.infrastructure.http.errors import MAX_RETRY_AFTER_S
 from modules.llm_platform.testing.patience import CLOSES_WITHIN_S, RETURNS_WITHIN_S, becomes
 from shared.exceptions import AppException
 

@@ -28,15 +28,14 @@ from tests.kafka.foreign import TOPICS
 from tests.kafka.mock_cluster import MockCluster
 
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
-from modules.llm_platform.presentation.cli import trying, working
+from modules.llm_platform.presentation.cli import kafka_dev_client, worker_command
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
-from modules.llm_platform.presentation.cli.trying import Sending
-from modules.llm_platform.presentation.kafka.dependencies import Dependencies
-from modules.llm_platform.presentation.kafka.handler import RagHandler
-from modules.llm_platform.presentation.kafka.parts import WorkerParts
-from modules.llm_platform.presentation.kafka.probes import of_outcomes
-from modules.llm_platform.presentation.kafka.records import IncomingRecord
+from modules.llm_platform.presentation.cli.kafka_dev_client import Sending
+from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord
+from modules.llm_platform.presentation.kafka.worker.dependencies import Dependencies, of_outcomes
+from modules.llm_platform.presentation.kafka.worker.handler import RagHandler
+from modules.llm_platform.presentation.kafka.worker.worker import WorkerParts
 from modules.llm_platform.testing import MemoryOutcomeStore
 from shared.config import Settings, SettingsError
 
@@ -54,9 +53,9 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import Hit, RagAnswer, RagH
 from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.exit_codes import exit_codes
-from modules.llm_platform.presentation.cli.working import carry_out
-from modules.llm_platform.presentation.kafka.handler import RagHandler
-from modules.llm_platform.presentation.kafka.parts import WorkerParts
+from modules.llm_platform.presentation.cli.worker_command import carry_out
+from modules.llm_platform.presentation.kafka.worker.handler import RagHandler
+from modules.llm_platform.presentation.kafka.worker.worker import WorkerParts
 
 async def search(wanted):
     return RagHits(hits=(Hit(doc_id=wanted.query, score=0.5),))
@@ -154,13 +153,13 @@ def test_from_a_question_to_the_end(broker: Broker, tmp_path: Path, console: Con
         while page(f"{address}/ready")[0] != 200:
             assert time.monotonic() < until
             time.sleep(0.1)
-        trying.send(console, Sending("what is a topic?", "search", "mine", 3, ("lang=en", "lang=de")), PATIENCE_S)
+        kafka_dev_client.run_send(console, Sending("what is a topic?", "search", "mine", 3, ("lang=en", "lang=de")), PATIENCE_S)
         outcome = json.loads(printed(console)[-1])
         assert outcome["request_id"] == "mine"
         assert outcome["hits"][0]["doc_id"] == "what is a topic?"
-        trying.send(console, Sending("and a partition?", "answer", None, None, ()), PATIENCE_S)
+        kafka_dev_client.run_send(console, Sending("and a partition?", "answer", None, None, ()), PATIENCE_S)
         assert json.loads(printed(console)[-1])["answer"] == "and a partition?"
-        trying.send(console, Sending('{"request_id": "odd", "query": 7}', "search", None, None, ()), PATIENCE_S)
+        kafka_dev_client.run_send(console, Sending('{"request_id": "odd", "query": 7}', "search", None, None, ()), PATIENCE_S)
         assert json.loads(printed(console)[-1])["error_code"] == "invalid_payload"
         for unreadable in (
             "{broken",
@@ -169,7 +168,7 @@ def test_from_a_question_to_the_end(broker: Broker, tmp_path: Path, console: Con
             "{\udcff}",
             '{"request_id": "a", "request_id": "b"}',
         ):
-            trying.send(console, Sending(unreadable, "search", None, None, ()), PATIENCE_S)
+            kafka_dev_client.run_send(console, Sending(unreadable, "search", None, None, ()), PATIENCE_S)
             told = json.loads(printed(console)[-1])
             assert re.fullmatch(r"unparsable:rag_search_request-\d+-\d+", told["request_id"])
         figures = page(f"{address}/metrics")[1]
@@ -182,7 +181,7 @@ def test_from_a_question_to_the_end(broker: Broker, tmp_path: Path, console: Con
     assert "outcomes are shared by all workers of this machine" in said
     assert NOTE in said
     again = Console(io.StringIO(), io.StringIO(), io.StringIO())
-    trying.tail(again, from_start=True, count=1, seconds=PATIENCE_S, request_id="mine", as_json=True)
+    kafka_dev_client.run_tail(again, from_start=True, count=1, seconds=PATIENCE_S, request_id="mine", as_json=True)
     assert json.loads(printed(again)[0]) == outcome
 
 
@@ -234,10 +233,10 @@ def test_tail_shows_what_comes(broker: Broker, console: Console) -> None:
 
     late = threading.Thread(target=produce)
     late.start()
-    trying.tail(console, from_start=False, count=1, seconds=PATIENCE_S, request_id=None, as_json=False)
+    kafka_dev_client.run_tail(console, from_start=False, count=1, seconds=PATIENCE_S, request_id=None, as_json=False)
     late.join()
     assert re.fullmatch(r'rag_failed/\d+/\d+ \{"request_id": "late"\}', printed(console)[0])
-    trying.tail(console, from_start=False, count=None, seconds=0.3, request_id=None, as_json=False)
+    kafka_dev_client.run_tail(console, from_start=False, count=None, seconds=0.3, request_id=None, as_json=False)
     assert len(printed(console)) == 1
 
 
@@ -245,9 +244,9 @@ def test_tail_shows_what_comes(broker: Broker, console: Console) -> None:
 def test_no_outcome_in_time_is_a_failure(console: Console) -> None:
     """One line that says what to look at."""
     with pytest.raises(CommandError, match=r"no outcome of lonely within 0.5 s.*worker --check"):
-        trying.send(console, Sending("anybody?", "search", "lonely", None, ()), 0.5)
+        kafka_dev_client.run_send(console, Sending("anybody?", "search", "lonely", None, ()), 0.5)
     with pytest.raises(CommandError, match=r"no outcome of unparsable:rag_answer_request-\d+-\d+ within 0.5 s"):
-        trying.send(console, Sending("{broken", "answer", None, None, ()), 0.5)
+        kafka_dev_client.run_send(console, Sending("{broken", "answer", None, None, ()), 0.5)
 
 
 @pytest.mark.parametrize(
@@ -266,14 +265,14 @@ def test_no_outcome_in_time_is_a_failure(console: Console) -> None:
 def test_a_stage_has_ids_of_its_own(topic: str, value: bytes | None, is_it: bool) -> None:
     """A search is not answered by the outcome of a question that has the same id."""
     outcome = IncomingRecord(topic, 0, 0, None, value, ())
-    assert trying.is_outcome_of(outcome, "search", "mine") is is_it
+    assert kafka_dev_client.is_outcome_of(outcome, "search", "mine") is is_it
 
 
 @pytest.mark.usefixtures("on_the_broker")
 def test_not_waiting_says_where_it_went(console: Console) -> None:
     """Topic, partition and offset of the request, also of one that is no request."""
-    trying.send(console, Sending("{broken", "answer", None, None, ()), 0)
-    trying.send(console, Sending("unawaited", "answer", None, None, ()), 0)
+    kafka_dev_client.run_send(console, Sending("{broken", "answer", None, None, ()), 0)
+    kafka_dev_client.run_send(console, Sending("unawaited", "answer", None, None, ()), 0)
     assert isinstance(console.err, io.StringIO)
     assert re.fullmatch(r"(sent to rag_answer_request/\d+/\d+\n){2}", console.err.getvalue())
 
@@ -282,7 +281,7 @@ def test_not_waiting_says_where_it_went(console: Console) -> None:
 def test_a_filter_that_is_none(console: Console) -> None:
     """Wrong use, with an example."""
     with pytest.raises(typer.BadParameter, match="must be KEY=VALUE, such as lang=en"):
-        trying.send(console, Sending("x", "search", None, None, ("lang",)), 0)
+        kafka_dev_client.run_send(console, Sending("x", "search", None, None, ("lang",)), 0)
 
 
 @pytest.mark.parametrize(
@@ -300,31 +299,31 @@ def test_a_filter_that_is_none(console: Console) -> None:
 def test_what_a_request_has_no_place_for_is_not_dropped(console: Console, sending: Sending, words: str) -> None:
     """An option that would change nothing is wrong use, said before anybody is connected to."""
     with pytest.raises(typer.BadParameter, match=words):
-        trying.send(console, sending, 0)
+        kafka_dev_client.run_send(console, sending, 0)
 
 
 @pytest.mark.usefixtures("on_the_broker")
 def test_the_check_names_what_it_looked_at(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     """Brokers, topics, outcomes, notes; the mock tells nothing of rights and settings, which is said and is no failure."""
-    monkeypatch.setattr("modules.llm_platform.presentation.kafka.check.ASK_S", 0.3)
-    working.check(console, parts, {}, None, as_json=True)
+    monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.ASK_S", 0.3)
+    worker_command.check(console, parts, {}, None, as_json=True)
     checks = {each["subject"]: each for each in json.loads("\n".join(printed(console)))["checks"]}
     assert checks["brokers"]["verdict"] == "ok"
     for topic in TOPICS:
         assert "partitions" in checks[f"topic {topic}"]["text"]
     assert checks["settings of rag_search_request"]["verdict"] == "warning"
     assert checks["note"]["text"] == NOTE
-    working.check(console, parts, {}, "search", as_json=False)
+    worker_command.check(console, parts, {}, "search", as_json=False)
     assert not [line for line in printed(console) if "rag_answer" in line and line.startswith("!")]
 
 
 @pytest.mark.usefixtures("on_the_broker")
 def test_a_missing_topic_fails_the_check(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the one line that names it."""
-    monkeypatch.setattr("modules.llm_platform.presentation.kafka.check.ASK_S", 0.3)
-    monkeypatch.setattr("modules.llm_platform.presentation.kafka.rights.FAILED_TOPIC", "not_there")
+    monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.ASK_S", 0.3)
+    monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.acls.FAILED_TOPIC", "not_there")
     with pytest.raises(CommandError, match="not well: topic not_there"):
-        working.check(console, parts, {}, None, as_json=False)
+        worker_command.check(console, parts, {}, None, as_json=False)
 
 
 @pytest.mark.usefixtures("on_the_broker")
@@ -341,17 +340,17 @@ def test_a_store_that_fails_fails_the_check(console: Console, monkeypatch: pytes
         handler = RagHandler(nobody, nobody, store)  # type: ignore[arg-type]
         yield WorkerParts(handler, store, (), Dependencies([of_outcomes(store)]))
 
-    monkeypatch.setattr("modules.llm_platform.presentation.kafka.check.ASK_S", 0.3)
+    monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.ASK_S", 0.3)
     with pytest.raises(CommandError, match="not well: outcomes"):
-        working.check(console, broken, {}, None, as_json=False)
+        worker_command.check(console, broken, {}, None, as_json=False)
 
 
 def test_brokers_that_cannot_be_reached_fail_the_check(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what to look at."""
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9")
-    monkeypatch.setattr("modules.llm_platform.presentation.kafka.check.ASK_S", 0.5)
+    monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.ASK_S", 0.5)
     with pytest.raises(CommandError, match="not well: brokers"):
-        working.check(console, parts, {}, None, as_json=False)
+        worker_command.check(console, parts, {}, None, as_json=False)
     assert any("KAFKA_BOOTSTRAP_SERVERS" in line for line in printed(console))
 
 
@@ -359,9 +358,9 @@ def brokers_say(console: Console, monkeypatch: pytest.MonkeyPatch, address: str,
     """What `--check` tells about brokers that it cannot reach there."""
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", address)
     monkeypatch.setenv("KAFKA_CONFIG", json.dumps(config))
-    monkeypatch.setattr("modules.llm_platform.presentation.kafka.check.ASK_S", 2.0)
+    monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.ASK_S", 2.0)
     with pytest.raises(CommandError, match="not well: brokers"):
-        working.check(console, parts, {}, None, as_json=True)
+        worker_command.check(console, parts, {}, None, as_json=True)
     checks = json.loads("\n".join(printed(console)))["checks"]
     return next(str(each["text"]) for each in checks if each["subject"] == "brokers")
 
@@ -427,9 +426,9 @@ def test_a_start_that_fails_is_told_in_json_too(broker: Broker, tmp_path: Path) 
 def test_without_brokers_the_variable_is_named(console: Console, command: str) -> None:
     """Whatever is started."""
     commands = {
-        "worker": lambda: working.carry_out(console, parts, {}, None),
-        "check": lambda: working.check(console, parts, {}, None, as_json=False),
-        "send": lambda: trying.send(console, Sending("x", "search", None, None, ()), 0),
+        "worker": lambda: worker_command.run_worker_command(console, parts, {}, None),
+        "check": lambda: worker_command.check(console, parts, {}, None, as_json=False),
+        "send": lambda: kafka_dev_client.run_send(console, Sending("x", "search", None, None, ()), 0),
     }
     with pytest.raises(SettingsError, match="KAFKA_BOOTSTRAP_SERVERS"):
         commands[command]()
@@ -441,14 +440,14 @@ def test_a_setting_that_breaks_the_promise_stops_the_start(console: Console, mon
     monkeypatch.setenv("KAFKA_CONFIG", '{"acks": "1"}')
     monkeypatch.setenv("WORKER_HTTP_PORT", "0")
     with pytest.raises(SettingsError, match="acks"):
-        working.carry_out(console, parts, {}, "search")
+        worker_command.run_worker_command(console, parts, {}, "search")
 
 
 @pytest.mark.parametrize("listed", ["search,find", "", ",", "search,"])
 def test_a_stage_that_is_none(console: Console, listed: str) -> None:
     """Wrong use with an example, before anything else is looked at; nothing is not everything."""
-    for command in (working.carry_out, working.check):
-        options = {"as_json": False} if command is working.check else {}
+    for command in (worker_command.run_worker_command, worker_command.check):
+        options = {"as_json": False} if command is worker_command.check else {}
         with pytest.raises(typer.BadParameter, match="such as search,answer"):
             command(console, parts, {}, listed, **options)  # type: ignore[operator]
 
@@ -468,7 +467,7 @@ def test_a_stage_that_is_none(console: Console, listed: str) -> None:
 def test_what_kafkas_client_cannot_get_over_has_a_remedy(code: int, remedy: str) -> None:
     """One line, with the client's own name of the error for whoever looks it up."""
     error = KafkaError(code)
-    with pytest.raises(CommandError, match=f"{remedy}.*") as caught, working.kafka_errors():
+    with pytest.raises(CommandError, match=f"{remedy}.*") as caught, worker_command.kafka_errors():
         raise KafkaException(error)
     assert error.name() in str(caught.value)
 
@@ -477,14 +476,14 @@ def test_what_kafkas_client_cannot_get_over_has_a_remedy(code: int, remedy: str)
 def test_nobody_to_send_to(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     """The line names what to look at, not the client's troubles."""
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9")
-    monkeypatch.setattr("modules.llm_platform.presentation.kafka.by_hand.ASK_S", 0.5)
+    monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.dev_client.ASK_S", 0.5)
     with pytest.raises(CommandError, match="no broker can be reached: is KAFKA_BOOTSTRAP_SERVERS right"):
-        trying.send(console, Sending("x", "search", None, None, ()), 1)
+        kafka_dev_client.run_send(console, Sending("x", "search", None, None, ()), 1)
 
 
-@pytest.mark.parametrize("missing", working.OF_THE_EXTRA)
+@pytest.mark.parametrize("missing", worker_command.OF_THE_EXTRA)
 def test_without_the_package_its_extra_is_named(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The exact line to install it."""
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(CommandError, match=re.escape('pip install "llm-platform[kafka]"')), working.kafka_errors():
+    with pytest.raises(CommandError, match=re.escape('pip install "llm-platform[kafka]"')), worker_command.kafka_errors():
         pass

@@ -7,11 +7,10 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Literal
 from unittest.mock import patch
 
-from modules.llm_platform.domain.dtos.outcome import Outcome
+from modules.llm_platform.domain.dtos.retrieval_dtos import Outcome
 from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
-from modules.llm_platform.presentation.kafka.commits import Commits
-from modules.llm_platform.presentation.kafka.consumer_thread import ConsumerThread
-from modules.llm_platform.presentation.kafka.desk import Desk
+from modules.llm_platform.presentation.kafka.worker.consumer import Commits, ConsumerThread
+from modules.llm_platform.presentation.kafka.worker.scheduler import RequestScheduler
 
 Point = Literal[
     "after_poll", "after_compute", "after_store", "after_produce", "before_commit", "after_commit", "in_rebalance",
@@ -49,7 +48,7 @@ def crash_points(at: At) -> Iterator[None]:
             _around(ConsumerThread, "_on_assign", after=lambda *_: at("in_rebalance")),
             _around(ConsumerThread, "_on_revoke", before=lambda *_: at("in_rebalance")),
             _around(ConsumerThread, "drain", before=lambda *_: at("in_shutdown")),
-            _around(Desk, "_reported", before=reported),
+            _around(RequestScheduler, "_reported", before=reported),
             _around(Commits, "_commit", before=lambda _, consumer, due, **__: at("before_commit") if due else None),
             _around(Commits, "answered", after=lambda _, error, *__: at("after_commit") if error is None else None),
             patch.object(SqliteOutcomeStore, "keep", kept),

@@ -23,8 +23,8 @@ from tests.kafka.stages import ToldStages
 from tests.kafka.worker_handle import WorkerTold
 
 from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
-from modules.llm_platform.presentation.kafka.handler import HandlerOptions, RagHandler
-from modules.llm_platform.presentation.kafka.worker import WorkerOptions, run_worker
+from modules.llm_platform.presentation.kafka.worker.handler import HandlerOptions, RagHandler
+from modules.llm_platform.presentation.kafka.worker.worker import WorkerOptions, run_worker
 
 OUTCOMES = "outcomes.sqlite3"
 TTL_DAYS = 1.0

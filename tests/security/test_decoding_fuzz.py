@@ -11,16 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from modules.llm_platform.application.research.decoding import (
+from modules.llm_platform.application.research.model_output.cleaning import strip_reasoning
+from modules.llm_platform.application.research.model_output.lists import (
+    MAX_ITEM_CHARS,
+    MAX_ITEMS,
     read_line,
-    read_number,
-    read_rows,
     read_strings,
-    strip_reasoning,
 )
-from modules.llm_platform.application.research.decoding.items import MAX_ITEM_CHARS, MAX_ITEMS
-from modules.llm_platform.application.research.decoding.rows import MAX_ROWS
-from modules.llm_platform.application.research.rank import parse_ranking
+from modules.llm_platform.application.research.model_output.rows import MAX_ROWS, read_number, read_rows
+from modules.llm_platform.application.research.report.rank import parse_ranking
 
 HERE = Path(__file__).parent
 MUTATIONS = 10_000

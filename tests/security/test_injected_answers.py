@@ -10,9 +10,8 @@ from tests.security.test_injection_pages import CASES, FOLDER, URL, Case, foreig
 
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagAnswer, RagQuestion
-from modules.llm_platform.presentation.cli.answer_view import as_research
-from modules.llm_platform.presentation.cli.asking import Answered
-from modules.llm_platform.presentation.cli.for_files import research_html, research_markdown
+from modules.llm_platform.presentation.cli.ask_command import Answered, as_research
+from modules.llm_platform.presentation.cli.render_document import research_html, research_markdown
 from modules.llm_platform.testing import FakeLLM
 
 QUESTION = "What is Mixture of Tokens?"

@@ -16,12 +16,12 @@ from tests.report_world import ReportModel, Web, World
 
 from modules.llm_platform.application.research.events import Done
 from modules.llm_platform.application.research.events import Token as Shown
-from modules.llm_platform.application.research.summarize import summarize
+from modules.llm_platform.application.research.report.summarize import summarize
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.report_dtos import LLMStage
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
-from modules.llm_platform.presentation.cli.for_files import research_html, research_markdown
+from modules.llm_platform.presentation.cli.render_document import research_html, research_markdown
 
 FOLDER = Path(__file__).with_name("injection_pages")
 URL = "https://pages.example.net/sample"

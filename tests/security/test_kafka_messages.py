@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagHits, RagQuestion, RagSearch
-from modules.llm_platform.presentation.kafka.handler import HandlerOptions, RagHandler
-from modules.llm_platform.presentation.kafka.records import IncomingRecord, OutgoingRecord
-from modules.llm_platform.presentation.kafka.topics import FAILED_TOPIC, STAGE_OF
+from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord, OutgoingRecord
+from modules.llm_platform.presentation.kafka.contract.requests import FAILED_TOPIC, STAGE_OF
+from modules.llm_platform.presentation.kafka.worker.handler import HandlerOptions, RagHandler
 from modules.llm_platform.testing import MemoryOutcomeStore
 
 HERE = Path(__file__).parent

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from modules.llm_platform.application.research.judge import parse_verdicts
 from modules.llm_platform.application.research.plan import QUESTIONS, sub_questions
-from modules.llm_platform.application.research.queries import search_queries
-from modules.llm_platform.application.research.rank import parse_ranking, rank, rank_summaries
-from modules.llm_platform.application.research.summarize import EXTRACTIVE, summarize
-from modules.llm_platform.application.research.write import Order, write
+from modules.llm_platform.application.research.report.queries import search_queries
+from modules.llm_platform.application.research.report.rank import parse_ranking, rank, rank_summaries
+from modules.llm_platform.application.research.report.summarize import EXTRACTIVE, summarize
+from modules.llm_platform.application.research.verification import parse_verdicts
+from modules.llm_platform.application.research.writing import WritingRequest, write
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.report_dtos import Candidate, Summary
 from modules.llm_platform.domain.dtos.research_dtos import Source
@@ -147,7 +147,7 @@ async def _summary(raw: str) -> tuple[str, bool, set[int]]:
 
 async def _answer(case: Case) -> tuple[str, bool, set[int]]:
     sources = tuple(Source(**source, title="Heat pumps", text=PAGE_TEXT) for source in case["sources"])
-    order = Order(
+    order = WritingRequest(
         question="How do heat pumps work?",
         sources=sources,
         language="en",

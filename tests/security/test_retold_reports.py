@@ -24,8 +24,7 @@ from modules.llm_platform.application.research.events import (
     Started,
     Token,
 )
-from modules.llm_platform.application.research.finished import FinishedReport
-from modules.llm_platform.application.research.retold import MAX_TEXT_CHARS, retold
+from modules.llm_platform.application.research.report.replay import MAX_TEXT_CHARS, StoredReport, replay_events
 from modules.llm_platform.domain.dtos.research_dtos import (
     Citation,
     RawResult,
@@ -42,10 +41,10 @@ EVIL = "https://evil.example/steal"
 BAD_URLS = ("javascript:alert(1)", "file:///etc/passwd", "https://a.example/x y", "data:text/html,x", 'https://a.example/"onclick')
 LONG_CHARS = 50_000
 LINEAR_S = 8.0  # of the processor; what is linear takes less than half a second of it
-Spoil = Callable[[FinishedReport], FinishedReport]
+Spoil = Callable[[StoredReport], StoredReport]
 
 
-def spoilt_text(report: FinishedReport, text: str) -> FinishedReport:
+def spoilt_text(report: StoredReport, text: str) -> StoredReport:
     """The report with another text, its tokens and its answer agreeing."""
     others = [event for event in report.events[:-1] if not isinstance(event, Token)]
     done = report.events[-1]
@@ -60,9 +59,9 @@ async def carried(folder: Path, spoil: Spoil) -> list[ResearchEvent]:
     store = DiskResearchStore(folder / "store", 30.0)
     topic = topic_of(QUESTION)
     await World(Web(some_pages()), ReportModel(), store).events()
-    (report,) = await store.values(topic, "answers", FinishedReport)
+    (report,) = await store.values(topic, "answers", StoredReport)
     for entry in await store.entries(topic.name):
-        if entry.stage == "answers" and await store.get(topic, "answers", entry.key, FinishedReport):
+        if entry.stage == "answers" and await store.get(topic, "answers", entry.key, StoredReport):
             await store.put(topic, "answers", entry.key, spoil(report))
     events = await World(Web({}, down=True), ReportModel(), store).events()
     laws_of_events(events)
@@ -126,7 +125,7 @@ async def test_its_citations_are_those_of_its_text(tmp_path: Path) -> None:
 async def test_a_quote_that_does_not_stand_there_is_not_told(claimed: dict[str, object], tmp_path: Path) -> None:
     """Offsets beyond the text, words that the source does not have, a verdict that no model gave: all are made anew."""
 
-    def forge(report: FinishedReport) -> FinishedReport:
+    def forge(report: StoredReport) -> StoredReport:
         done = report.events[-1]
         assert isinstance(done, Done)
         first, *others = done.response.citations
@@ -142,7 +141,7 @@ async def test_a_quote_that_does_not_stand_there_is_not_told(claimed: dict[str, 
 async def test_no_address_that_no_source_may_bear(url: str, tmp_path: Path) -> None:
     """In no event, in no list, in no text that is held behind the quotes."""
 
-    def poison(report: FinishedReport) -> FinishedReport:
+    def poison(report: StoredReport) -> StoredReport:
         done = report.events[-1]
         assert isinstance(done, Done)
         raw = (RawResult(title="x", url=url, content="x"), *(done.response.raw_results or ()))
@@ -169,7 +168,7 @@ async def test_no_address_that_no_source_may_bear(url: str, tmp_path: Path) -> N
 async def test_what_names_the_source_names_one(tmp_path: Path) -> None:
     """The list of sources is that of the texts that are held, whatever the answer says that they are called."""
 
-    def rename(report: FinishedReport) -> FinishedReport:
+    def rename(report: StoredReport) -> StoredReport:
         events = tuple(
             event.model_copy(update={"sources": tuple(each.model_copy(update={"url": EVIL}) for each in event.sources)})
             if isinstance(event, SourcesNumbered)
@@ -202,7 +201,7 @@ def test_a_text_before_a_reset_is_sanitised_too() -> None:
         Token(request_id="x", text="Heat pumps move heat [1]."),
         Done(request_id="x", response=response),
     )
-    again = retold(told, (source,), REQUEST, "en")
+    again = replay_events(told, (source,), REQUEST, "en")
     assert again is not None
     events, _ = again
     assert events[0] == told[0]
@@ -217,9 +216,9 @@ def test_more_than_a_report_can_hold_is_none() -> None:
         response=ResearchResponse(query=QUESTION, depth="report", synthesis="", metadata=ResearchMetadata(latency_ms=1)),
     )
     token = Token(request_id="x", text="x" * (MAX_TEXT_CHARS // 2 + 1))
-    assert retold((token, token, done), (), REQUEST, "en") is None
-    assert retold((Planned(request_id="x", questions=()),) * 50_001 + (done,), (), REQUEST, "en") is None
-    assert retold((done,), (Source(index=1, title="t", url="https://a.example/", text=""),) * 101, REQUEST, "en") is None
+    assert replay_events((token, token, done), (), REQUEST, "en") is None
+    assert replay_events((Planned(request_id="x", questions=()),) * 50_001 + (done,), (), REQUEST, "en") is None
+    assert replay_events((done,), (Source(index=1, title="t", url="https://a.example/", text=""),) * 101, REQUEST, "en") is None
 
 
 @pytest.mark.parametrize("piece", ["[", "![](", "<a ", "`", "~~~\n", "[1]", "https://a.example/", "*", "[a]: b\n", "- "])
@@ -229,7 +228,7 @@ def test_a_long_text_takes_linear_time(piece: str) -> None:
     response = ResearchResponse(query=QUESTION, depth="report", synthesis=text, metadata=ResearchMetadata(latency_ms=1))
     events = (Token(request_id="x", text=text), Done(request_id="x", response=response))
     began = time.process_time()
-    assert retold(events, (Source(index=1, title="t", url="https://a.example/", text="x"),), REQUEST, "en")
+    assert replay_events(events, (Source(index=1, title="t", url="https://a.example/", text="x"),), REQUEST, "en")
     assert time.process_time() - began < LINEAR_S
 
 
@@ -250,7 +249,7 @@ def test_nothing_raises_and_every_citation_stands_where_it_says(
     response = ResearchResponse(
         query=QUESTION, depth="report", synthesis=text, citations=citations, metadata=ResearchMetadata(latency_ms=1)
     )
-    again = retold((Token(request_id="x", text=text), Done(request_id="x", response=response)), (source,), REQUEST, "en")
+    again = replay_events((Token(request_id="x", text=text), Done(request_id="x", response=response)), (source,), REQUEST, "en")
     assert again is not None
     answer = answer_of(again[0])
     for each in answer.citations:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from modules.llm_platform.infrastructure.reading.public_addresses import is_public, parse_ip
+from modules.llm_platform.infrastructure.safe_reader.url import is_public, parse_ip
 from modules.llm_platform.testing import ReaderProbe, probe_reader
 from shared.config import Settings
 

@@ -20,8 +20,8 @@ from modules.llm_platform.domain.dtos.store_dtos import Imported
 from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.store_key import topic_of
 from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore
-from modules.llm_platform.infrastructure.store import archive as archive_module
-from modules.llm_platform.infrastructure.store.entry import MAX_ENTRY_BYTES, Head, Place, sealed
+from modules.llm_platform.infrastructure.research_store import archive as archive_module
+from modules.llm_platform.infrastructure.research_store.entry_files import MAX_ENTRY_BYTES, Head, Place, sealed
 from modules.llm_platform.testing import made_up_page
 
 TOPIC = topic_of("What do strangers send?")

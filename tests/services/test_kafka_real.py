@@ -27,9 +27,8 @@ from tests.kafka.contract import (
 from tests.kafka.foreign import SEARCH, TOPICS, ForeignClient
 from tests.kafka.real_broker import RealBroker
 
-from modules.llm_platform.presentation.kafka.client_config import consumer_config
-from modules.llm_platform.presentation.kafka.clients import make_consumer
-from modules.llm_platform.presentation.kafka.topics import REQUEST_TOPICS
+from modules.llm_platform.presentation.kafka.contract.requests import REQUEST_TOPICS
+from modules.llm_platform.presentation.kafka.worker.clients import consumer_config, make_consumer
 from modules.llm_platform.testing.patience import becomes
 
 __all__ = ["answered", "data_dir", "options", "start"]  # the suites' fixtures

@@ -16,8 +16,7 @@ from tests.kafka.broker import ROOT, wait_until
 from tests.kafka.foreign import TOPICS
 from tests.kafka.guarded_broker import GuardedBroker
 
-from modules.llm_platform.presentation.kafka.client_config import consumer_config
-from modules.llm_platform.presentation.kafka.clients import make_consumer
+from modules.llm_platform.presentation.kafka.worker.clients import consumer_config, make_consumer
 
 pytestmark = pytest.mark.services
 

@@ -21,15 +21,13 @@ if TYPE_CHECKING:
     from modules.llm_platform.application.services.answer_service import AnswerService
     from modules.llm_platform.application.services.health_service import HealthService
     from modules.llm_platform.application.services.indexing_service import IndexingService
-    from modules.llm_platform.application.services.llm_registry import LLMRegistry
-    from modules.llm_platform.application.services.llm_service import LLMService
+    from modules.llm_platform.application.services.llm_service import LLMRegistry, LLMService
     from modules.llm_platform.application.services.page_service import PageService
     from modules.llm_platform.application.services.research_service import ResearchService
     from modules.llm_platform.application.services.retrieval_service import RetrievalService
     from modules.llm_platform.application.services.store_service import StoreService
     from modules.llm_platform.application.services.web_search_service import WebSearchService
     from modules.llm_platform.domain.dtos.degraded import Degraded
-    from modules.llm_platform.domain.dtos.held_source import HeldSource
     from modules.llm_platform.domain.dtos.indexing_dtos import IndexProblem, IndexProgress, IndexReport
     from modules.llm_platform.domain.dtos.llm_dtos import (
         ChatMessage,
@@ -40,12 +38,12 @@ if TYPE_CHECKING:
         Spending,
         Usage,
     )
-    from modules.llm_platform.domain.dtos.outcome import Outcome
     from modules.llm_platform.domain.dtos.page_dtos import Page
     from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
     from modules.llm_platform.domain.dtos.research_dtos import (
         Citation,
         CitedClaim,
+        HeldSource,
         JudgedClaims,
         RawResult,
         ResearchMetadata,
@@ -64,6 +62,7 @@ if TYPE_CHECKING:
         FoundPassage,
         Hit,
         IndexedDocument,
+        Outcome,
         Passage,
         RagAnswer,
         RagCitation,
@@ -252,15 +251,16 @@ _HOMES = {
     "modules.llm_platform.application.services.answer_service": ("AnswerService",),
     "modules.llm_platform.application.services.health_service": ("HealthService",),
     "modules.llm_platform.application.services.indexing_service": ("IndexingService",),
-    "modules.llm_platform.application.services.llm_registry": ("LLMRegistry",),
-    "modules.llm_platform.application.services.llm_service": ("LLMService",),
+    "modules.llm_platform.application.services.llm_service": (
+        "LLMRegistry",
+        "LLMService",
+    ),
     "modules.llm_platform.application.services.page_service": ("PageService",),
     "modules.llm_platform.application.services.research_service": ("ResearchService",),
     "modules.llm_platform.application.services.retrieval_service": ("RetrievalService",),
     "modules.llm_platform.application.services.store_service": ("StoreService",),
     "modules.llm_platform.application.services.web_search_service": ("WebSearchService",),
     "modules.llm_platform.domain.dtos.degraded": ("Degraded",),
-    "modules.llm_platform.domain.dtos.held_source": ("HeldSource",),
     "modules.llm_platform.domain.dtos.indexing_dtos": (
         "IndexProblem",
         "IndexProgress",
@@ -275,7 +275,6 @@ _HOMES = {
         "Spending",
         "Usage",
     ),
-    "modules.llm_platform.domain.dtos.outcome": ("Outcome",),
     "modules.llm_platform.domain.dtos.page_dtos": ("Page",),
     "modules.llm_platform.domain.dtos.report_dtos": (
         "PlanRequest",
@@ -284,6 +283,7 @@ _HOMES = {
     "modules.llm_platform.domain.dtos.research_dtos": (
         "Citation",
         "CitedClaim",
+        "HeldSource",
         "JudgedClaims",
         "RawResult",
         "ResearchMetadata",
@@ -302,6 +302,7 @@ _HOMES = {
         "FoundPassage",
         "Hit",
         "IndexedDocument",
+        "Outcome",
         "Passage",
         "RagAnswer",
         "RagCitation",

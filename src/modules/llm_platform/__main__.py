@@ -10,11 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from modules.llm_platform.presentation.cli.main import run
-from modules.llm_platform.presentation.cli.wiring import Wiring, not_there
+from modules.llm_platform.presentation.cli.setup import Wiring, not_there
 
 if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
-    from modules.llm_platform.presentation.kafka.parts import WorkerParts
+    from modules.llm_platform.presentation.kafka.worker.worker import WorkerParts
     from shared.config import Settings
 
 # dependency-injector looks for these when it is imported, to know their request classes: a quarter of a second where
@@ -56,7 +56,7 @@ def _uses_fallback(settings: Settings) -> bool:
 
 def _has_model(settings: Settings) -> bool:
     _import_container()
-    from modules.llm_platform.container import llm_connections
+    from modules.llm_platform.wiring.llms import llm_connections
 
     return bool(llm_connections(settings))
 

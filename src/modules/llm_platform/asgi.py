@@ -26,11 +26,11 @@ def make_app() -> FastAPI:
     except ModuleNotFoundError as error:
         raise SystemExit(f'The server needs {error.name}: pip install "llm-platform[server]"') from None
     from modules.llm_platform.container import build_platform
-    from modules.llm_platform.presentation.rest.heap import settle_heap
+    from modules.llm_platform.presentation.rest.server import tune_gc
 
     configure_logging(settings.LOG_LEVEL, settings.LOG_FORMAT, settings.secrets())
     app = create_app(partial(build_platform, settings), settings)
-    settle_heap()
+    tune_gc()
     return app
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from modules.llm_platform.domain.answer_text import sanitize
 from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.markdown.sanitizer import sanitize
 
 SOURCES = [
     Source(index=number, title="", url=url, text="")

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.domain.answer_text import AnswerSanitizer, sanitize
-from modules.llm_platform.domain.citations import CitationChecker
+from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.markdown import inline
+from modules.llm_platform.domain.markdown.sanitizer import AnswerSanitizer, sanitize
 
 SOURCES = [
     Source(index=number, title=f"Source {number}", url=url, text="…")

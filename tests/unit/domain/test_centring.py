@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.domain.centring import MAX_VECTORS, MIN_VECTORS, centred, mean_of
+from modules.llm_platform.domain.mean_centering import MAX_VECTORS, MIN_VECTORS, mean_centered, mean_vector
 
 
 def test_the_mean() -> None:
     """Of the first vectors only; of too few there is none."""
-    assert mean_of([[1.0, 0.0]] * (MIN_VECTORS - 1)) == ()
-    assert mean_of([[1.0, 0.0], [0.0, 1.0]] * MIN_VECTORS) == (0.5, 0.5)
-    assert mean_of([[1.0, 0.0]] * MAX_VECTORS + [[0.0, 9.0]] * MAX_VECTORS) == (1.0, 0.0)
+    assert mean_vector([[1.0, 0.0]] * (MIN_VECTORS - 1)) == ()
+    assert mean_vector([[1.0, 0.0], [0.0, 1.0]] * MIN_VECTORS) == (0.5, 0.5)
+    assert mean_vector([[1.0, 0.0]] * MAX_VECTORS + [[0.0, 9.0]] * MAX_VECTORS) == (1.0, 0.0)
 
 
 def test_taken_away() -> None:
     """What is left points away from the mean, and has length 1."""
-    assert centred([1.0, 0.1], (1.0, 0.0), 2) == [0.0, 1.0]
-    assert centred([3.0, 4.0], (), 2) == pytest.approx([0.6, 0.8])
+    assert mean_centered([1.0, 0.1], (1.0, 0.0), 2) == [0.0, 1.0]
+    assert mean_centered([3.0, 4.0], (), 2) == pytest.approx([0.6, 0.8])
 
 
 @pytest.mark.parametrize(
@@ -29,16 +29,16 @@ def test_taken_away() -> None:
 )
 def test_what_points_nowhere(vector: list[float] | None) -> None:
     """No direction, no vector."""
-    assert centred(vector, (), 2) is None
+    assert mean_centered(vector, (), 2) is None
 
 
 def test_a_vector_that_is_the_mean() -> None:
     """Nothing is left of it."""
-    assert centred([0.6, 0.8], (0.6, 0.8), 2) is None
+    assert mean_centered([0.6, 0.8], (0.6, 0.8), 2) is None
 
 
 @given(st.lists(st.floats(width=32), min_size=3, max_size=3))
 def test_never_nan(vector: list[float]) -> None:
     """Either a vector of length 1 or none at all."""
-    found = centred(vector, (0.1, 0.1, 0.1), 3)
+    found = mean_centered(vector, (0.1, 0.1, 0.1), 3)
     assert found is None or math.hypot(*found) == pytest.approx(1.0)

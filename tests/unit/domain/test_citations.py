@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.domain.citations import CheckedAnswer, CitationChecker
+from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
 from modules.llm_platform.domain.dtos.research_dtos import Source
-from modules.llm_platform.domain.own_words import own_words
-from modules.llm_platform.domain.text import sentence_spans
+from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.text.tokens import sentence_spans
 
 BRIDGE = (
     "The old bridge was built by Anna Holm in 1904. It is 120 metres long and has three arches. "
@@ -90,8 +90,8 @@ def test_only_an_empty_source_is_unchecked() -> None:
         ("The bridge has three arches. Salmon return in autumn [4].", 1),
         ("Is it long enough for you?\n\nTwo things are known:\n\n# A heading of five words", 0),
         ("Yes indeed.", 0),
-        (own_words("en").model_failed, 0),
-        (own_words("de").not_answered, 0),
+        (messages_for("en").model_failed, 0),
+        (messages_for("de").not_answered, 0),
     ],
 )
 def test_statements_without_a_source_are_counted(answer: str, uncited: int) -> None:

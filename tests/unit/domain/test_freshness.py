@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import WebSearchRequestError
-from modules.llm_platform.domain.freshness import Freshness, window
+from modules.llm_platform.domain.freshness import Freshness, freshness_window
 
 TODAY = date(2026, 11, 20)
 
 
 def asked(freshness: str | None = None, time_range: str | None = None) -> Freshness | None:
-    return window(WebSearchRequest(query="q", freshness=freshness, time_range=time_range))
+    return freshness_window(WebSearchRequest(query="q", freshness=freshness, time_range=time_range))
 
 
 @pytest.mark.parametrize(

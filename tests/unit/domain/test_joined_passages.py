@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from modules.llm_platform.domain.chunking import split_chunks
 from modules.llm_platform.domain.dtos.retrieval_dtos import FoundPassage, Passage
-from modules.llm_platform.domain.joined_passages import joined
-from modules.llm_platform.domain.passages import split_passages
-from modules.llm_platform.domain.whole_text import whole_text
+from modules.llm_platform.domain.merge_passages import merge_document_text, merge_passages
 
 TEXT = "\n\n".join(f"## H{number}\n\n" + " ".join([f"Word {number} here."] * 30) for number in range(6))
-SPANS = split_passages(TEXT)
+SPANS = split_chunks(TEXT)
 PASSAGES = [
     Passage(id=str(n), doc_id="a", title="A", text=TEXT[span.start : span.end], start=span.start)
     for n, span in enumerate(SPANS)
@@ -37,19 +36,19 @@ def found(scores: dict[int, float]) -> list[FoundPassage]:
 def test_neighbours_that_answer_too_are_shown_together(scores: dict[int, float], shown: tuple[int, int]) -> None:
     """One stretch of the document: its best passage, and one that adjoins it and is nearly as good."""
     first, last = shown
-    assert joined(found(scores)) == TEXT[SPANS[first].start : SPANS[last].end]
-    assert joined(found(scores)) in whole_text(PASSAGES)
+    assert merge_passages(found(scores)) == TEXT[SPANS[first].start : SPANS[last].end]
+    assert merge_passages(found(scores)) in merge_document_text(PASSAGES)
 
 
 def test_what_two_passages_share_is_there_once() -> None:
     """Where a section was cut by its length, they overlap."""
     text = " ".join(f"Sentence number {number} says something of its own about the gateway." for number in range(60))
-    spans = split_passages(text, overlap=30)
+    spans = split_chunks(text, overlap=30)
     assert spans[1].start < spans[0].end
     passages = [
         Passage(id=str(n), doc_id="a", title="A", text=text[span.start : span.end], start=span.start)
         for n, span in enumerate(spans[:2])
     ]
     best = [FoundPassage(passage=passage, score=0.9) for passage in passages]
-    assert joined(best) == text[: spans[1].end]
-    assert joined(best[::-1]) == text[: spans[1].end]
+    assert merge_passages(best) == text[: spans[1].end]
+    assert merge_passages(best[::-1]) == text[: spans[1].end]

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.domain.citations import CitationChecker
-from modules.llm_platform.domain.dtos.research_dtos import Citation, ModelVerdict, Source, Verdict
-from modules.llm_platform.domain.judged_citations import (
+from modules.llm_platform.domain.citations.checker import CitationChecker
+from modules.llm_platform.domain.citations.judged import (
     can_be_judged,
     claims_of,
     highest_verdict,
     judged,
     within_limits,
 )
+from modules.llm_platform.domain.dtos.research_dtos import Citation, ModelVerdict, Source, Verdict
 
 VERDICTS = get_args(ModelVerdict)
 

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.domain.function_words import FUNCTION_WORDS, LANGUAGE_NAMES
-from modules.llm_platform.domain.language import detect, language_name, stop_words
-from modules.llm_platform.domain.text import words
+from modules.llm_platform.domain.text.language import FUNCTION_WORDS, LANGUAGE_NAMES, detect, language_name, stop_words
+from modules.llm_platform.domain.text.tokens import words
 
 QUESTIONS = {
     "en": ("What is Python asyncio?", "How does BM25 rank documents", "Who won?", "tutorial for beginners", "is it safe"),

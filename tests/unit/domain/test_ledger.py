@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modules.llm_platform.domain.dtos.sent import Sent
-from modules.llm_platform.domain.ledger import Ledger, current, note_sent, note_unsent, opened
+from modules.llm_platform.domain.egress_log import (
+    EgressLog,
+    current_egress_log,
+    log_not_sent,
+    log_sent,
+    open_egress_log,
+)
 
 HOSTS = st.sampled_from(["a.example", "b.example", "127.0.0.1"])
 KINDS = st.sampled_from(["query", "url", "page text"])
@@ -20,7 +26,7 @@ NOTES = st.lists(st.tuples(HOSTS, KINDS, st.integers(0, 10_000)))
 
 def test_requests_to_one_host_are_summed_by_kind() -> None:
     """One entry for each host and kind, with the number of requests and the bytes of all."""
-    ledger = Ledger()
+    ledger = EgressLog()
     ledger.note("b.example", "query", 10)
     ledger.note("a.example", "url", 3)
     ledger.note("b.example", "page text", 500)
@@ -35,7 +41,7 @@ def test_requests_to_one_host_are_summed_by_kind() -> None:
 @given(NOTES)
 def test_nothing_that_is_noted_is_lost(notes: list) -> None:
     """Requests and bytes of the entries are those of the notes; each host and kind stands there once."""
-    ledger = Ledger()
+    ledger = EgressLog()
     for note in notes:
         ledger.note(*note)
     sent = ledger.sent()
@@ -48,7 +54,7 @@ def test_nothing_that_is_noted_is_lost(notes: list) -> None:
 @given(NOTES, st.tuples(HOSTS, KINDS, st.integers(0, 10_000)))
 def test_what_is_taken_back_leaves_no_trace(notes: list, unsent: tuple) -> None:
     """A request that found no connection changes nothing, not even by an entry with zeros."""
-    kept, changed = Ledger(), Ledger()
+    kept, changed = EgressLog(), EgressLog()
     changed.note(*unsent)
     for note in notes:
         kept.note(*note)
@@ -59,31 +65,31 @@ def test_what_is_taken_back_leaves_no_trace(notes: list, unsent: tuple) -> None:
 
 def test_without_a_ledger_notes_go_nowhere() -> None:
     """An adapter need not know whether anybody keeps a ledger; a later one does not hear of it."""
-    note_sent("a.example", "query", 1)
-    note_unsent("a.example", "query", 1)
-    assert current() is None
-    with opened() as ledger:
+    log_sent("a.example", "query", 1)
+    log_not_sent("a.example", "query", 1)
+    assert current_egress_log() is None
+    with open_egress_log() as ledger:
         assert ledger.sent() == ()
 
 
 def test_a_ledger_ends_where_it_was_opened() -> None:
     """What is sent after a research is not written into its ledger, and an inner one gives way to the outer again."""
-    with opened() as outer:
-        with opened() as inner:
-            note_sent("inner.example", "query", 1)
-        note_sent("outer.example", "query", 1)
-    note_sent("late.example", "query", 1)
+    with open_egress_log() as outer:
+        with open_egress_log() as inner:
+            log_sent("inner.example", "query", 1)
+        log_sent("outer.example", "query", 1)
+    log_sent("late.example", "query", 1)
     assert [entry.host for entry in inner.sent()] == ["inner.example"]
     assert [entry.host for entry in outer.sent()] == ["outer.example"]
 
 
-async def _research(number: int) -> Ledger:
+async def _research(number: int) -> EgressLog:
     async def branch(step: int) -> None:
         await asyncio.sleep(0)
-        note_sent(f"{number}.example", "query", step)
-        await asyncio.to_thread(note_sent, f"{number}.example", "url", step)
+        log_sent(f"{number}.example", "query", step)
+        await asyncio.to_thread(log_sent, f"{number}.example", "url", step)
 
-    with opened() as ledger:
+    with open_egress_log() as ledger:
         async with asyncio.TaskGroup() as group:
             for step in range(5):
                 group.create_task(branch(step))
@@ -107,11 +113,11 @@ async def test_what_is_shared_is_noted_once_by_whoever_asked_for_it() -> None:
     landing = asyncio.Event()
 
     async def fly() -> None:
-        note_sent("search.example", "query", 9)
+        log_sent("search.example", "query", 9)
         await landing.wait()
 
     async def research() -> tuple[Sent, ...]:
-        with opened() as ledger:
+        with open_egress_log() as ledger:
             if not flights:
                 flights.append(asyncio.create_task(fly()))
             await flights[0]
@@ -127,12 +133,12 @@ async def test_what_is_shared_is_noted_once_by_whoever_asked_for_it() -> None:
 
 def test_threads_that_were_given_the_ledger_lose_nothing() -> None:
     """Notes from several threads at once are all counted."""
-    with opened() as ledger:
+    with open_egress_log() as ledger:
         contexts = [contextvars.copy_context() for _ in range(4)]
 
     def work() -> None:
         for _ in range(2000):
-            note_sent("a.example", "query", 1)
+            log_sent("a.example", "query", 1)
 
     threads = [threading.Thread(target=context.run, args=(work,)) for context in contexts]
     for thread in threads:
@@ -147,21 +153,21 @@ def test_a_note_costs_next_to_nothing() -> None:
     times = 2000
 
     def best() -> float:
-        return min(timeit.repeat(lambda: note_sent("a.example", "query", 1), number=times, repeat=5)) / times
+        return min(timeit.repeat(lambda: log_sent("a.example", "query", 1), number=times, repeat=5)) / times
 
     bare = best()
-    with opened():
+    with open_egress_log():
         noted = best()
     assert max(bare, noted) < 6e-6
 
 
 def test_what_went_through_a_proxy_stands_apart() -> None:
     """The same host with and without one: two entries; taken back is what was noted."""
-    with opened() as ledger:
-        note_sent("a.example", "query", 10, "proxy.example")
-        note_sent("a.example", "query", 5)
-        note_sent("a.example", "query", 7, "proxy.example")
-        note_unsent("a.example", "query", 7, "proxy.example")
+    with open_egress_log() as ledger:
+        log_sent("a.example", "query", 10, "proxy.example")
+        log_sent("a.example", "query", 5)
+        log_sent("a.example", "query", 7, "proxy.example")
+        log_not_sent("a.example", "query", 7, "proxy.example")
     assert ledger.sent() == (
         Sent(host="a.example", kind="query", requests=1, bytes=5),
         Sent(host="a.example", kind="query", requests=1, bytes=10, via="proxy.example"),

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.growth import is_linear
 
+from modules.llm_platform.domain.context_budget import SOURCES_BUDGET_TOKENS, fit_to_budget
 from modules.llm_platform.domain.dtos.research_dtos import Source
-from modules.llm_platform.domain.packing import SOURCES_BUDGET_TOKENS, pack
-from modules.llm_platform.domain.text import count_tokens, sentence_spans
+from modules.llm_platform.domain.text.tokens import count_tokens, sentence_spans
 
 LONG = "Every sentence of this long source has about the same length. " * 200
 TEXTS = st.lists(st.text(alphabet="abz АЖя 中文字。 .!?\n19_é-ไท", max_size=200), max_size=6)
@@ -31,7 +31,7 @@ def tokens(packed_sources: tuple[Source, ...]) -> list[int]:
 def test_never_over_budget_and_the_rest_is_reported(texts: list[str], budget: int) -> None:
     """What is kept fits the budget; what was cut is reported, token by token; kept texts are beginnings."""
     given_sources = sources(*texts)
-    packed = pack(given_sources, budget)
+    packed = fit_to_budget(given_sources, budget)
     used = sum(tokens(packed.sources))
     assert used <= budget
     assert used + packed.truncated_tokens == sum(map(count_tokens, texts))
@@ -44,7 +44,7 @@ def test_never_over_budget_and_the_rest_is_reported(texts: list[str], budget: in
 def test_no_budget_lies_idle_while_something_is_cut(texts: list[str], budget: int) -> None:
     """What is left over would not hold the next sentence of any source that was cut."""
     given_sources = sources(*texts)
-    packed = pack(given_sources, budget)
+    packed = fit_to_budget(given_sources, budget)
     left = budget - sum(tokens(packed.sources))
     for kept, whole in zip(packed.sources, given_sources, strict=True):
         following = next((end for _, end in sentence_spans(whole.text) if end > len(kept.text)), None)
@@ -55,12 +55,12 @@ def test_no_budget_lies_idle_while_something_is_cut(texts: list[str], budget: in
 @given(TEXTS, BUDGETS)
 def test_packing_is_deterministic(texts: list[str], budget: int) -> None:
     """The same sources and budget give the same cut: a cached answer and a fresh one saw the same."""
-    assert pack(sources(*texts), budget) == pack(sources(*texts), budget)
+    assert fit_to_budget(sources(*texts), budget) == fit_to_budget(sources(*texts), budget)
 
 
 def test_short_sources_stay_whole_and_long_ones_share_the_rest() -> None:
     """A long source does not push out a short one, and two equally long ones get equally much."""
-    packed = pack(sources(LONG, "A short one.", LONG), 400)
+    packed = fit_to_budget(sources(LONG, "A short one.", LONG), 400)
     first, short, second = packed.sources
     assert short.text == "A short one."
     assert (
@@ -72,27 +72,27 @@ def test_short_sources_stay_whole_and_long_ones_share_the_rest() -> None:
 
 def test_cuts_stand_at_ends_of_sentences() -> None:
     """A text is cut behind a full stop where a sentence fits."""
-    packed = pack(sources(LONG, LONG), 300)
+    packed = fit_to_budget(sources(LONG, LONG), 300)
     assert all(source.text.endswith("length.") for source in packed.sources)
 
 
 def test_a_sentence_longer_than_its_share_is_cut_between_words() -> None:
     """Better half a sentence than nothing of a source."""
-    packed = pack(sources("word " * 500), 50)
+    packed = fit_to_budget(sources("word " * 500), 50)
     assert packed.sources[0].text.split() == ["word"] * 50
     assert packed.truncated_tokens == 450
 
 
 def test_text_without_spaces_is_cut_within_its_share() -> None:
     """Chinese has no words to cut between: characters are what counts."""
-    packed = pack(sources("光合作用是植物利用阳光的过程" * 100), 60)
+    packed = fit_to_budget(sources("光合作用是植物利用阳光的过程" * 100), 60)
     assert count_tokens(packed.sources[0].text) == 60
 
 
 def test_what_fits_is_not_touched() -> None:
     """Below the budget the very same sources come back."""
     given_sources = sources("One.", "Two.")
-    packed = pack(given_sources)
+    packed = fit_to_budget(given_sources)
     assert packed.sources == tuple(given_sources)
     assert packed.truncated_tokens == 0
     assert SOURCES_BUDGET_TOKENS == 4000
@@ -102,4 +102,4 @@ def test_what_fits_is_not_touched() -> None:
 def test_hostile_texts_take_no_time(unit: str) -> None:
     """A page made to be slow to read is packed in a moment."""
     small, large = (sources(unit * (size // len(unit)), "Short.") for size in (20_000, 200_000))
-    assert is_linear(lambda: pack(small), lambda: pack(large), 10)
+    assert is_linear(lambda: fit_to_budget(small), lambda: fit_to_budget(large), 10)

@@ -9,8 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.growth import is_linear
 
-from modules.llm_platform.domain.passage_packing import CHARS_PER_WORD, STRETCH, TINY_SHARE
-from modules.llm_platform.domain.passages import Passage, split_passages
+from modules.llm_platform.domain.chunking import CHARS_PER_WORD, STRETCH, TINY_SHARE, Chunk, split_chunks
 
 LINES = st.sampled_from(
     [
@@ -45,7 +44,7 @@ def units(text: str) -> int:
 @example("# " + "h " * 300, 10, 0)
 def test_everything_stands_in_a_passage(text: str, max_words: int, overlap: int) -> None:
     """Passages are in order, trimmed, bounded, and together hold all but blanks."""
-    passages = split_passages(text, max_words=max_words, overlap=overlap)
+    passages = split_chunks(text, max_words=max_words, overlap=overlap)
     held: set[int] = set()
     for passage in passages:
         shown = text[passage.start : passage.end]
@@ -62,14 +61,14 @@ def test_everything_stands_in_a_passage(text: str, max_words: int, overlap: int)
 @given(TEXTS, st.integers(2, 60))
 def test_without_overlap_nothing_stands_twice(text: str, max_words: int) -> None:
     """The default cuts the text into pieces that do not share a letter."""
-    passages = split_passages(text, max_words=max_words)
+    passages = split_chunks(text, max_words=max_words)
     assert all(a.end <= b.start for a, b in pairwise(passages))
 
 
 def test_a_heading_begins_a_passage_and_names_it() -> None:
     """A passage bears the headings that lead to it, and its own heading stands in it."""
-    first, second = split_passages(GUIDE, max_words=41)
-    assert first == Passage(0, GUIDE.index("## Install") - 2, "Guide")
+    first, second = split_chunks(GUIDE, max_words=41)
+    assert first == Chunk(0, GUIDE.index("## Install") - 2, "Guide")
     assert second.heading == "Guide > Install"
     assert GUIDE[second.start :].startswith("## Install")
     assert GUIDE[second.start : second.end].endswith("of your distribution.")  # too short to stand alone
@@ -79,7 +78,7 @@ def test_a_heading_ends_the_part_above_it() -> None:
     """A heading of the same level replaces the one before in the trail."""
     body = "word " * 120 + "\n\n"
     text = f"# A\n\n{body}## B\n\n{body}## C\n\n{body}# D\n\n{body}"
-    assert [p.heading for p in split_passages(text)] == ["A", "A > B", "A > C", "D"]
+    assert [p.heading for p in split_chunks(text)] == ["A", "A > B", "A > C", "D"]
 
 
 @pytest.mark.parametrize(
@@ -95,22 +94,22 @@ def test_a_heading_ends_the_part_above_it() -> None:
 )
 def test_what_is_a_heading(text: str, heading: str) -> None:
     """Markdown's two kinds of headings, and nothing that only looks like one."""
-    assert split_passages(text)[0].heading == heading
+    assert split_chunks(text)[0].heading == heading
 
 
 def test_code_is_cut_between_lines() -> None:
     """Code that is too long for one passage loses no line's beginning, and blank lines in it end nothing."""
     code = "```python\n" + "".join(f"    line_{i} = {i}\n\n" for i in range(100)) + "```"
-    passages = split_passages(code, max_words=50)
+    passages = split_chunks(code, max_words=50)
     assert len(passages) > 3
     assert all(code[p.start : p.start + 4] in ("    ", "```p", "```") for p in passages)
-    assert split_passages("```\na\n\nb\n```\n\nText.") == [Passage(0, 19, "")]
+    assert split_chunks("```\na\n\nb\n```\n\nText.") == [Chunk(0, 19, "")]
 
 
 def test_long_paragraphs_are_cut_between_sentences() -> None:
     """Where a paragraph has sentences, a passage ends with one."""
     text = "This is a sentence of seven words. " * 100
-    passages = split_passages(text, max_words=50)
+    passages = split_chunks(text, max_words=50)
     assert len(passages) == 14
     assert all(text[p.start : p.end].startswith("This") and text[p.end - 1] == "." for p in passages)
 
@@ -118,7 +117,7 @@ def test_long_paragraphs_are_cut_between_sentences() -> None:
 def test_neighbours_share_whole_sentences() -> None:
     """With an overlap, the last sentences of a passage that fit into it begin the next one as well."""
     text = "One two three. Four five six. Seven eight nine. Ten eleven twelve."
-    shown = [text[p.start : p.end] for p in split_passages(text, max_words=6, overlap=3)]
+    shown = [text[p.start : p.end] for p in split_chunks(text, max_words=6, overlap=3)]
     assert shown == [
         "One two three. Four five six.", "Four five six. Seven eight nine.", "Seven eight nine. Ten eleven twelve.",
     ]  # fmt: skip
@@ -132,7 +131,7 @@ def sentences(count: int) -> str:
 @given(TEXTS.filter(str.isascii), st.integers(20, 200))
 def test_a_text_that_is_slightly_too_long_is_one_passage(text: str, max_words: int) -> None:
     """Whatever it is made of, from its first letter to its last; and one without a letter is none."""
-    passages = split_passages(text, max_words=max_words)
+    passages = split_chunks(text, max_words=max_words)
     if units(text) <= int(STRETCH * max_words):
         assert [text[p.start : p.end] for p in passages] == ([text.strip()] if text.strip() else [])
 
@@ -143,7 +142,7 @@ def test_no_passage_is_a_tiny_rest(first: int, second: int, max_words: int, over
     times that, and its last one may be as long.
     """
     text = f"# One\n\n{sentences(first)}\n\n# Two\n\n{sentences(second)}"
-    passages = [text[p.start : p.end] for p in split_passages(text, max_words=max_words, overlap=overlap)]
+    passages = [text[p.start : p.end] for p in split_chunks(text, max_words=max_words, overlap=overlap)]
     assert all(units(shown) <= STRETCH * max_words for shown in passages)
     whole = {f"# One\n\n{sentences(first)}", f"# Two\n\n{sentences(second)}"}
     assert len(passages) == 1 or all(units(shown) >= TINY_SHARE * max_words for shown in passages if shown not in whole)
@@ -153,7 +152,7 @@ def test_what_is_left_of_a_section_stays_with_it() -> None:
     """Up to STRETCH times the usual length; beyond, what is cut off its beginning has the usual one."""
     end = "\n\n# Next\n\n" + sentences(20)
     sizes = [
-        [units(text[p.start : p.end]) for p in split_passages(text, max_words=200)]
+        [units(text[p.start : p.end]) for p in split_chunks(text, max_words=200)]
         for text in ("# A\n\n" + sentences(27) + end, "# A\n\n" + sentences(29) + end)
     ]
     assert sizes == [[272, 202], [192, 100, 202]]
@@ -164,7 +163,7 @@ def test_what_is_left_of_a_section_stays_with_it() -> None:
 def test_a_tiny_end_joins_the_passage_before_it(tail: str, before: int) -> None:
     """A heading that nothing follows, and a last section that is hardly more."""
     text = f"# House\n\n{sentences(before)}\n\n{tail}"
-    last = split_passages(text, max_words=200)[-1]
+    last = split_chunks(text, max_words=200)[-1]
     shown = text[last.start : last.end]
     assert shown.endswith(tail)
     assert units(shown) >= TINY_SHARE * 200
@@ -174,7 +173,7 @@ def test_a_tiny_end_shares_evenly_with_a_passage_that_is_full() -> None:
     """Both together would be too long; with an overlap, the second begins with the end of the first."""
     text = f"# House\n\n{sentences(27)}\n\n## Notes\n\n{sentences(1)} And one."
     for overlap, sizes in ((0, [142, 144]), (30, [142, 174])):
-        passages = split_passages(text, max_words=200, overlap=overlap)
+        passages = split_chunks(text, max_words=200, overlap=overlap)
         assert [units(text[p.start : p.end]) for p in passages] == sizes
         assert [p.heading for p in passages] == ["House", "House"]
 
@@ -182,7 +181,7 @@ def test_a_tiny_end_shares_evenly_with_a_passage_that_is_full() -> None:
 def test_scripts_without_blanks_are_measured_by_letters() -> None:
     """A Chinese page is not one word."""
     text = "这是一个句子。" * 200
-    passages = split_passages(text, language="zh", max_words=100)
+    passages = split_chunks(text, language="zh", max_words=100)
     assert len(passages) > 5
     assert all(text[p.end - 1] == "。" for p in passages)
 
@@ -197,4 +196,4 @@ def test_scripts_without_blanks_are_measured_by_letters() -> None:
 def test_time_grows_with_length_alone(unit: str) -> None:
     """Ten times the text takes ten times as long, whatever it is made of, not a hundred times."""
     small, large = (unit * (size // len(unit)) + "end" for size in (8_000, 80_000))
-    assert is_linear(lambda: split_passages(small), lambda: split_passages(large), 10)
+    assert is_linear(lambda: split_chunks(small), lambda: split_chunks(large), 10)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.domain import language, text
+from modules.llm_platform.domain.text import language, tokens
 
 MIXED = st.one_of(st.text(alphabet="abZ09 _.'’+#-“\n"), st.text(alphabet="ab9é ß-’_ſİªКя“"), st.text())
 
@@ -16,7 +16,7 @@ MIXED = st.one_of(st.text(alphabet="abZ09 _.'’+#-“\n"), st.text(alphabet="ab
 @given(MIXED)
 def test_words_are_the_same_by_each_way(given_text: str) -> None:
     """Words of spaced scripts are found between blanks, and kept; the pattern of all scripts agrees."""
-    assert text.words(given_text) == list(text._words(text.fold(given_text)))
+    assert tokens.words(given_text) == list(tokens._words(tokens.fold(given_text)))
 
 
 @given(MIXED)
@@ -39,15 +39,15 @@ def test_words_that_tell_a_language_are_counted_as_the_pattern_finds_them(given_
 @given(st.one_of(MIXED, st.text(alphabet="aB12 _\t\n\x1c\x7f.,-", max_size=60), st.text(alphabet="abcdefg1234_", max_size=60)))
 def test_tokens_are_counted_as_the_pattern_finds_them(given_text: str) -> None:
     """Those of plain text are counted without it."""
-    assert text.count_tokens(given_text) == len(text._TOKEN.findall(given_text))
+    assert tokens.count_tokens(given_text) == len(tokens._TOKEN.findall(given_text))
 
 
 @given(st.text(alphabet="ab .!?\n。", max_size=60), st.integers(1, 30), st.integers(1, 30))
 def test_a_window_ends_with_its_last_stop(given_text: str, window_chars: int, last_chars: int) -> None:
     """Which is looked for at its end first; nothing but blanks lies between that and where all stops are looked at."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text, "WINDOW_CHARS", window_chars)
-        patch.setattr(text, "LAST_STOP_CHARS", last_chars)
-        quick = text._window(given_text, 0)
-        patch.setattr(text, "LAST_STOP_CHARS", window_chars)
-        assert quick.rstrip() == text._window(given_text, 0).rstrip()
+        patch.setattr(tokens, "WINDOW_CHARS", window_chars)
+        patch.setattr(tokens, "LAST_STOP_CHARS", last_chars)
+        quick = tokens._window(given_text, 0)
+        patch.setattr(tokens, "LAST_STOP_CHARS", window_chars)
+        assert quick.rstrip() == tokens._window(given_text, 0).rstrip()

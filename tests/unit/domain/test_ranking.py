@@ -9,7 +9,7 @@ from tests.growth import is_linear
 
 from modules.llm_platform.domain.dtos.report_dtos import Candidate, RankedCandidate, Score
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
-from modules.llm_platform.domain.ranking import in_order, keyword_score, mean, pick
+from modules.llm_platform.domain.ranking import keyword_score, mean, pick_top, ranked_order
 
 QUESTION, DIRECTION = "How do solar sails work?", "Who builds solar sails?"
 
@@ -122,20 +122,20 @@ ALL = [
 )
 def test_the_best_go_on_and_one_for_each_sub_question(count: int, questions: tuple[str, ...], expected: str) -> None:
     """Best first; a sub-question without a usable result has no place kept for it."""
-    assert names(pick(list(reversed(ALL)), count, questions)) == expected
+    assert names(pick_top(list(reversed(ALL)), count, questions)) == expected
 
 
 def test_those_who_stand_in_follow_behind_the_first() -> None:
     """The first places hold one for each sub-question, all others follow, best first."""
-    assert names(pick(ALL, len(ALL), ("a", "b", "c"), first=3)) == "a1 a2 b1 a3 b2 c1"
-    assert names(pick(ALL, 4, ("a", "b"), first=2)) == "a1 b1 a2 a3"
-    assert pick(ALL, len(ALL), ("a", "b"), first=99) == pick(ALL, len(ALL), ())
+    assert names(pick_top(ALL, len(ALL), ("a", "b", "c"), first=3)) == "a1 a2 b1 a3 b2 c1"
+    assert names(pick_top(ALL, 4, ("a", "b"), first=2)) == "a1 b1 a2 a3"
+    assert pick_top(ALL, len(ALL), ("a", "b"), first=99) == pick_top(ALL, len(ALL), ())
 
 
 def test_of_equals_the_one_found_first_is_first() -> None:
     """The order is the same each time."""
     same = [ranked("one", 5), ranked("two", 5), ranked("three", 5)]
-    assert names(in_order(same)) == names(pick(same, 3, ("a",))) == "one two three"
+    assert names(ranked_order(same)) == names(pick_top(same, 3, ("a",))) == "one two three"
 
 
 @given(
@@ -146,7 +146,7 @@ def test_of_equals_the_one_found_first_is_first() -> None:
 def test_picking_loses_and_repeats_nothing(found: list[tuple[int, str]], count: int, first: int | None) -> None:
     """As many as there are and are wanted, none twice; with places for all, each sub-question with a usable result is there."""
     results = [ranked(str(number), value, question) for number, (value, question) in enumerate(found)]
-    chosen = pick(results, count, "abc", first=first)
+    chosen = pick_top(results, count, "abc", first=first)
     assert len(chosen) == len(set(map(id, chosen))) == min(count, len(results))
     places = count if first is None else min(first, count)
     if places >= 3:

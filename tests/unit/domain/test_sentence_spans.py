@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.growth import is_linear
 
-from modules.llm_platform.domain.text import each_sentence, sentence_spans
+from modules.llm_platform.domain.text.tokens import each_sentence, sentence_spans
 
 
 def cut(text: str, language: str = "en") -> list[str]:

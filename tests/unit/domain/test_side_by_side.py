@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from modules.llm_platform.domain.side_by_side import all_of
+from modules.llm_platform.domain.task_group import gather_all
 
 
 async def test_all_of_them_or_the_first_error() -> None:
@@ -19,8 +19,8 @@ async def test_all_of_them_or_the_first_error() -> None:
             raise ValueError("it broke")
         done.append(number)
 
-    await all_of(step(number, 0) for number in (0, 2, 3))
+    await gather_all(step(number, 0) for number in (0, 2, 3))
     assert sorted(done) == [0, 2, 3]
     with pytest.raises(ValueError, match="it broke"):
-        await all_of(step(number, number / 100 if number < 2 else 60) for number in (1, 4, 5))
+        await gather_all(step(number, number / 100 if number < 2 else 60) for number in (1, 4, 5))
     assert asyncio.all_tasks() == {asyncio.current_task()}

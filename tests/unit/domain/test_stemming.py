@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.domain.stemming import stem
+from modules.llm_platform.domain.text.stemming import stem
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Passage
-from modules.llm_platform.domain.whole_text import whole_text
+from modules.llm_platform.domain.merge_passages import merge_document_text
 
 TEXT = "Apples are red. Pears are green.\n\nPlums are blue, äöü 😀 and ripe in autumn."
 CUT = st.tuples(st.integers(0, len(TEXT) - 1), st.integers(1, 30)).map(lambda cut: (cut[0], min(sum(cut), len(TEXT))))
@@ -23,7 +23,7 @@ def test_passages_that_cover_a_text_give_it_back(cuts: list[tuple[int, int]]) ->
     starts = [0, *(start for start, _ in cuts)]
     reaching = [max(end, after) for (_, end), after in zip([(0, 1), *cuts], [*starts[1:], len(TEXT)], strict=True)]
     passages = [passage(start, TEXT[start:end]) for start, end in zip(starts, reaching, strict=True)]
-    text = whole_text(passages, 1000)
+    text = merge_document_text(passages, 1000)
     assert text.replace("\n\n", "") == TEXT.replace("\n\n", "")
 
 
@@ -31,6 +31,6 @@ def test_passages_that_cover_a_text_give_it_back(cuts: list[tuple[int, int]]) ->
 def test_no_more_than_the_limit_and_no_passage_lost(cuts: list[tuple[int, int]], limit: int) -> None:
     """Each passage stands in the whole, which can be cut anywhere."""
     passages = [passage(start, TEXT[start:end]) for start, end in sorted(cuts)]
-    whole = whole_text(passages, 10_000)
-    assert whole_text(passages, limit) == whole[:limit]
+    whole = merge_document_text(passages, 10_000)
+    assert merge_document_text(passages, limit) == whole[:limit]
     assert all(each.text in whole for each in passages)

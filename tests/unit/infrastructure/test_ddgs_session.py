@@ -16,8 +16,7 @@ from ddgs.results import TextResult
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import WebSearchBlockedError, WebSearchTimeoutError
-from modules.llm_platform.infrastructure.adapters.ddgs_web_search import DdgsWebSearchAdapter
-from modules.llm_platform.infrastructure.ddgs_session import DdgsSession
+from modules.llm_platform.infrastructure.adapters.ddgs_web_search import DdgsSession, DdgsWebSearchAdapter
 
 
 class Handler(http.server.BaseHTTPRequestHandler):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from modules.llm_platform.infrastructure import file_lock
-from modules.llm_platform.infrastructure.file_lock import FileLock
+from modules.llm_platform.infrastructure.files import file_lock
+from modules.llm_platform.infrastructure.files.file_lock import FileLock
 
 
 def test_a_lock_on_a_file_that_is_gone_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.infrastructure.foreign_json import (
+from modules.llm_platform.infrastructure.http.untrusted_json import (
     decode_json,
     decode_text,
     dict_of,

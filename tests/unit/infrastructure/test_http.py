@@ -10,8 +10,8 @@ import pytest
 from tests.loopback_upstream import json_reply, serving, silence
 
 from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchConnectionError
-from modules.llm_platform.infrastructure.http import Upstream, make_client, user_agent
-from modules.llm_platform.infrastructure.upstream_errors import (
+from modules.llm_platform.infrastructure.http.client import Upstream, make_client, user_agent
+from modules.llm_platform.infrastructure.http.errors import (
     STATUS_RULES,
     TRANSPORT_ERRORS,
     WEB_SEARCH_ERRORS,

@@ -20,8 +20,14 @@ from modules.llm_platform.domain.exceptions import (
     LLMProviderException,
     LLMTimeoutError,
 )
-from modules.llm_platform.infrastructure.llm_errors import SPEAKABLE, foreign_errors, refusal, reported, translated
-from modules.llm_platform.infrastructure.llm_kinds import LLMConnection
+from modules.llm_platform.infrastructure.llm.errors import (
+    SPEAKABLE,
+    reported_error,
+    status_error,
+    translate_errors,
+    translated_error,
+)
+from modules.llm_platform.infrastructure.llm.kinds import LLMConnection
 
 HERE = LLMConnection(name="n", kind="openai", model="m")
 REQUEST = httpx2.Request("POST", "http://127.0.0.1/v1")
@@ -59,8 +65,8 @@ def _caused(cause: Exception) -> openai.APIConnectionError:
 )
 def test_each_failure_below_is_one_of_ours(error: Exception, kind: type[LLMException]) -> None:
     """Who catches `foreign_errors` catches it, and its kind tells what can be done."""
-    assert isinstance(error, foreign_errors())
-    assert type(translated(error, HERE)) is kind
+    assert isinstance(error, translate_errors())
+    assert type(translated_error(error, HERE)) is kind
 
 
 def test_every_error_of_the_package_is_translated() -> None:
@@ -71,7 +77,7 @@ def test_every_error_of_the_package_is_translated() -> None:
         if isinstance(each, type) and issubclass(each, openai.OpenAIError)
     ]
     assert len(kinds) > 10
-    assert all(issubclass(kind, foreign_errors()) for kind in kinds)
+    assert all(issubclass(kind, translate_errors()) for kind in kinds)
 
 
 @given(
@@ -86,7 +92,7 @@ def test_every_error_of_the_package_is_translated() -> None:
 )
 def test_any_status_with_any_body_is_an_error_of_ours(status: int, body: object) -> None:
     """Nothing that a service can say breaks the table."""
-    for failure in (refusal(HERE, status, body, {}), reported(HERE, body)):
+    for failure in (status_error(HERE, status, body, {}), reported_error(HERE, body)):
         assert isinstance(failure, LLMException)
         assert failure.message.isascii()
         assert len(failure.message) < 200
@@ -95,12 +101,12 @@ def test_any_status_with_any_body_is_an_error_of_ours(status: int, body: object)
 @pytest.mark.parametrize("word", sorted(SPEAKABLE))
 def test_known_types_are_told(word: str) -> None:
     """A type that we know helps the operator to look it up; one that we do not know is the sender's own words."""
-    assert word in refusal(HERE, 500, {"error": {"type": word}}, {}).message
-    assert "shouting" not in refusal(HERE, 500, {"error": {"type": "shouting", "code": "shouting"}}, {}).message
+    assert word in status_error(HERE, 500, {"error": {"type": word}}, {}).message
+    assert "shouting" not in status_error(HERE, 500, {"error": {"type": "shouting", "code": "shouting"}}, {}).message
 
 
 @pytest.mark.parametrize("module", ["openai", "anyio"])
 def test_a_package_that_is_half_loaded_has_no_errors_yet(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """While a thread imports it, another request may fail: that failure is still translated, not one of ours."""
     monkeypatch.setitem(sys.modules, module, types.ModuleType(module))
-    assert {httpx2.HTTPError, OSError} <= set(foreign_errors())
+    assert {httpx2.HTTPError, OSError} <= set(translate_errors())

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from modules.llm_platform.infrastructure.llm_kinds import KINDS, LLMConnection, Variables
+from modules.llm_platform.infrastructure.llm.kinds import KINDS, LLMConnection, Variables
 from shared.config import LLMKind, Settings, variable_names
 
 

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.infrastructure.llm_reasoning import ReadableText, clean
+from modules.llm_platform.infrastructure.llm.reasoning import ReadableText, clean
 
 KEY = "sk-0123456789abcdef"
 

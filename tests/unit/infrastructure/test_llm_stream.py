@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.chat_server import DONE, chunk, completion, usage_chunk
 
-from modules.llm_platform.infrastructure import llm_stream
-from modules.llm_platform.infrastructure.llm_answer import Piece, ReportedError, UnreadableAnswer
-from modules.llm_platform.infrastructure.llm_stream import StreamReader
+from modules.llm_platform.infrastructure.llm import streaming
+from modules.llm_platform.infrastructure.llm.streaming import Piece, ReportedError, StreamReader, UnreadableAnswer
 
 
 def _pieces(*received: bytes) -> list[Piece]:
@@ -80,7 +79,7 @@ def test_broken_json_and_errors_are_told_apart() -> None:
 @pytest.mark.parametrize(("limit", "head"), [("MAX_STREAM_BYTES", b": "), ("MAX_BODY_BYTES", b"{")])
 def test_both_ways_are_bounded(limit: str, head: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream has its limit, a plain body a smaller one."""
-    monkeypatch.setattr(llm_stream, limit, 1000)
+    monkeypatch.setattr(streaming, limit, 1000)
     reader = StreamReader()
     reader.feed(head)
     with pytest.raises(UnreadableAnswer, match="more bytes"):

@@ -17,31 +17,28 @@ from tests.chat_server import ChatServer, answer, error, spoken
 from tests.loopback_upstream import Handler, hang_up, in_turn, json_reply, reply, serving, silence
 from tests.reading_pages import InProcess, Names, html
 
-from modules.llm_platform.application.services.llm_registry import LLMRegistry
+from modules.llm_platform.application.services.llm_service import LLMRegistry
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.sent import Sent, SentKind
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
-from modules.llm_platform.domain.ledger import opened
+from modules.llm_platform.domain.egress_log import open_egress_log
 from modules.llm_platform.infrastructure.adapters.bocha_web_search import BochaWebSearchAdapter
-from modules.llm_platform.infrastructure.adapters.ddgs_web_search import DdgsWebSearchAdapter
+from modules.llm_platform.infrastructure.adapters.ddgs_web_search import DdgsSession, DdgsWebSearchAdapter
 from modules.llm_platform.infrastructure.adapters.direct_page_reader import DirectPageReader
 from modules.llm_platform.infrastructure.adapters.jina_page_reader import JinaPageReader
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
 from modules.llm_platform.infrastructure.adapters.openai import OpenAIProvider
 from modules.llm_platform.infrastructure.adapters.searxng_web_search import SearXNGWebSearchAdapter
-from modules.llm_platform.infrastructure.ddgs_session import DdgsSession
-from modules.llm_platform.infrastructure.http import make_client
-from modules.llm_platform.infrastructure.llm_kinds import LLMConnection
-from modules.llm_platform.infrastructure.policies.cached_web_search import CachedWebSearch
-from modules.llm_platform.infrastructure.policies.failover_web_search import FailoverWebSearch
+from modules.llm_platform.infrastructure.http.client import make_client
+from modules.llm_platform.infrastructure.llm.kinds import LLMConnection
+from modules.llm_platform.infrastructure.policies.caching import CachedWebSearch
+from modules.llm_platform.infrastructure.policies.failover import FailoverWebSearch
 from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
-from modules.llm_platform.infrastructure.policies.retried_llm import RetriedLLM
-from modules.llm_platform.infrastructure.policies.retried_web_search import RetriedWebSearch
-from modules.llm_platform.infrastructure.reading.allowed_hosts import AllowedHosts
-from modules.llm_platform.infrastructure.reading.fetching import SafeFetcher
-from modules.llm_platform.infrastructure.reading.guard import Guard
-from modules.llm_platform.infrastructure.reading.pinned_connection import PinnedConnections
-from modules.llm_platform.infrastructure.reading.robots import Robots
+from modules.llm_platform.infrastructure.policies.retries import RetriedLLM, RetriedWebSearch
+from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections
+from modules.llm_platform.infrastructure.safe_reader.fetch import SafeFetcher
+from modules.llm_platform.infrastructure.safe_reader.guard import AllowedHosts, Guard
+from modules.llm_platform.infrastructure.safe_reader.robots import Robots
 from modules.llm_platform.testing.llm import collect, question
 from modules.llm_platform.testing.served_connections import Respond, ServedConnections
 from shared.exceptions import AppException
@@ -55,7 +52,7 @@ PYTHON = WebSearchRequest(query="python asyncio")
 
 async def noted(call: Callable[[], Awaitable[Any]]) -> tuple[Sent, ...]:
     """The ledger of one call, whether it fails or not."""
-    with opened() as ledger:
+    with open_egress_log() as ledger:
         with suppress(AppException):
             await call()
         return ledger.sent()
@@ -121,7 +118,7 @@ class TestSearch:
     async def test_a_search_that_was_cancelled_was_sent(self) -> None:
         """Who gives up waiting has sent the query all the same."""
         async with serving(silence) as server:
-            with opened() as ledger:
+            with open_egress_log() as ledger:
                 search = asyncio.create_task(SearXNGWebSearchAdapter(server.url).search(PYTHON))
                 while not server.requests:
                     await asyncio.sleep(0.005)

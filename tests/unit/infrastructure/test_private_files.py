@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from modules.llm_platform.infrastructure.adapters.qdrant_edge_vector_store import QdrantEdgeVectorStore
+from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
 from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
-from modules.llm_platform.infrastructure.private_files import close_to_others, make_private_folder, private_opener
+from modules.llm_platform.infrastructure.files.private_files import close_to_others, make_private_folder, private_opener
 from modules.llm_platform.testing.made_up_documents import NAME, filled, put
 from modules.llm_platform.testing.outcome_store import made_up_outcome
 

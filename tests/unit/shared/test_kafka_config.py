@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from modules.llm_platform.presentation.cli.settings_view import effective
-from modules.llm_platform.presentation.cli.working import client_settings
+from modules.llm_platform.presentation.cli.config_command import effective
+from modules.llm_platform.presentation.cli.worker_command import client_settings
 from shared.config import Settings, SettingsError
 
 PASSWORD = "open-sesame-1"

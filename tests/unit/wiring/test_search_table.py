@@ -17,7 +17,7 @@ from modules.llm_platform.application.services.doctor_service import NOT_TRIED
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest
 from modules.llm_platform.infrastructure.adapters.ddgs_web_search import DdgsWebSearchAdapter
-from modules.llm_platform.presentation.cli import working
+from modules.llm_platform.presentation.cli import worker_command
 from modules.llm_platform.presentation.cli.main import run
 from modules.llm_platform.testing import FakeWebSearch
 from modules.llm_platform.wiring import search
@@ -163,7 +163,7 @@ class TestWrongNames:
         """Whichever command is given, one line and no traceback; a worker says it where its log is."""
         monkeypatch.setenv("SEARCH_PROVIDERS", "google")
         monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9")
-        monkeypatch.setattr(working, "configure_logging", lambda *_: None)
+        monkeypatch.setattr(worker_command, "configure_logging", lambda *_: None)
         assert run(list(command), entry.wiring()) == 1
         said = capsys.readouterr().err + " ".join(str(vars(record)) for record in caplog.records)
         assert f"SEARCH_PROVIDERS must be {', '.join(map(repr, NAMES[:-1]))} or {NAMES[-1]!r}" in said.replace("\\'", "'")

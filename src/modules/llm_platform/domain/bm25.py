@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Final
 from zlib import crc32
 
-from modules.llm_platform.domain.language import detect, stop_words
-from modules.llm_platform.domain.remembered import Remembered
-from modules.llm_platform.domain.stemming import stem
-from modules.llm_platform.domain.text import fold, word_parts, words
+from modules.llm_platform.domain.text.language import detect, stop_words
+from modules.llm_platform.domain.text.memoized import Memoized
+from modules.llm_platform.domain.text.stemming import stem
+from modules.llm_platform.domain.text.tokens import fold, word_parts, words
 
 SATURATION: Final = 1.2  # BM25's k: how soon a further occurrence of a word tells nothing new
 USUAL_WORDS: Final = 150  # of a passage; fixed, so that a passage's vector does not depend on the others
@@ -102,6 +102,6 @@ def _number(word: str) -> int:
     return crc32(stem(word).encode("utf-8", "replace"))
 
 
-_NUMBERS: Final = Remembered(_number, REMEMBERED_WORDS)
-_PARTS: Final = Remembered(lambda word: tuple(map(_number, _parts(word))), REMEMBERED_JOINED)
-_CAMEL_PARTS: Final = Remembered(lambda word: tuple(map(_number, _camel_parts(word))), REMEMBERED_JOINED)
+_NUMBERS: Final = Memoized(_number, REMEMBERED_WORDS)
+_PARTS: Final = Memoized(lambda word: tuple(map(_number, _parts(word))), REMEMBERED_JOINED)
+_CAMEL_PARTS: Final = Memoized(lambda word: tuple(map(_number, _camel_parts(word))), REMEMBERED_JOINED)

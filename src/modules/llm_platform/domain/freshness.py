@@ -57,7 +57,7 @@ _RECENT = {word: Freshness(recent=span) for word, span in KEYWORDS.items()}
 _SPAN: dict[str, Freshness] = {span: Freshness(recent=span) for span in KEYWORDS.values()}
 
 
-def window(request: WebSearchRequest) -> Freshness | None:
+def freshness_window(request: WebSearchRequest) -> Freshness | None:
     """The limit that a request asks for, None for no limit; `freshness` wins over `time_range`.
 
     Raises WebSearchRequestError for a freshness that is none of the words above, no real date and no ordered range.

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate
-from modules.llm_platform.domain.language import stop_words
-from modules.llm_platform.domain.text import fold, words
+from modules.llm_platform.domain.text.language import stop_words
+from modules.llm_platform.domain.text.tokens import fold, words
 
 TOP_SCORE = 10.0
 USABLE_FROM = 1.0  # points: below it a result met nothing of what was asked, and takes no other's place
@@ -76,12 +76,12 @@ def _share(needles: Sequence[str], haystack: str) -> float:
     return sum(needle in haystack for needle in needles) / len(needles) if needles else 0.0
 
 
-def in_order(ranked: Iterable[RankedCandidate]) -> list[RankedCandidate]:
+def ranked_order(ranked: Iterable[RankedCandidate]) -> list[RankedCandidate]:
     """Best first; of equals the one found first."""
     return sorted(ranked, key=lambda one: -one.score.value)
 
 
-def pick(
+def pick_top(
     ranked: Sequence[RankedCandidate], count: int, questions: Sequence[str], *, first: int | None = None
 ) -> list[RankedCandidate]:
     """The best `count` of all; the `first` of them (all, if not given) hold one for each sub-question that has a usable one.
@@ -89,7 +89,7 @@ def pick(
     Best first, then those who stand in where one of them cannot be read, best first. Where there are more such sub-questions
     than places, those with the best results have them.
     """
-    order = in_order(ranked)
+    order = ranked_order(ranked)
     places = max(0, count if first is None else min(first, count))
     wanted = frozenset(questions)
     of_question: dict[str, RankedCandidate] = {}
@@ -101,4 +101,4 @@ def pick(
     held = set(map(id, firsts))
     rest = [one for one in order if id(one) not in held]
     more = places - len(firsts)
-    return [*in_order([*firsts, *rest[:more]]), *rest[more:]][: max(0, count)]
+    return [*ranked_order([*firsts, *rest[:more]]), *rest[more:]][: max(0, count)]

@@ -10,7 +10,7 @@ from zlib import crc32
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
 from modules.llm_platform.domain.ports.embedder import IEmbedder
-from modules.llm_platform.domain.text import words
+from modules.llm_platform.domain.text.tokens import words
 from shared.exceptions import AppException
 
 DIMENSION: Final = 64

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from modules.llm_platform.application.services.llm_registry import LLMRegistry
+from modules.llm_platform.application.services.llm_service import LLMRegistry
 from modules.llm_platform.domain.dtos.llm_dtos import (
     ChatMessage,
     LLMRequest,
@@ -25,7 +25,7 @@ from modules.llm_platform.domain.exceptions import (
     LLMRequestError,
 )
 from modules.llm_platform.domain.ports.llm import ILLMProvider
-from modules.llm_platform.domain.text import count_tokens
+from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.testing.patience import RETURNS_WITHIN_S
 
 

@@ -9,8 +9,7 @@ from contextlib import suppress
 from typing import Final, Literal, TypeAlias
 from uuid import uuid4
 
-from modules.llm_platform.domain.dtos.outcome import Outcome
-from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
+from modules.llm_platform.domain.dtos.retrieval_dtos import Outcome, RagStage
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
 
@@ -217,6 +216,4 @@ def made_up_outcome(
     tenant: str = "",
 ) -> Outcome:
     """An outcome for tests."""
-    return Outcome(
-        stage=stage, request_id=request_id, kind=kind, body=body, request_sha256="0" * 64, tenant=tenant
-    )
+    return Outcome(stage=stage, request_id=request_id, kind=kind, body=body, request_sha256="0" * 64, tenant=tenant)

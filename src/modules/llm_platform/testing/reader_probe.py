@@ -37,11 +37,10 @@ async def probe_reader(url: str, resolve: Resolve, respond: Respond, settings: S
     Of `settings` (None: the defaults, whatever the environment says) those of the reader count.
     """
     from modules.llm_platform.infrastructure.adapters.direct_page_reader import TIMEOUT_S, DirectPageReader
-    from modules.llm_platform.infrastructure.reading.allowed_hosts import AllowedHosts
-    from modules.llm_platform.infrastructure.reading.fetching import SafeFetcher
-    from modules.llm_platform.infrastructure.reading.guard import Guard
-    from modules.llm_platform.infrastructure.reading.pinned_connection import PinnedConnections
-    from modules.llm_platform.infrastructure.reading.robots import Robots
+    from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections
+    from modules.llm_platform.infrastructure.safe_reader.fetch import SafeFetcher
+    from modules.llm_platform.infrastructure.safe_reader.guard import AllowedHosts, Guard
+    from modules.llm_platform.infrastructure.safe_reader.robots import Robots
     from modules.llm_platform.testing.served_connections import ServedConnections
 
     served = ServedConnections(respond)
@@ -87,7 +86,7 @@ class _Here:
         return parsed(await asyncio.to_thread(parse_child.html_text, html))
 
     async def pdf(self, data: bytes) -> Parsed:
-        from modules.llm_platform.infrastructure.reading.page_parsers import PageParsers
+        from modules.llm_platform.infrastructure.safe_reader.content import PageParsers
 
         parsers = PageParsers()
         try:

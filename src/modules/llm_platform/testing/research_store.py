@@ -20,9 +20,9 @@ from modules.llm_platform.domain.dtos.store_dtos import (
 )
 from modules.llm_platform.domain.exceptions import TopicNotFoundError
 from modules.llm_platform.domain.ports.research_store import IResearchStore, Value
-from modules.llm_platform.infrastructure.store.entry import Head, Place, sealed, unsealed
-from modules.llm_platform.infrastructure.store.folder import STAGES, Found
-from modules.llm_platform.infrastructure.store.overview import entries_of, stats_of, topics_of
+from modules.llm_platform.infrastructure.research_store.entry_files import Head, Place, sealed, unsealed
+from modules.llm_platform.infrastructure.research_store.folder import STAGES, Found
+from modules.llm_platform.infrastructure.research_store.overview import entries_of, stats_of, topics_of
 
 DAY_S: Final = 86_400
 
@@ -83,13 +83,13 @@ class MemoryResearchStore(IResearchStore):
         return stats_of(self._found(), asked, damaged=0)
 
     async def export(self, file: Path, name: str | None = None) -> int:
-        from modules.llm_platform.infrastructure.store.archive import write_archive
+        from modules.llm_platform.infrastructure.research_store.archive import write_archive
 
         good = [self._entries[each.place] for each in self._found(name) if not self._is_old(each.made_at)]
         return write_archive(file, ((head.place, sealed(head, value)) for head, value in good))
 
     async def import_(self, file: Path) -> Imported:
-        from modules.llm_platform.infrastructure.store.archive import archived
+        from modules.llm_platform.infrastructure.research_store.archive import archived
 
         taken = kept = expired = 0
         for head, value in list(archived(file)):

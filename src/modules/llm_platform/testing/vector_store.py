@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from modules.llm_platform.domain.bm25 import SparseVector, passage_words, question_words
-from modules.llm_platform.domain.centring import centred
 from modules.llm_platform.domain.dtos.retrieval_dtos import (
     Collection,
     EmbeddedPassage,
@@ -19,9 +18,15 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
     Passage,
     Vector,
 )
+from modules.llm_platform.domain.mean_centering import mean_centered
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
-from modules.llm_platform.infrastructure.vectors.mistakes import another_embedder, no_collection
-from modules.llm_platform.infrastructure.vectors.payloads import clean, passage_of, passage_payload
+from modules.llm_platform.infrastructure.vectors.payloads import (
+    another_embedder,
+    clean,
+    no_collection,
+    passage_of,
+    passage_payload,
+)
 from shared.exceptions import AppException
 
 SMOOTHING: Final = 0.5  # of the inverse document frequency
@@ -68,7 +73,7 @@ class MemoryVectorStore(IVectorStore):
         kept = [
             _Kept(
                 _kept(each.passage),
-                centred(each.vector, shelf.facts.mean, shelf.facts.dimension),
+                mean_centered(each.vector, shelf.facts.mean, shelf.facts.dimension),
                 _words_of(each),
             )
             for each in passages
@@ -95,7 +100,7 @@ class MemoryVectorStore(IVectorStore):
         shelf = self._shelf(collection)
         self.searches.append((text, filters, limit))
         kept = [each for _, passages in shelf.documents.values() for each in passages if _passes(each, filters)]
-        asked = centred(vector, shelf.facts.mean, shelf.facts.dimension)
+        asked = mean_centered(vector, shelf.facts.mean, shelf.facts.dimension)
         scores = [_by_words(kept, question_words(text))]
         if asked is not None:
             scores.append([max(0.0, _dot(asked, each.vector)) for each in kept])

@@ -21,7 +21,7 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchError,
     WebSearchRequestError,
 )
-from modules.llm_platform.domain.freshness import window
+from modules.llm_platform.domain.freshness import freshness_window
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.testing.patience import CLOSES_WITHIN_S, RETURNS_WITHIN_S, STARTS_WITHIN_S, becomes
 from shared.exceptions import AppException
@@ -71,7 +71,7 @@ class FakeWebSearch(IWebSearchProvider):
             await asyncio.sleep(self._delay_of(request.query))
         finally:
             self.running -= 1
-        window(request)
+        freshness_window(request)
         return self._answer(request, self._script.get(request.query, self._otherwise))
 
     def _delay_of(self, query: str) -> float:

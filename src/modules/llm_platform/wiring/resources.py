@@ -29,7 +29,7 @@ class Resources:
 
     def client(self, base_url: str, timeout_s: float, **options: Any) -> httpx2.AsyncClient:
         """One pooled client for one upstream, closed with the platform. Configured addresses may go through the proxy."""
-        from modules.llm_platform.infrastructure.http import make_client
+        from modules.llm_platform.infrastructure.http.client import make_client
 
         client = make_client(base_url, timeout_s, proxy=None if is_loopback(base_url) else self._proxy, **options)
         self._stack.push_async_callback(client.aclose)

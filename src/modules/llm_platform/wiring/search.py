@@ -12,15 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from modules.llm_platform.application.services.doctor_service import SearchPatient
+from modules.llm_platform.application.services.doctor_service import SearchProviderCheck
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.infrastructure.policies.by_source_web_search import BySourceWebSearch
-from modules.llm_platform.infrastructure.policies.cached_web_search import CachedWebSearch
-from modules.llm_platform.infrastructure.policies.failover_web_search import FailoverWebSearch
-from modules.llm_platform.infrastructure.policies.pace import MINUTE_S, Pace
-from modules.llm_platform.infrastructure.policies.retried_web_search import RetriedWebSearch
-from modules.llm_platform.infrastructure.policies.throttled_web_search import ThrottledWebSearch
-from modules.llm_platform.infrastructure.policies.unconfigured_web_search import UnconfiguredWebSearch
+from modules.llm_platform.infrastructure.policies.caching import CachedWebSearch
+from modules.llm_platform.infrastructure.policies.failover import FailoverWebSearch
+from modules.llm_platform.infrastructure.policies.rate_limits import MINUTE_S, RateLimiter, ThrottledWebSearch
+from modules.llm_platform.infrastructure.policies.retries import RetriedWebSearch
+from modules.llm_platform.infrastructure.policies.routing import BySourceWebSearch
+from modules.llm_platform.infrastructure.policies.unconfigured import UnconfiguredWebSearch
 from modules.llm_platform.wiring.resources import Resources, data_folder, is_installed
 from shared.config import Settings, SettingsError, example
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from modules.llm_platform.application.services.retrieval_service import RetrievalService
     from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind
     from modules.llm_platform.domain.ports.cache import ICache
-    from modules.llm_platform.infrastructure.folders.folder_index import FolderIndex
+    from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex
 
 SEARXNG: Final = "searxng"  # /health has a flag for it
 DOCUMENTS: Final = "documents"  # a provider and a kind of source: what is on this machine, searched without a network
@@ -44,7 +43,7 @@ SEARCHES_AT_ONCE = 4  # of one service; a higher rate makes room for more
 REPORT_WAIT_S = 300.0  # for a turn: a report has minutes, and its own limits end it sooner
 
 SearchAdapters = Mapping[str, IWebSearchProvider]
-Paces = Mapping[str, Pace]  # by the name of the service
+Paces = Mapping[str, RateLimiter]  # by the name of the service
 
 _NUMBERED = re.compile(r"-\d+$")  # the second instance of a provider is `searxng-2`
 
@@ -298,7 +297,7 @@ def search_adapters(
 def search_paces(settings: Settings, adapters: SearchAdapters) -> Paces:
     """How fast each service may be asked, whoever asks it."""
     return {
-        name: Pace(_rpm(name, settings) or _report_rpm(name), MINUTE_S, at_once=SEARCHES_AT_ONCE)
+        name: RateLimiter(_rpm(name, settings) or _report_rpm(name), MINUTE_S, at_once=SEARCHES_AT_ONCE)
         for name in adapters
         if name != DOCUMENTS
     }
@@ -371,18 +370,18 @@ def searxng_names(adapters: SearchAdapters) -> list[str]:
     return [name for name in adapters if (spec := spec_of(name)) and spec.name == SEARXNG]
 
 
-def search_patients(settings: Settings, adapters: SearchAdapters) -> list[SearchPatient]:
+def search_patients(settings: Settings, adapters: SearchAdapters) -> list[SearchProviderCheck]:
     """The adapters as `doctor` examines them."""
     fallback = uses_fallback(settings)
     return [_patient(name, adapter, settings, fallback=fallback) for name, adapter in adapters.items()]
 
 
-def _patient(name: str, adapter: IWebSearchProvider, settings: Settings, *, fallback: bool) -> SearchPatient:
+def _patient(name: str, adapter: IWebSearchProvider, settings: Settings, *, fallback: bool) -> SearchProviderCheck:
     spec = spec_of(name)
     if spec is None:  # nobody knows what a search of a caller's own provider costs
-        return SearchPatient(adapter, paid=not isinstance(adapter, UnconfiguredWebSearch))
+        return SearchProviderCheck(adapter, paid=not isinstance(adapter, UnconfiguredWebSearch))
     missing = spec.missing_setting(settings)
-    return SearchPatient(
+    return SearchProviderCheck(
         adapter,
         paid=spec.paid,
         finds=name != DOCUMENTS,

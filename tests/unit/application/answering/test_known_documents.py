@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.rag_world import COLLECTION, SESSIONS, Indexed, RagWorld
 
-from modules.llm_platform.application.answering.known_documents import MAX_TEXT_CHARS, KnownDocuments
+from modules.llm_platform.application.rag.answering import MAX_TEXT_CHARS, DocumentLookup
 from modules.llm_platform.domain.dtos.retrieval_dtos import EmbeddedPassage, IndexedDocument, Passage
 from modules.llm_platform.domain.exceptions import VectorStoreError
 
@@ -22,7 +22,7 @@ async def known(world: RagWorld, passages: list[tuple[int, str]]) -> str:
     ]
     document = IndexedDocument(doc_id="d", sha256="0" * 64, passages=len(cut), title="D")
     await world.store.replace(COLLECTION, document, cut)
-    found = await KnownDocuments(world.store, COLLECTION).find(["d"], {"d"}, {})
+    found = await DocumentLookup(world.store, COLLECTION).find(["d"], {"d"}, {})
     return found["d"].text
 
 
@@ -52,14 +52,14 @@ async def test_what_does_not_fit_together_is_kept_apart() -> None:
 async def test_a_long_document_is_cut() -> None:
     """A name is short; what it brings is bounded."""
     world = await RagWorld((Indexed("long", "Long", tuple("word " * 2000 for _ in range(30))),)).indexed()
-    found = await KnownDocuments(world.store, COLLECTION).find(["long"], ["long"], {})
+    found = await DocumentLookup(world.store, COLLECTION).find(["long"], ["long"], {})
     assert len(found["long"].text) == MAX_TEXT_CHARS
 
 
 async def test_only_what_is_asked_for_is_opened() -> None:
     """A title and an address need no passages."""
     world = await RagWorld().indexed()
-    found = await KnownDocuments(world.store, COLLECTION).find(["sessions", "none", "roles"], ["roles"], {})
+    found = await DocumentLookup(world.store, COLLECTION).find(["sessions", "none", "roles"], ["roles"], {})
     assert found["sessions"].text == ""
     assert (found["sessions"].title, found["sessions"].url) == (SESSIONS.title, SESSIONS.url)
     assert found["roles"].text
@@ -72,4 +72,4 @@ async def test_a_store_that_fails_is_an_error() -> None:
     world.store.error = VectorStoreError("away")
     for whole in ([], ["sessions"]):
         with pytest.raises(VectorStoreError):
-            await KnownDocuments(world.store, COLLECTION).find(["sessions"], whole, {})
+            await DocumentLookup(world.store, COLLECTION).find(["sessions"], whole, {})

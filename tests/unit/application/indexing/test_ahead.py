@@ -8,7 +8,7 @@ from contextlib import aclosing
 
 import pytest
 
-from modules.llm_platform.application.indexing.ahead import ahead
+from modules.llm_platform.application.rag.indexing import prefetch
 from modules.llm_platform.testing.patience import STARTS_WITHIN_S, becomes
 
 
@@ -34,15 +34,15 @@ class Source:
 async def test_the_same_values_in_order() -> None:
     """Nothing is lost, and the source is closed at the end."""
     source = Source(5)
-    assert [each async for each in ahead(source.values())] == [0, 1, 2, 3, 4]
+    assert [each async for each in prefetch(source.values())] == [0, 1, 2, 3, 4]
     assert source.closed
-    assert [each async for each in ahead(Source(0).values())] == []
+    assert [each async for each in prefetch(Source(0).values())] == []
 
 
 async def test_one_is_made_while_one_is_used_and_no_more() -> None:
     """While the first is in use the second is made; the third waits."""
     source = Source(5)
-    async with aclosing(ahead(source.values())) as values:
+    async with aclosing(prefetch(source.values())) as values:
         assert await anext(values) == 0
         assert await becomes(lambda: source.made == 2, STARTS_WITHIN_S)
         await asyncio.sleep(0.01)
@@ -52,7 +52,7 @@ async def test_one_is_made_while_one_is_used_and_no_more() -> None:
 async def test_an_error_comes_where_it_happened() -> None:
     """After the values before it; the source is closed."""
     source = Source(5, fails_at=2)
-    values = ahead(source.values())
+    values = prefetch(source.values())
     assert [await anext(values), await anext(values)] == [0, 1]
     with pytest.raises(ValueError, match="it broke"):
         await anext(values)
@@ -63,7 +63,7 @@ async def test_an_error_comes_where_it_happened() -> None:
 async def test_leaving_early_closes_the_source(fails_at: int | None) -> None:
     """What is being made is given up, and so is an error that nobody waits for."""
     source = Source(5, fails_at=fails_at)
-    async with aclosing(ahead(source.values())) as values:
+    async with aclosing(prefetch(source.values())) as values:
         await anext(values)
         await asyncio.sleep(0.01)
     assert source.closed
@@ -74,7 +74,7 @@ async def test_cancelling_closes_the_source() -> None:
     source = Source(5, each_s=60)
 
     async def consume() -> None:
-        async with aclosing(ahead(source.values())) as values:
+        async with aclosing(prefetch(source.values())) as values:
             await anext(values)
 
     task = asyncio.create_task(consume())

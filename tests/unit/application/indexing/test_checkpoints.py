@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modules.llm_platform.application.indexing.checkpoints import COST_SHARE, Checkpoints
+from modules.llm_platform.application.rag.indexing import COST_SHARE, Checkpoints
 
 
 class World:

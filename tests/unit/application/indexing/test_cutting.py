@@ -7,7 +7,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.application.indexing.cutting import OVERLAP_WORDS, cut, fingerprint
+from modules.llm_platform.application.rag.indexing import OVERLAP_WORDS, cut_document, fingerprint
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText
 
 LONG = "# Heating\n\n" + " ".join(f"The pump number {number} draws four kilowatts in winter." for number in range(120))
@@ -16,7 +16,7 @@ LONG = "# Heating\n\n" + " ".join(f"The pump number {number} draws four kilowatt
 def test_a_document_becomes_passages_that_tell_where_they_stand() -> None:
     """Each is a verbatim stretch of the text, with the document's facts; neighbours share whole sentences."""
     read = DocumentText("T", LONG, "doc:a.md", "notes", fields={"doc_type": ("md",)})
-    made = cut("a.md", "digest", read, "A")
+    made = cut_document("a.md", "digest", read, "A")
     assert made.document.model_dump() == {
         "doc_id": "a.md", "sha256": fingerprint("digest"), "passages": len(made.passages), "title": "T", "url": "doc:a.md",
         "origin": "A", "embedded": True,
@@ -36,7 +36,7 @@ def test_a_document_becomes_passages_that_tell_where_they_stand() -> None:
 def test_a_passage_has_one_label() -> None:
     """The title and the headings above it, each once."""
     text = "# House\n\n" + "Its walls. " * 40 + "\n\n#" + LONG
-    made = cut("a.md", "digest", DocumentText("The farm", text))
+    made = cut_document("a.md", "digest", DocumentText("The farm", text))
     assert [each.label.splitlines() for each in made.passages[:3]] == [
         ["The farm"], ["The farm", "House"], ["The farm", "House", "Heating"],
     ]  # fmt: skip
@@ -45,19 +45,19 @@ def test_a_passage_has_one_label() -> None:
 
 def test_a_label_leaves_out_what_the_passage_begins_with() -> None:
     """A file that begins with its title does not count it twice, however it is written; a word further down is no title."""
-    (made,) = cut("a.md", "digest", DocumentText("The house", "# THE\n house\n\nIt has a cellar.")).to_embed
+    (made,) = cut_document("a.md", "digest", DocumentText("The house", "# THE\n house\n\nIt has a cellar.")).to_embed
     assert made == "# THE\n house\n\nIt has a cellar."
     later = "It has a cellar. " * 30 + "The house"
-    assert cut("a.md", "digest", DocumentText("The house", later)).passages[0].label == "The house"
-    assert cut("a.md", "digest", DocumentText("Heating", LONG)).passages[1].label == "Heating"
+    assert cut_document("a.md", "digest", DocumentText("The house", later)).passages[0].label == "The house"
+    assert cut_document("a.md", "digest", DocumentText("Heating", LONG)).passages[1].label == "Heating"
 
 
 def test_the_language_that_is_named_wins() -> None:
     """And stands among the filters once."""
     named = DocumentText("T", "What is this?", lang="de-AT", fields={"lang": ("de-AT",)})
-    (passage,) = cut("a", "d", named).passages
+    (passage,) = cut_document("a", "d", named).passages
     assert (passage.lang, passage.fields["lang"]) == ("de-AT", ("de-AT",))
-    (unknown,) = cut("a", "d", DocumentText("T", "42 17")).passages
+    (unknown,) = cut_document("a", "d", DocumentText("T", "42 17")).passages
     assert (unknown.lang, unknown.fields) == (None, {})
 
 
@@ -65,19 +65,19 @@ def test_the_language_that_is_named_wins() -> None:
 def test_ids_are_stable_and_differ(text: str, doc_id: str) -> None:
     """The same document gives the same ids, no two passages share one, and another document has others."""
     text = f"{text}\n\n{text}"
-    ids = [passage.id for passage in cut(doc_id, "d", DocumentText("T", text)).passages]
-    assert ids == [passage.id for passage in cut(doc_id, "e", DocumentText("U", text)).passages]
+    ids = [passage.id for passage in cut_document(doc_id, "d", DocumentText("T", text)).passages]
+    assert ids == [passage.id for passage in cut_document(doc_id, "e", DocumentText("U", text)).passages]
     assert len(set(ids)) == len(ids)
-    assert not set(ids) & {passage.id for passage in cut(doc_id + "x", "d", DocumentText("T", text)).passages}
+    assert not set(ids) & {passage.id for passage in cut_document(doc_id + "x", "d", DocumentText("T", text)).passages}
 
 
 def test_the_same_words_twice_are_two_passages() -> None:
     """A document may repeat itself."""
     paragraph = "\n\n".join([" ".join(["again"] * 299)] * 3)
-    ids = [passage.id for passage in cut("a", "d", DocumentText("T", paragraph)).passages]
+    ids = [passage.id for passage in cut_document("a", "d", DocumentText("T", paragraph)).passages]
     assert len(ids) == len(set(ids)) >= 3
 
 
 def test_no_text_no_passages() -> None:
     """Blanks hold nothing to find."""
-    assert cut("a", "d", DocumentText("T", " \n\n ")).passages == []
+    assert cut_document("a", "d", DocumentText("T", " \n\n ")).passages == []

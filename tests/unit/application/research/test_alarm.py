@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from modules.llm_platform.application.research.alarm import Alarm
+from modules.llm_platform.application.research.stream_deadline import StreamDeadline
 
 SOON_S = 0.05
 LONG_S = 30.0
@@ -20,8 +20,8 @@ async def parts(*pauses: float) -> AsyncIterator[int]:
         yield number
 
 
-def soon(seconds: float = SOON_S) -> Alarm:
-    return Alarm(asyncio.get_running_loop().time() + seconds)
+def soon(seconds: float = SOON_S) -> StreamDeadline:
+    return StreamDeadline(asyncio.get_running_loop().time() + seconds)
 
 
 def cancel_requests() -> int:
@@ -30,7 +30,7 @@ def cancel_requests() -> int:
     return task.cancelling()
 
 
-async def read(alarm: Alarm, stream: AsyncIterator[int]) -> list[int]:
+async def read(alarm: StreamDeadline, stream: AsyncIterator[int]) -> list[int]:
     got: list[int] = []
     with alarm:
         while (part := await alarm.next_of(stream)) is not None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.application.research.allowance import EXTRA_TRIES, PRIORITY, Allowance, Grant
+from modules.llm_platform.application.research.budget import EXTRA_TRIES, PRIORITY, Allowance, CallGrant
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.report_dtos import LLMStage
 
@@ -169,7 +169,7 @@ def test_no_limit_is_ever_passed(
 ) -> None:
     """Whoever calls in whatever order, side by side or not, however the calls end."""
     allowance = Allowance(limit, dollars, per_token)
-    open_calls: list[tuple[Grant, Spending, bool]] = []
+    open_calls: list[tuple[CallGrant, Spending, bool]] = []
     for stage, usd, share, tries, broken_off, at_once in steps:
         if not allowance.fits(stage, usd):
             continue

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from modules.llm_platform.application.research.gather import gather, wants_latest
+from modules.llm_platform.application.research.search import search_questions, wants_latest
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import ResearchTimeoutError, WebSearchBlockedError, WebSearchError
@@ -51,7 +51,8 @@ async def run(provider: Scripted, *queries: str, within: float = 5.0):
     told: list[str] = []
     requests = [WebSearchRequest(query=query) for query in queries]
     deadline = asyncio.get_running_loop().time() + within
-    found = await gather(requests, WebSearchService(provider), deadline, lambda request, _: told.append(request.query))
+    service = WebSearchService(provider)
+    found = await search_questions(requests, service, deadline, lambda request, _: told.append(request.query))
     return found, told
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.application.research.judge import (
+from modules.llm_platform.application.research.verification import (
     MAX_CLAIMS,
     MAX_PAIR_CHARS,
     LLMCitationJudge,

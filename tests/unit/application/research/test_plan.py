@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.application.research.plan import PROMPT, decompose, distinct, parse, plan
+from modules.llm_platform.application.research.plan import PROMPT, decompose_question, distinct, parse, plan
 from modules.llm_platform.domain.exceptions import LLMBlockedError
-from modules.llm_platform.domain.text import words
+from modules.llm_platform.domain.text.tokens import words
 from modules.llm_platform.testing import FakeLLM
 
 QUESTION = "How does asyncio schedule tasks and what are the limits of threads?"
@@ -88,7 +88,7 @@ async def test_no_model_no_call() -> None:
 )
 def test_every_question_gives_three_searches(question: str, language: str) -> None:
     """Any language, any script, with or without parts: three different questions."""
-    assert len(distinct(decompose(question, language), language)) == 3
+    assert len(distinct(decompose_question(question, language), language)) == 3
 
 
 def test_same_words_are_one_question() -> None:
@@ -125,7 +125,7 @@ def test_the_prompt_names_the_form_that_the_parser_reads() -> None:
 def test_the_sides_of_a_topic_bear_no_marks_of_the_sentence(question: str, words_of_topic: str) -> None:
     """What ends a question or a quotation is no part of a word; what belongs to a name is."""
     language = "de" if "eine" in question else "en"
-    assert decompose(question, language)[-1].startswith(f"{words_of_topic} ")
+    assert decompose_question(question, language)[-1].startswith(f"{words_of_topic} ")
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from modules.llm_platform.application.research.queries import Queries, query_languages, search_queries
+from modules.llm_platform.application.research.report.queries import Queries, query_languages, search_queries
 from modules.llm_platform.domain.exceptions import LLMBudgetError, LLMConnectionError
-from modules.llm_platform.domain.text import words
+from modules.llm_platform.domain.text.tokens import words
 from modules.llm_platform.testing import Death, FakeLLM
 
 QUESTION = "Расскажи о Mixture of Tokens"

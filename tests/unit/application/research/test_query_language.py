@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modules.llm_platform.application.research.query_language import query_language
+from modules.llm_platform.application.research.report.queries import query_language
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from modules.llm_platform.application.research.rank import DEFAULT_SCORE, Ranking, parse_ranking, rank, rank_summaries
+from modules.llm_platform.application.research.report.rank import (
+    DEFAULT_SCORE,
+    Ranking,
+    parse_ranking,
+    rank,
+    rank_summaries,
+)
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest
 from modules.llm_platform.domain.dtos.report_dtos import Candidate, Summary
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem

@@ -8,7 +8,7 @@ import pytest
 from tests.report_world import QUESTION, SUB_QUESTIONS, ReportModel, Web, World, some_pages
 
 from modules.llm_platform.application.research.events import Done, ResearchEvent
-from modules.llm_platform.application.research.report_run import ReportOptions
+from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
 from modules.llm_platform.domain.exceptions import LLMConnectionError
 

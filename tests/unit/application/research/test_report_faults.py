@@ -21,13 +21,13 @@ from tests.report_world import (
 )
 
 from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent
-from modules.llm_platform.application.research.report_run import ReportOptions
+from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.report_dtos import LLMStage, PlanRequest
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import LLMConnectionError, StoreError
-from modules.llm_platform.infrastructure.adapters.no_research_store import NoResearchStore
+from modules.llm_platform.infrastructure.adapters.disk_research_store import NoResearchStore
 
 NEVER_S = 3600.0
 BUSY_S = 15.0  # what a slow and busy machine may add to the time that is allowed

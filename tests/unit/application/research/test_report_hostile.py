@@ -10,7 +10,7 @@ import pytest
 from tests.report_world import ReportModel, Web, World, some_pages
 
 from modules.llm_platform.application.research.events import Done, ResearchEvent
-from modules.llm_platform.application.research.report_run import ReportOptions
+from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse

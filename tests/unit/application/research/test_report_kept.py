@@ -8,18 +8,17 @@ from pathlib import Path
 import pytest
 from tests.report_world import ReportModel, Web, World, laws_of_events, some_pages
 
-from modules.llm_platform.application.research import shelf
 from modules.llm_platform.application.research.events import Done, ResearchEvent
-from modules.llm_platform.application.research.finished import FinishedReport
-from modules.llm_platform.application.research.report_run import ReportOptions
+from modules.llm_platform.application.research.report import checkpoint_store
+from modules.llm_platform.application.research.report.replay import StoredReport
+from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.report_dtos import RankedSummaries
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.store_key import topic_of
-from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore
-from modules.llm_platform.infrastructure.adapters.no_research_store import NoResearchStore
+from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore, NoResearchStore
 
 NEVER_S = 3600.0
 PATIENCE_S = 60.0  # of a busy machine
@@ -83,7 +82,7 @@ async def test_a_finished_report_over_documents_is_listed_as_finished(tmp_path: 
     await world.events()
     (again,) = await kept.topics()
     assert (again.finished, again.entries) == (True, topic.entries)
-    assert not await kept.values(topic_of(topic.query), "answers", FinishedReport)
+    assert not await kept.values(topic_of(topic.query), "answers", StoredReport)
 
 
 async def test_a_report_over_documents_that_its_limits_cut_is_not_finished(tmp_path: Path) -> None:
@@ -124,7 +123,7 @@ async def test_without_a_store_a_report_is_made_each_time() -> None:
 
 async def test_a_store_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once, for all of the research: the report comes, and says what is wrong."""
-    monkeypatch.setattr(shelf, "STORE_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(checkpoint_store, "STORE_TIMEOUT_S", 0.05)
 
     class Hanging(NoResearchStore):
         async def get(self, *args: object) -> None:  # type: ignore[override]

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 from tests.report_world import QUESTION, ReportModel, Web, World, laws_of_events, some_pages, stage_of
 
-from modules.llm_platform.application.research import report
 from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent
-from modules.llm_platform.application.research.report_run import ReportOptions
-from modules.llm_platform.application.research.report_sources import MAX_SOURCE_CHARS
-from modules.llm_platform.application.services import planner
+from modules.llm_platform.application.research.report import pipeline, planner
+from modules.llm_platform.application.research.report.run import ReportOptions
+from modules.llm_platform.application.research.report.sources import MAX_SOURCE_CHARS
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, LLMRequest, LLMStreamPart, LLMToken, Spending
 from modules.llm_platform.domain.dtos.page_dtos import Page
@@ -21,10 +20,9 @@ from modules.llm_platform.domain.dtos.report_dtos import PlanRequest
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import LLMConnectionError
-from modules.llm_platform.domain.own_words import own_words
-from modules.llm_platform.domain.text import count_tokens
-from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore
-from modules.llm_platform.infrastructure.adapters.no_research_store import NoResearchStore
+from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.text.tokens import count_tokens
+from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore, NoResearchStore
 
 NEVER_S = 3600.0
 PATIENCE_S = 60.0  # of a busy machine
@@ -66,7 +64,7 @@ async def test_the_text_says_in_its_language_what_the_limits_left_out(language: 
     events = await World(Web(some_pages()), ReportModel()).events(max_llm_calls=2, language=language)
     laws_of_events(events)
     answer = answer_of(events)
-    begin = own_words(language).left_out.partition("{")[0]
+    begin = messages_for(language).left_out.partition("{")[0]
     assert begin in answer.synthesis
     assert "× queries" in answer.synthesis
     assert "{" not in answer.synthesis
@@ -96,7 +94,7 @@ async def test_what_came_to_no_end_is_told_and_not_kept(tmp_path: Path) -> None:
     """A ranking that was late: the text says so, and the next run makes the report anew."""
     late = World(Web(some_pages()), ReportModel(delays={"rank": NEVER_S}), store(tmp_path))
     answer = answer_of(await late.events(max_seconds=1.0))
-    assert own_words("en").late in answer.synthesis
+    assert messages_for("en").late in answer.synthesis
     again = World(Web(some_pages()), ReportModel(), store(tmp_path))
     assert answer_of(await again.events()).metadata.stored_at is None
     assert again.calls()["rank"] == 1
@@ -104,7 +102,7 @@ async def test_what_came_to_no_end_is_told_and_not_kept(tmp_path: Path) -> None:
 
 async def test_a_summary_that_hangs_holds_up_no_report(monkeypatch: pytest.MonkeyPatch) -> None:
     """The text is there and needs no summary: the answer comes, and says that they are missing."""
-    monkeypatch.setattr(report, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(pipeline, "PATIENCE_S", 0.05)
     model = ReportModel(delays={"summarize": NEVER_S})
     answer = answer_of(await asyncio.wait_for(World(Web(some_pages()), model).events(), PATIENCE_S))
     assert answer.synthesis == model.text

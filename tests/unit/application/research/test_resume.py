@@ -10,8 +10,8 @@ import pytest
 from tests.report_world import QUESTION, ReportModel, Web, World, some_pages
 
 from modules.llm_platform.application.research.events import Done, ResearchEvent
-from modules.llm_platform.application.research.finished import asked_key
-from modules.llm_platform.application.research.report_run import ReportOptions
+from modules.llm_platform.application.research.report.replay import request_key
+from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
 from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore
 
@@ -165,9 +165,9 @@ async def test_a_report_is_found_whichever_door_it_was_asked_at(tmp_path: Path) 
         AtADoor(**asked),
         AtADoor(**asked, stream=True, omit_raw=True),
     ]
-    assert len({asked_key(request, "en") for request in doors}) == 1
+    assert len({request_key(request, "en") for request in doors}) == 1
     pages = {**asked, "urls": ("https://a.example/",)}
-    assert asked_key(ResearchRequest(**pages), "en") != asked_key(ResearchRequest(**pages, sources=("web",)), "en")
+    assert request_key(ResearchRequest(**pages), "en") != request_key(ResearchRequest(**pages, sources=("web",)), "en")
 
 
 async def test_limits_do_not_make_another_report(tmp_path: Path) -> None:

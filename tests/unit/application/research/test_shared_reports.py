@@ -8,12 +8,12 @@ from collections.abc import AsyncGenerator
 import pytest
 from tests.report_world import QUESTION, ReportModel, Web, World, laws_of_events, some_pages
 
+from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent
-from modules.llm_platform.application.research.order import ResearchOrder
-from modules.llm_platform.application.research.shared_reports import Ending, SharedReports
+from modules.llm_platform.application.research.report.reporter import Ending, ReportSingleFlight
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
-from modules.llm_platform.domain.ledger import Ledger
+from modules.llm_platform.domain.egress_log import EgressLog
 
 A_WHILE_S = 20.0  # within which what is awaited comes, on any machine
 NEVER_S = 3600.0
@@ -163,10 +163,10 @@ async def test_what_ended_is_not_joined() -> None:
 
 async def test_closing_stops_what_is_under_way() -> None:
     """Whoever still follows is told that it was stopped."""
-    reports = SharedReports()
+    reports = ReportSingleFlight()
     began = asyncio.Event()
 
-    async def make(order: ResearchOrder, told: object) -> Ending:
+    async def make(order: ResearchContext, told: object) -> Ending:
         began.set()
         await asyncio.sleep(NEVER_S)
         raise AssertionError("it was to be stopped")
@@ -178,11 +178,11 @@ async def test_closing_stops_what_is_under_way() -> None:
         await asyncio.wait_for(follower, A_WHILE_S)
 
 
-def order(name: str) -> ResearchOrder:
+def order(name: str) -> ResearchContext:
     async def hold(sources: object) -> None:
         return None
 
-    return ResearchOrder(
+    return ResearchContext(
         request=asked(), request_id=name, detected="en", tell=lambda event: None, hold=hold, streamed=True, began=0.0,
-        ledger=Ledger(),
+        ledger=EgressLog(),
     )  # fmt: skip

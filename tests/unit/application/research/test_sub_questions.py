@@ -13,8 +13,8 @@ from modules.llm_platform.application.research.plan import (
     QUESTIONS,
     REPORT_PROMPT,
     Plan,
+    aspect_questions,
     distinct,
-    sides,
     sub_questions,
 )
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMReset, LLMResponse, LLMStreamPart, LLMToken
@@ -84,14 +84,14 @@ async def test_the_model_is_asked_for_the_questions_language(language: str, name
 async def test_an_answer_without_a_plan_is_replaced_and_told(answer: str) -> None:
     """The parts of the question serve, and `degraded` names the model."""
     plan = await made(FakeLLM([answer]))
-    assert plan.questions == distinct(sides(QUESTION, "en"), "en")
+    assert plan.questions == distinct(aspect_questions(QUESTION, "en"), "en")
     assert [each.component for each in plan.degraded] == ["plan/fake"]
 
 
 async def test_a_failing_model_is_told_and_replaced() -> None:
     """An error of the model costs what it says it cost and leaves a plan."""
     plan = await made(FakeLLM([LLMBlockedError("quota used up", retry_after_s=60)]))
-    assert plan.questions == distinct(sides(QUESTION, "en"), "en")
+    assert plan.questions == distinct(aspect_questions(QUESTION, "en"), "en")
     assert plan.degraded[0].component == "plan/fake"
     assert plan.degraded[0].until is not None
     assert plan.spent.calls == 1
@@ -100,7 +100,7 @@ async def test_a_failing_model_is_told_and_replaced() -> None:
 async def test_what_a_dying_model_said_stays() -> None:
     """A sub-question that was told is searched already: the parts of the question fill up behind it."""
     plan = await made(FakeLLM([Death(f"ПОДЗАПРОС: {THREE[0]}\nПОДЗАПРОС: Who bu")]))
-    assert plan.questions == (THREE[0], *sides(QUESTION, "en"))[:3]
+    assert plan.questions == (THREE[0], *aspect_questions(QUESTION, "en"))[:3]
     assert len(plan.degraded) == 1
 
 
@@ -128,7 +128,7 @@ class _Silent(FakeLLM):
 async def test_a_stream_without_an_end_is_an_error_that_is_told() -> None:
     """A broken provider does not break the plan."""
     plan = await made(_Silent())
-    assert plan.questions == ("A question about sails?", *sides(QUESTION, "en"))
+    assert plan.questions == ("A question about sails?", *aspect_questions(QUESTION, "en"))
     assert plan.degraded[0].reason.startswith(LLMProviderException.code)
 
 
@@ -159,7 +159,7 @@ async def test_cancelling_passes_through() -> None:
 async def test_without_a_model_the_question_is_taken_apart() -> None:
     """Nothing is asked or spent; the parts of the question are the plan."""
     plan = await made(None)
-    assert plan.questions == distinct(sides(QUESTION, "en"), "en")
+    assert plan.questions == distinct(aspect_questions(QUESTION, "en"), "en")
     assert plan.spent.calls == 0
 
 
@@ -173,7 +173,7 @@ async def test_other_sub_questions_are_asked_for() -> None:
 
 async def test_nothing_else_to_think_of_gives_the_same_again() -> None:
     """A plan is never empty: where all was refused, it is offered once more."""
-    everything = tuple(sides("fusion", "en"))
+    everything = tuple(aspect_questions("fusion", "en"))
     assert (await made(None, "fusion", other_than=everything)).questions[0] == "fusion"
 
 
@@ -215,4 +215,4 @@ async def test_endless_repetition_is_no_plan_and_no_load() -> None:
 )  # fmt: skip
 def test_without_a_model_sub_questions_read_as_headings(question: str, language: str, expected: list[str]) -> None:
     """Parts that are questions stand alone; where there are none, the question is asked, and sides of it that it lacks."""
-    assert sides(question, language)[: len(expected)] == expected
+    assert aspect_questions(question, language)[: len(expected)] == expected

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from modules.llm_platform.application.research.summarize import MIN_PAGE_TOKENS, is_long, summarize
+from modules.llm_platform.application.research.report.summarize import MIN_PAGE_TOKENS, is_long, summarize
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.report_dtos import Summary
 from modules.llm_platform.domain.exceptions import LLMBudgetError, LLMConnectionError
-from modules.llm_platform.domain.text import count_tokens
+from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.testing import FakeLLM
 
 PATIENCE_S = 20.0  # of a busy machine; on the event loop the work would wait for itself
@@ -236,7 +236,7 @@ async def test_a_huge_page_does_not_stop_the_others(
     monkeypatch: pytest.MonkeyPatch, work: str, llm: FakeLLM | None
 ) -> None:
     """A megabyte is quoted or packed in a thread: the event loop runs while that work waits for it."""
-    module = importlib.import_module("modules.llm_platform.application.research.summarize")
+    module = importlib.import_module("modules.llm_platform.application.research.report.summarize")
     original, loop, loop_ran = getattr(module, work), asyncio.get_running_loop(), threading.Event()
 
     def waiting(*args: object, **options: object) -> object:

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 from tests.report_world import ReportModel, Web, World, some_pages, stage_of
 
-from modules.llm_platform.application.research import timetable
+from modules.llm_platform.application.research import budget
 from modules.llm_platform.application.research.budget import Budget, BudgetedLLM
 from modules.llm_platform.application.research.events import Done
-from modules.llm_platform.application.research.report_run import ReportOptions
+from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse
 from modules.llm_platform.domain.exceptions import LLMBudgetError
 from modules.llm_platform.testing.llm import FakeLLM, question
@@ -35,7 +35,7 @@ async def test_summaries_are_ranked_when_the_time_for_results_is_over(monkeypatc
     class SlowReader(ReportModel):
         async def generate(self, request: LLMRequest) -> LLMResponse:
             if stage_of(request) == "summarize":
-                monkeypatch.setitem(timetable.ENDS, "rank", 0.0)  # type: ignore[arg-type]  # a dictionary underneath
+                monkeypatch.setitem(budget.ENDS, "rank", 0.0)  # type: ignore[arg-type]  # a dictionary underneath
             return await super().generate(request)
 
     model = SlowReader(marks=lambda title: 9 if "Hotel" in title else 4)

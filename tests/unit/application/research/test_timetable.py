@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.application.research.timetable import ENDS, LAST_RESORT_MAX_S, WRITING_MAX_S, Phase, end_of
+from modules.llm_platform.application.research.budget import ENDS, LAST_RESORT_MAX_S, WRITING_MAX_S, Phase, end_of
 
 ORDER: tuple[Phase, ...] = (
     "plan", "queries", "search", "rank", "read", "collect_summaries", "summarize", "rank_summaries", "write", "judge",

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from modules.llm_platform.application.research.verify import Verification, Verified, verify
-from modules.llm_platform.application.research.write import Order, write
-from modules.llm_platform.domain.citations import CitationChecker
+from modules.llm_platform.application.research.verification import Verification, Verified, verify
+from modules.llm_platform.application.research.writing import WritingRequest, write
+from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, ModelVerdict, Source
 from modules.llm_platform.domain.exceptions import LLMBudgetError, LLMTimeoutError
@@ -108,9 +108,9 @@ async def test_what_is_missing_is_counted() -> None:
     assert "1 of 2" in done.degraded[0].reason
 
 
-def order(judge: FakeCitationJudge, writer: FakeSynthesizer) -> Order:
+def order(judge: FakeCitationJudge, writer: FakeSynthesizer) -> WritingRequest:
     now = asyncio.get_running_loop().time()
-    return Order(
+    return WritingRequest(
         question=QUESTION, sources=SOURCES, language="en", max_tokens=500, writer=writer,
         last_resort=ExtractiveSynthesizer(), deadline=now + FOREVER_S, offer_deep=False,
         verification=Verification(judge, now + FOREVER_S),

@@ -9,8 +9,14 @@ from typing import Any, ClassVar
 
 import pytest
 
-from modules.llm_platform.application.research.write import PREPARED_APART_CHARS, UNCITED, Order, Written, write
-from modules.llm_platform.domain.citations import CheckedAnswer, CitationChecker
+from modules.llm_platform.application.research.writing import (
+    PREPARED_APART_CHARS,
+    UNCITED,
+    WritingRequest,
+    WrittenAnswer,
+    write,
+)
+from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisPart, SynthesisToken
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
@@ -32,14 +38,14 @@ LONG = tuple(
 )
 
 
-def order(writer: ISynthesizer, sources: tuple[Source, ...] = SHORT, **fields: Any) -> Order:
-    return Order(
+def order(writer: ISynthesizer, sources: tuple[Source, ...] = SHORT, **fields: Any) -> WritingRequest:
+    return WritingRequest(
         question="How do pumps work?", sources=sources, language="en", max_tokens=500, writer=writer,
         last_resort=ExtractiveSynthesizer(), deadline=asyncio.get_running_loop().time() + 30, offer_deep=False, **fields,
     )  # fmt: skip
 
 
-async def written(asked: Order, *, streamed: bool = True) -> Written:
+async def written(asked: WritingRequest, *, streamed: bool = True) -> WrittenAnswer:
     return await write(asked, streamed, lambda _: None, lambda _: None)
 
 

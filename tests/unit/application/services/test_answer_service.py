@@ -8,7 +8,7 @@ import time
 import pytest
 from tests.rag_world import ROLES, SECRETS, SESSIONS, RagWorld
 
-from modules.llm_platform.application.answering import context as limits
+from modules.llm_platform.application.rag import answering as limits
 from modules.llm_platform.application.services.answer_service import MAX_QUESTION_CHARS, AnswerOptions
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagCitation, RagQuestion
 from modules.llm_platform.domain.exceptions import (

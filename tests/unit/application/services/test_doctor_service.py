@@ -10,10 +10,10 @@ import pytest
 from modules.llm_platform.application.services.doctor_service import (
     NO_INDEX,
     NOT_TRIED,
+    CheckResult,
     DoctorService,
-    Finding,
-    IndexPatient,
-    SearchPatient,
+    IndexCheck,
+    SearchProviderCheck,
 )
 from modules.llm_platform.application.services.retrieval_service import RetrievalService
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -87,15 +87,15 @@ class Clock:
         return self.now
 
 
-def doctor(*searches: SearchPatient, models: tuple[ILLMProvider, ...] = (), deadline_s: float = 5.0) -> DoctorService:
+def doctor(*searches: SearchProviderCheck, models: tuple[ILLMProvider, ...] = (), deadline_s: float = 5.0) -> DoctorService:
     return DoctorService(searches, models, deadline_s=deadline_s, clock=Clock())
 
 
 async def test_a_well_engine_is_tried_for_real() -> None:
     """A ping that is well is not enough: one small search says whether results come."""
     engine = Engine(ping="/healthz answers")
-    found = await doctor(SearchPatient(engine)).examine()
-    assert found == (Finding("engine", "ok", "/healthz answers; a search took 500 ms"),)
+    found = await doctor(SearchProviderCheck(engine)).examine()
+    assert found == (CheckResult("engine", "ok", "/healthz answers; a search took 500 ms"),)
     assert engine.searched == 1
 
 
@@ -116,7 +116,7 @@ class ByKind(Engine):
 async def test_each_kind_of_source_is_tried_by_itself() -> None:
     """Engines for the web that answer do not hide that those for news are all blocked."""
     engine = ByKind({"news": WebSearchError("all engines are blocked")}, ping="reachable")
-    found = await doctor(SearchPatient(engine, sources=("web", "news", "academic"))).examine()
+    found = await doctor(SearchProviderCheck(engine, sources=("web", "news", "academic"))).examine()
     assert [sources for sources, _ in engine.asked] == [("web",), ("news",), ("academic",)]
     assert [(each.subject, each.verdict) for each in found] == [
         ("engine", "ok"),
@@ -171,43 +171,43 @@ async def test_a_list_of_engines_is_held_against_the_instance(
 ) -> None:
     """What is missing or off is named, with a list of engines that answered a search there."""
     engine = Listed((check, EngineListCheck("news", "ENGINES_NEWS", ("n",), on=("n",))), {"ddg,brave": NOT_WELL})
-    found = await doctor(SearchPatient(engine, sources=("web", "news"))).examine()
-    assert found[3:] == (Finding("engine web", verdict, text),)  # type: ignore[arg-type]
+    found = await doctor(SearchProviderCheck(engine, sources=("web", "news"))).examine()
+    assert found[3:] == (CheckResult("engine web", verdict, text),)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("answer", [WebSearchError("blocked"), WebSearchResponse(query="q")], ids=["fails", "empty"])
 async def test_no_list_is_proposed_that_does_not_answer(answer: WebSearchResponse | AppException) -> None:
     """Engines that are on and find nothing are no remedy."""
     check = EngineListCheck("web", "ENGINES_WEB", ("x", "y"), missing=("x",), on=("ddg",))
-    found = await doctor(SearchPatient(Listed((check,), {"ddg": answer}), sources=("web", "news"))).examine()
+    found = await doctor(SearchProviderCheck(Listed((check,), {"ddg": answer}), sources=("web", "news"))).examine()
     assert found[-1].text == "ENGINES_WEB: the instance does not have x"
 
 
 async def test_engines_that_the_service_does_not_tell_are_a_warning() -> None:
     """Searches were tried all the same."""
     engine = Listed(WebSearchError("does not tell its engines"), {})
-    found = await doctor(SearchPatient(engine, sources=("web", "news"))).examine()
-    assert found[-1] == Finding("engine", "warning", "does not tell its engines")
+    found = await doctor(SearchProviderCheck(engine, sources=("web", "news"))).examine()
+    assert found[-1] == CheckResult("engine", "warning", "does not tell its engines")
     assert [each.verdict for each in found[:-1]] == ["ok"] * 3
 
 
 async def test_a_ping_that_fails_is_the_cause() -> None:
     """The adapter's own words are the diagnosis; nothing more is asked."""
     engine = Engine(ping=WebSearchConfigError("JSON is not enabled: add json to search.formats"))
-    (finding,) = await doctor(SearchPatient(engine)).examine()
-    assert finding == Finding("engine", "failed", "JSON is not enabled: add json to search.formats")
+    (finding,) = await doctor(SearchProviderCheck(engine)).examine()
+    assert finding == CheckResult("engine", "failed", "JSON is not enabled: add json to search.formats")
     assert engine.searched == 0
 
 
 async def test_a_search_that_fails_is_a_failure() -> None:
     """What a ping cannot see a search does."""
-    (finding,) = await doctor(SearchPatient(Engine(answer=WebSearchError("all engines are blocked")))).examine()
-    assert finding == Finding("engine", "failed", "all engines are blocked")
+    (finding,) = await doctor(SearchProviderCheck(Engine(answer=WebSearchError("all engines are blocked")))).examine()
+    assert finding == CheckResult("engine", "failed", "all engines are blocked")
 
 
 async def test_a_stand_in_may_fail() -> None:
     """What nobody configured is a warning when it is not there."""
-    patient = SearchPatient(Engine(answer=WebSearchError("no network")), configured=False)
+    patient = SearchProviderCheck(Engine(answer=WebSearchError("no network")), configured=False)
     (finding,) = await doctor(patient).examine()
     assert finding.verdict == "warning"
 
@@ -215,15 +215,15 @@ async def test_a_stand_in_may_fail() -> None:
 async def test_engines_that_did_not_answer_are_warnings() -> None:
     """Each part that failed gets a line of its own."""
     answer = FINE.with_degraded([Degraded(component="engine/google", reason="captcha")])
-    found = await doctor(SearchPatient(Engine(answer=answer))).examine()
+    found = await doctor(SearchProviderCheck(Engine(answer=answer))).examine()
     assert [finding.verdict for finding in found] == ["ok", "warning"]
-    assert found[1] == Finding("engine/google", "warning", "captcha")
+    assert found[1] == CheckResult("engine/google", "warning", "captcha")
 
 
 @pytest.mark.parametrize(("finds", "verdict"), [(True, "warning"), (False, "ok")])
 async def test_finding_nothing_is_odd_for_an_engine_and_not_for_a_folder(finds: bool, verdict: str) -> None:
     """Every engine finds an everyday word; a folder need not hold it."""
-    patient = SearchPatient(Engine(answer=WebSearchResponse(query="q")), finds=finds)
+    patient = SearchProviderCheck(Engine(answer=WebSearchResponse(query="q")), finds=finds)
     (finding,) = await doctor(patient).examine()
     assert finding.verdict == verdict
 
@@ -231,10 +231,10 @@ async def test_finding_nothing_is_odd_for_an_engine_and_not_for_a_folder(finds: 
 async def test_money_is_spent_only_when_allowed() -> None:
     """A paid search and a model's answer wait for `spend`."""
     engine, model = Engine(ping="key is set"), Model(LLMResponse(content="ready", provider="p", model="m"))
-    service = doctor(SearchPatient(engine, paid=True), models=(model,))
+    service = doctor(SearchProviderCheck(engine, paid=True), models=(model,))
     assert await service.examine() == (
-        Finding("engine", "ok", f"key is set; {NOT_TRIED}"),
-        Finding("model", "ok", NOT_TRIED),
+        CheckResult("engine", "ok", f"key is set; {NOT_TRIED}"),
+        CheckResult("model", "ok", NOT_TRIED),
     )
     assert (engine.searched, model.asked) == (0, 0)
     found = await service.examine(spend=True)
@@ -245,21 +245,21 @@ async def test_money_is_spent_only_when_allowed() -> None:
 async def test_a_model_that_fails_says_why() -> None:
     """The cause is the adapter's."""
     (finding,) = await doctor(models=(Model(LLMConfigError("the key is wrong: set KIMI_API_KEY")),)).examine(spend=True)
-    assert finding == Finding("model", "failed", "the key is wrong: set KIMI_API_KEY")
+    assert finding == CheckResult("model", "failed", "the key is wrong: set KIMI_API_KEY")
 
 
 async def test_one_that_hangs_holds_up_nobody() -> None:
     """Everything is examined at the same time, each with its own deadline."""
-    hanging = SearchPatient(Engine("hangs", wait_s=60))
-    found = await doctor(hanging, SearchPatient(Engine("well")), deadline_s=0.05).examine()
+    hanging = SearchProviderCheck(Engine("hangs", wait_s=60))
+    found = await doctor(hanging, SearchProviderCheck(Engine("well")), deadline_s=0.05).examine()
     assert [(finding.subject, finding.verdict) for finding in found] == [("hangs", "failed"), ("well", "ok")]
     assert "within 0.05 s" in found[0].text
 
 
-async def of_the_index(embedder: HashEmbedder, *, spend: bool = False, there: bool = True, paid: bool = False) -> Finding:
+async def of_the_index(embedder: HashEmbedder, *, spend: bool = False, there: bool = True, paid: bool = False) -> CheckResult:
     store = MemoryVectorStore()
     await store.prepare(Collection(name="documents", embedder=embedder.name, dimension=embedder.dimension))
-    patient = IndexPatient(RetrievalService(embedder, store, "documents", top_k=5), there=there, paid=paid)
+    patient = IndexCheck(RetrievalService(embedder, store, "documents", top_k=5), there=there, paid=paid)
     (found,) = await DoctorService((), (), index=patient, clock=Clock()).examine(spend=spend)
     return found
 
@@ -267,13 +267,13 @@ async def of_the_index(embedder: HashEmbedder, *, spend: bool = False, there: bo
 async def test_an_index_is_tried_with_its_embedder() -> None:
     """A collection that can be read is no use when nothing embeds the questions: words alone would hide that."""
     word = f"collection documents, by {HashEmbedder().name}"
-    assert await of_the_index(HashEmbedder()) == Finding("index", "ok", f"{word}; a search took 500 ms")
+    assert await of_the_index(HashEmbedder()) == CheckResult("index", "ok", f"{word}; a search took 500 ms")
     broken = HashEmbedder(error=EmbeddingError("nothing answers: is it running?"))
-    assert await of_the_index(broken) == Finding("index", "failed", "nothing answers: is it running?")
-    assert await of_the_index(broken, paid=True) == Finding("index", "ok", f"{word}; {NOT_TRIED}")
+    assert await of_the_index(broken) == CheckResult("index", "failed", "nothing answers: is it running?")
+    assert await of_the_index(broken, paid=True) == CheckResult("index", "ok", f"{word}; {NOT_TRIED}")
     assert (await of_the_index(broken, paid=True, spend=True)).verdict == "failed"
 
 
 async def test_no_index_is_no_failure() -> None:
     """Most people have none; how to make one is said."""
-    assert await of_the_index(HashEmbedder(), there=False) == Finding("index", "ok", NO_INDEX)
+    assert await of_the_index(HashEmbedder(), there=False) == CheckResult("index", "ok", NO_INDEX)

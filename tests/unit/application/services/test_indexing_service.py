@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from modules.llm_platform.application.indexing import intake, new_collection
+from modules.llm_platform.application.rag import indexing
 from modules.llm_platform.application.services.indexing_service import IndexingService
-from modules.llm_platform.domain.centring import MIN_VECTORS
 from modules.llm_platform.domain.dtos.indexing_dtos import (
     DocumentText,
     FoundDocument,
@@ -24,8 +23,9 @@ from modules.llm_platform.domain.dtos.indexing_dtos import (
 )
 from modules.llm_platform.domain.dtos.retrieval_dtos import EmbeddedPassage, IndexedDocument, Vector
 from modules.llm_platform.domain.exceptions import EmbeddingError, VectorStoreConfigError, VectorStoreError
+from modules.llm_platform.domain.mean_centering import MIN_VECTORS
 from modules.llm_platform.domain.ports.document_source import IDocumentSource, IDocumentWalk
-from modules.llm_platform.infrastructure.adapters.none_embedder import NoneEmbedder
+from modules.llm_platform.infrastructure.policies.unconfigured import NoneEmbedder
 from modules.llm_platform.testing import HashEmbedder, MemoryVectorStore
 from modules.llm_platform.testing.patience import becomes
 
@@ -151,8 +151,8 @@ class TestWhatIsDone:
         report = await index(shelf, store)
         assert counts(report) == (0, 1, 2, 1, 0)
         assert [(each.where, each.reason) for each in report.problems] == [
-            ("d.md", intake.NO_TEXT),
-            ("b.md", intake.EMPTIED),
+            ("d.md", indexing.NO_TEXT),
+            ("b.md", indexing.EMPTIED),
         ]
         assert await store.search("documents", "ball", None, {}, 5) == []
         assert counts(await index(shelf, store)) == (0, 0, 3, 1, 0)
@@ -162,7 +162,7 @@ class TestWhatIsDone:
     ) -> None:
         """What an older version has indexed is not left as it was."""
         await index(shelf, store)
-        monkeypatch.setattr("modules.llm_platform.application.indexing.cutting.FORM", "2")
+        monkeypatch.setattr("modules.llm_platform.application.rag.indexing.FORM", "2")
         assert counts(await index(shelf, store)) == (0, 3, 0, 0, 0)
 
     async def test_words_alone(self, shelf: Shelf, store: Watched) -> None:
@@ -181,9 +181,9 @@ class TestWhatIsDone:
 
     async def test_memory_is_bounded_by_batches(self, store: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
         """However many documents, no more are embedded at once than a batch holds."""
-        monkeypatch.setattr(intake, "BATCH_PASSAGES", 4)
-        monkeypatch.setattr(intake, "LOOKED_AT", 10)
-        monkeypatch.setattr(new_collection, "MEAN_FROM", 20)
+        monkeypatch.setattr(indexing, "BATCH_PASSAGES", 4)
+        monkeypatch.setattr(indexing, "LOOKED_AT", 10)
+        monkeypatch.setattr(indexing, "MEAN_FROM", 20)
         embedder = HashEmbedder()
         report = await index(Shelf(**{f"d{n}": f"text {n}" for n in range(95)}), store, embedder=embedder)
         assert report.added == 95
@@ -322,8 +322,8 @@ class TestTheCollection:
 class TestInterruptions:
     @pytest.fixture(autouse=True)
     def _small_batches(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(intake, "BATCH_PASSAGES", 1)
-        monkeypatch.setattr(new_collection, "MEAN_FROM", 1)
+        monkeypatch.setattr(indexing, "BATCH_PASSAGES", 1)
+        monkeypatch.setattr(indexing, "MEAN_FROM", 1)
 
     async def test_what_was_stored_before_an_error_is_kept(self, shelf: Shelf) -> None:
         """And finished; the next run does only the rest."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modules.llm_platform.application.services.llm_registry import LLMRegistry
+from modules.llm_platform.application.services.llm_service import LLMRegistry
 from modules.llm_platform.domain.exceptions import LLMConfigError, LLMRequestError
 from modules.llm_platform.testing.llm import FakeLLM, question
 

@@ -6,8 +6,7 @@ import logging
 
 import pytest
 
-from modules.llm_platform.application.services.llm_registry import LLMRegistry
-from modules.llm_platform.application.services.llm_service import LLMService
+from modules.llm_platform.application.services.llm_service import LLMRegistry, LLMService
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse, LLMToken
 from modules.llm_platform.domain.exceptions import LLMConfigError, LLMConnectionError, LLMException
 from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter

@@ -10,7 +10,7 @@ import pytest
 from tests.report_world import Web, World
 
 from modules.llm_platform.application.research.events import ResearchEvent
-from modules.llm_platform.application.services.answerer import Answerer, ResearchOptions
+from modules.llm_platform.application.research.quick import QuickResearch, ResearchOptions
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
@@ -72,7 +72,7 @@ def service(
 ) -> ResearchService:
     extractive = ExtractiveSynthesizer()
     writer = FallbackSynthesizer([LLMSynthesizer(llm, context_tokens=32_000), extractive]) if llm else extractive
-    answerer = Answerer(
+    answerer = QuickResearch(
         WebSearchService(library or Library()), writer, extractive, llm, ResearchOptions(timeout_s=timeout_s)
     )
     return ResearchService(answerer, World(Web({})).reporter(), MemoryCache(100))

@@ -23,7 +23,7 @@ from modules.llm_platform.domain.exceptions import (
     VectorStoreError,
 )
 from modules.llm_platform.domain.ports.embedder import IEmbedder
-from modules.llm_platform.infrastructure.adapters.none_embedder import NoneEmbedder
+from modules.llm_platform.infrastructure.policies.unconfigured import NoneEmbedder
 from modules.llm_platform.testing import HashEmbedder, MemoryVectorStore
 from shared.exceptions import AppException
 

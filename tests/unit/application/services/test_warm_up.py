@@ -8,8 +8,8 @@ import sys
 
 from tests.report_world import Web, World
 
-from modules.llm_platform.application.services.answerer import Answerer
-from modules.llm_platform.application.services.llm_registry import LLMRegistry
+from modules.llm_platform.application.research.quick import QuickResearch
+from modules.llm_platform.application.services.llm_service import LLMRegistry
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
@@ -17,7 +17,7 @@ from modules.llm_platform.domain.ports.llm import IWarmUp
 from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
 from modules.llm_platform.infrastructure.adapters.openai import OpenAIProvider
-from modules.llm_platform.infrastructure.llm_kinds import LLMConnection
+from modules.llm_platform.infrastructure.llm.kinds import LLMConnection
 from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
 from modules.llm_platform.testing import FakeLLM, FakeWebSearch, result_item
 from modules.llm_platform.testing.patience import RETURNS_WITHIN_S
@@ -40,7 +40,7 @@ async def test_the_model_gets_ready_during_the_search() -> None:
     search = FakeWebSearch([result_item(1)], delay_s=60)
     extractive = ExtractiveSynthesizer()
     router = LLMRouter(LLMRegistry([model]))
-    answerer = Answerer(WebSearchService(search), extractive, extractive, router)
+    answerer = QuickResearch(WebSearchService(search), extractive, extractive, router)
     service = ResearchService(answerer, World(Web({})).reporter(), MemoryCache(1))
     running = asyncio.create_task(service.research(ResearchRequest(query="result pages")))
     await asyncio.wait_for(model.warmed.wait(), RETURNS_WITHIN_S)
@@ -61,7 +61,7 @@ def test_a_configured_model_loads_its_library() -> None:
     code = (
         "import asyncio, sys\n"
         "from modules.llm_platform.infrastructure.adapters.openai import OpenAIProvider\n"
-        "from modules.llm_platform.infrastructure.llm_kinds import LLMConnection\n"
+        "from modules.llm_platform.infrastructure.llm.kinds import LLMConnection\n"
         "it = OpenAIProvider(LLMConnection(name='openai', kind='openai', model='m', api_key='sk-1234567890'))\n"
         "before = 'openai' in sys.modules\n"
         "asyncio.run(it.warm_up())\n"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from modules.llm_platform.domain.checking.alignment import prepare
-from modules.llm_platform.domain.checking.claims import Claim
-from modules.llm_platform.domain.checking.verdicts import is_verbatim
-from modules.llm_platform.domain.citations import CitationChecker
+from modules.llm_platform.domain.citations.alignment import prepare
+from modules.llm_platform.domain.citations.checker import CitationChecker
+from modules.llm_platform.domain.citations.claims import Claim
+from modules.llm_platform.domain.citations.verdicts import is_verbatim
 from modules.llm_platform.domain.dtos.research_dtos import Source
 
 

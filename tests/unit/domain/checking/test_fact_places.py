@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.domain.citations import CitationChecker
+from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.research_dtos import Source
 
 HARBOUR = """

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from modules.llm_platform.domain.checking.claims import identifiers_in
-from modules.llm_platform.domain.checking.denials import (
+from modules.llm_platform.domain.citations.claims import identifiers_in
+from modules.llm_platform.domain.citations.denials import (
     contradicts_han,
     denied_words,
     negated_copy,
     opposed,
     undenied_words,
 )
-from modules.llm_platform.domain.checking.numbers import NUMBER_WORDS, numbers_in, other_date
-from modules.llm_platform.domain.checking.words import is_form, is_part, squash
-from modules.llm_platform.domain.language import stop_words
+from modules.llm_platform.domain.citations.numbers import NUMBER_WORDS, numbers_in, other_date
+from modules.llm_platform.domain.citations.words import is_form, is_part, squash
+from modules.llm_platform.domain.text.language import stop_words
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.growth import is_linear
 
-from modules.llm_platform.domain.checking.alignment import SourceText, prepare
-from modules.llm_platform.domain.checking.words import WORD, is_form, is_unspaced, squash, squash_each
-from modules.llm_platform.domain.citations import CitationChecker
+from modules.llm_platform.domain.citations.alignment import SourceText, prepare
+from modules.llm_platform.domain.citations.checker import CitationChecker
+from modules.llm_platform.domain.citations.words import WORD, is_form, is_unspaced, squash, squash_each
 from modules.llm_platform.domain.dtos.research_dtos import Source
-from modules.llm_platform.domain.text import fold
+from modules.llm_platform.domain.text.tokens import fold
 
 NO_WORD = re.compile(r"[\W_]+")
 PARTS = re.compile(r"[^\W_]+")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.domain.markdown.markers import MARKER, cited_numbers, shown_markers
+from modules.llm_platform.domain.markdown.markers import MARKER, cited_numbers, render_markers
 
 KNOWN = (1, 2, 3, 5, 8)
 
@@ -45,4 +45,4 @@ def test_other_brackets_are_no_markers(text: str) -> None:
 
 def test_shown_markers_have_places() -> None:
     """Start, end and number of each marker."""
-    assert shown_markers("a [1][12] b") == [(2, 5, 1), (5, 9, 12)]
+    assert render_markers("a [1][12] b") == [(2, 5, 1), (5, 9, 12)]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.domain.answer_text import AnswerSanitizer, sanitize
 from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.markdown.sanitizer import AnswerSanitizer, sanitize
 
 SOURCES = [
     Source(index=1, title="Python asyncio: a guide", url="https://docs.example/a", text="…"),

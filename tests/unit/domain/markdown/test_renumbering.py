@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.domain.answer_text import sanitize
 from modules.llm_platform.domain.dtos.research_dtos import Source
-from modules.llm_platform.domain.markdown.renumbering import renumbered
+from modules.llm_platform.domain.markdown.markers import renumber_markers
+from modules.llm_platform.domain.markdown.sanitizer import sanitize
 
 SOURCES = [Source(index=n, title="", url=f"https://example.org/{n}", text="") for n in range(1, 7)]
 SAME = {n: n for n in range(1, 10)}
@@ -41,21 +41,21 @@ PIECES = st.sampled_from(
 )
 def test_markers_change_and_nothing_else(before: str, after: str) -> None:
     """In prose each marker gets its new number or goes with the blank before it; code and targets stay."""
-    assert renumbered(before, {1: 4, 2: 5}) == after
+    assert renumber_markers(before, {1: 4, 2: 5}) == after
 
 
 @given(st.lists(PIECES, max_size=30).map("".join))
 def test_the_same_numbers_give_the_same_text(text: str) -> None:
     """Numbers that stay what they are change nothing but a number that stands twice in one row."""
     safe = sanitize(text, SOURCES)
-    once = renumbered(safe, SAME)
+    once = renumber_markers(safe, SAME)
     assert once == safe or "][" in safe
-    assert renumbered(once, SAME) == once
+    assert renumber_markers(once, SAME) == once
 
 
 @given(st.lists(PIECES, max_size=30).map("".join))
 def test_a_safe_text_that_was_renumbered_can_be_made_safe_again(text: str) -> None:
     """What is shown holds no number but those that there are, and is safe as it stands."""
     safe = sanitize(text, SOURCES)
-    again = sanitize(renumbered(safe, {2: 1, 6: 2}), SOURCES[:2])
+    again = sanitize(renumber_markers(safe, {2: 1, 6: 2}), SOURCES[:2])
     assert sanitize(again, SOURCES[:2]) == again

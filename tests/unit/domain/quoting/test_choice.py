@@ -7,12 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modules.llm_platform.domain.dtos.research_dtos import Source
-from modules.llm_platform.domain.own_words import own_words
-from modules.llm_platform.domain.quoting.choice import MAX_QUOTES, Extraction, extract
-from modules.llm_platform.domain.quoting.conflicts import find_conflict
-from modules.llm_platform.domain.quoting.question import read_question
-from modules.llm_platform.domain.quoting.readings import find_readings
-from modules.llm_platform.domain.quoting.setting import set_answer
+from modules.llm_platform.domain.extractive.question import read_question
+from modules.llm_platform.domain.extractive.rendering import render_answer
+from modules.llm_platform.domain.extractive.selection import (
+    MAX_QUOTES,
+    Extraction,
+    find_conflict,
+    find_readings,
+    select_quotes,
+)
+from modules.llm_platform.domain.text.messages import messages_for
 
 TEXTS = st.lists(st.text(alphabet="abn .!?:\n-`#[]()1中。", max_size=150), max_size=4)
 
@@ -25,11 +29,11 @@ def sources(*texts: str, titles: tuple[str, ...] = ()) -> list[Source]:
 
 
 def chosen(question: str, *texts: str) -> list[str]:
-    return [quote.sentence.text for quote in extract(read_question(question, "en"), sources(*texts)).quotes]
+    return [quote.sentence.text for quote in select_quotes(read_question(question, "en"), sources(*texts)).quotes]
 
 
 def extracted(question: str, *texts: str, titles: tuple[str, ...] = ()) -> Extraction:
-    return extract(read_question(question, "en"), sources(*texts, titles=titles))
+    return select_quotes(read_question(question, "en"), sources(*texts, titles=titles))
 
 
 def test_sentences_stand_in_the_order_of_their_source() -> None:
@@ -161,12 +165,12 @@ def test_readings_are_seen_in_titles(question: str, titles: tuple[str, ...], exp
 def test_the_limit_of_tokens_is_kept() -> None:
     """Later passages are left out; the first one is never cut in two."""
     question = read_question("How do pumps and filters work?", "en")
-    told = extract(
+    told = select_quotes(
         question,
         sources("Pumps work by pressing water through a pipe.", "Filters work by keeping sand out of the water."),
     )
-    whole = set_answer(question, told, own_words("en"), 2048)
-    short = set_answer(question, told, own_words("en"), 5)
+    whole = render_answer(question, told, messages_for("en"), 2048)
+    short = render_answer(question, told, messages_for("en"), 5)
     assert whole.count("[") == 2
     assert short.count("[") == 1
     assert whole.startswith(short)
@@ -186,7 +190,7 @@ def test_the_limit_of_tokens_is_kept() -> None:
 def test_markers_stand_before_the_full_stop(text: str, shown: str) -> None:
     """The sentence keeps its end, behind the marker; code keeps a fence that holds it."""
     question = read_question("What do pumps press?", "en")
-    assert set_answer(question, extract(question, sources(text)), own_words("en"), 2048) == shown
+    assert render_answer(question, select_quotes(question, sources(text)), messages_for("en"), 2048) == shown
 
 
 TABLE = "# Exit codes\n\nThe saw ends with one.\n\n| Code | When |\n|---|---|\n| 0 | all is cut |\n| 3 | the motor is hot |\n"
@@ -222,7 +226,7 @@ saw sharpen
 
 def told(question: str, text: str, title: str = "Saw") -> str:
     asked = read_question(question, "en")
-    return set_answer(asked, extract(asked, sources(text, titles=(title,))), own_words("en"), 2048)
+    return render_answer(asked, select_quotes(asked, sources(text, titles=(title,))), messages_for("en"), 2048)
 
 
 def test_one_row_of_a_table_answers_what_is_asked_of_one_thing() -> None:
@@ -272,13 +276,13 @@ def test_a_repeated_command_is_shown_once() -> None:
     """Two sources that show the same code under a heading."""
     asked = read_question("How do I install the saw?", "en")
     code = "## Installation\n\n```\npip install saw\n```\n"
-    assert len(extract(asked, sources(code, code.replace("Installation", "Install"))).quotes) == 1
+    assert len(select_quotes(asked, sources(code, code.replace("Installation", "Install"))).quotes) == 1
 
 
 def test_each_part_of_a_question_finds_its_own_kind_of_answer() -> None:
     """Code for the `how`, a row for the `when`, each from the source that has it."""
     asked = read_question("How do I install the saw, and when is the motor hot?", "en")
-    written = set_answer(asked, extract(asked, sources(TABLE, SAW, titles=("Codes", "Saw"))), own_words("en"), 2048)
+    written = render_answer(asked, select_quotes(asked, sources(TABLE, SAW, titles=("Codes", "Saw"))), messages_for("en"), 2048)
     assert "Installation [2]:\n\n```shell\npip install saw\n```" in written
     assert "| 3 | the motor is hot [1] |" in written
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.domain.quoting.question import (
+from modules.llm_platform.domain.extractive.question import (
     INFLECTED,
     NAME_WEIGHT,
     WEAK_WEIGHT,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from modules.llm_platform.domain.citations import CitationChecker
+from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modules.llm_platform.domain.answer_text import sanitize
-from modules.llm_platform.domain.citations import CitationChecker
+from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.research_dtos import Source
-from modules.llm_platform.domain.own_words import own_words
-from modules.llm_platform.domain.quoting.blocks import read_blocks
-from modules.llm_platform.domain.quoting.report import write_report
+from modules.llm_platform.domain.extractive.blocks import read_blocks
+from modules.llm_platform.domain.extractive.report import write_report
+from modules.llm_platform.domain.markdown.sanitizer import sanitize
+from modules.llm_platform.domain.text.messages import messages_for
 
 TASKS = """\
 # Tasks
@@ -75,7 +75,7 @@ SOURCES = pages(TASKS, THREADS)
 def report(
     *questions: str, sources: list[Source] = SOURCES, question: str = QUESTION, language: str = "en", tokens: int = 2048
 ) -> str:
-    return write_report(question, questions or QUESTIONS, sources, language, own_words(language), tokens)
+    return write_report(question, questions or QUESTIONS, sources, language, messages_for(language), tokens)
 
 
 def quotes(text: str) -> list[str]:
@@ -87,7 +87,7 @@ def quotes(text: str) -> list[str]:
 def test_each_question_has_its_section_in_its_order() -> None:
     """Our word, an opening, then the questions as headings, in the plan's order."""
     text = report()
-    assert text.startswith(own_words("en").quotes_only)
+    assert text.startswith(messages_for("en").quotes_only)
     assert re.findall(r"^## (.+)$", text, re.MULTILINE) == list(QUESTIONS)
 
 
@@ -119,7 +119,7 @@ def test_all_of_it_is_supported_and_nothing_goes_uncited() -> None:
 def test_what_the_sources_do_not_answer_is_named() -> None:
     """An unanswered question has no empty section: it is named at the end."""
     text = report(QUESTIONS[0], MARS, "Weather on Venus")
-    own = own_words("en")
+    own = messages_for("en")
     assert text.endswith(f"## {own.not_found}\n\n{own.unanswered}\n\n- {MARS}\n- Weather on Venus?")
     assert f"## {MARS}" not in text
 
@@ -134,8 +134,8 @@ def test_a_question_answered_above_is_not_called_unanswered() -> None:
     only = pages("# Heat pumps\n\nHeat pumps move heat from outside into a house.")
     text = report("How do heat pumps move heat?", "What moves heat into a house?", sources=only, question="Heat pumps?")
     assert text.count("Heat pumps move heat from outside into a house") == 1
-    assert own_words("en").told_above in text
-    assert own_words("en").not_found not in text
+    assert messages_for("en").told_above in text
+    assert messages_for("en").not_found not in text
 
 
 def test_the_opening_does_not_take_the_only_answer_away() -> None:
@@ -152,7 +152,7 @@ def test_sources_that_disagree_are_set_side_by_side() -> None:
         "# Limits of sessions\n\nThe session token stays valid for 45 minutes after the last request of the user.",
     )
     text = report("How long does the session token stay valid?", sources=both, question="How long is a session token valid?")
-    own = own_words("en")
+    own = messages_for("en")
     assert f"### {own.disagreements}\n\n{own.disagree}" in text
     assert text.count("30 minutes") == text.count("45 minutes") == 1
 
@@ -161,7 +161,7 @@ def test_sources_that_disagree_are_set_side_by_side() -> None:
 def test_our_own_words_are_in_the_asked_language(language: str) -> None:
     """Quotes stay in the language of the source, what we say is in the reader's."""
     text = report(QUESTIONS[0], MARS, language=language)
-    own = own_words(language)
+    own = messages_for(language)
     assert text.startswith(own.quotes_only)
     assert f"## {own.not_found}" in text
     assert "create_task() wraps a coroutine" in text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modules.llm_platform.domain.quoting.rules import hangs, is_question, tells_nothing
+from modules.llm_platform.domain.extractive.sentence_rules import depends_on_context, is_boilerplate, is_question
 
 HANGING = [
     ("en", "This makes it faster."),
@@ -86,30 +86,30 @@ SOMETHING = [
 @pytest.mark.parametrize(("language", "sentence"), HANGING)
 def test_a_word_that_points_back_hangs(language: str, sentence: str) -> None:
     """It means something in the sentence before."""
-    assert hangs(sentence, language)
+    assert depends_on_context(sentence, language)
 
 
 @pytest.mark.parametrize(("language", "sentence"), STANDING)
 def test_a_word_that_only_looks_like_it_does_not(language: str, sentence: str) -> None:
     """Beginnings of longer words, and languages that we do not know, do not hang."""
-    assert not hangs(sentence, language)
+    assert not depends_on_context(sentence, language)
 
 
 @pytest.mark.parametrize("sentence", NOTHING)
 def test_pointers_boilerplate_addresses_and_orders_tell_nothing(sentence: str) -> None:
     """They answer no question."""
-    assert tells_nothing(sentence, "What is a loop?")
+    assert is_boilerplate(sentence, "What is a loop?")
 
 
 @pytest.mark.parametrize("sentence", SOMETHING)
 def test_plain_statements_tell_something(sentence: str) -> None:
     """A word of a menu inside a sentence does not make it a menu."""
-    assert not tells_nothing(sentence, "What is a loop?")
+    assert not is_boilerplate(sentence, "What is a loop?")
 
 
 def test_boilerplate_is_an_answer_to_whoever_asks_for_it() -> None:
     """A question about privacy policies may be answered with one."""
-    assert not tells_nothing("A privacy policy says which data are kept.", "What does a privacy policy say?")
+    assert not is_boilerplate("A privacy policy says which data are kept.", "What does a privacy policy say?")
 
 
 @pytest.mark.parametrize(

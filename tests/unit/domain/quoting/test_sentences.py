@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.growth import is_linear
 
-from modules.llm_platform.domain.quoting.blocks import read_blocks
-from modules.llm_platform.domain.quoting.markup import clean
-from modules.llm_platform.domain.quoting.sentences import MAX_SENTENCES, Sentence, read_sentences
+from modules.llm_platform.domain.extractive.blocks import read_blocks, strip_markup
+from modules.llm_platform.domain.extractive.sentences import MAX_SENTENCES, Sentence, read_sentences
 
 PAGE = """---
 title: hidden
@@ -269,7 +268,7 @@ def test_of_a_long_text_the_relevant_paragraphs_are_read() -> None:
 )
 def test_markup_goes_and_words_stay(written: str, shown: str) -> None:
     """A quote reads like a sentence, and its words are those of the source."""
-    assert clean(written).replace("  ", " ") == shown
+    assert strip_markup(written).replace("  ", " ") == shown
 
 
 @given(st.text(max_size=400))
@@ -322,4 +321,4 @@ def test_hostile_text_takes_no_time(unit: str) -> None:
 )
 def test_code_and_names_are_quoted_as_they_stand(written: str, shown: str) -> None:
     """Neither a placeholder nor an index nor an underscore inside code is markup; prose around it loses its own."""
-    assert clean(written) == shown
+    assert strip_markup(written) == shown

@@ -17,7 +17,7 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchRequestError,
 )
 from modules.llm_platform.infrastructure.adapters.bocha_web_search import BochaWebSearchAdapter
-from modules.llm_platform.infrastructure.http import make_client
+from modules.llm_platform.infrastructure.http.client import make_client
 from shared.exceptions import AppException
 
 KEY = "sk-bocha-0123456789"

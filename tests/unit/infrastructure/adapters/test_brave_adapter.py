@@ -28,7 +28,7 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchRequestError,
 )
 from modules.llm_platform.infrastructure.adapters.brave_web_search import BraveWebSearchAdapter, QuotaWindow, quota_of
-from modules.llm_platform.infrastructure.http import make_client
+from modules.llm_platform.infrastructure.http.client import make_client
 from shared.exceptions import AppException
 
 KEY = "BSA-0123456789"

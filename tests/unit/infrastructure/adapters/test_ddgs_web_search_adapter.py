@@ -23,8 +23,7 @@ from modules.llm_platform.domain.exceptions import (
 )
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.adapters import ddgs_web_search
-from modules.llm_platform.infrastructure.adapters.ddgs_web_search import THREADS, DdgsWebSearchAdapter
-from modules.llm_platform.infrastructure.ddgs_query import region_of
+from modules.llm_platform.infrastructure.adapters.ddgs_web_search import THREADS, DdgsWebSearchAdapter, region_of
 from shared.exceptions import AppException
 
 PAGE = {"title": "Page", "href": "https://example.org/a", "body": "Words."}

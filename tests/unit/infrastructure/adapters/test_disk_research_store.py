@@ -19,8 +19,8 @@ from modules.llm_platform.domain.dtos.store_dtos import Topic
 from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.store_key import topic_of
 from modules.llm_platform.infrastructure.adapters.disk_research_store import BIG_BYTES, DiskResearchStore
-from modules.llm_platform.infrastructure.store import files as files_module
-from modules.llm_platform.infrastructure.store.entry import MAX_ENTRY_BYTES
+from modules.llm_platform.infrastructure.research_store import entry_files as files_module
+from modules.llm_platform.infrastructure.research_store.entry_files import MAX_ENTRY_BYTES
 from modules.llm_platform.testing import made_up_page
 
 TOPIC = topic_of("How are stores damaged?")

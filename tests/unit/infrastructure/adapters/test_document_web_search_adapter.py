@@ -17,11 +17,10 @@ from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, W
 from modules.llm_platform.domain.exceptions import PageTimeoutError, WebSearchConfigError, WebSearchTimeoutError
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
-from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
-from modules.llm_platform.infrastructure.adapters.none_embedder import NoneEmbedder
+from modules.llm_platform.infrastructure.adapters.document_web_search import WORDS_SHOWN, DocumentWebSearch
+from modules.llm_platform.infrastructure.documents import folder_index
 from modules.llm_platform.infrastructure.documents.folder import Listing
-from modules.llm_platform.infrastructure.documents.words import WORDS_SHOWN
-from modules.llm_platform.infrastructure.folders import folder_index
+from modules.llm_platform.infrastructure.policies.unconfigured import NoneEmbedder
 
 Make = Callable[..., DocumentWebSearch]
 BY_WORDS = NoneEmbedder.name  # says of each answer that it was found by words

@@ -15,7 +15,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, W
 from modules.llm_platform.domain.exceptions import EmbeddingConfigError
 from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
 from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
-from modules.llm_platform.infrastructure.folders import folder_index as folder_index_module
+from modules.llm_platform.infrastructure.documents import folder_index as folder_index_module
 from modules.llm_platform.testing import HashEmbedder
 from modules.llm_platform.testing.patience import becomes
 
@@ -49,8 +49,8 @@ def much(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder_index_module, "MUCH_BYTES", -1)
     monkeypatch.setattr(folder_index_module, "FREELY_S", PATIENCE_S)
     monkeypatch.setattr(indexing_service, "MEAN_FROM", FIRST)
-    monkeypatch.setattr("modules.llm_platform.application.indexing.new_collection.MEAN_FROM", FIRST)
-    monkeypatch.setattr("modules.llm_platform.application.indexing.intake.BATCH_PASSAGES", 1)
+    monkeypatch.setattr("modules.llm_platform.application.rag.indexing.MEAN_FROM", FIRST)
+    monkeypatch.setattr("modules.llm_platform.application.rag.indexing.BATCH_PASSAGES", 1)
 
 
 @pytest.fixture

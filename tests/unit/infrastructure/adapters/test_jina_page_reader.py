@@ -17,7 +17,7 @@ from modules.llm_platform.domain.exceptions import (
 )
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.adapters.jina_page_reader import JinaPageReader
-from modules.llm_platform.infrastructure.http import MAX_PATHS, make_client
+from modules.llm_platform.infrastructure.http.client import MAX_PATHS, make_client
 from shared.exceptions import AppException
 
 KEY = "jina_0123456789abcdef"

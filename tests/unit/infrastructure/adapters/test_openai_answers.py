@@ -38,7 +38,7 @@ from modules.llm_platform.domain.exceptions import (
     LLMUnavailableError,
 )
 from modules.llm_platform.infrastructure.adapters.openai import OpenAIProvider
-from modules.llm_platform.infrastructure.llm_kinds import LLMConnection
+from modules.llm_platform.infrastructure.llm.kinds import LLMConnection
 from modules.llm_platform.testing.llm import collect, question
 
 KEY = "sk-key-of-mine-0123456789"

@@ -13,7 +13,7 @@ from tests.chat_server import ChatServer, answer, spoken
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest
 from modules.llm_platform.domain.exceptions import LLMConfigError, LLMRequestError
 from modules.llm_platform.infrastructure.adapters.openai import OpenAIProvider
-from modules.llm_platform.infrastructure.llm_kinds import KINDS, LLMConnection, Variables
+from modules.llm_platform.infrastructure.llm.kinds import KINDS, LLMConnection, Variables
 from modules.llm_platform.testing.llm import collect, question
 
 KEY = "sk-key-of-mine-0123456789"

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from tests.growth import is_linear
 
 from modules.llm_platform.domain.dtos.research_dtos import Source
-from modules.llm_platform.domain.text import count_tokens
+from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.infrastructure.adapters.llm_synthesizer import INLINE_CHARS, LLMSynthesizer
-from modules.llm_platform.infrastructure.adapters.report_prompt import REPORT_PROMPT_VERSION, build_report_prompt
-from modules.llm_platform.infrastructure.adapters.synthesis_prompt import Prompt
+from modules.llm_platform.infrastructure.llm.prompts import REPORT_PROMPT_VERSION, Prompt, build_report_prompt
 from modules.llm_platform.testing import FakeLLM
 
 QUESTION = "How do pumps work?"

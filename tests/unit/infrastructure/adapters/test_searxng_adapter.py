@@ -20,7 +20,7 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchRequestError,
 )
 from modules.llm_platform.infrastructure.adapters.searxng_web_search import MAX_PAGES, SearXNGWebSearchAdapter
-from modules.llm_platform.infrastructure.http import make_client
+from modules.llm_platform.infrastructure.http.client import make_client
 from shared.exceptions import AppException
 
 CAPTCHA = [["google", "Suspended: CAPTCHA"], ["bing", "CAPTCHA"]]

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from modules.llm_platform.domain.dtos.web_search_dtos import VerbatimWebSearchRequest, WebSearchRequest
 from modules.llm_platform.domain.exceptions import WebSearchRequestError
 from modules.llm_platform.domain.freshness import Freshness
-from modules.llm_platform.infrastructure.adapters.searxng_question import (
+from modules.llm_platform.infrastructure.adapters.searxng_protocol import (
     DEFAULT_ENGINES,
     allowed_host,
     categories_of,
     engines_of,
+    escape_bangs,
     form_of,
-    harmless,
     language_of,
     query_of,
 )
@@ -61,14 +61,14 @@ def acts(query: str) -> list[str]:
 )
 def test_its_syntax_is_made_harmless(query: str, sent: str) -> None:
     """Only what SearXNG would obey changes, and the words stay to be searched for."""
-    assert harmless(query) == sent
+    assert escape_bangs(query) == sent
     assert not acts(sent)
 
 
 @given(st.text(alphabet="!:<ab5\" \u3000\n-²é", min_size=1, max_size=20).filter(str.strip))
 def test_no_query_keeps_a_syntax(query: str) -> None:
     """Whatever is asked, nothing acts, every letter and digit is still there, and the query is never empty."""
-    sent = harmless(query)
+    sent = escape_bangs(query)
     assert not acts(sent)
     assert re.findall(r"\w", sent) == re.findall(r"\w", query)
     assert sent.strip()

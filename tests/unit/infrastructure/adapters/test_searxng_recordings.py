@@ -18,7 +18,7 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchRequestError,
 )
 from modules.llm_platform.infrastructure.adapters.searxng_web_search import SearXNGWebSearchAdapter
-from modules.llm_platform.infrastructure.http import make_client
+from modules.llm_platform.infrastructure.http.client import make_client
 from shared.exceptions import AppException
 
 

@@ -17,8 +17,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
-from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
-from modules.llm_platform.infrastructure.outcome_table import CLEANED_AT_ONCE, FORMAT, OutcomeTable
+from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import (
+    CLEANED_AT_ONCE,
+    FORMAT,
+    OutcomeTable,
+    SqliteOutcomeStore,
+)
 from modules.llm_platform.testing.outcome_store import made_up_outcome
 
 Opener = Callable[[], SqliteOutcomeStore]

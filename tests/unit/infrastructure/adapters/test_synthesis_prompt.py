@@ -9,13 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modules.llm_platform.domain.dtos.research_dtos import Source
-from modules.llm_platform.domain.text import count_tokens
-from modules.llm_platform.infrastructure.adapters.synthesis_prompt import (
-    NO_ANSWER,
-    NoAnswerReader,
-    Prompt,
-    build_prompt,
-)
+from modules.llm_platform.domain.text.tokens import count_tokens
+from modules.llm_platform.infrastructure.llm.prompts import NO_ANSWER, NoAnswerReader, Prompt, build_prompt
 
 QUESTION = "What does a pump do?"
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.infrastructure.documents.decoding import decode
-from modules.llm_platform.infrastructure.documents.errors import UnreadableDocument
+from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument, decode
 
 GERMAN = "Grüße aus Österreich: die Straße über die Brücke führt zurück."
 RUSSIAN = "Это текст на русском языке, который записан в старой кодировке и должен читаться правильно."

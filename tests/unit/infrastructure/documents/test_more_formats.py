@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.infrastructure.documents.errors import UnreadableDocument
+from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
 from modules.llm_platform.infrastructure.documents.folder import list_folder
 from modules.llm_platform.infrastructure.documents.parse_child import MAX_UNPACKED_BYTES, docx_text
 from modules.llm_platform.infrastructure.documents.parser_process import Parsed, ParserProcess

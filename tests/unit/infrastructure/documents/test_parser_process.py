@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.unit.infrastructure.documents.pdf_samples import pdf
 
-from modules.llm_platform.infrastructure.documents.errors import UnreadableDocument
+from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
 from modules.llm_platform.infrastructure.documents.parser_process import ParserProcess
 
 PATIENCE_S = 30.0  # of a busy machine; what is not given up takes minutes

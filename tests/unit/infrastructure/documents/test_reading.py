@@ -8,7 +8,7 @@ import pytest
 
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.documents import reading
-from modules.llm_platform.infrastructure.documents.errors import UnreadableDocument
+from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
 from modules.llm_platform.infrastructure.documents.folder import FoundFile, list_folder
 from modules.llm_platform.infrastructure.documents.parser_process import Parsed
 from modules.llm_platform.infrastructure.documents.reading import read_text

@@ -8,15 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from modules.llm_platform.infrastructure.file_lock import FileLock
-from modules.llm_platform.infrastructure.folders.home import DAY_S, FolderHome, key_of, remove_unused
-from modules.llm_platform.infrastructure.folders.kept_folders import KeptFolders
+from modules.llm_platform.infrastructure.documents.index_directory import (
+    DAY_S,
+    IndexDirectory,
+    StoredFolderIndexes,
+    key_of,
+    remove_unused,
+)
+from modules.llm_platform.infrastructure.files.file_lock import FileLock
 
 NOW = 2_000_000_000.0
 
 
-def home(base: Path | None, key: str = "a", now: float = NOW) -> FolderHome:
-    return FolderHome(base, key, 30, clock=lambda: now)
+def home(base: Path | None, key: str = "a", now: float = NOW) -> IndexDirectory:
+    return IndexDirectory(base, key, 30, clock=lambda: now)
 
 
 def age(base: Path, key: str, days: float) -> None:
@@ -120,7 +125,7 @@ def test_folders_above_it_are_private_too(tmp_path: Path) -> None:
 
 async def test_all_of_them(tmp_path: Path) -> None:
     """`cache clean` removes what is too old, `cache clear` everything; where there are none there is nothing to do."""
-    kept = KeptFolders(tmp_path / "folders", 30, clock=lambda: NOW)
+    kept = StoredFolderIndexes(tmp_path / "folders", 30, clock=lambda: NOW)
     assert (await kept.clean(), await kept.clear()) == (0, 0)
     for key in ("old", "young"):
         home(tmp_path / "folders", key).make()
@@ -133,7 +138,7 @@ async def test_all_of_them(tmp_path: Path) -> None:
 def test_use_keeps_it_alive(tmp_path: Path) -> None:
     """A search says that it is in use, at most hourly."""
     now = [NOW - 40 * DAY_S]
-    one = FolderHome(tmp_path, "a", 30, clock=lambda: now[0])
+    one = IndexDirectory(tmp_path, "a", 30, clock=lambda: now[0])
     one.make()
     now[0] = NOW
     one.used()

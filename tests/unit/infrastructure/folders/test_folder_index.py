@@ -13,20 +13,20 @@ from typing import Any
 import pytest
 from tests.folder_ways import folder_index
 
-from modules.llm_platform.application.indexing import intake, new_collection
+from modules.llm_platform.application.rag import indexing
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, FoundDocument, IndexProgress, LeftOut
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagSearch, Vector
 from modules.llm_platform.domain.exceptions import EmbeddingConfigError, VectorStoreError, WebSearchConfigError
 from modules.llm_platform.domain.ports.document_source import IDocumentSource, IDocumentWalk
-from modules.llm_platform.infrastructure.adapters.qdrant_edge_vector_store import QdrantEdgeVectorStore
+from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
+from modules.llm_platform.infrastructure.documents import folder_index as folder_module
+from modules.llm_platform.infrastructure.documents import folder_source as source_module
+from modules.llm_platform.infrastructure.documents.file_source import FileDocumentSource, FileWalk, Known
 from modules.llm_platform.infrastructure.documents.folder import Listing
-from modules.llm_platform.infrastructure.folders import folder_index as folder_module
-from modules.llm_platform.infrastructure.folders import source as source_module
-from modules.llm_platform.infrastructure.folders.folder_index import FolderIndex
-from modules.llm_platform.infrastructure.folders.home import FolderHome
-from modules.llm_platform.infrastructure.folders.source import FolderSource
-from modules.llm_platform.infrastructure.folders.state import STATE_FILE
-from modules.llm_platform.infrastructure.indexing.file_source import FileDocumentSource, FileWalk, Known
+from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex
+from modules.llm_platform.infrastructure.documents.folder_source import FolderSource
+from modules.llm_platform.infrastructure.documents.folder_state import STATE_FILE
+from modules.llm_platform.infrastructure.documents.index_directory import IndexDirectory
 from modules.llm_platform.testing import HashEmbedder, MemoryVectorStore
 from modules.llm_platform.testing.patience import becomes
 
@@ -363,8 +363,8 @@ async def test_what_was_stopped_keeps_what_it_read(
     folder: Path, make: Make, files: CountedFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A command that ends early leaves the next one less to do."""
-    monkeypatch.setattr(new_collection, "MEAN_FROM", 2)
-    monkeypatch.setattr(intake, "BATCH_PASSAGES", 2)
+    monkeypatch.setattr(indexing, "MEAN_FROM", 2)
+    monkeypatch.setattr(indexing, "BATCH_PASSAGES", 2)
     for number in range(20):
         (folder / f"{number:02}.md").write_text(f"A gateway of number {number}.")
 
@@ -392,8 +392,8 @@ async def test_what_was_stopped_while_it_was_made_anew_is_not_taken_for_whole(
     folder: Path, tmp_path: Path, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the index held before does not stand for what it holds now; neither for this process nor for the next."""
-    monkeypatch.setattr(new_collection, "MEAN_FROM", 2)
-    monkeypatch.setattr(intake, "BATCH_PASSAGES", 2)
+    monkeypatch.setattr(indexing, "MEAN_FROM", 2)
+    monkeypatch.setattr(indexing, "BATCH_PASSAGES", 2)
     for number in range(20):
         (folder / f"{number:02}.md").write_text(f"A gateway of number {number}.")
     await make().in_step()
@@ -443,10 +443,10 @@ async def test_an_index_that_was_removed_or_damaged_is_made_anew(tmp_path: Path,
 async def test_a_place_that_knows_no_locks_is_told(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a mistake of the settings, with its remedy: so are some network file systems."""
 
-    def none_here(home: FolderHome) -> bool:
+    def none_here(home: IndexDirectory) -> bool:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(FolderHome, "take", none_here)
+    monkeypatch.setattr(IndexDirectory, "take", none_here)
     with pytest.raises(WebSearchConfigError, match="LLM_PLATFORM_DATA_DIR"):
         await make().in_step()
 

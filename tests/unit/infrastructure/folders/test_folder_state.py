@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from modules.llm_platform.infrastructure.documents.folder import list_folder
-from modules.llm_platform.infrastructure.folders.state import STATE_FILE, FolderState, load, save
+from modules.llm_platform.infrastructure.documents.folder_state import STATE_FILE, FolderState, load, save
 
 STRANGE = os.fsdecode(b"\xff.md")
 

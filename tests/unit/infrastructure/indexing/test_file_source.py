@@ -14,9 +14,9 @@ from tests.unit.infrastructure.documents.pdf_samples import pdf
 
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, FoundDocument, LeftOut
 from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.infrastructure.documents import json_lines
+from modules.llm_platform.infrastructure.documents.file_source import FileDocumentSource
 from modules.llm_platform.infrastructure.documents.folder import list_folder
-from modules.llm_platform.infrastructure.indexing import json_lines
-from modules.llm_platform.infrastructure.indexing.file_source import FileDocumentSource
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.infrastructure.documents.errors import UnreadableDocument
-from modules.llm_platform.infrastructure.indexing import records
-from modules.llm_platform.infrastructure.indexing.records import filters_of, id_of, record_of, text_of
+from modules.llm_platform.infrastructure.documents import json_lines
+from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
+from modules.llm_platform.infrastructure.documents.json_lines import filters_of, id_of, record_of, text_of
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
@@ -81,7 +81,7 @@ def test_without_text_there_is_nothing_to_find(record: dict[str, Any]) -> None:
 
 def test_a_text_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """And the note says so."""
-    monkeypatch.setattr(records, "MAX_TEXT_CHARS", 10)
+    monkeypatch.setattr(json_lines, "MAX_TEXT_CHARS", 10)
     read = text_of({"text": "0123456789abc"}, "id")
     assert (read.text, read.note) == ("0123456789", "only its first 10 characters were read")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modules.llm_platform.application.services.llm_registry import LLMRegistry
+from modules.llm_platform.application.services.llm_service import LLMRegistry
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMReset, LLMResponse, LLMStreamPart, Spending
 from modules.llm_platform.domain.exceptions import (
     LLMBlockedError,
@@ -14,7 +14,7 @@ from modules.llm_platform.domain.exceptions import (
 )
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
-from modules.llm_platform.infrastructure.policies.retried_llm import RetriedLLM
+from modules.llm_platform.infrastructure.policies.retries import RetriedLLM
 from modules.llm_platform.testing.llm import Death, FakeLLM, collect, question
 
 

@@ -10,8 +10,8 @@ from tests.folder_ways import searching
 
 from modules.llm_platform.domain.exceptions import PageConfigError, PageError, PageRequestError
 from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
-from modules.llm_platform.infrastructure.policies.by_address_page_reader import ByAddressPageReader
-from modules.llm_platform.infrastructure.policies.unconfigured_page_reader import UnconfiguredPageReader
+from modules.llm_platform.infrastructure.policies.routing import ByAddressPageReader
+from modules.llm_platform.infrastructure.policies.unconfigured import UnconfiguredPageReader
 from modules.llm_platform.testing import FakePageReader
 
 SITE = "https://docs.example.org/handbook"

@@ -13,8 +13,8 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchError,
     WebSearchRequestError,
 )
-from modules.llm_platform.infrastructure.policies.by_source_web_search import BySourceWebSearch
-from modules.llm_platform.infrastructure.policies.failover_web_search import FailoverWebSearch
+from modules.llm_platform.infrastructure.policies.failover import FailoverWebSearch
+from modules.llm_platform.infrastructure.policies.routing import BySourceWebSearch
 from modules.llm_platform.testing.patience import STARTS_WITHIN_S, becomes
 from modules.llm_platform.testing.web_search import FakeWebSearch, Outcome, result_item
 

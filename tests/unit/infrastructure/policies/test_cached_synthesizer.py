@@ -9,7 +9,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisPart, SynthesisToken
 from modules.llm_platform.domain.exceptions import LLMConnectionError
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
-from modules.llm_platform.infrastructure.policies.cached_synthesizer import CachedSynthesizer
+from modules.llm_platform.infrastructure.policies.caching import CachedSynthesizer
 from modules.llm_platform.testing.synthesizer import FakeSynthesizer
 
 SOURCE = Source(index=1, title="Pumps", url="https://example.org/p", text="A pump moves water.", published="2024")

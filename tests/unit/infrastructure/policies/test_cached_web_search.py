@@ -14,7 +14,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
 )
 from modules.llm_platform.domain.exceptions import WebSearchError
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
-from modules.llm_platform.infrastructure.policies.cached_web_search import CachedWebSearch, key_of
+from modules.llm_platform.infrastructure.policies.caching import CachedWebSearch, key_of
 from modules.llm_platform.testing.web_search import FakeWebSearch, Outcome, result_item
 
 HOUR_S = 3600.0

@@ -15,7 +15,7 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchError,
     WebSearchRequestError,
 )
-from modules.llm_platform.infrastructure.policies.failover_web_search import FailoverWebSearch
+from modules.llm_platform.infrastructure.policies.failover import FailoverWebSearch
 from modules.llm_platform.testing.web_search import FakeWebSearch, result_item
 
 REQUEST = WebSearchRequest(query="q")

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.chat_server import ChatServer, Reply, chunk, stream
 
-from modules.llm_platform.application.services.llm_registry import LLMRegistry
+from modules.llm_platform.application.services.llm_service import LLMRegistry
 from modules.llm_platform.domain.dtos.llm_dtos import (
     LLMRequest,
     LLMReset,
@@ -27,7 +27,7 @@ from modules.llm_platform.domain.exceptions import (
     LLMTimeoutError,
 )
 from modules.llm_platform.infrastructure.adapters.openai import OpenAIProvider
-from modules.llm_platform.infrastructure.llm_kinds import LLMConnection
+from modules.llm_platform.infrastructure.llm.kinds import LLMConnection
 from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
 from modules.llm_platform.testing.llm import Death, FakeLLM, collect, question
 from modules.llm_platform.testing.patience import CLOSES_WITHIN_S

@@ -14,7 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.growth import SLACK, TRIES
 
-from modules.llm_platform.infrastructure.policies.pace import LONGEST_CLOSURE_S, MINUTE_S, OPEN_FOR_S, Busy, Pace
+from modules.llm_platform.infrastructure.policies.rate_limits import (
+    LONGEST_CLOSURE_S,
+    MINUTE_S,
+    OPEN_FOR_S,
+    RateLimited,
+    RateLimiter,
+)
 from shared.exceptions import AppException
 
 PATIENT_S = 1e9
@@ -66,7 +72,7 @@ class Scene:
     most_at_once: int = 0
 
     def __post_init__(self) -> None:
-        self.pace = Pace(self.rate, self.per_s, at_once=self.at_once, clock=self.time.clock, sleep=self.time.sleep)
+        self.pace = RateLimiter(self.rate, self.per_s, at_once=self.at_once, clock=self.time.clock, sleep=self.time.sleep)
         self._running = 0
 
     async def call(self, number: int, lasts_s: float = 0.0, longest_s: float = PATIENT_S) -> None:
@@ -188,7 +194,7 @@ async def test_a_wait_that_is_too_long_is_foreseen(waiting: int, foreseen_s: flo
     scene = Scene(0.5)
     tasks = [asyncio.create_task(scene.call(number)) for number in range(waiting)]
     await scene.time.settle()
-    with pytest.raises(Busy) as caught:
+    with pytest.raises(RateLimited) as caught:
         await scene.call(99, longest_s=foreseen_s - 0.5)
     assert caught.value.wait_s == foreseen_s
     assert scene.time.now == 0.0
@@ -202,7 +208,7 @@ async def test_foreseeing_counts_whole_windows() -> None:
     scene = Scene(10, MINUTE_S)
     tasks = [asyncio.create_task(scene.call(number)) for number in range(25)]
     await scene.time.settle()
-    with pytest.raises(Busy) as caught:
+    with pytest.raises(RateLimited) as caught:
         await scene.call(99, longest_s=100.0)
     assert caught.value.wait_s == 120.0
     await scene.time.until(PATIENT_S)
@@ -211,7 +217,7 @@ async def test_foreseeing_counts_whole_windows() -> None:
 
 async def test_a_place_that_does_not_come_free_in_time() -> None:
     """How long a call lasts cannot be foreseen: the wait for a place ends when it is too long."""
-    pace = Pace(None, at_once=1)
+    pace = RateLimiter(None, at_once=1)
 
     async def hold() -> None:
         async with pace.turn(1.0):
@@ -219,7 +225,7 @@ async def test_a_place_that_does_not_come_free_in_time() -> None:
 
     holder = asyncio.create_task(hold())
     await asyncio.sleep(0)
-    with pytest.raises(Busy):
+    with pytest.raises(RateLimited):
         async with pace.turn(0.01):
             raise AssertionError("there was no place")
     holder.cancel()
@@ -238,7 +244,7 @@ async def test_a_retry_after_holds_for_those_who_wait_already() -> None:
     scene.pace.heed(AppException(retry_after_s=20.0))
     await scene.time.until(PATIENT_S)
     await patient
-    with pytest.raises(Busy):
+    with pytest.raises(RateLimited):
         await hurried
     assert scene.starts == {0: 0.0, 1: 21.0}
 
@@ -249,18 +255,18 @@ async def test_the_longer_closing_counts() -> None:
     scene.pace.heed(AppException(retry_after_s=30.0))
     scene.pace.heed(AppException(retry_after_s=1.0))
     scene.pace.heed(AppException())
-    with pytest.raises(Busy) as caught:
+    with pytest.raises(RateLimited) as caught:
         await scene.call(0, longest_s=0.0)
     assert caught.value.wait_s == 30.0
     scene.pace.heed(AppException(retry_after_s=1e12))
-    with pytest.raises(Busy) as caught:
+    with pytest.raises(RateLimited) as caught:
         await scene.call(0, longest_s=0.0)
     assert caught.value.wait_s == LONGEST_CLOSURE_S
 
 
 async def test_on_the_real_clock() -> None:
     """Four calls at twenty a second, of which one window has passed: the sleeping is real."""
-    pace = Pace(20, at_once=1)
+    pace = RateLimiter(20, at_once=1)
     began = time.monotonic()
 
     async def call() -> None:
@@ -275,7 +281,7 @@ async def test_a_rate_that_is_never_reached_costs_nothing() -> None:
     """Neither memory for the turns that nobody takes, nor more time for a turn the more there were before it."""
 
     async def seconds(turns: int) -> float:
-        pace = Pace(600_000, MINUTE_S, at_once=4)
+        pace = RateLimiter(600_000, MINUTE_S, at_once=4)
         began = time.thread_time()
         for _ in range(turns):
             async with pace.turn(1.0):

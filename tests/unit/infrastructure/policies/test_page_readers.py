@@ -17,15 +17,12 @@ from modules.llm_platform.domain.exceptions import (
     PageRequestError,
     PageTimeoutError,
 )
-from modules.llm_platform.infrastructure.policies.failover_page_reader import FailoverPageReader
-from modules.llm_platform.infrastructure.policies.guarded_page_reader import GuardedPageReader
-from modules.llm_platform.infrastructure.policies.late_page_reader import LatePageReader
-from modules.llm_platform.infrastructure.policies.pace import Pace
-from modules.llm_platform.infrastructure.policies.throttled_page_reader import ThrottledPageReader
-from modules.llm_platform.infrastructure.policies.unconfigured_page_reader import UnconfiguredPageReader
-from modules.llm_platform.infrastructure.reading.allowed_hosts import AllowedHosts
-from modules.llm_platform.infrastructure.reading.guard import MAX_ADDRESSES, Guard
-from modules.llm_platform.infrastructure.reading.page_address import parse_address
+from modules.llm_platform.infrastructure.policies.failover import FailoverPageReader
+from modules.llm_platform.infrastructure.policies.page_reader_guards import GuardedPageReader, LatePageReader
+from modules.llm_platform.infrastructure.policies.rate_limits import RateLimiter, ThrottledPageReader
+from modules.llm_platform.infrastructure.policies.unconfigured import UnconfiguredPageReader
+from modules.llm_platform.infrastructure.safe_reader.guard import MAX_ADDRESSES, AllowedHosts, Guard
+from modules.llm_platform.infrastructure.safe_reader.url import parse_address
 from modules.llm_platform.testing import FakePageReader
 
 URL = "http://a.example.net/"
@@ -100,7 +97,7 @@ class TestGuarded:
 
     async def test_a_silent_name_server_is_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The guard waits for DNS no longer than a while."""
-        monkeypatch.setattr("modules.llm_platform.infrastructure.reading.guard.RESOLVES_WITHIN_S", 0.02)
+        monkeypatch.setattr("modules.llm_platform.infrastructure.safe_reader.guard.RESOLVES_WITHIN_S", 0.02)
 
         class Silent(Names):
             async def resolve(self, host: str, port: int) -> Sequence[str]:
@@ -140,7 +137,7 @@ class Time:
 
 
 def throttled(reader: Any, rps: float, time: Time, **options: Any) -> ThrottledPageReader:
-    return ThrottledPageReader(reader, Pace(rps, at_once=5, clock=time.clock, sleep=time.sleep), **options)
+    return ThrottledPageReader(reader, RateLimiter(rps, at_once=5, clock=time.clock, sleep=time.sleep), **options)
 
 
 class TestThrottled:

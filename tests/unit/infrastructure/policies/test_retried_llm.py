@@ -16,7 +16,7 @@ from modules.llm_platform.domain.exceptions import (
     LLMTimeoutError,
     LLMUnavailableError,
 )
-from modules.llm_platform.infrastructure.policies.retried_llm import LONGEST_PAUSE_S, PAUSE_S, RetriedLLM
+from modules.llm_platform.infrastructure.policies.retries import LLM_PAUSE_S, LONGEST_PAUSE_S, RetriedLLM
 from modules.llm_platform.testing import Death, FakeLLM
 from modules.llm_platform.testing.llm import LLMProviderContract, collect, question
 
@@ -41,9 +41,9 @@ async def _whole(model: RetriedLLM, streamed: bool) -> LLMResponse:
 @pytest.mark.parametrize(
     ("error", "pause_s"),
     [
-        (LLMConnectionError(), PAUSE_S),
-        (LLMUnavailableError(), PAUSE_S),
-        (LLMBlockedError(), PAUSE_S),
+        (LLMConnectionError(), LLM_PAUSE_S),
+        (LLMUnavailableError(), LLM_PAUSE_S),
+        (LLMBlockedError(), LLM_PAUSE_S),
         (LLMBlockedError(retry_after_s=1.5), 1.5),
         (LLMUnavailableError(retry_after_s=0.0), 0.0),
     ],

@@ -13,7 +13,7 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchRequestError,
     WebSearchTimeoutError,
 )
-from modules.llm_platform.infrastructure.policies.retried_web_search import RetriedWebSearch
+from modules.llm_platform.infrastructure.policies.retries import RetriedWebSearch
 from modules.llm_platform.testing.web_search import FakeWebSearch, result_item
 from shared.exceptions import AppException
 

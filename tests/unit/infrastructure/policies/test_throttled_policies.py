@@ -19,10 +19,13 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchError,
 )
 from modules.llm_platform.domain.ports.llm import ILLMProvider, IWarmUp
-from modules.llm_platform.infrastructure.policies.pace import MINUTE_S, Pace
-from modules.llm_platform.infrastructure.policies.retried_llm import RetriedLLM
-from modules.llm_platform.infrastructure.policies.throttled_llm import ThrottledLLM
-from modules.llm_platform.infrastructure.policies.throttled_web_search import ThrottledWebSearch
+from modules.llm_platform.infrastructure.policies.rate_limits import (
+    MINUTE_S,
+    RateLimiter,
+    ThrottledLLM,
+    ThrottledWebSearch,
+)
+from modules.llm_platform.infrastructure.policies.retries import RetriedLLM
 from modules.llm_platform.testing import FakeLLM, FakeWebSearch, result_item
 from modules.llm_platform.testing.llm import Death, collect, question
 from shared.exceptions import AppException
@@ -51,8 +54,8 @@ def time() -> Time:
     return Time()
 
 
-def paced(time: Time, rate: float | None, per_s: float = 1.0, at_once: int = 4) -> Pace:
-    return Pace(rate, per_s, at_once=at_once, clock=time.clock, sleep=time.sleep)
+def paced(time: Time, rate: float | None, per_s: float = 1.0, at_once: int = 4) -> RateLimiter:
+    return RateLimiter(rate, per_s, at_once=at_once, clock=time.clock, sleep=time.sleep)
 
 
 class TestSearches:

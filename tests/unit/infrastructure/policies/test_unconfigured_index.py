@@ -9,8 +9,7 @@ import pytest
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, IndexedDocument
 from modules.llm_platform.domain.exceptions import EmbeddingConfigError, VectorStoreConfigError
-from modules.llm_platform.infrastructure.policies.unconfigured_embedder import UnconfiguredEmbedder
-from modules.llm_platform.infrastructure.policies.unconfigured_vector_store import UnconfiguredVectorStore
+from modules.llm_platform.infrastructure.policies.unconfigured import UnconfiguredEmbedder, UnconfiguredVectorStore
 
 REMEDY = "Offline: do this"
 DOCUMENT = IndexedDocument(doc_id="d", sha256="0" * 64, passages=0)

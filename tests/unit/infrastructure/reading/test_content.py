@@ -10,11 +10,11 @@ from tests.reading_pages import HTML, html, page, reader
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageConfigError, PageError
-from modules.llm_platform.infrastructure.documents.errors import UnreadableDocument
-from modules.llm_platform.infrastructure.reading import walls
-from modules.llm_platform.infrastructure.reading.content import content_of, published
-from modules.llm_platform.infrastructure.reading.fetching import Fetched
-from modules.llm_platform.infrastructure.reading.page_address import parse_address
+from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
+from modules.llm_platform.infrastructure.safe_reader import bot_walls
+from modules.llm_platform.infrastructure.safe_reader.content import content_of, published
+from modules.llm_platform.infrastructure.safe_reader.fetch import Fetched
+from modules.llm_platform.infrastructure.safe_reader.url import parse_address
 
 URL = "http://a.example.net/some/long-page.html"
 LONG = "<p>" + "Coroutines run on an event loop, one at a time, until they wait. " * 30 + "</p>"
@@ -265,11 +265,12 @@ class TestWalls:
     def test_an_address_tells_too(self, host: str, path: str) -> None:
         """A redirect to a place for logins or consents ends at no page."""
         with pytest.raises(PageBlockedError):
-            walls.check(walls.Seen(host, path, "Example", "Welcome to Example."))
+            bot_walls.check_bot_wall(bot_walls.PageSample(host, path, "Example", "Welcome to Example."))
 
     def test_hostile_markup_takes_no_time(self) -> None:
         """The patterns are linear on what is made to slow them down."""
-        walls.check(walls.Seen("a", "/", "x", "some text", "<input " * 100_000 + "<input type=" * 10_000))
+        source = "<input " * 100_000 + "<input type=" * 10_000
+        bot_walls.check_bot_wall(bot_walls.PageSample("a", "/", "x", "some text", source))
 
 
 async def test_html_headers_do_not_matter_for_hidden_text() -> None:

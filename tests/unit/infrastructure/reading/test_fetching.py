@@ -19,16 +19,16 @@ from modules.llm_platform.domain.exceptions import (
     PageRequestError,
     PageTimeoutError,
 )
-from modules.llm_platform.infrastructure.reading.fetching import MAX_BYTES, SafeFetcher, Wanted
-from modules.llm_platform.infrastructure.reading.guard import Guard
-from modules.llm_platform.infrastructure.reading.page_address import parse_address
-from modules.llm_platform.infrastructure.reading.pinned_connection import PinnedConnections
+from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections
+from modules.llm_platform.infrastructure.safe_reader.fetch import MAX_BYTES, PageRequest, SafeFetcher
+from modules.llm_platform.infrastructure.safe_reader.guard import Guard
+from modules.llm_platform.infrastructure.safe_reader.url import parse_address
 from modules.llm_platform.testing.patience import RETURNS_WITHIN_S
 from modules.llm_platform.testing.served_connections import ServedConnections
 from shared.exceptions import AppException
 
 URL = "http://a.example.net/"
-ANY = Wanted({"text/*"})
+ANY = PageRequest({"text/*"})
 GZIP = {"Content-Type": "text/plain", "Content-Encoding": "gzip"}
 
 
@@ -191,7 +191,7 @@ class TestHead:
 
         answers = iter([(302, {"Location": "/b", "Set-Cookie": "a=b"}, b""), (200, {}, b"text")])
         connections = PinnedConnections(Listening(lambda *asked: next(answers)))
-        await SafeFetcher(Guard(Names()), connections).get(parse_address(URL), Wanted({""}))
+        await SafeFetcher(Guard(Names()), connections).get(parse_address(URL), PageRequest({""}))
         for head, path in zip(filter(None, written), ("/", "/b"), strict=True):
             first, *lines = head.decode().strip().split("\r\n")
             assert first == f"GET {path} HTTP/1.1"
@@ -255,7 +255,7 @@ class TestConnections:
 
         fetching = fetcher(respond)
         urls = [f"http://{name}.example.net/{n}" for name in "ab" for n in range(6)]
-        await asyncio.gather(*(fetching.get(parse_address(url), Wanted({""})) for url in urls))
+        await asyncio.gather(*(fetching.get(parse_address(url), PageRequest({""})) for url in urls))
         assert most == {"a.example.net": 2, "b.example.net": 2}
         assert fetching._turns._hosts == {}
 
@@ -264,7 +264,7 @@ class TestConnections:
         answers = {"/": (302, {"Location": "/b"}, b""), "/b": (200, {}, b"text")}
         fetching = fetcher(lambda ip, port, host, target: answers[target])
         async with asyncio.timeout(RETURNS_WITHIN_S):
-            await asyncio.gather(*(fetching.get(parse_address(URL), Wanted({""})) for _ in range(5)))
+            await asyncio.gather(*(fetching.get(parse_address(URL), PageRequest({""})) for _ in range(5)))
 
     async def test_cancelling_is_quick_and_closes(self) -> None:
         """It does not wait for the server, which never answers."""
@@ -283,7 +283,7 @@ class TestConnections:
         """Good or bad, nothing stays open."""
         served = ServedConnections(page(body, {}))
         fetching = SafeFetcher(Guard(Names()), PinnedConnections(served))
-        await asyncio.gather(fetching.get(parse_address(URL), Wanted({""})), return_exceptions=True)
+        await asyncio.gather(fetching.get(parse_address(URL), PageRequest({""})), return_exceptions=True)
         assert (len(served.dialled), served.open) == (1, 0)
 
     async def test_a_server_that_hangs_up(self) -> None:

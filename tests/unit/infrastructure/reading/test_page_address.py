@@ -9,9 +9,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from modules.llm_platform.domain.exceptions import PageRequestError
-from modules.llm_platform.infrastructure.reading.allowed_hosts import AllowedHosts
-from modules.llm_platform.infrastructure.reading.page_address import MAX_URL_CHARS, follow, parse_address
-from modules.llm_platform.infrastructure.reading.public_addresses import is_public, parse_ip
+from modules.llm_platform.infrastructure.safe_reader.guard import AllowedHosts
+from modules.llm_platform.infrastructure.safe_reader.url import (
+    MAX_URL_CHARS,
+    follow,
+    is_public,
+    parse_address,
+    parse_ip,
+)
 
 PIECES = ["http://", "https://", "HTTP:", "//", "\\", "@", ":", "80", "[", "]", "::1", "127.0.0.1", "a.example", "%", "é", "。",
           "?", "#", "/", "..", " ", "\n", "\x00", "x", "1", ".", "0x7f", "１", "\u200b", "localhost", "2130706433"]  # fmt: skip

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from tests.unit.infrastructure.documents.pdf_samples import pdf
 
-from modules.llm_platform.infrastructure.documents.errors import UnreadableDocument
+from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
 from modules.llm_platform.infrastructure.documents.parser_process import Parsed
-from modules.llm_platform.infrastructure.reading.page_parsers import PageParsers
+from modules.llm_platform.infrastructure.safe_reader.content import PageParsers
 from modules.llm_platform.testing import probe_reader
 from modules.llm_platform.testing.patience import RETURNS_WITHIN_S, STARTS_WITHIN_S, becomes
 

@@ -12,18 +12,16 @@ import pytest
 from tests.loopback_upstream import drip, hang_up, reply, serving, silence
 
 from modules.llm_platform.domain.exceptions import PageConnectionError, PageError
-from modules.llm_platform.infrastructure.reading.allowed_hosts import AllowedHosts
-from modules.llm_platform.infrastructure.reading.fetching import SafeFetcher, Wanted
-from modules.llm_platform.infrastructure.reading.guard import Guard
-from modules.llm_platform.infrastructure.reading.page_address import parse_address
-from modules.llm_platform.infrastructure.reading.pinned_connection import PinnedConnections
-from modules.llm_platform.infrastructure.reading.resolving import SystemResolver
+from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections
+from modules.llm_platform.infrastructure.safe_reader.fetch import PageRequest, SafeFetcher
+from modules.llm_platform.infrastructure.safe_reader.guard import AllowedHosts, Guard, SystemResolver
+from modules.llm_platform.infrastructure.safe_reader.url import parse_address
 from modules.llm_platform.testing.patience import CLOSES_WITHIN_S, RETURNS_WITHIN_S, becomes
 
 PEM = Path(__file__).with_name(
     "pages.example.net.pem"
 )  # made for these tests: key and certificate, valid to nobody else
-WANTED = Wanted({"text/*", ""})
+WANTED = PageRequest({"text/*", ""})
 
 
 class Loopback:
@@ -106,7 +104,7 @@ async def test_a_server_that_hangs_up_at_once() -> None:
 async def test_cancelling_closes_the_socket(handler: object) -> None:
     """It returns at once, and the server, which never ends, sees that it has gone."""
     async with serving(handler) as server:  # type: ignore[arg-type]
-        task = asyncio.create_task(fetching().get(parse_address(server.url), Wanted({"application/json"})))
+        task = asyncio.create_task(fetching().get(parse_address(server.url), PageRequest({"application/json"})))
         while not server.busy:
             await asyncio.sleep(0.005)
         task.cancel()

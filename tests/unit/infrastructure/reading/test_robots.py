@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.reading_pages import fetcher, html, page, reader
 
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageRequestError
-from modules.llm_platform.infrastructure.reading.page_address import parse_address
-from modules.llm_platform.infrastructure.reading.robots import KEPT_S, MAX_SITES, Robots, allows, rules_for
+from modules.llm_platform.infrastructure.safe_reader.robots import KEPT_S, MAX_SITES, Robots, allows, rules_for
+from modules.llm_platform.infrastructure.safe_reader.url import parse_address
 
 GROUPS = """
 User-agent: somebot

@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 from modules.llm_platform.domain.dtos.store_dtos import StoreStage
-from modules.llm_platform.infrastructure.store.asked import AskedCounts
+from modules.llm_platform.infrastructure.research_store.overview import HitCounters
 
 
 def test_every_stage_is_counted_by_itself(tmp_path: Path) -> None:
@@ -18,14 +18,14 @@ def test_every_stage_is_counted_by_itself(tmp_path: Path) -> None:
     stages: tuple[StoreStage, ...] = get_args(StoreStage)
     for number, stage in enumerate(stages):
         for _ in range(number):
-            AskedCounts(tmp_path / "asked").note(stage, hits=1)
-        AskedCounts(tmp_path / "asked").note(stage, hits=0)
-    assert AskedCounts(tmp_path / "asked").counts() == {stage: (number, 1) for number, stage in enumerate(stages)}
+            HitCounters(tmp_path / "asked").note(stage, hits=1)
+        HitCounters(tmp_path / "asked").note(stage, hits=0)
+    assert HitCounters(tmp_path / "asked").counts() == {stage: (number, 1) for number, stage in enumerate(stages)}
 
 
 def test_before_anything_is_kept(tmp_path: Path) -> None:
     """Nothing is counted and nothing made where there is no store yet."""
-    counts = AskedCounts(tmp_path / "store" / "asked")
+    counts = HitCounters(tmp_path / "store" / "asked")
     counts.note("docs", hits=0)
     assert set(counts.counts().values()) == {(0, 0)}
     assert list(tmp_path.iterdir()) == []
@@ -33,7 +33,7 @@ def test_before_anything_is_kept(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_nobodys_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be counted is not."""
-    counts = AskedCounts(tmp_path / "asked")
+    counts = HitCounters(tmp_path / "asked")
     counts.note("docs", hits=1)
 
     def full(*_: object) -> int:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.infrastructure.store.entry import (
+from modules.llm_platform.infrastructure.research_store.entry_files import (
     MAX_HEAD_BYTES,
     DamagedEntryError,
     Head,

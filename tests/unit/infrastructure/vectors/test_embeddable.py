@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.domain.text import count_tokens, first_tokens
+from modules.llm_platform.domain.text.tokens import count_tokens, first_tokens
 from modules.llm_platform.infrastructure.vectors.embeddable import beginnings
 
 

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from modules.llm_platform.infrastructure.file_lock import FileLock
-from modules.llm_platform.infrastructure.vectors import sparse_copy
-from modules.llm_platform.infrastructure.vectors.generations import CURRENT, Generations
-from modules.llm_platform.infrastructure.vectors.sparse_copy import copy_folder
+from modules.llm_platform.infrastructure.files.file_lock import FileLock
+from modules.llm_platform.infrastructure.vectors import generations
+from modules.llm_platform.infrastructure.vectors.generations import CURRENT, Generations, copy_folder
 
 
 def published(generations: Generations, text: str) -> None:
@@ -109,7 +108,7 @@ def test_holes_stay_holes(tmp_path: Path) -> None:
 
 def test_where_holes_cannot_be_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The copy is the same, if larger."""
-    monkeypatch.setattr(sparse_copy, "_HAS_HOLES", False)
+    monkeypatch.setattr(generations, "_HAS_HOLES", False)
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "file").write_bytes(b"x" * 10)
     copy_folder(tmp_path / "a", tmp_path / "b")

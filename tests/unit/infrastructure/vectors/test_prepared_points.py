@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.domain.centring import centred
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, EmbeddedPassage, Passage, Vector
-from modules.llm_platform.infrastructure.vectors.points import prepared
+from modules.llm_platform.domain.mean_centering import mean_centered
+from modules.llm_platform.infrastructure.vectors.payloads import prepared
 
 FACTS = Collection(name="n", embedder="e", dimension=3, mean=(0.25, 0.0, -0.5))
 NUMBERS = st.floats() | st.sampled_from([0.0, 0.25, -0.5, math.nan, math.inf])
@@ -25,7 +25,7 @@ def vectors_of(facts: Collection, vectors: list[Vector | None]) -> list[list[flo
 def test_centred_as_one_by_one(vectors: list[Vector | None]) -> None:
     """Each is what the domain makes of it, whatever stands beside it."""
     for found, vector in zip(vectors_of(FACTS, vectors), vectors, strict=True):
-        expected = centred(vector, FACTS.mean, FACTS.dimension)
+        expected = mean_centered(vector, FACTS.mean, FACTS.dimension)
         if vector and max(map(abs, vector)) > 1e150:  # beyond that one of the two ways may give up
             assert found is None or all(map(math.isfinite, found))
         else:

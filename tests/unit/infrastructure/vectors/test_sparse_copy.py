@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from modules.llm_platform.infrastructure.vectors.sparse_copy import CHUNK_BYTES, copy_folder
+from modules.llm_platform.infrastructure.vectors.generations import CHUNK_BYTES, copy_folder
 
 COPIES = 200
 

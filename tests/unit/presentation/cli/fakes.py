@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import NoReturn, Self
 
 from modules.llm_platform.application.research.events import Done, ResearchEvent
-from modules.llm_platform.application.services.doctor_service import Finding
+from modules.llm_platform.application.services.doctor_service import CheckResult
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest, ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import (
@@ -20,9 +20,9 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     SourceRef,
 )
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
-from modules.llm_platform.domain.ledger import note_sent
+from modules.llm_platform.domain.egress_log import log_sent
 from modules.llm_platform.presentation.cli.console import Console
-from modules.llm_platform.presentation.cli.wiring import Wiring
+from modules.llm_platform.presentation.cli.setup import Wiring
 from modules.llm_platform.wiring.search import provider_names
 from shared.config import Settings
 
@@ -98,7 +98,7 @@ class FakePlatform:
         found: WebSearchResponse | Exception = FOUND,
         answer: ResearchResponse | BaseException = ANSWER,
         events: Sequence[ResearchEvent] = (),
-        findings: Sequence[Finding] = (),
+        findings: Sequence[CheckResult] = (),
         plans: Sequence[ResearchPlan | Exception] = (PLAN,),
     ) -> None:
         self._found, self._findings = found, tuple(findings)
@@ -123,7 +123,7 @@ class FakePlatform:
             raise self._found
         return self._found
 
-    async def examine(self, *, spend: bool = False) -> tuple[Finding, ...]:
+    async def examine(self, *, spend: bool = False) -> tuple[CheckResult, ...]:
         self.spend = spend
         return self._findings
 
@@ -145,7 +145,7 @@ class FakeResearch:
 
     async def plan(self, request: PlanRequest) -> ResearchPlan:
         self.planned.append(request)
-        note_sent(PLANNER, "query", PLAN_BYTES)
+        log_sent(PLANNER, "query", PLAN_BYTES)
         plan = next(self._plans)
         if isinstance(plan, Exception):
             raise plan

@@ -19,17 +19,16 @@ from tests.unit.presentation.cli.fakes import ANSWER, FOUND, MARKED, SENTENCE, p
 
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse, SourceRef, Verdict
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, WebSearchResultItem
-from modules.llm_platform.presentation.cli.as_json import dumped, research_json, search_json
-from modules.llm_platform.presentation.cli.delivering import deliver
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
-from modules.llm_platform.presentation.cli.for_files import (
+from modules.llm_platform.presentation.cli.output import Delivery, deliver, kind_of, write
+from modules.llm_platform.presentation.cli.render_document import (
     research_html,
     research_markdown,
     search_html,
     search_markdown,
 )
-from modules.llm_platform.presentation.cli.for_people import UNSUPPORTED, beneath, with_unsupported_marked
-from modules.llm_platform.presentation.cli.output_file import Delivery, kind_of, write
+from modules.llm_platform.presentation.cli.render_json import dumped, research_json, search_json
+from modules.llm_platform.presentation.cli.render_terminal import UNSUPPORTED, render_sources, with_unsupported_marked
 
 OF_THE_PAGE = frozenset({"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "ol", "ul", "li", "a", "span"})
 OF_MARKDOWN = frozenset({"blockquote", "code", "pre", "em", "strong", "br", "hr", "table", "thead", "tbody", "tr", "th", "td"})
@@ -64,7 +63,7 @@ CAFE = "doc:caf%C3%A9/%D0%BC%D0%B5%D0%BD%D1%8E%20%60%E6%B8%A9%60%0A%FF.md"
 
 
 def on_screen(answer: ResearchResponse) -> str:
-    return "\n".join(line.text for line in beneath(answer))
+    return "\n".join(line.text for line in render_sources(answer))
 
 
 class TestFileNames:
@@ -175,7 +174,7 @@ class TestMarkdown:
         quoted = ANSWER.model_copy(update={"citations": (citation,)})
         model = quoted.metadata.model_copy(update={"synthesizer": "openai"})
         written = quoted.model_copy(update={"metadata": model})
-        for show in (research_markdown, research_html, lambda answer: "\n".join(line.text for line in beneath(answer))):
+        for show in (research_markdown, research_html, lambda answer: "\n".join(line.text for line in render_sources(answer))):
             assert "quoted word for word" in show(quoted)
             assert "1.00" not in show(quoted)
             assert "supported 1.00" in show(written)

@@ -18,7 +18,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagAnsw
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.ask_command import ask
-from modules.llm_platform.presentation.cli.wiring import Wiring
+from modules.llm_platform.presentation.cli.setup import Wiring
 from shared.config import Settings
 
 ANSWER = RagAnswer(

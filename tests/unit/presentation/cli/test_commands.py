@@ -24,7 +24,7 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchRequestError,
 )
 from modules.llm_platform.presentation.cli.main import app, run
-from modules.llm_platform.presentation.cli.wiring import Wiring
+from modules.llm_platform.presentation.cli.setup import Wiring
 from shared.config import Settings, SettingsError
 
 NO_NETWORK = WebSearchConnectionError("ddgs cannot be reached")

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from tests.unit.presentation.cli.fakes import FakePlatform, piped_console, terminal_console, wiring
 
-from modules.llm_platform.application.services.doctor_service import Finding
-from modules.llm_platform.presentation.cli import examining
-from modules.llm_platform.presentation.cli.examining import of_extras, of_settings
+from modules.llm_platform.application.services.doctor_service import CheckResult
+from modules.llm_platform.presentation.cli import doctor_command
+from modules.llm_platform.presentation.cli.config_command import effective, show, warnings
+from modules.llm_platform.presentation.cli.doctor_command import of_extras, of_settings
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
-from modules.llm_platform.presentation.cli.settings_view import effective, show, warnings
 from shared.config import Settings
 
 KEY = "sk-very-secret-0123456789"
@@ -70,8 +70,8 @@ class TestDoctor:
     def test_all_well(self) -> None:
         """One line for each thing, exit code 0."""
         console, out, err = piped_console()
-        platform = FakePlatform(findings=[Finding("searxng", "ok", "a search took 9 ms")])
-        examining.carry_out(console, wiring(platform, model=True), {}, spend=True, as_json=False)
+        platform = FakePlatform(findings=[CheckResult("searxng", "ok", "a search took 9 ms")])
+        doctor_command.run_doctor(console, wiring(platform, model=True), {}, spend=True, as_json=False)
         assert "✔ ok       searxng              a search took 9 ms\n" in out.getvalue()
         assert err.getvalue() == ""
         assert platform.spend is True
@@ -80,23 +80,23 @@ class TestDoctor:
     def test_without_a_model_it_says_what_that_means(self) -> None:
         """No model is no fault."""
         console, out, _ = piped_console()
-        examining.carry_out(console, wiring(FakePlatform()), {}, spend=False, as_json=False)
+        doctor_command.run_doctor(console, wiring(FakePlatform()), {}, spend=False, as_json=False)
         assert "answers are quotes from the sources" in out.getvalue()
 
     def test_offline_a_model_elsewhere_is_called_what_it_is(self) -> None:
         """A model that is configured and not asked offline is not "not configured"."""
         console, out, _ = piped_console()
         doors = replace(wiring(FakePlatform()), has_model=lambda settings: not settings.LLM_PLATFORM_OFFLINE)
-        examining.carry_out(console, doors, {"LLM_PLATFORM_OFFLINE": True}, spend=False, as_json=False)
+        doctor_command.run_doctor(console, doors, {"LLM_PLATFORM_OFFLINE": True}, spend=False, as_json=False)
         assert "offline those that are configured are not asked" in out.getvalue()
 
     @pytest.mark.parametrize("as_json", [False, True])
     def test_a_failure_ends_with_1_and_its_name(self, as_json: bool) -> None:
         """All lines are printed first; then the command fails."""
         console, out, _ = piped_console()
-        findings = [Finding("searxng", "failed", "no JSON:\n set search.formats"), Finding("bocha", "ok", "fine")]
+        findings = [CheckResult("searxng", "failed", "no JSON:\n set search.formats"), CheckResult("bocha", "ok", "fine")]
         with pytest.raises(CommandError, match=r"^not well: searxng$") as caught:
-            examining.carry_out(console, wiring(FakePlatform(findings=findings)), {}, spend=False, as_json=as_json)
+            doctor_command.run_doctor(console, wiring(FakePlatform(findings=findings)), {}, spend=False, as_json=as_json)
         assert caught.value.code == 1
         assert "bocha" in out.getvalue()
         if as_json:
@@ -106,7 +106,7 @@ class TestDoctor:
     def test_a_person_sees_that_it_works(self) -> None:
         """Asking takes seconds: a terminal is told so."""
         console, out, err = terminal_console()
-        examining.carry_out(console, wiring(FakePlatform()), {}, spend=False, as_json=False)
+        doctor_command.run_doctor(console, wiring(FakePlatform()), {}, spend=False, as_json=False)
         assert "asking what is configured" in err.getvalue()
         assert "language model" in out.getvalue()
 
@@ -132,7 +132,7 @@ class TestDoctor:
 
     def test_what_no_line_installs_says_why(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Where wordllama has no package, that is said, and not a line that would fail."""
-        monkeypatch.setattr(examining, "find_spec", lambda name: None if name == "wordllama" else object())
+        monkeypatch.setattr(doctor_command, "find_spec", lambda name: None if name == "wordllama" else object())
         monkeypatch.setattr("modules.llm_platform.domain.wheels.platform.machine", lambda: "riscv64")
         (finding,) = of_extras()
         assert (finding.subject, finding.verdict) == ("extra retrieval", "warning")
@@ -141,7 +141,7 @@ class TestDoctor:
 
     def test_a_missing_extra_names_its_line(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """What is not installed is a warning with the line that installs it."""
-        monkeypatch.setattr(examining, "find_spec", lambda name: None if name == "pypdf" else object())
+        monkeypatch.setattr(doctor_command, "find_spec", lambda name: None if name == "pypdf" else object())
         assert list(of_extras()) == [
-            Finding("extra documents", "warning", 'pypdf not installed: pip install "llm-platform[documents]"')
+            CheckResult("extra documents", "warning", 'pypdf not installed: pip install "llm-platform[documents]"')
         ]

@@ -16,7 +16,7 @@ from tests.unit.presentation.cli.fakes import Terminal, piped_console, terminal_
 
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.exit_codes import exit_codes, run
-from modules.llm_platform.presentation.cli.wiring import not_there
+from modules.llm_platform.presentation.cli.setup import not_there
 
 
 def test_lines_are_plain_in_a_pipe_and_styled_on_a_terminal() -> None:

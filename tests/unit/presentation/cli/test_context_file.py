@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem
-from modules.llm_platform.presentation.cli.context_file import MAX_FILE_KB, read_context
+from modules.llm_platform.presentation.cli.ask_command import MAX_FILE_KB, read_context
 
 ITEM = '{"doc_id": "d", "snippet": "Words.", "score": 0.5, "unknown": {}}'
 

@@ -17,7 +17,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     ResearchResponse,
     SourceRef,
 )
-from modules.llm_platform.presentation.cli.csl import csl_json
+from modules.llm_platform.presentation.cli.render_csl import csl_json
 
 DAY = date(2026, 3, 14)
 ENGLISH = "The event loop runs the callbacks that are ready, one after the other."

@@ -13,7 +13,7 @@ import pytest
 
 from modules.llm_platform import __main__ as entry
 from modules.llm_platform.application.platform import LLMPlatform
-from modules.llm_platform.presentation.cli.wiring import Wiring
+from modules.llm_platform.presentation.cli.setup import Wiring
 from modules.llm_platform.presentation.rest import server
 from shared.config import Settings
 

@@ -17,9 +17,8 @@ from modules.llm_platform.domain.dtos.indexing_dtos import IndexProblem, IndexPr
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.console import Console
-from modules.llm_platform.presentation.cli.index_command import index
-from modules.llm_platform.presentation.cli.indexing import IndexOrder, carry_out
-from modules.llm_platform.presentation.cli.wiring import Wiring
+from modules.llm_platform.presentation.cli.index_command import IndexOptions, index, run_index
+from modules.llm_platform.presentation.cli.setup import Wiring
 from shared.config import Settings
 
 REPORT = IndexReport(
@@ -188,7 +187,7 @@ def test_many_problems_are_not_all_told(run: Run) -> None:
 def test_a_bar_for_a_person_who_watches(tmp_path: Path) -> None:
     """On standard error, and gone at the end."""
     out, err = io.StringIO(), Terminal()
-    carry_out(Console(out, err), wiring(Platform(REPORT)), IndexOrder([tmp_path]), as_json=False)
+    run_index(Console(out, err), wiring(Platform(REPORT)), IndexOptions([tmp_path]), as_json=False)
     assert "8 documents, 9 passages written" in err.getvalue()
     assert "100%" in err.getvalue()
     assert "%" not in out.getvalue()

@@ -9,8 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from modules.llm_platform.presentation.cli import kafka_commands, options, trying, working
-from modules.llm_platform.presentation.cli.trying import Sending
+from modules.llm_platform.presentation.cli import kafka_commands, kafka_dev_client, options, worker_command
+from modules.llm_platform.presentation.cli.kafka_dev_client import Sending
 
 Calls = list[tuple[str, dict[str, Any]]]
 
@@ -19,23 +19,25 @@ Calls = list[tuple[str, dict[str, Any]]]
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     made: Calls = []
     monkeypatch.setattr(
-        working,
-        "carry_out",
+        worker_command,
+        "run_worker_command",
         lambda _console, parts, arguments, stages: made.append(
             ("work", {"parts": parts, "arguments": arguments, "stages": stages})
         ),
     )
     monkeypatch.setattr(
-        working,
+        worker_command,
         "check",
         lambda _console, parts, arguments, stages, *, as_json: made.append(
             ("check", {"parts": parts, "arguments": arguments, "stages": stages, "as_json": as_json})
         ),
     )
     monkeypatch.setattr(
-        trying, "send", lambda _console, sending, wait_s: made.append(("send", {"sending": sending, "wait_s": wait_s}))
+        kafka_dev_client,
+        "run_send",
+        lambda _console, sending, wait_s: made.append(("send", {"sending": sending, "wait_s": wait_s})),
     )
-    monkeypatch.setattr(trying, "tail", lambda _console, **wanted: made.append(("tail", wanted)))
+    monkeypatch.setattr(kafka_dev_client, "run_tail", lambda _console, **wanted: made.append(("tail", wanted)))
     return made  # fmt: skip
 
 

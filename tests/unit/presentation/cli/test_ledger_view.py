@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from modules.llm_platform.domain.dtos.sent import Sent
-from modules.llm_platform.presentation.cli.ledger_view import HEADING, NOTHING_SENT, sent_lines
+from modules.llm_platform.presentation.cli.render_terminal import HEADING, NOTHING_SENT, render_egress_log
 
 
 def shown(*sent: Sent) -> list[str]:
-    return [line.text for line in sent_lines(sent)]
+    return [line.text for line in render_egress_log(sent)]
 
 
 def test_each_host_and_kind_has_a_line_the_largest_first() -> None:

@@ -33,9 +33,9 @@ from modules.llm_platform.application.research.events import (
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
-from modules.llm_platform.presentation.cli.live import LiveAnswer, split_finished
-from modules.llm_platform.presentation.cli.output_file import Delivery
-from modules.llm_platform.presentation.cli.researching import ResearchOrder, carry_out
+from modules.llm_platform.presentation.cli.output import Delivery
+from modules.llm_platform.presentation.cli.progress import LiveAnswer, split_finished
+from modules.llm_platform.presentation.cli.research_command import ResearchOptions, run_research
 
 ID = "r"
 EVENTS: tuple[ResearchEvent, ...] = (
@@ -58,8 +58,8 @@ def permanent(terminal: Terminal) -> str:
 
 
 def research(console: Console, platform: FakePlatform, delivery: Delivery | None = None) -> None:
-    order = ResearchOrder(question="What is asyncio?")
-    carry_out(console, wiring(platform), {}, order, delivery or Delivery())
+    order = ResearchOptions(question="What is asyncio?")
+    run_research(console, wiring(platform), {}, order, delivery or Delivery())
 
 
 class TestWatched:

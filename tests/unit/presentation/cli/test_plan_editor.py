@@ -14,7 +14,7 @@ from modules.llm_platform.domain.dtos.report_dtos import MAX_OTHER_THAN, Researc
 from modules.llm_platform.domain.dtos.research_dtos import MAX_PLAN_QUESTIONS, ResearchRequest
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
-from modules.llm_platform.presentation.cli.plan_editor import MENU, WORDS, PlanEditor
+from modules.llm_platform.presentation.cli.planning import MENU, WORDS, PlanEditor
 
 ONE, TWO, THREE = PLAN.questions
 OTHER = PLAN.model_copy(update={"questions": ("How old is it?",)})

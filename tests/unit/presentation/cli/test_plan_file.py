@@ -10,7 +10,7 @@ import typer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from modules.llm_platform.presentation.cli.plan_file import MAX_FILE_KB, read_plan
+from modules.llm_platform.presentation.cli.planning import MAX_FILE_KB, read_plan
 
 PLAN = ("What is a heat pump?", "2 or 3 kilowatts: which one?")
 

@@ -15,8 +15,7 @@ from modules.llm_platform.application.research.events import (
     Summarized,
     Token,
 )
-from modules.llm_platform.presentation.cli.live import LiveAnswer
-from modules.llm_platform.presentation.cli.progress import Progress
+from modules.llm_platform.presentation.cli.progress import LiveAnswer, Progress
 
 ID = "r"
 URL = "https://example.org/a"

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from modules.llm_platform.presentation.cli.exit_codes import run
-from modules.llm_platform.presentation.cli.working import quick_loop
+from modules.llm_platform.presentation.cli.worker_command import quick_loop
 
 
 async def _whose() -> str:

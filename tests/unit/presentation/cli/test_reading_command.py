@@ -14,7 +14,7 @@ from tests.unit.presentation.cli.fakes import no_worker
 from modules.llm_platform.application.services.page_service import PageService
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageRequestError
 from modules.llm_platform.presentation.cli.main import run
-from modules.llm_platform.presentation.cli.wiring import Wiring
+from modules.llm_platform.presentation.cli.setup import Wiring
 from modules.llm_platform.testing import FakePageReader, made_up_page
 from shared.config import Settings
 

@@ -11,7 +11,7 @@ from tests.unit.presentation.rest.fake_platform import Scripted, platform_of
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.domain.dtos.indexing_dtos import IndexProgress
 from modules.llm_platform.presentation.cli.console import Console
-from modules.llm_platform.presentation.cli.reading_folder import told_of_reading
+from modules.llm_platform.presentation.cli.research_command import report_folder_progress
 from modules.llm_platform.testing.patience import becomes
 
 SOON_S = 0.001
@@ -39,7 +39,7 @@ async def test_who_waits_is_told_how_far_it_is() -> None:
     """The documents that were read, and the share of all bytes."""
     stream = Stream(watched=True)
     progress = IndexProgress(documents=2300, passages=9000, done_bytes=23, total_bytes=100)
-    async with told_of_reading(Console(err=stream), reading(progress), SOON_S):
+    async with report_folder_progress(Console(err=stream), reading(progress), SOON_S):
         assert await becomes(lambda: bool(stream.getvalue()), PATIENCE_S)
     assert stream.getvalue().splitlines()[0] == "reading the documents: 2,300 so far (23%) …"
 
@@ -59,6 +59,6 @@ async def test_nobody_is_bothered(watched: bool, progress: IndexProgress | None)
 
     platform = reading(None)
     parts: dict[str, Any] = {name: getattr(platform, name) for name in platform.__dataclass_fields__}
-    async with told_of_reading(Console(err=stream), LLMPlatform(**{**parts, "_reading": now}), SOON_S):
+    async with report_folder_progress(Console(err=stream), LLMPlatform(**{**parts, "_reading": now}), SOON_S):
         assert await becomes(lambda: len(asked) > 2, PATIENCE_S) if watched else not asked
     assert stream.getvalue() == ""

@@ -23,7 +23,7 @@ from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.exceptions import PriceUnknownError, WebSearchConnectionError
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.main import run
-from modules.llm_platform.presentation.cli.wiring import Wiring
+from modules.llm_platform.presentation.cli.setup import Wiring
 
 Command = Callable[..., Ended]
 QUESTION = ("research", "What is it?")

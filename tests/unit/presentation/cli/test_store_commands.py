@@ -19,7 +19,7 @@ from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.store_key import topic_of
 from modules.llm_platform.presentation.cli import cache_commands, topics_commands
 from modules.llm_platform.presentation.cli.main import run
-from modules.llm_platform.presentation.cli.wiring import Wiring
+from modules.llm_platform.presentation.cli.setup import Wiring
 from modules.llm_platform.testing import MemoryResearchStore, made_up_page
 from shared.config import Settings
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.unit.presentation.cli.fakes import FakePlatform, Terminal, terminal_console, wiring
 
 from modules.llm_platform.presentation.cli.console import Console, Line
-from modules.llm_platform.presentation.cli.live import LiveAnswer
 from modules.llm_platform.presentation.cli.main import run
+from modules.llm_platform.presentation.cli.progress import LiveAnswer
 from modules.llm_platform.presentation.cli.wrapping import columns, line_starts, wrapped
 
 LATIN = "The greenhouse is heated by a heat pump of nine kilowatts from October to April, and not by straw."

@@ -15,13 +15,22 @@ from scripts import asyncapi as script
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, Hit, RagAnswer, RagCitation, RagHits, RagSearch
 from modules.llm_platform.domain.exceptions import LLMConnectionError
-from modules.llm_platform.presentation.kafka.asyncapi import asyncapi
-from modules.llm_platform.presentation.kafka.failures import OUTCOME_TOO_LARGE, Failure, failure_of
-from modules.llm_platform.presentation.kafka.messages import Echo
-from modules.llm_platform.presentation.kafka.request_error import MEANINGS, RequestError
-from modules.llm_platform.presentation.kafka.schemas import schemas
-from modules.llm_platform.presentation.kafka.topics import FAILED_TOPIC, REQUEST_TOPICS, RESULT_TOPICS
-from modules.llm_platform.presentation.kafka.writing import write_failure, write_result
+from modules.llm_platform.presentation.kafka.contract.outcomes import (
+    OUTCOME_TOO_LARGE,
+    Failure,
+    failure_of,
+    write_failure,
+    write_result,
+)
+from modules.llm_platform.presentation.kafka.contract.requests import (
+    FAILED_TOPIC,
+    MEANINGS,
+    REQUEST_TOPICS,
+    RESULT_TOPICS,
+    Echo,
+    RequestError,
+)
+from modules.llm_platform.presentation.kafka.contract.schemas import asyncapi, schemas
 
 DOCUMENT = asyncapi()
 SCHEMAS = schemas()

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from modules.llm_platform.domain.exceptions import LLMBlockedError, VectorStoreConfigError, VectorStoreError
-from modules.llm_platform.presentation.kafka.attempts import SPREAD, WAITS_S, until_deadline
-from modules.llm_platform.presentation.kafka.deadlines import Deadlines
+from modules.llm_platform.presentation.kafka.worker.deadlines import SPREAD, WAITS_S, Deadlines, until_deadline
 from shared.exceptions import AppException
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from modules.llm_platform.presentation.kafka import client_config
-from modules.llm_platform.presentation.kafka.by_hand import Cluster
-from modules.llm_platform.presentation.kafka.client_config import (
+from modules.llm_platform.presentation.kafka.admin.dev_client import Cluster
+from modules.llm_platform.presentation.kafka.worker import clients
+from modules.llm_platform.presentation.kafka.worker.clients import (
     PROMISED_CONSUMER,
     PROMISED_PRODUCER,
     admin_config,
     consumer_config,
+    make_admin,
+    make_consumer,
+    make_producer,
     producer_config,
 )
-from modules.llm_platform.presentation.kafka.clients import make_admin, make_consumer, make_producer
-from modules.llm_platform.presentation.kafka.worker import WorkerOptions
+from modules.llm_platform.presentation.kafka.worker.worker import WorkerOptions
 from shared.config import SettingsError
 
 BROKERS = ("127.0.0.1:9092", "localhost:9093")
@@ -114,7 +116,7 @@ def test_the_library_takes_what_we_set(caplog: pytest.LogCaptureFixture) -> None
         ({"security.protocol": "geheim-geheim"}, 'for configuration property "security.protocol"'),
     ],
 )
-def test_what_the_library_refuses_is_said_without_the_value(given: client_config.Config, said: str) -> None:
+def test_what_the_library_refuses_is_said_without_the_value(given: clients.Config, said: str) -> None:
     """The setting's name, never what was set: it may be a secret."""
     with pytest.raises(SettingsError, match="KAFKA_CONFIG cannot be used") as caught:
         make_producer(producer_config(BROKERS, given), {})
@@ -145,5 +147,5 @@ def test_a_value_of_the_wrong_kind_is_no_riddle() -> None:
 
 def test_what_holds_the_passwords_does_not_show_them() -> None:
     """An options object ends in a log or a traceback sooner or later."""
-    given: client_config.Config = {"sasl.password": "geheim-geheim"}
+    given: clients.Config = {"sasl.password": "geheim-geheim"}
     assert "geheim" not in repr((WorkerOptions(brokers=BROKERS, config=given), Cluster(BROKERS, given)))

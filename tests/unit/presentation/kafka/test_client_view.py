@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from modules.llm_platform.presentation.kafka.client_view import client_view
+from modules.llm_platform.presentation.kafka.worker.consumer import client_view
 
 
 def test_what_is_read_of_them() -> None:

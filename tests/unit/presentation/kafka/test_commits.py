@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
-from modules.llm_platform.presentation.kafka import commits
-from modules.llm_platform.presentation.kafka.commits import COMMIT_EVERY_S, Commits
-from modules.llm_platform.presentation.kafka.offsets import PartitionLedger
+from modules.llm_platform.presentation.kafka.worker import consumer
+from modules.llm_platform.presentation.kafka.worker.consumer import COMMIT_EVERY_S, Commits
+from modules.llm_platform.presentation.kafka.worker.request import OffsetTracker
 
 REFUSED = KafkaError(KafkaError.UNKNOWN_MEMBER_ID)
 
@@ -24,7 +24,7 @@ def test_a_refusal_is_not_said_with_every_try(caplog: pytest.LogCaptureFixture) 
 
 def test_it_is_said_again_after_a_while(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever reads the log later sees that it goes on."""
-    monkeypatch.setattr(commits, "SAID_AGAIN_AFTER_S", 0.0)
+    monkeypatch.setattr(consumer, "SAID_AGAIN_AFTER_S", 0.0)
     some = Commits({})
     for _ in range(3):
         some.answered(REFUSED, [])
@@ -46,7 +46,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.now = 1000.0
-        self.ledger = PartitionLedger("in", 0)
+        self.ledger = OffsetTracker("in", 0)
         self.ledgers = {("in", 0): self.ledger}
         self.commits = Commits(self.ledgers, lambda: self.now)
         self.consumer = FakeConsumer()

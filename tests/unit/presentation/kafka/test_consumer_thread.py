@@ -13,11 +13,10 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from modules.llm_platform.presentation.kafka import consumer_thread
-from modules.llm_platform.presentation.kafka.clients import Callbacks
-from modules.llm_platform.presentation.kafka.consumer_thread import ConsumerThread, Settled
-from modules.llm_platform.presentation.kafka.offsets import PartitionLedger
-from modules.llm_platform.presentation.kafka.request import Request
+from modules.llm_platform.presentation.kafka.worker import consumer
+from modules.llm_platform.presentation.kafka.worker.clients import Callbacks
+from modules.llm_platform.presentation.kafka.worker.consumer import ConsumerThread, Settled
+from modules.llm_platform.presentation.kafka.worker.request import OffsetTracker, Request
 
 PATIENCE_S = 30.0
 
@@ -101,7 +100,7 @@ class Rig:
     def __init__(self, window: int = 4) -> None:
         self.consumer = FakeConsumer()
         self.arrived: list[Request] = []
-        self.let_go: list[tuple[list[PartitionLedger], bool]] = []
+        self.let_go: list[tuple[list[OffsetTracker], bool]] = []
         self.troubles: list[KafkaError] = []
         self.deliveries = 0
         self.settled: Settled = queue.SimpleQueue()
@@ -203,7 +202,7 @@ def test_a_full_window_takes_nothing_more() -> None:
 
 def test_little_room_is_waited_on_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """What ends one by one while the window is almost full is replaced in one go, and after a moment in any case."""
-    monkeypatch.setattr(consumer_thread, "GATHER_S", PATIENCE_S)
+    monkeypatch.setattr(consumer, "GATHER_S", PATIENCE_S)
     with running(8) as rig:
         rig.consumer.incoming.extend(message(offset) for offset in range(11))
         until(lambda: len(rig.arrived) == 8)
@@ -214,7 +213,7 @@ def test_little_room_is_waited_on_for_more(monkeypatch: pytest.MonkeyPatch) -> N
         rig.finish(1)
         until(lambda: len(rig.arrived) == 10)
         assert rig.deliveries == deliveries + 1
-        monkeypatch.setattr(consumer_thread, "GATHER_S", 0.01)
+        monkeypatch.setattr(consumer, "GATHER_S", 0.01)
         rig.finish(2)
         until(lambda: len(rig.arrived) == 11)
 
@@ -267,7 +266,7 @@ def test_partitions_that_come_while_it_is_full_are_paused_too() -> None:
 @pytest.mark.parametrize("how", ["on_revoke", "on_lost"])
 def test_a_partition_that_goes_while_it_is_paused_comes_back_to_be_read(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The client keeps a pause over a revocation. Those that stay are still paused until there is room."""
-    monkeypatch.setattr(consumer_thread, "REVOKE_WAIT_S", 0.05)
+    monkeypatch.setattr(consumer, "REVOKE_WAIT_S", 0.05)
     with running(1) as rig:
         rig.consumer.incoming.append(message(0))
         until(lambda: rig.consumer.paused == {0, 1})
@@ -302,7 +301,7 @@ def test_revoking_waits_then_commits() -> None:
 
 def test_revoking_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that takes minutes is handed over: the group does not wait for it, and it is not committed."""
-    monkeypatch.setattr(consumer_thread, "REVOKE_WAIT_S", 0.05)
+    monkeypatch.setattr(consumer, "REVOKE_WAIT_S", 0.05)
     with running() as rig:
         rig.consumer.incoming.extend(message(offset) for offset in range(2))
         until(lambda: len(rig.arrived) == 2)
@@ -431,7 +430,7 @@ def test_the_last_commit_is_waited_for() -> None:
 
 def test_the_last_commit_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the brokers away nobody answers: the worker ends all the same."""
-    monkeypatch.setattr(consumer_thread, "LAST_COMMIT_S", 0.05)
+    monkeypatch.setattr(consumer, "LAST_COMMIT_S", 0.05)
     rig = Rig()
     rig.consumer.answering = False
     rig.start()
@@ -447,7 +446,7 @@ def test_a_client_that_does_not_close_is_left_behind(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It waits for brokers that are away: the worker ends without it, and says so."""
-    monkeypatch.setattr(consumer_thread, "CLOSE_S", 0.05)
+    monkeypatch.setattr(consumer, "CLOSE_S", 0.05)
     rig = Rig()
     rig.consumer.closes.clear()
     rig.start()

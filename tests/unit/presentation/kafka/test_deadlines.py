@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from modules.llm_platform.presentation.kafka.deadlines import Deadlines
+from modules.llm_platform.presentation.kafka.worker.deadlines import Deadlines
 
 
 async def hang(deadlines: Deadlines, log: list[str] | None = None) -> None:

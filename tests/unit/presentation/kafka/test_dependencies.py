@@ -22,12 +22,16 @@ from modules.llm_platform.domain.exceptions import (
     VectorStoreConfigError,
     VectorStoreError,
 )
-from modules.llm_platform.presentation.kafka import dependencies as module
-from modules.llm_platform.presentation.kafka.dependencies import Dependencies, Dependency
-from modules.llm_platform.presentation.kafka.handler import HandlerOptions, RagHandler
-from modules.llm_platform.presentation.kafka.probes import of_models, of_outcomes, of_retrieval
-from modules.llm_platform.presentation.kafka.records import IncomingRecord
-from modules.llm_platform.presentation.kafka.services import rag_handler
+from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord
+from modules.llm_platform.presentation.kafka.worker import dependencies as module
+from modules.llm_platform.presentation.kafka.worker.dependencies import (
+    Dependencies,
+    Dependency,
+    of_models,
+    of_outcomes,
+    of_retrieval,
+)
+from modules.llm_platform.presentation.kafka.worker.handler import HandlerOptions, RagHandler, rag_handler
 from modules.llm_platform.testing import FakeLLM, MemoryOutcomeStore
 from modules.llm_platform.testing.patience import becomes
 

@@ -9,14 +9,12 @@ from collections.abc import Iterator, Sequence
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from modules.llm_platform.presentation.kafka import desk as desk_module
-from modules.llm_platform.presentation.kafka.consumer_thread import Settled
-from modules.llm_platform.presentation.kafka.desk import Desk
-from modules.llm_platform.presentation.kafka.offsets import PartitionLedger
-from modules.llm_platform.presentation.kafka.producer_pump import Told
-from modules.llm_platform.presentation.kafka.records import IncomingRecord, OutgoingRecord
-from modules.llm_platform.presentation.kafka.request import Request
-from modules.llm_platform.presentation.kafka.slots import Slot
+from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord, OutgoingRecord
+from modules.llm_platform.presentation.kafka.worker import scheduler as desk_module
+from modules.llm_platform.presentation.kafka.worker.consumer import Settled
+from modules.llm_platform.presentation.kafka.worker.producer import Told
+from modules.llm_platform.presentation.kafka.worker.request import OffsetTracker, Request, Slot
+from modules.llm_platform.presentation.kafka.worker.scheduler import RequestScheduler
 from modules.llm_platform.testing.patience import STARTS_WITHIN_S, becomes
 
 TOO_LARGE = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
@@ -95,11 +93,11 @@ class Bench:
     def __init__(self) -> None:
         self.pump, self.handler = FakePump(), ByName()
         self.settled: Settled = queue.SimpleQueue()
-        self.desk = Desk(self.handler, self.pump, 3, self.settled)  # type: ignore[arg-type]
-        self.ledger = PartitionLedger("in", 0)
+        self.desk = RequestScheduler(self.handler, self.pump, 3, self.settled)  # type: ignore[arg-type]
+        self.ledger = OffsetTracker("in", 0)
 
     def requests(
-        self, *values: bytes, key: bytes | None = None, ledger: PartitionLedger | None = None
+        self, *values: bytes, key: bytes | None = None, ledger: OffsetTracker | None = None
     ) -> list[Request]:
         at = ledger or self.ledger
         return [
@@ -300,7 +298,7 @@ async def test_a_broken_handler_ends_it(bench: Bench) -> None:
 
 async def test_letting_partitions_go(bench: Bench) -> None:
     """What has not begun there is given up first, what runs when it must; other partitions go on."""
-    other = PartitionLedger("in", 1)
+    other = OffsetTracker("in", 1)
     for value in (b"a", b"b", b"x"):
         bench.handler.gate(value)
     bench.desk.take([*bench.requests(b"a", b"b"), *bench.requests(b"x", ledger=other), *bench.requests(b"c", b"d")])
@@ -329,7 +327,7 @@ async def test_one_that_is_let_go_before_its_first_step(bench: Bench) -> None:
 async def test_letting_go_what_is_looked_up(bench: Bench) -> None:
     """Nothing of it has begun: it comes back at once, and is not carried out when the store answers after all."""
     bench.handler.looking = asyncio.Event()
-    other = PartitionLedger("in", 1)
+    other = OffsetTracker("in", 1)
     bench.desk.take([*bench.requests(b"a", b"b", key=b"k"), *bench.requests(b"x", ledger=other)])
     await a_while()
     assert (bench.desk.in_flight, bench.desk.waiting) == (0, 3)

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from modules.llm_platform.presentation.kafka.client_view import ClientView
-from modules.llm_platform.presentation.kafka.counts import Counts
-from modules.llm_platform.presentation.kafka.figures import figures_text
+from modules.llm_platform.presentation.kafka.worker.consumer import ClientView
+from modules.llm_platform.presentation.kafka.worker.handler import HandlerCounts
+from modules.llm_platform.presentation.kafka.worker.http import metrics_text
 
 PREFIX = "llm_platform_worker_"
 
@@ -34,13 +34,13 @@ def worker(*why: str) -> SimpleNamespace:
 
 def test_every_figure_is_there() -> None:
     """Lag by partition, requests in flight, outcomes by stage and code, the age of what is not committed."""
-    counts = Counts()
+    counts = HandlerCounts()
     counts.outcomes["search", "ok"] = 40
     counts.outcomes["answer", "llm_failed"] = 2
     counts.repeated["search"] = 3
     counts.reused["search"] = 1
     counts.store_waits = 4
-    assert samples(figures_text(worker(), counts)) == {  # type: ignore[arg-type]
+    assert samples(metrics_text(worker(), counts)) == {  # type: ignore[arg-type]
         ("ready", ()): 1,
         ("brokers_up", ()): 2,
         ("in_flight", ()): 5,
@@ -60,7 +60,7 @@ def test_every_figure_is_there() -> None:
 
 def test_each_is_explained_once() -> None:
     """One HELP and one TYPE before the samples of each, also where there are none yet."""
-    text = figures_text(worker("stopping"), Counts())  # type: ignore[arg-type]
+    text = metrics_text(worker("stopping"), HandlerCounts())  # type: ignore[arg-type]
     helped = re.findall(r"(?m)^# HELP (\S+) \S.*$", text)
     assert len(helped) == len(set(helped)) == 12
     assert re.findall(r"(?m)^# TYPE (\S+) (?:gauge|counter)$", text) == helped
@@ -69,7 +69,7 @@ def test_each_is_explained_once() -> None:
 
 def test_a_counter_does_not_round() -> None:
     """Whatever it counts up to."""
-    counts = Counts()
+    counts = HandlerCounts()
     counts.outcomes["search", "ok"] = 12_345_678
-    text = figures_text(worker(), counts)  # type: ignore[arg-type]
+    text = metrics_text(worker(), counts)  # type: ignore[arg-type]
     assert samples(text)["outcomes_total", (("code", "ok"), ("stage", "search"))] == 12_345_678

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from modules.llm_platform.presentation.kafka.group_watch import GroupWatch, commit_metadata, of_stores
+from modules.llm_platform.presentation.kafka.worker.group_watch import GroupWatch, commit_metadata, of_stores
 
 READ, WRITTEN = ("rag_search_request",), ("rag_search_result", "rag_failed")
 OURS, THEIRS = "a" * 32, "b" * 32

@@ -11,14 +11,14 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AclOperation
 
-from modules.llm_platform.application.services.doctor_service import Finding
-from modules.llm_platform.presentation.kafka.check import findings
-from modules.llm_platform.presentation.kafka.rights import Wanted
-from modules.llm_platform.presentation.kafka.told import NotTold
+from modules.llm_platform.application.services.doctor_service import CheckResult
+from modules.llm_platform.presentation.kafka.admin.acls import RequiredAcl
+from modules.llm_platform.presentation.kafka.admin.check import check_results
+from modules.llm_platform.presentation.kafka.worker.clients import NoAdminReply
 
 READ = ("rag_search_request", "rag_answer_request")
 WRITTEN = ("rag_search_result", "rag_answer_result", "rag_failed")
-WANTED = Wanted("team", ("search", "answer"), outcome_bytes=1_000_000, user="rag-worker")
+WANTED = RequiredAcl("team", ("search", "answer"), outcome_bytes=1_000_000, user="rag-worker")
 GOOD = {"cleanup.policy": "delete", "retention.ms": "604800000", "max.message.bytes": "1048588"}
 
 
@@ -40,7 +40,7 @@ class FakeAdmin:
         self.rights: dict[str, object] = {}
         self.settings: dict[str, Mapping[str, str]] = {}
         self.config_error: Exception | None = None
-        self.no_producer_id: NotTold | None = None
+        self.no_producer_id: NoAdminReply | None = None
         self.members: list[SimpleNamespace] = []
         self.away: KafkaException | None = None
 
@@ -84,11 +84,11 @@ def admin() -> FakeAdmin:
     return FakeAdmin()
 
 
-def found(admin: FakeAdmin, wanted: Wanted = WANTED) -> list[Finding]:
-    return list(findings(admin, wanted, lambda _: admin.no_producer_id))  # type: ignore[arg-type]
+def found(admin: FakeAdmin, wanted: RequiredAcl = WANTED) -> list[CheckResult]:
+    return list(check_results(admin, wanted, lambda _: admin.no_producer_id))  # type: ignore[arg-type]
 
 
-def bad(admin: FakeAdmin, wanted: Wanted = WANTED) -> list[tuple[str, str, str]]:
+def bad(admin: FakeAdmin, wanted: RequiredAcl = WANTED) -> list[tuple[str, str, str]]:
     return [(each.verdict, each.subject, each.text) for each in found(admin, wanted) if each.verdict != "ok"]
 
 
@@ -140,7 +140,7 @@ def test_brokers_that_cannot_be_reached_have_a_cause(admin: FakeAdmin, error: Ka
     """What the client complained about while it tried says more than the error of the call."""
     admin.away = KafkaException(KafkaError(KafkaError._TRANSPORT))
     complaints = [complaint(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"), error]
-    [brokers] = findings(admin, WANTED, lambda _: None, complaints)  # type: ignore[arg-type]
+    [brokers] = check_results(admin, WANTED, lambda _: None, complaints)  # type: ignore[arg-type]
     assert (brokers.subject, brokers.verdict) == ("brokers", "failed")
     assert words in brokers.text
 
@@ -148,7 +148,7 @@ def test_brokers_that_cannot_be_reached_have_a_cause(admin: FakeAdmin, error: Ka
 def test_one_stage_needs_its_topics_alone(admin: FakeAdmin) -> None:
     """Who only searches needs no topic of answers."""
     admin.missing = {"rag_answer_request", "rag_answer_result"}
-    assert bad(admin, Wanted("team", ("search",), 1)) == []
+    assert bad(admin, RequiredAcl("team", ("search",), 1)) == []
 
 
 def test_a_missing_right_is_a_failure(admin: FakeAdmin) -> None:
@@ -171,7 +171,7 @@ def test_what_is_not_told_is_a_warning(admin: FakeAdmin) -> None:
     no_version, not_now = refusal(KafkaError._UNSUPPORTED_FEATURE), refusal(KafkaError.CLUSTER_AUTHORIZATION_FAILED)
     admin.rights = {"rag_failed": [], "team": no_version, "rag_search_result": TimeoutError()}
     admin.config_error = not_now
-    admin.no_producer_id = NotTold(None, "no answer")
+    admin.no_producer_id = NoAdminReply(None, "no answer")
     told_nothing = bad(admin)
     assert {each[0] for each in told_nothing} == {"warning"}
     assert len(told_nothing) == 5 + 5
@@ -206,7 +206,7 @@ def test_what_may_not_even_be_seen_may_not_be_used(
 def test_an_unknown_user_is_left_open(admin: FakeAdmin) -> None:
     """Who logs in by a certificate or a token knows the name; we do not."""
     admin.rights = {"team": [AclOperation.DESCRIBE]}
-    [(_, _, text)] = bad(admin, Wanted("team", ("search",), 1))
+    [(_, _, text)] = bad(admin, RequiredAcl("team", ("search",), 1))
     assert "--allow-principal User:… --operation Read --group team" in text
 
 
@@ -219,7 +219,7 @@ def test_a_topic_that_is_not_there(admin: FakeAdmin) -> None:
 
 def test_no_producer_id_is_a_failure(admin: FakeAdmin) -> None:
     """Without one nothing can be written as the promise needs it; the remedy differs by the age of the brokers."""
-    admin.no_producer_id = NotTold(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "CLUSTER_AUTHORIZATION_FAILED")
+    admin.no_producer_id = NoAdminReply(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "CLUSTER_AUTHORIZATION_FAILED")
     [(verdict, subject, text)] = bad(admin)
     assert (verdict, subject) == ("failed", "right to write idempotently")
     assert "--operation IdempotentWrite --cluster" in text

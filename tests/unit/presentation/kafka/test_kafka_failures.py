@@ -9,14 +9,14 @@ import pytest
 
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.exceptions import LLMException
-from modules.llm_platform.presentation.kafka.failures import (
+from modules.llm_platform.presentation.kafka.contract.outcomes import (
     MAX_MESSAGE_CHARS,
     OUTCOME_TOO_LARGE,
     UNFORESEEN,
     ErrorCode,
     failure_of,
 )
-from modules.llm_platform.presentation.kafka.request_error import RequestError
+from modules.llm_platform.presentation.kafka.contract.requests import RequestError
 from shared.exceptions import AppException
 
 # What the stages of rag-core have no part in: it would be a mistake of ours.

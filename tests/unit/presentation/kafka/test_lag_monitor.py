@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from modules.llm_platform.presentation.kafka.client_view import Partition
-from modules.llm_platform.presentation.kafka.lag_monitor import LagMonitor
-from modules.llm_platform.presentation.kafka.offsets import PartitionLedger
+from modules.llm_platform.presentation.kafka.worker.consumer import Partition
+from modules.llm_platform.presentation.kafka.worker.lag_monitor import LagMonitor
+from modules.llm_platform.presentation.kafka.worker.request import OffsetTracker
 
 STALL_S = 6.0
 FIRST, SECOND = ("in", 0), ("in", 1)
@@ -50,7 +50,7 @@ class Rig:
 
     def __init__(self, brokers: Brokers, *places: Partition) -> None:
         self.brokers = brokers
-        self.ledgers = {place: PartitionLedger(*place) for place in places}
+        self.ledgers = {place: OffsetTracker(*place) for place in places}
         self.now = 100.0
         self.full_at = 0.0
         self.monitor = LagMonitor(
@@ -140,7 +140,7 @@ def test_a_partition_that_has_its_reason_is_not_stalled(what: str) -> None:
         elif what == "reads":
             rig.ledgers[FIRST].start(number)
         elif what == "assigned anew":
-            rig.ledgers[FIRST] = PartitionLedger(*FIRST)
+            rig.ledgers[FIRST] = OffsetTracker(*FIRST)
         elif number == 2:
             rig.ledgers[FIRST].reach(1000)
         rig.look()

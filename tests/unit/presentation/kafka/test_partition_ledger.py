@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.presentation.kafka.offsets import PartitionLedger
+from modules.llm_platform.presentation.kafka.worker.request import OffsetTracker
 
 
 @st.composite
@@ -21,7 +21,7 @@ def histories(draw: st.DrawFn) -> tuple[list[int], list[int], set[int]]:
 def test_the_floor_is_the_lowest_unfinished(history: tuple[list[int], list[int], set[int]]) -> None:
     """After each step: all below the floor is finished, and the first one that is not lies at or above it."""
     offsets, ended, given_up = history
-    ledger = PartitionLedger("topic", 3)
+    ledger = OffsetTracker("topic", 3)
     for offset in offsets:
         assert ledger.follows(offset)
         ledger.start(offset)
@@ -40,7 +40,7 @@ def test_the_floor_is_the_lowest_unfinished(history: tuple[list[int], list[int],
 
 def test_starting_and_finishing_in_turns() -> None:
     """The floor rises while new ones begin, and nothing is remembered of what lies below it."""
-    ledger = PartitionLedger("topic", 0)
+    ledger = OffsetTracker("topic", 0)
     for offset in range(10_000):
         ledger.start(offset)
         if offset % 3 == 2:
@@ -54,7 +54,7 @@ def test_starting_and_finishing_in_turns() -> None:
 
 def test_a_position_that_was_set_back_is_seen() -> None:
     """An offset that was started before does not follow, also when all are finished."""
-    ledger = PartitionLedger("topic", 0)
+    ledger = OffsetTracker("topic", 0)
     ledger.start(5)
     assert not ledger.follows(5)
     assert not ledger.follows(4)
@@ -65,7 +65,7 @@ def test_a_position_that_was_set_back_is_seen() -> None:
 
 def test_what_is_due() -> None:
     """A floor is due until it is offered, and once more when it was refused."""
-    ledger = PartitionLedger("topic", 0)
+    ledger = OffsetTracker("topic", 0)
     assert not ledger.due
     ledger.start(0)
     ledger.finish(0)
@@ -81,7 +81,7 @@ def test_what_is_due() -> None:
 
 def test_a_floor_that_was_overtaken_is_due_again() -> None:
     """An older commit that is tried again arrives behind the newer one: the broker has the older floor then."""
-    ledger = PartitionLedger("topic", 0)
+    ledger = OffsetTracker("topic", 0)
     for offset in range(3):
         ledger.start(offset)
         ledger.finish(offset)
@@ -94,7 +94,7 @@ def test_a_floor_that_was_overtaken_is_due_again() -> None:
 
 def test_an_answer_of_an_earlier_assignment_changes_nothing() -> None:
     """A fresh ledger has offered nothing, so no answer can be its own; a floor of nothing is never committed."""
-    ledger = PartitionLedger("topic", 0)
+    ledger = OffsetTracker("topic", 0)
     ledger.start(7)
     ledger.confirmed(5)
     assert (ledger.due, ledger.committed) == (False, None)

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from modules.llm_platform.presentation.kafka import producer_pump
-from modules.llm_platform.presentation.kafka.producer_pump import ProducerPump
-from modules.llm_platform.presentation.kafka.records import OutgoingRecord
+from modules.llm_platform.presentation.kafka.contract.outcomes import OutgoingRecord
+from modules.llm_platform.presentation.kafka.worker import producer as producer_module
+from modules.llm_platform.presentation.kafka.worker.producer import ProducerPump
 
 OUTCOME = OutgoingRecord("out", b"k", b"v", (("a", b"b"), ("c", None)))
 AWAY = KafkaError(KafkaError._MSG_TIMED_OUT)
@@ -129,7 +129,7 @@ async def test_what_is_not_written_at_the_end_is_said(
     producer: FakeProducer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Brokers that are away hold nobody up: what waits is given up, and its requests come again."""
-    monkeypatch.setattr(producer_pump, "FLUSH_S", 0.01)
+    monkeypatch.setattr(producer_module, "FLUSH_S", 0.01)
     producer.silent = True
     pump = ProducerPump(producer)  # type: ignore[arg-type]
     running = asyncio.create_task(asyncio.to_thread(pump.run))

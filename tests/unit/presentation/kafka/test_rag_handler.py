@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.outcome import Outcome
 from modules.llm_platform.domain.dtos.retrieval_dtos import (
     Hit,
+    Outcome,
     RagAnswer,
     RagCitation,
     RagHits,
@@ -29,9 +29,8 @@ from modules.llm_platform.domain.exceptions import (
     VectorStoreConfigError,
     VectorStoreError,
 )
-from modules.llm_platform.presentation.kafka.handler import HandlerOptions, RagHandler
-from modules.llm_platform.presentation.kafka.records import IncomingRecord, OutgoingRecord
-from modules.llm_platform.presentation.kafka.stages import Answer, Search
+from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord, OutgoingRecord
+from modules.llm_platform.presentation.kafka.worker.handler import Answer, HandlerOptions, RagHandler, Search
 from modules.llm_platform.testing import MemoryOutcomeStore
 from modules.llm_platform.testing.patience import becomes
 

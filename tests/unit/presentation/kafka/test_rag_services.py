@@ -18,9 +18,8 @@ from modules.llm_platform.domain.exceptions import (
     VectorStoreConfigError,
     VectorStoreError,
 )
-from modules.llm_platform.presentation.kafka.handler import HandlerOptions, RagHandler
-from modules.llm_platform.presentation.kafka.records import IncomingRecord
-from modules.llm_platform.presentation.kafka.services import rag_handler
+from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord
+from modules.llm_platform.presentation.kafka.worker.handler import HandlerOptions, RagHandler, rag_handler
 from modules.llm_platform.testing import FakeLLM, MemoryOutcomeStore
 
 QUESTION = "How long does a session token stay valid?"

@@ -11,11 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagQuestion, RagSearch, RagStage
-from modules.llm_platform.presentation.kafka.fields import LARGEST_TOP_K, MAX_ID_CHARS
-from modules.llm_platform.presentation.kafka.messages import Message, read_message
-from modules.llm_platform.presentation.kafka.request_error import MEANINGS, RequestError
-from modules.llm_platform.presentation.kafka.schemas import schemas
-from modules.llm_platform.presentation.kafka.topics import REQUEST_TOPICS
+from modules.llm_platform.presentation.kafka.contract.requests import (
+    LARGEST_TOP_K,
+    MAX_ID_CHARS,
+    MEANINGS,
+    REQUEST_TOPICS,
+    Message,
+    RequestError,
+    read_message,
+)
+from modules.llm_platform.presentation.kafka.contract.schemas import schemas
 
 MAX_BYTES = 1_000_000
 SEARCH = {"request_id": "a", "query": "what"}

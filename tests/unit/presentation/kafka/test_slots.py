@@ -7,7 +7,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.presentation.kafka.slots import Slot, Slots
+from modules.llm_platform.presentation.kafka.worker.request import Slot, Slots
 
 
 async def test_so_many_at_once_and_first_come_first_served() -> None:

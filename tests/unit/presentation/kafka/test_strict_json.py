@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.presentation.kafka import strict_json
-from modules.llm_platform.presentation.kafka.strict_json import MAX_DEPTH, UnreadableError, read_object
+from modules.llm_platform.presentation.kafka.contract import strict_json
+from modules.llm_platform.presentation.kafka.contract.strict_json import MAX_DEPTH, UnreadableError, read_object
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**17), 10**17) | st.floats(allow_nan=False) | st.text(max_size=9),

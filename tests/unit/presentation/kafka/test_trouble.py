@@ -7,7 +7,7 @@ import logging
 import pytest
 from confluent_kafka import KafkaError
 
-from modules.llm_platform.presentation.kafka.trouble import AGAIN_AFTER_S, Trouble
+from modules.llm_platform.presentation.kafka.worker.worker import AGAIN_AFTER_S, ClientErrorLog
 
 AWAY = KafkaError(KafkaError._ALL_BROKERS_DOWN)
 NO_TOPIC = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
@@ -16,7 +16,7 @@ NO_TOPIC = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
 def test_it_is_said_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     """The same trouble is said again only after a while; another one at once."""
     now = [0.0]
-    trouble = Trouble(pytest.fail, clock=lambda: now[0])
+    trouble = ClientErrorLog(pytest.fail, clock=lambda: now[0])
     with caplog.at_level(logging.WARNING):
         for error in (AWAY, AWAY, NO_TOPIC, AWAY):
             trouble.note(error)
@@ -29,7 +29,7 @@ def test_it_is_said_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
 def test_what_cannot_be_got_over_is_passed_on() -> None:
     """A fatal error ends the worker, others do not."""
     broken: list[KafkaError] = []
-    trouble = Trouble(broken.append)
+    trouble = ClientErrorLog(broken.append)
     trouble.note(AWAY)
     fatal = KafkaError(KafkaError._FENCED, fatal=True)
     trouble.note(fatal)

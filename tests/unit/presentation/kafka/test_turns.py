@@ -8,12 +8,12 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.presentation.kafka.turns import Turns
+from modules.llm_platform.presentation.kafka.worker.request import KeyOrder
 
 
 async def test_those_of_one_key_go_in_order() -> None:
     """However long each takes to come."""
-    turns, gone, order = Turns(), [], random.Random(3)
+    turns, gone, order = KeyOrder(), [], random.Random(3)
     delays = [order.random() / 200 for _ in range(30)]
 
     async def go(number: int, delay_s: float) -> None:
@@ -31,7 +31,7 @@ async def test_those_of_one_key_go_in_order() -> None:
 
 async def test_other_keys_do_not_wait() -> None:
     """A turn of another key comes at once."""
-    turns = Turns()
+    turns = KeyOrder()
     turns.take("a")
     async with asyncio.timeout(30):
         await turns.take("b").comes()
@@ -39,7 +39,7 @@ async def test_other_keys_do_not_wait() -> None:
 
 async def test_one_that_gives_up_lets_the_next_go() -> None:
     """Also when it was cancelled while it waited."""
-    turns = Turns()
+    turns = KeyOrder()
     first, second, third = (turns.take("a") for _ in range(3))
     waiting = asyncio.create_task(second.comes())
     await asyncio.sleep(0)
@@ -57,7 +57,7 @@ async def test_one_that_gives_up_lets_the_next_go() -> None:
 @given(keys=st.lists(st.sampled_from("abc"), max_size=20), order=st.randoms(use_true_random=False))
 def test_no_row_is_left_over(keys: list[str], order: random.Random) -> None:
     """Whoever passes when: at the end nobody is remembered."""
-    turns = Turns()
+    turns = KeyOrder()
     taken = [turns.take(key) for key in keys]
     order.shuffle(taken)
     for turn in taken:

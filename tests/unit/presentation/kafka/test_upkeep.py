@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
-from modules.llm_platform.presentation.kafka.upkeep import keep_clean
+from modules.llm_platform.presentation.kafka.worker.worker import remove_expired_outcomes
 from modules.llm_platform.testing import MemoryOutcomeStore
 from modules.llm_platform.testing.outcome_store import KEPT_DAYS, made_up_outcome
 from modules.llm_platform.testing.patience import STARTS_WITHIN_S, becomes
@@ -29,7 +29,7 @@ async def test_it_cleans_at_once_and_again_and_again() -> None:
     store = Failing(clock=lambda: now[0])
     await store.keep([made_up_outcome("a", body=b"1")])
     now[0] = (KEPT_DAYS + 1) * 86_400
-    task = asyncio.create_task(keep_clean(store, every_s=0.01))
+    task = asyncio.create_task(remove_expired_outcomes(store, every_s=0.01))
     assert await becomes(lambda: store.cleanings >= 3, STARTS_WITHIN_S)
     task.cancel()
     await asyncio.wait([task])

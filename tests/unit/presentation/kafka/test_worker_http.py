@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from modules.llm_platform.presentation.kafka import worker_http
-from modules.llm_platform.presentation.kafka.worker_http import WorkerHttp
+from modules.llm_platform.presentation.kafka.worker import http
+from modules.llm_platform.presentation.kafka.worker.http import WorkerHttp
 from shared.config import SettingsError
 
 HOST = "127.0.0.1"
@@ -94,13 +94,13 @@ async def test_whatever_is_asked(port: int, raw: bytes, status: int) -> None:
 
 async def test_who_says_nothing_is_hung_up_on(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """An open connection costs us a few seconds at most."""
-    monkeypatch.setattr(worker_http, "REQUEST_S", 0.05)
+    monkeypatch.setattr(http, "REQUEST_S", 0.05)
     assert (await ask(port, b"GET "))[0] == 0
 
 
 async def test_more_than_so_many_at_once_get_nothing(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Connections that are kept open cannot use up the worker."""
-    monkeypatch.setattr(worker_http, "AT_ONCE", 1)
+    monkeypatch.setattr(http, "AT_ONCE", 1)
     _, waiting = await asyncio.open_connection(HOST, port)
     await asyncio.sleep(0.05)
     assert (await ask(port, get("/ready")))[0] == 0

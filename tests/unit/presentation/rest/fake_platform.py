@@ -14,10 +14,10 @@ from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.application.research.events import Done, ResearchEvent, SourcesNumbered, Started, Token
 from modules.llm_platform.application.services.health_service import HealthService
 from modules.llm_platform.application.services.store_service import StoreService
-from modules.llm_platform.domain.dtos.held_source import HeldSource
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMToken, Usage
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import (
+    HeldSource,
     RawResult,
     ResearchMetadata,
     ResearchRequest,
@@ -26,8 +26,8 @@ from modules.llm_platform.domain.dtos.research_dtos import (
 )
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import SourceNotHeldError
-from modules.llm_platform.domain.freshness import window
-from modules.llm_platform.infrastructure.adapters.no_research_store import NoResearchStore
+from modules.llm_platform.domain.freshness import freshness_window
+from modules.llm_platform.infrastructure.adapters.disk_research_store import NoResearchStore
 from modules.llm_platform.presentation.rest.app import create_app
 from shared.config import Settings
 
@@ -59,7 +59,7 @@ class Scripted:
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
         await self._work(request)
-        window(request)
+        freshness_window(request)
         return self.found
 
     async def generate(self, request: LLMRequest) -> LLMResponse:

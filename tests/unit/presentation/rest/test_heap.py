@@ -8,7 +8,7 @@ import sys
 
 CODE = """
 import gc, json
-from modules.llm_platform.presentation.rest.heap import settle_heap
+from modules.llm_platform.presentation.rest.server import settle_heap
 settle_heap()
 class Node: pass
 left = Node(); left.self = left

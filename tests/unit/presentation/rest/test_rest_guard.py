@@ -16,10 +16,9 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchRequestError,
 )
 from modules.llm_platform.presentation.rest.app import create_app
-from modules.llm_platform.presentation.rest.door import Door
-from modules.llm_platform.presentation.rest.guard import Guard
+from modules.llm_platform.presentation.rest.middleware import CrossSiteGuard, GuardMiddleware
 from modules.llm_platform.presentation.rest.problems import UNKNOWN_WAIT_S
-from modules.llm_platform.presentation.rest.sites import Sites
+from modules.llm_platform.presentation.rest.responses import ServerState
 from shared.config import Settings
 from shared.exceptions import AppException
 from shared.logging import bound_request_id
@@ -372,7 +371,7 @@ async def test_an_answer_that_breaks_off() -> None:
     async def send(message: Any) -> None:
         sent.append(message["type"])
 
-    guard = Guard(half, Sites(Settings(_env_file=None)), Door(platform_of(Scripted())), None)
+    guard = GuardMiddleware(half, CrossSiteGuard(Settings(_env_file=None)), ServerState(platform_of(Scripted())), None)
     scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
     with pytest.raises(ValueError, match="half-way"):
         await guard(scope, send, send)

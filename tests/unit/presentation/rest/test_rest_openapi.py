@@ -17,7 +17,7 @@ from scripts import openapi as script
 from tests.unit.presentation.rest.fake_platform import Scripted, door, platform_of
 
 from modules.llm_platform.presentation.rest.app import BODIES, create_app
-from modules.llm_platform.presentation.rest.sites import OPEN_PATHS
+from modules.llm_platform.presentation.rest.middleware import OPEN_PATHS
 from shared.config import Settings
 
 Node = dict[str, Any]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from modules.llm_platform.presentation.rest.errors import ClientGoneError
-from modules.llm_platform.presentation.rest.presence import WhileConnected
+from modules.llm_platform.presentation.rest.problems import ClientGoneError
+from modules.llm_platform.presentation.rest.sse import CancelOnDisconnect
 
 
 def caller(hangs_up_after_s: float | None) -> Any:
@@ -28,7 +28,7 @@ def caller(hangs_up_after_s: float | None) -> Any:
 
 async def test_a_caller_who_stays() -> None:
     """The block runs to its end, and nothing is left running."""
-    async with WhileConnected(caller(None)):
+    async with CancelOnDisconnect(caller(None)):
         await asyncio.sleep(0.01)
     await asyncio.sleep(0)
     assert len(asyncio.all_tasks()) == 1
@@ -42,7 +42,7 @@ async def test_a_caller_who_hangs_up() -> None:
     began = asyncio.get_running_loop().time()
     cancelled = False
     with pytest.raises(ClientGoneError):
-        async with WhileConnected(caller(0.01)):
+        async with CancelOnDisconnect(caller(0.01)):
             try:
                 await asyncio.sleep(60)
             except asyncio.CancelledError:
@@ -59,7 +59,7 @@ async def test_cancelled_from_outside() -> None:
     """Somebody else's cancellation stays one: a stopping server is not mistaken for a caller who left."""
 
     async def work() -> None:
-        async with WhileConnected(caller(None)):
+        async with CancelOnDisconnect(caller(None)):
             await asyncio.sleep(60)
 
     task = asyncio.create_task(work())
@@ -72,7 +72,7 @@ async def test_cancelled_from_outside() -> None:
 async def test_an_error_of_the_block_comes_first() -> None:
     """An error that strikes while the caller leaves is not hidden."""
     with pytest.raises(ValueError, match="mine"):
-        async with WhileConnected(caller(0.0)):
+        async with CancelOnDisconnect(caller(0.0)):
             try:
                 await asyncio.sleep(60)
             except asyncio.CancelledError:

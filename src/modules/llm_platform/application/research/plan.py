@@ -10,16 +10,16 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from modules.llm_platform.application.research.decoding import read_strings
-from modules.llm_platform.application.research.streamed_items import stream_items
+from modules.llm_platform.application.research.model_output.lists import read_strings
+from modules.llm_platform.application.research.model_output.streamed_lists import stream_list
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, ChatMessage, LLMRequest, Spending
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, clean_query
 from modules.llm_platform.domain.exceptions import LLMException
-from modules.llm_platform.domain.foreign_text import one_line
-from modules.llm_platform.domain.language import language_name, stop_words
 from modules.llm_platform.domain.ports.llm import ILLMProvider
-from modules.llm_platform.domain.text import words
+from modules.llm_platform.domain.text.language import language_name, stop_words
+from modules.llm_platform.domain.text.tokens import words
+from modules.llm_platform.domain.untrusted_text import one_line
 
 LATE_PLAN = "timeout: the model did not plan in time, the question was taken apart without it"
 QUESTIONS = 3
@@ -55,7 +55,8 @@ _AND = re.compile(
     re.I,
 )
 _CLAUSE = re.compile(
-    r"\s*[;?？；。]\s+|\s*[,，]\s*(?:(?:and|or|und|oder|et|ou|y|e|o|i|и|или|та)\s+)?|\s+(?:and|und|et|y|e|i|и|та)\s+", re.I
+    r"\s*[;?？；。]\s+|\s*[,，]\s*(?:(?:and|or|und|oder|et|ou|y|e|o|i|и|или|та)\s+)?|\s+(?:and|und|et|y|e|i|и|та)\s+",
+    re.I,
 )
 
 
@@ -96,16 +97,16 @@ class Plan:
 async def plan(question: str, language: str, llm: ILLMProvider | None) -> Plan:
     """Three questions; a model that fails is reported in `degraded`, and the decomposition serves."""
     if llm is None:
-        return Plan(distinct(decompose(question, language), language))
+        return Plan(distinct(decompose_question(question, language), language))
     prompt = PROMPT.format(count=QUESTIONS, question=question)
     ask = LLMRequest(messages=(ChatMessage(role="user", content=prompt),), max_tokens=PLAN_MAX_TOKENS)
     try:
         answer = await llm.generate(ask)
     except LLMException as error:
         degraded = (Degraded.of(f"plan/{llm.name}", error),)
-        return Plan(distinct(decompose(question, language), language), error.spent, degraded)
+        return Plan(distinct(decompose_question(question, language), language), error.spent, degraded)
     written = parse(answer.content, question, language)
-    found = distinct([*written, *decompose(question, language)], language)
+    found = distinct([*written, *decompose_question(question, language)], language)
     by_model = bool(written) and answer.finish_reason == "stop"
     return Plan(found, answer.spent, answer.degraded, by_model)
 
@@ -128,7 +129,7 @@ async def sub_questions(
     spent, whole = NOTHING_SPENT, False
     if llm is not None:
         try:
-            answer = await stream_items(llm, _report_request(question, language, other_than), chosen.take)
+            answer = await stream_list(llm, _report_request(question, language, other_than), chosen.take)
         except LLMException as error:
             spent, degraded = error.spent, (Degraded.of(f"plan/{llm.name}", error),)
         else:
@@ -138,10 +139,10 @@ async def sub_questions(
             if not whole:
                 degraded = (*degraded, Degraded(component=f"plan/{llm.name}", reason=UNUSABLE))
     if not whole:
-        chosen.take_all(sides(question, language))
+        chosen.take_all(aspect_questions(question, language))
     if not chosen.items:  # everything that we could think of was refused
         chosen = Chosen(language, tell=tell)
-        chosen.take_all(sides(question, language))
+        chosen.take_all(aspect_questions(question, language))
     return Plan(tuple(chosen.items), spent, degraded)
 
 
@@ -159,10 +160,10 @@ def parse(text: str, question: str, language: str) -> list[str]:
     A plain line may be anything (`None`, `Sure, here they are:`): it counts only with a word of the question in it.
     """
     listed = read_strings(text, plain=False)
-    return listed or [line for line in read_strings(text) if akin(line, question, language)]
+    return listed or [line for line in read_strings(text) if similar_questions(line, question, language)]
 
 
-def akin(text: str, question: str, language: str) -> bool:
+def similar_questions(text: str, question: str, language: str) -> bool:
     """Whether the text has a word of the question, in whatever form; function words do not count."""
     return not _beginnings(text, language).isdisjoint(_beginnings(question, language))
 
@@ -171,7 +172,7 @@ def _beginnings(text: str, language: str) -> set[str]:
     return {word[:KIN_CHARS] for word in _meaning(text, language)}
 
 
-def decompose(question: str, language: str) -> list[str]:
+def decompose_question(question: str, language: str) -> list[str]:
     """The question, its parts, then sides of its topic: what a person would search without thinking long."""
     topic = content_words(question, language)
     parts = [part.strip(" ?？.!") for part in _AND.split(question)]
@@ -181,7 +182,7 @@ def decompose(question: str, language: str) -> list[str]:
     return [question, *(parts if len(parts) > 1 else []), *aspects]
 
 
-def sides(question: str, language: str) -> list[str]:
+def aspect_questions(question: str, language: str) -> list[str]:
     """Sub-questions that can stand as headings: the parts of the question where each is a question of its own, else the
     question and sides of it.
     """
@@ -191,7 +192,7 @@ def sides(question: str, language: str) -> list[str]:
         return [f"{part[0].upper()}{part[1:]}{mark}" for part in parts]
     bare = question.rstrip(" ?？.!。")[:MAX_TOPIC_CHARS]
     aspects = _ASPECTS.get(language.partition("-")[0], _ASPECTS["en"])
-    return [question, *(f"{bare}: {aspect}" for aspect in aspects if not akin(aspect, question, language))]
+    return [question, *(f"{bare}: {aspect}" for aspect in aspects if not similar_questions(aspect, question, language))]
 
 
 def _asks(part: str, language: str) -> bool:

@@ -8,19 +8,26 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from modules.llm_platform.application.answering.citing import cited
-from modules.llm_platform.application.answering.context import INDEX, INDEX_LATE, ContextDesk
-from modules.llm_platform.application.answering.pieces import Collected, Piece, document, numbered
-from modules.llm_platform.application.research.verify import Verification
-from modules.llm_platform.application.research.write import Order, Written, write
+from modules.llm_platform.application.rag.answering import (
+    INDEX,
+    INDEX_LATE,
+    CollectedContext,
+    ContextPassage,
+    ContextResolver,
+    cited_documents,
+    document,
+    numbered,
+)
+from modules.llm_platform.application.research.verification import Verification
+from modules.llm_platform.application.research.writing import WritingRequest, WrittenAnswer, write
 from modules.llm_platform.domain.canonical_url import canonical_url
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagHits, RagQuestion, RagSearch
 from modules.llm_platform.domain.exceptions import LLMProviderException, LLMTimeoutError, VectorStoreError
-from modules.llm_platform.domain.language import detect
-from modules.llm_platform.domain.own_words import own_words
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer
+from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.messages import messages_for
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
@@ -70,7 +77,7 @@ class AnswerService:
     def __init__(
         self,
         search: Search,
-        context: ContextDesk,
+        context: ContextResolver,
         writer: ISynthesizer,
         last_resort: ISynthesizer,
         options: AnswerOptions | None = None,
@@ -104,7 +111,7 @@ class AnswerService:
         log.info("question answered", extra={"pieces": len(collected.pieces), "citations": len(answer.citations)})
         return answer
 
-    async def _collect(self, run: _Run) -> Collected:
+    async def _collect(self, run: _Run) -> CollectedContext:
         asked = run.asked
         collected = await self._context.collect(asked.context, asked.filters, run.at(CONTEXT_SHARE))
         room = min(asked.top_k or self._options.top_k, MAX_TOP_K) - len(collected.pieces)
@@ -112,7 +119,7 @@ class AnswerService:
             await self._fill(run, collected, room)
         return collected
 
-    async def _fill(self, run: _Run, collected: Collected, room: int) -> None:
+    async def _fill(self, run: _Run, collected: CollectedContext, room: int) -> None:
         """Add what the index finds, up to `room` documents that the context does not have."""
         there = set(_names(collected.pieces))
         search = RagSearch(
@@ -131,26 +138,28 @@ class AnswerService:
             collected.failed(INDEX, error)
             return
         collected.degraded += found.degraded
-        hits = [Piece(hit.snippet, document(hit.doc_id, hit.title, hit.url)) for hit in found.hits if hit.snippet]
+        hits = [
+            ContextPassage(hit.snippet, document(hit.doc_id, hit.title, hit.url)) for hit in found.hits if hit.snippet
+        ]
         new = [piece for piece in hits if there.isdisjoint(_names([piece]))]
         collected.pieces += new[:room]
 
-    def _nothing(self, run: _Run, collected: Collected) -> RagAnswer:
+    def _nothing(self, run: _Run, collected: CollectedContext) -> RagAnswer:
         """The plain word that there is nothing; an error where something failed, since then nobody knows."""
         if collected.failures:
             raise next((error for error in collected.failures if error.retryable), collected.failures[0])
         return RagAnswer(
-            answer=own_words(run.language).nothing_found,
+            answer=messages_for(run.language).nothing_found,
             answered=False,
             synthesizer=self._last_resort.name,
             degraded=_once(collected.degraded),
         )
 
-    async def _write(self, run: _Run, collected: Collected) -> Written:
+    async def _write(self, run: _Run, collected: CollectedContext) -> WrittenAnswer:
         question = run.asked.question[:MAX_QUESTION_CHARS]
         if question != run.asked.question:
             collected.degraded.append(Degraded(component="question", reason=QUESTION_CUT))
-        order = Order(
+        order = WritingRequest(
             question=question,
             sources=numbered(collected.pieces),
             language=run.language,
@@ -173,8 +182,8 @@ class AnswerService:
             raise LLMProviderException(EMPTY, spent=written.spent)
         return written
 
-    def _answered(self, written: Written, collected: Collected) -> RagAnswer:
-        said, synthesis = cited(written, collected.pieces), written.synthesis
+    def _answered(self, written: WrittenAnswer, collected: CollectedContext) -> RagAnswer:
+        said, synthesis = cited_documents(written, collected.pieces), written.synthesis
         return RagAnswer(
             answer=said.text,
             citations=said.citations,
@@ -185,7 +194,7 @@ class AnswerService:
         )
 
 
-def _names(pieces: Iterable[Piece]) -> Iterable[tuple[str, str]]:
+def _names(pieces: Iterable[ContextPassage]) -> Iterable[tuple[str, str]]:
     """By what it can be told that two pieces are of the same document."""
     for piece in pieces:
         if piece.document.doc_id:

@@ -37,7 +37,7 @@ Verdict = Literal["ok", "warning", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """One line of a diagnosis: what was looked at, how it is, and in words what to do."""
 
     subject: str
@@ -46,7 +46,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchPatient:
+class SearchProviderCheck:
     """A search provider to examine.
 
     `paid`: a search costs money. `finds`: it finds something for an everyday word (a folder of documents need not).
@@ -63,7 +63,7 @@ class SearchPatient:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexPatient:
+class IndexCheck:
     """The index and its embedder. `there`: somebody indexed already; `paid`: to embed a question costs money."""
 
     retrieval: RetrievalService
@@ -76,10 +76,10 @@ class DoctorService:
 
     def __init__(
         self,
-        searches: Sequence[SearchPatient],
+        searches: Sequence[SearchProviderCheck],
         models: Sequence[ILLMProvider],
         *,
-        index: IndexPatient | None = None,
+        index: IndexCheck | None = None,
         deadline_s: float = CHECK_DEADLINE_S,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -89,7 +89,7 @@ class DoctorService:
         self._deadline_s = deadline_s
         self._clock = clock
 
-    async def examine(self, *, spend: bool = False) -> tuple[Finding, ...]:
+    async def examine(self, *, spend: bool = False) -> tuple[CheckResult, ...]:
         """Findings in the order of the patients; with `spend` also what costs a little money is tried. Never raises
         an AppException: that is what it is here to tell.
         """
@@ -98,65 +98,65 @@ class DoctorService:
         indexes = [self._bounded(INDEX, self._index(each, spend=spend)) for each in self._indexes]
         return tuple(each for found in await asyncio.gather(*searches, *models, *indexes) for each in found)
 
-    async def _bounded(self, name: str, check: Awaitable[list[Finding]]) -> list[Finding]:
+    async def _bounded(self, name: str, check: Awaitable[list[CheckResult]]) -> list[CheckResult]:
         try:
             async with asyncio.timeout(self._deadline_s):
                 return await check
         except TimeoutError:
-            return [Finding(name, "failed", f"did not answer within {self._deadline_s:g} s")]
+            return [CheckResult(name, "failed", f"did not answer within {self._deadline_s:g} s")]
 
-    async def _search(self, patient: SearchPatient, *, spend: bool) -> list[Finding]:
+    async def _search(self, patient: SearchProviderCheck, *, spend: bool) -> list[CheckResult]:
         provider = patient.provider
         if patient.mistake:
-            return [Finding(provider.name, "failed", patient.mistake)]
+            return [CheckResult(provider.name, "failed", patient.mistake)]
         failed: Verdict = "failed" if patient.configured else "warning"
         try:
             word = await _ping(provider)
         except AppException as error:
-            return [Finding(provider.name, failed, error.message)]
+            return [CheckResult(provider.name, failed, error.message)]
         if patient.paid and not spend:
-            return [Finding(provider.name, "ok", _joined(word, NOT_TRIED))]
+            return [CheckResult(provider.name, "ok", _joined(word, NOT_TRIED))]
         if len(patient.sources) == 1:
             return await self._search_for_real(patient, patient.sources[0], provider.name, word, failed)
         subjects = {kind: f"{provider.name} {kind}" for kind in patient.sources}
         kinds = [self._search_for_real(patient, kind, subject, "", failed) for kind, subject in subjects.items()]
         found = [finding for kind in await asyncio.gather(*kinds) for finding in kind]
         lists = await self._engine_lists(provider)
-        return list(dict.fromkeys([Finding(provider.name, "ok", word or "is there"), *found, *lists]))
+        return list(dict.fromkeys([CheckResult(provider.name, "ok", word or "is there"), *found, *lists]))
 
     async def _search_for_real(
-        self, patient: SearchPatient, kind: SourceKind, subject: str, word: str, failed: Verdict
-    ) -> list[Finding]:
+        self, patient: SearchProviderCheck, kind: SourceKind, subject: str, word: str, failed: Verdict
+    ) -> list[CheckResult]:
         """One kind of source by itself: engines of another kind would hide that none of this one answers."""
         began = self._clock()
         request = WebSearchRequest(query=COMMON_WORD, count=FEW_RESULTS, sources=(kind,))
         try:
             answer = await patient.provider.search(request)
         except AppException as error:
-            return [Finding(subject, failed, error.message)]
+            return [CheckResult(subject, failed, error.message)]
         took = f"a search took {(self._clock() - began) * 1000:.0f} ms"
-        troubles = [Finding(each.component, "warning", each.reason) for each in answer.degraded]
+        troubles = [CheckResult(each.component, "warning", each.reason) for each in answer.degraded]
         if patient.finds and not answer.results:
-            return [Finding(subject, "warning", _joined(word, f"found nothing for {COMMON_WORD!r}")), *troubles]
-        return [Finding(subject, "ok", _joined(word, took)), *troubles]
+            return [CheckResult(subject, "warning", _joined(word, f"found nothing for {COMMON_WORD!r}")), *troubles]
+        return [CheckResult(subject, "ok", _joined(word, took)), *troubles]
 
-    async def _engine_lists(self, provider: IWebSearchProvider) -> list[Finding]:
+    async def _engine_lists(self, provider: IWebSearchProvider) -> list[CheckResult]:
         if not isinstance(provider, IEngineLists):
             return []
         try:
             checks = await provider.engine_lists()
         except AppException as error:
-            return [Finding(provider.name, "warning", error.message)]
+            return [CheckResult(provider.name, "warning", error.message)]
         wrong = [check for check in checks if check.missing or check.off]
         return list(await asyncio.gather(*(self._engine_list(provider, check) for check in wrong)))
 
-    async def _engine_list(self, provider: IWebSearchProvider, check: EngineListCheck) -> Finding:
+    async def _engine_list(self, provider: IWebSearchProvider, check: EngineListCheck) -> CheckResult:
         facts = [f"the instance does not have {_named(check.missing)}"] if check.missing else []
         facts += [f"the instance has {_named(check.off)} off (asked only when named)"] if check.off else []
         working = await self._working(provider, check)
         remedy = [f"what answers there: {check.setting}={','.join(working)}"] if working else []
         verdict: Verdict = "failed" if len(check.missing) == len(check.listed) else "warning"
-        return Finding(f"{provider.name} {check.kind}", verdict, f"{check.setting}: {_joined(*facts, *remedy)}")
+        return CheckResult(f"{provider.name} {check.kind}", verdict, f"{check.setting}: {_joined(*facts, *remedy)}")
 
     async def _working(self, provider: IWebSearchProvider, check: EngineListCheck) -> list[str]:
         """Engines that the instance has on, less those that do not answer a search."""
@@ -171,33 +171,35 @@ class DoctorService:
         failed = {each.component for each in answer.degraded}
         return [engine for engine in tried if f"{provider.name}/{engine}" not in failed] if answer.results else []
 
-    async def _model(self, model: ILLMProvider, *, spend: bool) -> list[Finding]:
+    async def _model(self, model: ILLMProvider, *, spend: bool) -> list[CheckResult]:
         try:
             word = await _ping(model)
             if not spend:
-                return [Finding(model.name, "ok", _joined(word, NOT_TRIED))]
+                return [CheckResult(model.name, "ok", _joined(word, NOT_TRIED))]
             began = self._clock()
             question = ChatMessage(role="user", content=SHORT_ANSWER)
             answer = await model.generate(LLMRequest(messages=(question,), max_tokens=SHORT_ANSWER_TOKENS))
-            return [Finding(model.name, "ok", f"{answer.model} answered in {self._clock() - began:.1f} s")]
+            return [CheckResult(model.name, "ok", f"{answer.model} answered in {self._clock() - began:.1f} s")]
         except AppException as error:
-            return [Finding(model.name, "failed", error.message)]
+            return [CheckResult(model.name, "failed", error.message)]
 
-    async def _index(self, patient: IndexPatient, *, spend: bool) -> list[Finding]:
+    async def _index(self, patient: IndexCheck, *, spend: bool) -> list[CheckResult]:
         if not patient.there:
-            return [Finding(INDEX, "ok", NO_INDEX)]
+            return [CheckResult(INDEX, "ok", NO_INDEX)]
         try:
             facts = await patient.retrieval.describe()
             word = f"collection {facts.name}, by {facts.embedder}"
             if patient.paid and not spend:
-                return [Finding(INDEX, "ok", _joined(word, NOT_TRIED))]
+                return [CheckResult(INDEX, "ok", _joined(word, NOT_TRIED))]
             began = self._clock()
             question = RagSearch(query=COMMON_WORD, top_k=FEW_RESULTS, by_words_alone=False)
             found = await patient.retrieval.search(question)
         except AppException as error:
-            return [Finding(INDEX, "failed", error.message)]
+            return [CheckResult(INDEX, "failed", error.message)]
         troubles = [each.reason for each in found.degraded]
-        return [Finding(INDEX, "ok", _joined(word, f"a search took {(self._clock() - began) * 1000:.0f} ms", *troubles))]
+        return [
+            CheckResult(INDEX, "ok", _joined(word, f"a search took {(self._clock() - began) * 1000:.0f} ms", *troubles))
+        ]
 
 
 async def _ping(provider: object) -> str:

@@ -10,11 +10,17 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from modules.llm_platform.application.indexing.ahead import ahead
-from modules.llm_platform.application.indexing.checkpoints import CHECKPOINT_S, Checkpoints
-from modules.llm_platform.application.indexing.intake import Batch, Intake
-from modules.llm_platform.application.indexing.new_collection import MEAN_FROM, EmbeddedBatch, beginning
-from modules.llm_platform.application.indexing.tally import Tally
+from modules.llm_platform.application.rag.indexing import (
+    CHECKPOINT_S,
+    MEAN_FROM,
+    Checkpoints,
+    DocumentBatch,
+    DocumentIntake,
+    EmbeddedBatch,
+    IndexingProgress,
+    new_collection_facts,
+    prefetch,
+)
 from modules.llm_platform.domain.dtos.indexing_dtos import IndexProgress, IndexReport
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, EmbeddedPassage
 from modules.llm_platform.domain.ports.document_source import IDocumentSource
@@ -64,7 +70,7 @@ class IndexingService:
         says); what was stored before is kept.
         """
         began = self._clock()
-        tally = Tally()
+        tally = IndexingProgress()
         try:
             async with aclosing(self._batches(paths, tally, vectors_later=vectors_later)) as batches:
                 async for batch in batches:
@@ -93,7 +99,10 @@ class IndexingService:
                 passages = [await self._store.passages(self.collection, each.doc_id) for each in some]
                 vectors = iter(await self._embedder.embed([each.searched for theirs in passages for each in theirs]))
                 made = [
-                    (document.model_copy(update={"embedded": True}), [EmbeddedPassage(each, next(vectors)) for each in theirs])
+                    (
+                        document.model_copy(update={"embedded": True}),
+                        [EmbeddedPassage(each, next(vectors)) for each in theirs],
+                    )
                     for document, theirs in zip(some, passages, strict=True)
                 ]
                 await self._store.add_vectors(self.collection, made)
@@ -104,17 +113,17 @@ class IndexingService:
             await self._store.finish(self.collection)
 
     async def _batches(
-        self, paths: Sequence[Path], tally: Tally, *, vectors_later: bool
+        self, paths: Sequence[Path], tally: IndexingProgress, *, vectors_later: bool
     ) -> AsyncGenerator[EmbeddedBatch, None]:
         """Batches that have been stored; each is read and the next one embedded meanwhile."""
         is_new = await self._is_new()
-        intake = Intake(self._source, self._store, self.collection, tally)
+        intake = DocumentIntake(self._source, self._store, self.collection, tally)
         checkpoints = Checkpoints(lambda: self._store.finish(self.collection), self._checkpoint_s, self._clock)
-        read = ahead(intake.batches(paths, is_new=is_new))
+        read = prefetch(intake.batches(paths, is_new=is_new))
         embed_first = (MEAN_FROM if is_new else 0) if vectors_later else None
-        async with aclosing(ahead(self._embedded(read, embed_first))) as embedded:
+        async with aclosing(prefetch(self._embedded(read, embed_first))) as embedded:
             if is_new:
-                first, mean = await beginning(embedded)
+                first, mean = await new_collection_facts(embedded)
                 if any(batch.documents for batch in first):
                     await self._store.prepare(self._facts(mean))
                 for batch in first:
@@ -138,7 +147,7 @@ class IndexingService:
         return Collection(name=self.collection, embedder=embedder.name, dimension=embedder.dimension, mean=mean)
 
     async def _embedded(
-        self, batches: AsyncGenerator[Batch, None], embed_first: int | None
+        self, batches: AsyncGenerator[DocumentBatch, None], embed_first: int | None
     ) -> AsyncGenerator[EmbeddedBatch, None]:
         """`embed_first`: so many passages, and the others later; None: all of them."""
         passages = 0
@@ -148,7 +157,7 @@ class IndexingService:
                 passages += batch.passages
                 yield _without_vectors(batch) if later else await self._embed(batch)
 
-    async def _embed(self, batch: Batch) -> EmbeddedBatch:
+    async def _embed(self, batch: DocumentBatch) -> EmbeddedBatch:
         vectors = iter(await self._embedder.embed([text for each in batch.documents for text in each.to_embed]))
         documents = [
             (each.document, [EmbeddedPassage(passage, next(vectors)) for passage in each.passages])
@@ -156,7 +165,7 @@ class IndexingService:
         ]
         return EmbeddedBatch(batch.place, documents, batch.known)
 
-    async def _put(self, batch: EmbeddedBatch, tally: Tally, checkpoints: Checkpoints) -> None:
+    async def _put(self, batch: EmbeddedBatch, tally: IndexingProgress, checkpoints: Checkpoints) -> None:
         rest = iter(batch.documents)
         while several := list(islice(rest, STORED_AT_ONCE)):
             await self._store.replace_many(self.collection, several)
@@ -165,7 +174,7 @@ class IndexingService:
                 tally.stored(document, batch.known.get(document.doc_id))
         await checkpoints.reached()
 
-    async def _prune(self, tally: Tally) -> None:
+    async def _prune(self, tally: IndexingProgress) -> None:
         """Remove what was not met; nothing, where that may be because we could not look."""
         reason = NOTHING_FOUND if not tally.met else NOT_ALL_SEEN if "" in tally.hidden else None
         if reason:
@@ -185,9 +194,12 @@ class IndexingService:
         log.info("indexed", extra={**counts, "duration_ms": round((self._clock() - began) * 1000, 1)})
 
 
-def _without_vectors(batch: Batch) -> EmbeddedBatch:
+def _without_vectors(batch: DocumentBatch) -> EmbeddedBatch:
     documents = [
-        (each.document.model_copy(update={"embedded": False}), [EmbeddedPassage(passage, None) for passage in each.passages])
+        (
+            each.document.model_copy(update={"embedded": False}),
+            [EmbeddedPassage(passage, None) for passage in each.passages],
+        )
         for each in batch.documents
     ]
     return EmbeddedBatch(batch.place, documents, batch.known)

@@ -9,20 +9,25 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from modules.llm_platform.application.problem import problem
+from modules.llm_platform.application.research.context import ResearchContext, Tell, language_of
 from modules.llm_platform.application.research.events import (
     Done,
     Failed,
     ResearchEvent,
     Started,
 )
-from modules.llm_platform.application.research.order import ResearchOrder, Tell, language_of
-from modules.llm_platform.application.services.answerer import Answerer
-from modules.llm_platform.application.services.reporter import Reporter
-from modules.llm_platform.domain.dtos.held_source import HeldSource, HeldSources
+from modules.llm_platform.application.research.quick import QuickResearch
+from modules.llm_platform.application.research.report.reporter import Reporter
 from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest, ResearchPlan
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse, Source
+from modules.llm_platform.domain.dtos.research_dtos import (
+    HeldSource,
+    HeldSources,
+    ResearchRequest,
+    ResearchResponse,
+    Source,
+)
+from modules.llm_platform.domain.egress_log import open_egress_log
 from modules.llm_platform.domain.exceptions import SourceNotHeldError
-from modules.llm_platform.domain.ledger import opened
 from modules.llm_platform.domain.ports.cache import ICache
 from shared.exceptions import AppException
 
@@ -34,7 +39,7 @@ HELD_FOR_S = 3600.0  # how long the texts behind an answer's quotes can be asked
 class ResearchService:
     """Researches a question: `stream` tells what happens as it happens, `research` folds the same stream into its answer."""
 
-    def __init__(self, answerer: Answerer, reporter: Reporter, held: ICache[HeldSources]) -> None:
+    def __init__(self, answerer: QuickResearch, reporter: Reporter, held: ICache[HeldSources]) -> None:
         self._answerer = answerer
         self._reporter = reporter
         self._held = held
@@ -109,8 +114,8 @@ class ResearchService:
         began = asyncio.get_running_loop().time()
         self._reporter.check(request)
         tell(Started(request_id=request_id))
-        with opened() as ledger:
-            order = ResearchOrder(
+        with open_egress_log() as ledger:
+            order = ResearchContext(
                 request=request,
                 request_id=request_id,
                 detected=language_of(request),

@@ -23,7 +23,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
 from modules.llm_platform.domain.exceptions import EmbeddingConfigError, EmbeddingError, VectorStoreConfigError
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
-from modules.llm_platform.domain.text import first_tokens
+from modules.llm_platform.domain.text.tokens import first_tokens
 
 log = logging.getLogger(__name__)
 
@@ -125,10 +125,10 @@ class RetrievalService:
             raise VectorStoreConfigError
         return facts
 
-    async def _found(self, asked: _Asked, request: RagSearch, limit: int) -> list[FoundPassage]:
+    async def _found(self, asked: _Query, request: RagSearch, limit: int) -> list[FoundPassage]:
         return await self._store.search(self.collection, asked.text, asked.vector, request.filters, limit)
 
-    async def _asked(self, request: RagSearch) -> _Asked:
+    async def _asked(self, request: RagSearch) -> _Query:
         query = request.query
         window = min(self._embedder.window_tokens, MAX_QUERY_TOKENS)
         text = query if len(query) <= window else first_tokens(query, window)  # a token has a character at least
@@ -138,7 +138,7 @@ class RetrievalService:
         vector, degraded = await self._vector(text, by_words_alone=request.by_words_alone)
         if vector is not None:
             await self._check_embedder(len(vector))
-        return _Asked(text, vector, cut, degraded)
+        return _Query(text, vector, cut, degraded)
 
     async def _vector(self, text: str, *, by_words_alone: bool) -> tuple[Vector | None, tuple[Degraded, ...]]:
         name = self._embedder.name
@@ -179,7 +179,7 @@ class RetrievalService:
             self._made_by = now + FACTS_FOR_S, f"{facts.embedder} ({facts.dimension} numbers)"
         return self._made_by[1]
 
-    def _log(self, began: float, asked: _Asked, count: int) -> None:
+    def _log(self, began: float, asked: _Query, count: int) -> None:
         log.info(
             "retrieval",
             extra={
@@ -193,7 +193,7 @@ class RetrievalService:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Query:
     """A question as the store is asked."""
 
     text: str

@@ -14,7 +14,7 @@ from modules.llm_platform.domain.store_key import topic_of
 log = logging.getLogger(__name__)
 
 
-class KeptBeside(Protocol):
+class FolderIndexes(Protocol):
     """What is kept as long as researches are: the indexes of named folders. Each tells how many it removed."""
 
     async def clean(self) -> int: ...
@@ -27,7 +27,7 @@ class StoreService:
     its question. What is kept `beside` them is cleaned and cleared with them.
     """
 
-    def __init__(self, store: IResearchStore, beside: KeptBeside | None = None) -> None:
+    def __init__(self, store: IResearchStore, beside: FolderIndexes | None = None) -> None:
         self._store = store
         self._beside = beside
 

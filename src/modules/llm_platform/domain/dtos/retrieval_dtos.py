@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -153,3 +153,19 @@ class RagAnswer(_Value):
     synthesizer: str = ""
     spent: Spending = NOTHING_SPENT
     degraded: tuple[Degraded, ...] = ()
+
+
+# The one outcome of a request, as it went out (rag-core.md §5).
+
+
+class Outcome(NamedTuple):
+    """`body` are the bytes of the message; `request_sha256` is the hash of the request's bytes, so that the same id with
+    another payload can be told. Nothing else of a request is kept. `tenant` is whose id it is, where each has its own.
+    """
+
+    stage: RagStage
+    request_id: str
+    kind: Literal["result", "failed"]
+    body: bytes
+    request_sha256: str
+    tenant: str = ""

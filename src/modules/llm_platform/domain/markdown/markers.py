@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from modules.llm_platform.domain.markdown.blocks import BlockTracker, expand_tabs
 
 MAX_NUMBER_DIGITS = 9  # longer ones number no source, and are not worth reading
 
@@ -14,7 +16,9 @@ _DASH = r"\-\u2010-\u2015\u2212\uff0d"
 _WORD = rf"(?:(?i:sources?|refs?\.?|references?|quellen?|источники?|来源|來源|出典|資料)[:：#{_PAD}]*)?"
 _NUMBERS = rf"{_WORD}\^?#?\d+(?:[,，、;；&{_DASH}{_PAD}]+{_WORD}\^?#?\d+)*"
 # `\[1\]` is [1] to a reader; 【2†source】 is what some models were trained to write.
-MARKER = re.compile(rf"\\?[\[［【][{_PAD}]*({_NUMBERS})[,，、;；{_DASH}{_PAD}]*(?:†[^\[\]【】［］\n`<>]{{0,80}})?\\?[\]］】]")
+MARKER = re.compile(
+    rf"\\?[\[［【][{_PAD}]*({_NUMBERS})[,，、;；{_DASH}{_PAD}]*(?:†[^\[\]【】［］\n`<>]{{0,80}})?\\?[\]］】]"
+)
 _PIECE = re.compile(rf"(\d+)|[{_DASH}]")
 _SHOWN = re.compile(r"\[(\d{1,9})\]")
 
@@ -40,6 +44,45 @@ def cited_numbers(listed: str, known: Sequence[int]) -> list[int] | None:
     return None if zero and count > 1 else list(found)
 
 
-def shown_markers(text: str) -> list[tuple[int, int, int]]:
+def render_markers(text: str) -> list[tuple[int, int, int]]:
     """Start, end and number of each `[n]` in a text without code."""
     return [(found.start(), found.end(), int(found[1])) for found in _SHOWN.finditer(text)]
+
+
+# Give the `[n]` of an answer other numbers, or none.
+
+
+_LINE = re.compile(r"[^\n]*\n?")
+_CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
+_TARGET = re.compile(r"\]\((?:<[^<>\n]*>|[^\s()]*(?:\([^\s()]*\)[^\s()]*)*)\)")
+_RUN = re.compile(r"([ ]?)((?:\[\d{1,9}\])+)")
+_NUMBER = re.compile(r"\d+")
+
+
+def renumber_markers(answer: str, numbers: Mapping[int, int]) -> str:
+    """The sanitised Markdown with `numbers[n]` in the place of n; a marker that has none goes. Code stays as it is."""
+    blocks = BlockTracker()
+    return "".join(_line(found[0], blocks, numbers) for found in _LINE.finditer(answer))
+
+
+def _line(line: str, blocks: BlockTracker, numbers: Mapping[int, int]) -> str:
+    text = line.removesuffix("\n")
+    kind = blocks.take(expand_tabs(text)).kind
+    if "[" not in text or kind in ("code", "fence", "indented"):
+        return line
+    masked = _TARGET.sub(_blank, _CODE.sub(_blank, text))
+    parts, done = [], 0
+    for run in _RUN.finditer(masked):
+        parts += [text[done : run.start()], _run(run, numbers)]
+        done = run.end()
+    return "".join([*parts, text[done:], line[len(text) :]])
+
+
+def _run(run: re.Match[str], numbers: Mapping[int, int]) -> str:
+    """Markers that stand together: each number once."""
+    new = dict.fromkeys(numbers[number] for number in map(int, _NUMBER.findall(run[2])) if number in numbers)
+    return run[1] + "".join(f"[{number}]" for number in new) if new else ""
+
+
+def _blank(found: re.Match[str]) -> str:
+    return "x" * len(found[0])

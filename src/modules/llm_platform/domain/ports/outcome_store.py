@@ -5,8 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from modules.llm_platform.domain.dtos.outcome import Outcome
-from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
+from modules.llm_platform.domain.dtos.retrieval_dtos import Outcome, RagStage
 
 
 class IOutcomeStore(ABC):

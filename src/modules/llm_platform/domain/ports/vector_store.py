@@ -14,7 +14,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
     Passage,
     Vector,
 )
-from modules.llm_platform.domain.side_by_side import all_of
+from modules.llm_platform.domain.task_group import gather_all
 
 
 class IVectorStore(ABC):
@@ -49,7 +49,7 @@ class IVectorStore(ABC):
         self, collection: str, documents: Sequence[tuple[IndexedDocument, Sequence[EmbeddedPassage]]]
     ) -> None:
         """The same for several, at most some dozens. When it fails some of them may have been replaced, each whole."""
-        await all_of(self.replace(collection, *each) for each in documents)
+        await gather_all(self.replace(collection, *each) for each in documents)
 
     async def add_vectors(
         self, collection: str, documents: Sequence[tuple[IndexedDocument, Sequence[EmbeddedPassage]]]

@@ -16,13 +16,13 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
     WebSearchResultItem,
 )
 from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchError
-from modules.llm_platform.domain.freshness import KEYWORDS, NO_LIMIT, window
-from modules.llm_platform.domain.language import detect
+from modules.llm_platform.domain.freshness import KEYWORDS, NO_LIMIT, freshness_window
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.infrastructure.foreign_json import dict_of, list_of, number_of, text_of
-from modules.llm_platform.infrastructure.http import Upstream
-from modules.llm_platform.infrastructure.upstream_errors import Rule
+from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.infrastructure.http.client import Upstream
+from modules.llm_platform.infrastructure.http.errors import Rule
+from modules.llm_platform.infrastructure.http.untrusted_json import dict_of, list_of, number_of, text_of
 
 if TYPE_CHECKING:
     import httpx2
@@ -92,7 +92,7 @@ def _wrong(key: str) -> str | None:
 
 
 def _to_bocha(request: WebSearchRequest) -> dict[str, Any]:
-    window(request)  # refuses a freshness that nobody knows; what is left are Bocha's own words
+    freshness_window(request)  # refuses a freshness that nobody knows; what is left are Bocha's own words
     body: dict[str, Any] = {
         "query": request.query,
         "freshness": request.freshness or FRESHNESS_OF[request.time_range],

@@ -14,13 +14,13 @@ from modules.llm_platform.domain.canonical_url import admits_host, canonical_url
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import WebSearchConfigError
-from modules.llm_platform.domain.freshness import Freshness, window
-from modules.llm_platform.domain.language import detect
+from modules.llm_platform.domain.freshness import Freshness, freshness_window
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.infrastructure.foreign_json import decode_json, dict_of, list_of, text_of
-from modules.llm_platform.infrastructure.http import Reply, Upstream
-from modules.llm_platform.infrastructure.upstream_errors import MAX_RETRY_AFTER_S, Rule, retry_after_s
+from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.infrastructure.http.client import Reply, Upstream
+from modules.llm_platform.infrastructure.http.errors import MAX_RETRY_AFTER_S, Rule, retry_after_s
+from modules.llm_platform.infrastructure.http.untrusted_json import decode_json, dict_of, list_of, text_of
 from shared.exceptions import AppException
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class BraveWebSearchAdapter(IWebSearchProvider):
         )
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
-        limit = window(request)
+        limit = freshness_window(request)
         if self._wrong_key:
             raise WebSearchConfigError(self._wrong_key)
         found = [await self._search_kind(kind, request, limit) for kind in _kinds(request)]

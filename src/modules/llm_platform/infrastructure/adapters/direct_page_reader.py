@@ -11,10 +11,10 @@ from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.exceptions import PageTimeoutError
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.infrastructure.reading.content import WANTED, Parsers, content_of, text_hash
-from modules.llm_platform.infrastructure.reading.fetching import SafeFetcher
-from modules.llm_platform.infrastructure.reading.page_address import parse_address
-from modules.llm_platform.infrastructure.reading.robots import Robots
+from modules.llm_platform.infrastructure.safe_reader.content import WANTED, Parsers, content_of, text_hash
+from modules.llm_platform.infrastructure.safe_reader.fetch import SafeFetcher
+from modules.llm_platform.infrastructure.safe_reader.robots import Robots
+from modules.llm_platform.infrastructure.safe_reader.url import parse_address
 
 TIMEOUT_S: Final = 20.0
 

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, NoReturn, ParamSpec, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError
@@ -15,19 +15,18 @@ from pydantic_core import PydanticSerializationError
 from modules.llm_platform.domain.dtos.store_dtos import (
     EndsTopic,
     Imported,
+    StageStats,
     StoredEntry,
     StoredTopic,
     StoreStage,
     StoreStats,
     Topic,
 )
-from modules.llm_platform.domain.exceptions import StoreError
+from modules.llm_platform.domain.exceptions import StoreError, TopicNotFoundError
 from modules.llm_platform.domain.ports.research_store import IResearchStore, Value
-from modules.llm_platform.infrastructure.store.asked import AskedCounts
-from modules.llm_platform.infrastructure.store.entry import Place
-from modules.llm_platform.infrastructure.store.folder import StoreFolder
-from modules.llm_platform.infrastructure.store.good_entries import GoodEntries, UnkeepableError
-from modules.llm_platform.infrastructure.store.overview import entries_of, stats_of, topics_of
+from modules.llm_platform.infrastructure.research_store.entry_files import Place
+from modules.llm_platform.infrastructure.research_store.folder import StoreFolder, UnstorableError, ValidEntries
+from modules.llm_platform.infrastructure.research_store.overview import HitCounters, entries_of, stats_of, topics_of
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +43,8 @@ class DiskResearchStore(IResearchStore):
 
     def __init__(self, folder: Path, ttl_days: float, clock: Callable[[], float] = time.time) -> None:
         self._folder = StoreFolder(folder)
-        self._entries = GoodEntries(self._folder, ttl_days * DAY_S, clock)
-        self._asked = AskedCounts(folder / ASKED_FILE)
+        self._entries = ValidEntries(self._folder, ttl_days * DAY_S, clock)
+        self._asked = HitCounters(folder / ASKED_FILE)
 
     async def get(self, topic: Topic, stage: StoreStage, key: str, kind: type[Value]) -> Value | None:
         place = Place(stage, topic.name, key)
@@ -66,7 +65,7 @@ class DiskResearchStore(IResearchStore):
                 await asyncio.to_thread(self._entries.write, place, data)
             else:
                 self._entries.write(place, data)
-        except (OSError, UnkeepableError, PydanticSerializationError) as error:
+        except (OSError, UnstorableError, PydanticSerializationError) as error:
             told = {"stage": stage, "error": getattr(error, "strerror", None) or type(error).__name__}
             log.warning("an entry could not be kept", extra=told)
 
@@ -125,3 +124,51 @@ def _understood(value: bytes, kind: type[Value]) -> Value | None:
         return kind.model_validate_json(value)
     except ValidationError:
         return None
+
+
+# The store of those who keep nothing (STORE_TTL_DAYS=0).
+
+
+_OFF: Final = "nothing is kept: set STORE_TTL_DAYS to more than 0"
+
+
+class NoResearchStore(IResearchStore):
+    """Keeps nothing and has nothing."""
+
+    async def get(self, topic: Topic, stage: StoreStage, key: str, kind: type[Value]) -> Value | None:
+        return None
+
+    async def put(self, topic: Topic, stage: StoreStage, key: str, value: BaseModel) -> None:
+        return None
+
+    async def values(self, topic: Topic, stage: StoreStage, kind: type[Value]) -> tuple[Value, ...]:
+        return ()
+
+    async def topics(self) -> tuple[StoredTopic, ...]:
+        return ()
+
+    async def entries(self, name: str) -> NoReturn:
+        raise TopicNotFoundError
+
+    async def clear(self, name: str | None = None) -> int:
+        if name is not None:
+            raise TopicNotFoundError
+        return 0
+
+    async def clean(self) -> int:
+        return 0
+
+    async def stats(self) -> StoreStats:
+        stages: tuple[StoreStage, ...] = get_args(StoreStage)
+        nothing = {"entries": 0, "bytes": 0, "oldest": None, "newest": None, "hits": 0, "misses": 0}
+        return StoreStats(
+            stages=tuple(StageStats.model_validate({"stage": stage, **nothing}) for stage in stages),
+            topics=0,
+            damaged=0,
+        )
+
+    async def export(self, file: Path, name: str | None = None) -> NoReturn:
+        raise StoreError(_OFF)
+
+    async def import_(self, file: Path) -> NoReturn:
+        raise StoreError(_OFF)

@@ -22,11 +22,11 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchConnectionError,
     WebSearchTimeoutError,
 )
+from modules.llm_platform.domain.merge_passages import merge_document_text
 from modules.llm_platform.domain.ports.page_reader import IPageReader
-from modules.llm_platform.domain.whole_text import whole_text
 from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
-from modules.llm_platform.infrastructure.folders.state import FolderView
-from modules.llm_platform.infrastructure.indexing.names import shown
+from modules.llm_platform.infrastructure.documents.folder_state import FolderView
+from modules.llm_platform.infrastructure.documents.json_lines import shown
 
 NOT_A_DOCUMENT: Final = "This is no address of a document: those are what a search for documents shows"
 OUTSIDE: Final = "A document's path may not leave its folder: give a path below DOCUMENTS_DIR"
@@ -73,7 +73,7 @@ class DocumentPageReader(IPageReader):
 
     def _page(self, passages: Sequence[Passage], url: str, view: FolderView | None) -> Page:
         """From all passages of a document. What became a secret after it was indexed is taken out."""
-        text = self._search.redactor.text(whole_text(passages))
+        text = self._search.redactor.text(merge_document_text(passages))
         (kind, *_) = passages[0].fields.get("doc_type") or ("",)
         return Page(
             url=url,

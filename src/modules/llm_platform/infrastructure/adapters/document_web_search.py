@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -22,17 +22,49 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchConnectionError,
     WebSearchTimeoutError,
 )
-from modules.llm_platform.domain.joined_passages import joined
+from modules.llm_platform.domain.freshness import freshness_window
+from modules.llm_platform.domain.merge_passages import merge_passages
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.documents.addresses import DocumentAddresses
-from modules.llm_platform.infrastructure.documents.lacking import lacking_of
-from modules.llm_platform.infrastructure.documents.words import words_about
-from modules.llm_platform.infrastructure.folders.folder_index import FolderIndex
-from modules.llm_platform.infrastructure.folders.state import FolderView
-from modules.llm_platform.infrastructure.indexing.file_source import INDEXED
+from modules.llm_platform.infrastructure.documents.file_source import INDEXED
+from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex
+from modules.llm_platform.infrastructure.documents.folder_state import FolderView
 
-MIN_PASSAGES: Final = 40  # that are looked at: more neighbours of the best ones blur the answers of the extractive writer
+# What documents of one's own cannot do of a search request.
+
+
+def lacking_of(request: WebSearchRequest, name: str) -> Iterator[Degraded]:
+    """A word about each thing that is left out. Raises WebSearchRequestError for a freshness that nobody knows."""
+    if freshness_window(request) is not None:
+        yield Degraded(component=name, reason="documents are not searched by date: freshness was left out")
+    if request.engines:
+        yield Degraded(component=name, reason="documents have no engines to choose from")
+    if request.domains:
+        yield Degraded(component=name, reason="documents belong to no site: domains were left out")
+    for kind in ("news", "academic"):
+        if kind in request.sources:
+            yield Degraded(component=name, reason=f"documents were searched instead of {kind}")
+
+
+# What an answer says about a folder's bad files.
+
+
+WORDS_SHOWN: Final = 20  # files left out that an answer names one by one
+
+
+def words_about(name: str, words: Mapping[str, str], redactor: Redactor) -> Iterator[Degraded]:
+    """A word about each of the first ones, by place, and how many more there are."""
+    for place in sorted(words)[:WORDS_SHOWN]:
+        shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in redactor.text(place))
+        yield Degraded(component=f"{name}/{shown}", reason=words[place])
+    if len(words) > WORDS_SHOWN:
+        yield Degraded(component=name, reason=f"and {len(words) - WORDS_SHOWN} more files")
+
+
+MIN_PASSAGES: Final = (
+    40  # that are looked at: more neighbours of the best ones blur the answers of the extractive writer
+)
 FIRST_LOOK_S: Final = 90.0  # for a folder to be read; reading goes on, and the next search finds it read
 PING_S: Final = 0.5  # a health check waits no longer for a folder that is being read
 NOTHING_READABLE: Final = "the documents folder holds nothing that can be read"
@@ -162,7 +194,7 @@ class DocumentWebSearch(IWebSearchProvider):
         return WebSearchResultItem(
             title=self.redactor.text(best.title or best.doc_id),
             url=url,
-            snippet=self.redactor.text(joined(found)),
+            snippet=self.redactor.text(merge_passages(found)),
             source=self.name,
             site_name=best.source,
             score=round(min(1.0, max(0.0, found[0].score)), SCORE_DIGITS),

@@ -19,6 +19,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
     Vector,
 )
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
+from modules.llm_platform.infrastructure.vectors.embedded_collection import EdgeCollection
 
 Value = TypeVar("Value")
 Documents = Sequence[tuple[IndexedDocument, Sequence[EmbeddedPassage]]]
@@ -116,3 +117,18 @@ class EmbeddedVectorStore(IVectorStore):
     async def _run(self, action: Callable[..., Value], *given: Any) -> Value:
         self._thread = self._thread or ThreadPoolExecutor(1, "index")
         return await asyncio.get_running_loop().run_in_executor(self._thread, action, *given)
+
+
+# The embedded vector store: Qdrant's engine in this process, below the data folder.
+# One process writes, many of the same machine read: they see what was finished, and go on reading while `index` works.
+
+
+class QdrantEdgeVectorStore(EmbeddedVectorStore):
+    """A thread of its own does the work, one call after the other: the engine holds the interpreter's lock anyway, and
+    nothing can be asked of a generation while it is being switched.
+    """
+
+    name = "qdrant-edge"
+
+    def _collection(self, name: str, folder: Path) -> EdgeCollection:
+        return EdgeCollection(name, folder)

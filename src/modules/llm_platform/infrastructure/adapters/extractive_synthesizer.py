@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Sequence
 
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis
-from modules.llm_platform.domain.language import detect
-from modules.llm_platform.domain.own_words import own_words
+from modules.llm_platform.domain.extractive.question import read_question
+from modules.llm_platform.domain.extractive.rendering import render_answer
+from modules.llm_platform.domain.extractive.report import write_report
+from modules.llm_platform.domain.extractive.selection import select_quotes
 from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer
-from modules.llm_platform.domain.quoting.choice import extract
-from modules.llm_platform.domain.quoting.question import read_question
-from modules.llm_platform.domain.quoting.report import write_report
-from modules.llm_platform.domain.quoting.setting import set_answer
+from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.messages import messages_for
 
 RULES_VERSION = "2"  # part of the keys of stored reports: raise it where other sentences are chosen or set otherwise
 INLINE_CHARS = 30_000  # of all sources together: about 5 ms of work; more goes to a thread
@@ -39,7 +39,7 @@ class ExtractiveSynthesizer(ISynthesizer):
         questions: Sequence[str] = (),
     ) -> Synthesis:
         if not sources:
-            return Synthesis(text=own_words(language).nothing_found, synthesizer=self.name, answered=False)
+            return Synthesis(text=messages_for(language).nothing_found, synthesizer=self.name, answered=False)
         if sum(len(source.text) for source in sources) <= INLINE_CHARS:
             return self._write(question, questions, sources, language, max_tokens)
         return await asyncio.to_thread(self._write, question, questions, sources, language, max_tokens)
@@ -47,10 +47,10 @@ class ExtractiveSynthesizer(ISynthesizer):
     def _write(
         self, question: str, questions: Sequence[str], sources: Sequence[Source], language: str, max_tokens: int
     ) -> Synthesis:
-        own = own_words(language)
+        own = messages_for(language)
         if questions:
             text = write_report(question, questions, sources, language, own, max_tokens)
         else:
             asked = read_question(question, detect(question) or language)
-            text = set_answer(asked, extract(asked, sources), own, max_tokens)
+            text = render_answer(asked, select_quotes(asked, sources), own, max_tokens)
         return Synthesis(text=text or own.not_answered, synthesizer=self.name, answered=bool(text))

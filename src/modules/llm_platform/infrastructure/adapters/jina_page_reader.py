@@ -13,14 +13,13 @@ from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.exceptions import PageError, PageRequestError
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.infrastructure.foreign_json import decode_text
-from modules.llm_platform.infrastructure.http import Reply, Upstream
-from modules.llm_platform.infrastructure.reading import walls
-from modules.llm_platform.infrastructure.reading.content import MAX_TITLE_CHARS, seen_text, text_hash
-from modules.llm_platform.infrastructure.reading.page_address import PageAddress, parse_address
-from modules.llm_platform.infrastructure.reading.page_errors import PAGE_ERRORS, of_status
-from modules.llm_platform.infrastructure.reading.public_addresses import is_public
-from modules.llm_platform.infrastructure.upstream_errors import Rule
+from modules.llm_platform.infrastructure.http.client import Reply, Upstream
+from modules.llm_platform.infrastructure.http.errors import Rule
+from modules.llm_platform.infrastructure.http.untrusted_json import decode_text
+from modules.llm_platform.infrastructure.safe_reader import bot_walls
+from modules.llm_platform.infrastructure.safe_reader.content import MAX_TITLE_CHARS, seen_text, text_hash
+from modules.llm_platform.infrastructure.safe_reader.errors import PAGE_ERRORS, of_status
+from modules.llm_platform.infrastructure.safe_reader.url import PageAddress, is_public, parse_address
 
 BASE_URL: Final = "https://r.jina.ai"
 TIMEOUT_S: Final = 20.0
@@ -86,7 +85,7 @@ class JinaPageReader(IPageReader):
         answer = _parsed(reply)
         address = _source(answer.fields.get("URL Source", ""), asked)
         title, text = seen_text(answer.fields.get("Title", "")), seen_text(answer.text)
-        _check(answer.warnings, walls.Seen(address.host, address.target.partition("?")[0], title, text))
+        _check(answer.warnings, bot_walls.PageSample(address.host, address.target.partition("?")[0], title, text))
         return Page(
             url=address.url,
             title=(title or address.host)[:MAX_TITLE_CHARS],
@@ -120,11 +119,11 @@ def _source(told: str, asked: PageAddress) -> PageAddress:
     return asked if address.is_local_name or (address.ip and not is_public(address.ip)) else address
 
 
-def _check(warnings: tuple[str, ...], seen: walls.Seen) -> None:
+def _check(warnings: tuple[str, ...], seen: bot_walls.PageSample) -> None:
     """Jina answers 200 for a page that answered with an error, and says so in a warning."""
     for warning in warnings:
         if (status := _STATUS.search(warning)) and (error := of_status(int(status[1]))):
             raise error
-    walls.check(seen)
-    if len(seen.text) <= walls.SHORT_CHARS and any(map(_CAPTCHA.search, warnings)):
-        raise walls.riddle()
+    bot_walls.check_bot_wall(seen)
+    if len(seen.text) <= bot_walls.SHORT_CHARS and any(map(_CAPTCHA.search, warnings)):
+        raise bot_walls.is_captcha()

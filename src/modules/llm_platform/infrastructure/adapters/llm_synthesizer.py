@@ -16,15 +16,16 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     SynthesisToken,
 )
 from modules.llm_platform.domain.exceptions import LLMProviderException
-from modules.llm_platform.domain.own_words import own_words
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer
-from modules.llm_platform.infrastructure.adapters.report_prompt import REPORT_PROMPT_VERSION, build_report_prompt
-from modules.llm_platform.infrastructure.adapters.synthesis_prompt import (
+from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.infrastructure.llm.prompts import (
     PROMPT_VERSION,
+    REPORT_PROMPT_VERSION,
     NoAnswerReader,
     Prompt,
     build_prompt,
+    build_report_prompt,
 )
 from shared.exceptions import AppException
 
@@ -63,7 +64,7 @@ class LLMSynthesizer(ISynthesizer):
         response = await self._llm.generate(_request(prompt))
         reader = NoAnswerReader()
         text = reader.feed(response.content) + reader.finish()
-        return _synthesis(response, text or own_words(language).not_answered, reader.answered, prompt)
+        return _synthesis(response, text or messages_for(language).not_answered, reader.answered, prompt)
 
     async def stream(
         self,
@@ -96,7 +97,7 @@ class LLMSynthesizer(ISynthesizer):
                     response = part
         if response is None:
             raise LLMProviderException("The language model's stream ended without an answer: ask another model")
-        if rest := reader.finish() or ("" if written else own_words(language).not_answered):
+        if rest := reader.finish() or ("" if written else messages_for(language).not_answered):
             written += rest
             yield SynthesisToken(text=rest)
         yield _synthesis(response, written, reader.answered, prompt)
@@ -123,7 +124,7 @@ class LLMSynthesizer(ISynthesizer):
         return await asyncio.to_thread(build)
 
     def _nothing_found(self, language: str) -> Synthesis:
-        return Synthesis(text=own_words(language).nothing_found, synthesizer=self.name, answered=False)
+        return Synthesis(text=messages_for(language).nothing_found, synthesizer=self.name, answered=False)
 
 
 def _request(prompt: Prompt) -> LLMRequest:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import httpx2
 
-from modules.llm_platform.application.services.llm_registry import LLMRegistry
+from modules.llm_platform.application.services.llm_service import LLMRegistry
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart
 from modules.llm_platform.domain.dtos.sent import SentKind
 from modules.llm_platform.domain.exceptions import (
@@ -25,14 +25,18 @@ from modules.llm_platform.domain.exceptions import (
 )
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.infrastructure.http import make_client
-from modules.llm_platform.infrastructure.llm_answer import ReportedError, UnreadableAnswer, read_answer
-from modules.llm_platform.infrastructure.llm_errors import foreign_errors, reported, too_slow, translated
-from modules.llm_platform.infrastructure.llm_growing_answer import GrowingAnswer
-from modules.llm_platform.infrastructure.llm_http import BorrowedClient, holding, own_headers, read_at_most
-from modules.llm_platform.infrastructure.llm_kinds import AZURE_API_VERSION, LLMConnection
-from modules.llm_platform.infrastructure.llm_mistakes import mistake_in
-from modules.llm_platform.infrastructure.llm_stream import MAX_BODY_BYTES, StreamReader
+from modules.llm_platform.infrastructure.http.client import make_client
+from modules.llm_platform.infrastructure.llm.errors import reported_error, too_slow, translate_errors, translated_error
+from modules.llm_platform.infrastructure.llm.http_client import BorrowedClient, hold_client, own_headers, read_at_most
+from modules.llm_platform.infrastructure.llm.kinds import AZURE_API_VERSION, LLMConnection, configuration_error
+from modules.llm_platform.infrastructure.llm.streaming import (
+    MAX_BODY_BYTES,
+    GrowingAnswer,
+    ReportedError,
+    StreamReader,
+    UnreadableAnswer,
+    read_answer,
+)
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -65,7 +69,7 @@ class OpenAIProvider(ILLMProvider):
         self.model: str = config.model
         self.kind = config.kind
         self._connection = config
-        self._mistake = mistake_in(config)
+        self._mistake = configuration_error(config)
         self._redactor = redactor or Redactor((config.api_key,))
         self._given = client
         self._own: httpx2.AsyncClient | None = None
@@ -139,7 +143,7 @@ class OpenAIProvider(ILLMProvider):
     async def _send(self, body: dict[str, Any], holds: SentKind) -> httpx2.Response:
         """A response of success, its body unread."""
         sdk = await self._client()
-        with holding(holds):
+        with hold_client(holds):
             return await sdk.post("/chat/completions", cast_to=httpx2.Response, body=body)
 
     async def _fetch(self, body: dict[str, Any], holds: SentKind) -> bytes:
@@ -206,8 +210,8 @@ class OpenAIProvider(ILLMProvider):
                 return await action
         except TimeoutError:
             failure = too_slow(self._connection)
-        except foreign_errors() as error:
-            failure = translated(error, self._connection)
+        except translate_errors() as error:
+            failure = translated_error(error, self._connection)
         finally:
             clock.left -= loop.time() - began
         raise failure
@@ -221,7 +225,7 @@ class OpenAIProvider(ILLMProvider):
             address = self._connection.settings.address
             failure: LLMException = LLMProviderException(f"{self.name} answered with {odd}: check {address}")
         except ReportedError as error:
-            failure = reported(self._connection, error.body)
+            failure = reported_error(self._connection, error.body)
         except LLMException as error:
             failure = error
         else:
@@ -259,6 +263,6 @@ def _load_openai() -> None:
 
 async def _drain(chunks: AsyncIterator[bytes]) -> None:
     """Read the rest of a body that is over, so that the connection can serve the next request."""
-    with suppress(TimeoutError, *foreign_errors()):
+    with suppress(TimeoutError, *translate_errors()):
         async with asyncio.timeout(DRAIN_S):
             await anext(chunks, b"")

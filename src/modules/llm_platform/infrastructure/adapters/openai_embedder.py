@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+import math
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
@@ -12,12 +13,45 @@ import httpx2
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
 from modules.llm_platform.domain.exceptions import EmbeddingConfigError, EmbeddingError
+from modules.llm_platform.domain.mean_centering import mean_centered
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.infrastructure.http import Upstream
-from modules.llm_platform.infrastructure.upstream_errors import ErrorFamily, Rule
+from modules.llm_platform.infrastructure.http.client import Upstream
+from modules.llm_platform.infrastructure.http.errors import ErrorFamily, Rule
+from modules.llm_platform.infrastructure.http.untrusted_json import dict_of, list_of, number_of
 from modules.llm_platform.infrastructure.vectors.embeddable import beginnings
-from modules.llm_platform.infrastructure.vectors.embedding_answer import vectors_in
+
+# Vectors out of a service's answer: `{"data": [{"index": 0, "embedding": [...]}, …]}`, whatever else it may be.
+
+
+MAX_DIMENSION: Final = 16_384
+
+
+def vectors_in(answer: Mapping[str, Any], count: int, name: str) -> tuple[list[Vector | None], int]:
+    """`count` vectors of length 1 in the order of the texts, and their dimension; None for one that points nowhere.
+
+    Raises EmbeddingError where they are too few, too many or of several lengths.
+    """
+    rows = [dict_of(row) for row in list_of(answer.get("data"))]
+    by_index = {_index(row, place): list_of(row.get("embedding")) for place, row in enumerate(rows)}
+    if len(rows) != count or sorted(by_index) != list(range(count)):
+        raise EmbeddingError(f"{name} answered with {len(rows)} vectors for {count} texts")
+    lengths = {len(numbers) for numbers in by_index.values()}
+    if len(lengths) > 1 or not 0 < max(lengths, default=0) <= MAX_DIMENSION:
+        raise EmbeddingError(f"{name} answered with something that are no vectors")
+    dimension = lengths.pop()
+    return [mean_centered(_numbers(by_index[place]), (), dimension) for place in range(count)], dimension
+
+
+def _index(row: Mapping[str, Any], place: int) -> int:
+    index = row.get("index")
+    return index if type(index) is int else place
+
+
+def _numbers(values: Sequence[Any]) -> list[float]:
+    """NaN, which gives no vector, in the place of what is no number."""
+    return [math.nan if (number := number_of(value)) is None else number for value in values]
+
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
 AZURE_API_VERSION: Final = "2024-10-21"

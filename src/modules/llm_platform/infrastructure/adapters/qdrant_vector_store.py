@@ -23,7 +23,6 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.infrastructure.vectors.hybrid import chosen, question
-from modules.llm_platform.infrastructure.vectors.mistakes import another_embedder, no_collection, not_one_of_ours
 from modules.llm_platform.infrastructure.vectors.payloads import (
     DENSE,
     DOC_ID,
@@ -34,6 +33,7 @@ from modules.llm_platform.infrastructure.vectors.payloads import (
     KIND,
     PASSAGE,
     WORDS,
+    another_embedder,
     clean,
     document_of,
     document_payload,
@@ -41,17 +41,19 @@ from modules.llm_platform.infrastructure.vectors.payloads import (
     facts_of,
     facts_payload,
     field_texts,
+    no_collection,
+    not_one_of_ours,
     passage_of,
+    prepared,
 )
-from modules.llm_platform.infrastructure.vectors.points import prepared
-from modules.llm_platform.infrastructure.vectors.server_errors import translated
-from modules.llm_platform.infrastructure.vectors.server_requests import (
+from modules.llm_platform.infrastructure.vectors.qdrant_server import (
     bare_point,
     in_this_order,
     matching,
     passage_point,
     query,
     theirs,
+    translated,
 )
 
 if TYPE_CHECKING:

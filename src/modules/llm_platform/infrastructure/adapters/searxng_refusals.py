@@ -14,8 +14,8 @@ from urllib.parse import urljoin, urlsplit
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.exceptions import WebSearchBlockedError, WebSearchConfigError, WebSearchRequestError
-from modules.llm_platform.infrastructure.adapters.searxng_answer import NOT_REACHABLE, TIMEOUT, Failed
-from modules.llm_platform.infrastructure.upstream_errors import Rule
+from modules.llm_platform.infrastructure.adapters.searxng_protocol import NOT_REACHABLE, TIMEOUT, Failed
+from modules.llm_platform.infrastructure.http.errors import Rule
 from shared.exceptions import AppException
 
 BURST_WINDOW_S: Final = 20.0  # the limiter lets 15 requests of an address pass in it …
@@ -111,7 +111,8 @@ class Suspensions:
     def degraded(self, provider: str, failed: Sequence[Failed]) -> list[Degraded]:
         """The engines that failed, for the reader of the answer."""
         return [
-            Degraded(component=f"{provider}/{each.engine}", reason=each.reason, until=self._until(each)) for each in failed
+            Degraded(component=f"{provider}/{each.engine}", reason=each.reason, until=self._until(each))
+            for each in failed
         ]
 
     def blocked(self, failed: Sequence[Failed]) -> WebSearchBlockedError:

@@ -27,19 +27,17 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchError,
     WebSearchRequestError,
 )
-from modules.llm_platform.domain.freshness import Freshness, window
+from modules.llm_platform.domain.freshness import Freshness, freshness_window
 from modules.llm_platform.domain.ports.engine_lists import EngineListCheck
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.infrastructure.adapters.searxng_answer import (
-    SearXNGAnswer,
-    SearXNGConfig,
-    unasked,
-)
-from modules.llm_platform.infrastructure.adapters.searxng_question import (
+from modules.llm_platform.infrastructure.adapters.searxng_protocol import (
     CATEGORIES,
     DEFAULT_ENGINES,
+    SearXNGAnswer,
+    SearXNGConfig,
     categories_of,
+    engines_not_asked,
     engines_of,
     form_of,
     nobody_asked,
@@ -58,8 +56,8 @@ from modules.llm_platform.infrastructure.adapters.searxng_refusals import (
     bad_form,
     is_limiter_redirect,
 )
-from modules.llm_platform.infrastructure.http import Reply, Upstream, has_credentials
-from modules.llm_platform.infrastructure.upstream_errors import retry_after_s
+from modules.llm_platform.infrastructure.http.client import Reply, Upstream, has_credentials
+from modules.llm_platform.infrastructure.http.errors import retry_after_s
 from shared.exceptions import AppException
 
 SEARCH: Final = "/search"
@@ -132,7 +130,7 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         return response
 
     async def _search(self, request: WebSearchRequest) -> WebSearchResponse:
-        limit = window(request)
+        limit = freshness_window(request)
         engines = engines_of(request, self._engines)
         form = form_of(request, engines, limit, self._safesearch, self._today())
         found = await self._find(request, form, asyncio.get_running_loop().time() + self._upstream.timeout)
@@ -246,7 +244,7 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         # Our own list is a wish, of which an instance may lack some, but not all; the caller's is reported one by one.
         if not every and any(row.get("engine") in engines for row in pages[0].rows if isinstance(row, dict)):
             return
-        missing = unasked(engines, pages)
+        missing = engines_not_asked(engines, pages)
         if every or len(missing) == len(engines):
             reason = TOOK_NO_PART.format(cause=why_not_asked(form, "it"))
             for engine in missing:

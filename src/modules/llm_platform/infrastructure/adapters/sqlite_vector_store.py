@@ -29,20 +29,23 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
 )
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError, VectorStoreError
 from modules.llm_platform.infrastructure.adapters.embedded_vector_store import Documents, EmbeddedVectorStore
-from modules.llm_platform.infrastructure.private_files import make_private_folder, private_opener
+from modules.llm_platform.infrastructure.files.private_files import make_private_folder, private_opener
 from modules.llm_platform.infrastructure.vectors.hybrid import Question, chosen, question
-from modules.llm_platform.infrastructure.vectors.mistakes import another_embedder, no_collection, not_one_of_ours
 from modules.llm_platform.infrastructure.vectors.payloads import (
     FIELDS,
+    PreparedPoint,
+    another_embedder,
     clean,
     document_of,
     document_payload,
     facts_of,
     facts_payload,
     field_texts,
+    no_collection,
+    not_one_of_ours,
     passage_of,
+    prepared,
 )
-from modules.llm_platform.infrastructure.vectors.points import PreparedPoint, prepared
 
 FILE: Final = "passages.sqlite3"  # in the collection's folder
 PAGE: Final = 1000  # documents listed at once
@@ -119,7 +122,8 @@ class SqliteCollection:
                 fused.update(_by_distribution(found))
             best = sorted(fused.items(), key=lambda each: (-each[1], each[0]))[:limit]
             return [
-                FoundPassage(passage=self._passage(database, number), score=asked.score(score)) for number, score in best
+                FoundPassage(passage=self._passage(database, number), score=asked.score(score))
+                for number, score in best
             ]
 
     def lookup(self, doc_ids: Sequence[str]) -> dict[str, IndexedDocument]:
@@ -133,7 +137,8 @@ class SqliteCollection:
         with _translated():
             _, database = self._needed()
             rows = database.execute(
-                "SELECT payload FROM documents WHERE doc_id > ? OR ? IS NULL ORDER BY doc_id LIMIT ?", (after, after, PAGE)
+                "SELECT payload FROM documents WHERE doc_id > ? OR ? IS NULL ORDER BY doc_id LIMIT ?",
+                (after, after, PAGE),
             )
             found = [document_of(json.loads(payload)) for (payload,) in rows]
             return found, found[-1].doc_id if len(found) == PAGE else None
@@ -141,7 +146,9 @@ class SqliteCollection:
     def passages(self, doc_id: str) -> list[Passage]:
         with _translated():
             _, database = self._needed()
-            rows = database.execute("SELECT id, payload FROM passages WHERE doc_id = ? ORDER BY place", (clean(doc_id),))
+            rows = database.execute(
+                "SELECT id, payload FROM passages WHERE doc_id = ? ORDER BY place", (clean(doc_id),)
+            )
             return [passage_of(point_id, json.loads(payload)) for point_id, payload in rows]
 
     def _by_words(
@@ -325,7 +332,11 @@ def _forget(database: sqlite3.Connection, doc_id: str) -> None:
     if not _row(database, "SELECT 1 FROM documents WHERE doc_id = ?", doc_id):
         return
     rows = database.execute("SELECT number, id, payload FROM passages WHERE doc_id = ?", (doc_id,)).fetchall()
-    for number, point_id, text in rows:  # what was inserted for it is known: an index by passage would be as large as all else
+    for (
+        number,
+        point_id,
+        text,
+    ) in rows:  # what was inserted for it is known: an index by passage would be as large as all else
         payload = json.loads(text)
         words = passage_words(passage_of(point_id, payload).searched).indices
         database.executemany("DELETE FROM words WHERE word = ? AND passage = ?", [(word, number) for word in words])
@@ -342,7 +353,14 @@ def _insert(database: sqlite3.Connection, points: Sequence[PreparedPoint]) -> No
     database.executemany(
         "INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?)",
         [
-            (number, each.id, each.payload["doc_id"], each.payload["place"], json.dumps(each.payload), _blob(each.vector))
+            (
+                number,
+                each.id,
+                each.payload["doc_id"],
+                each.payload["place"],
+                json.dumps(each.payload),
+                _blob(each.vector),
+            )
             for number, each in enumerate(points, first)
         ],
     )

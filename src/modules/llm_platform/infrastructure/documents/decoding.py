@@ -6,7 +6,16 @@ import codecs
 import re
 from typing import NamedTuple
 
-from modules.llm_platform.infrastructure.documents.errors import UnreadableDocument
+# Why one document is left out of the search.
+
+
+class UnreadableDocument(Exception):  # noqa: N818  it is a word about a file, not a failure of ours
+    """This file cannot be searched; the message says why in words for its owner, without any of its content."""
+
+
+class EmptyDocument(UnreadableDocument):
+    """It can be read, and there is not a word in it."""
+
 
 FALLBACK = "cp1252"  # what a Western Windows wrote before UTF-8; decodes anything
 SAMPLE = 4096  # bytes that tell UTF-16 without a mark from a binary file
@@ -51,7 +60,9 @@ def decode(data: bytes, *, html: bool = False, declared: str | None = None) -> D
     are UTF-8 are read as such all the same. Raises UnreadableDocument for a binary file.
     """
     sent_as = encoding_named(declared) if declared else None
-    found = _by_mark(data) or (_decoded(data, sent_as) if sent_as and sent_as.startswith("utf-16") else _by_utf16_shape(data))
+    found = _by_mark(data) or (
+        _decoded(data, sent_as) if sent_as and sent_as.startswith("utf-16") else _by_utf16_shape(data)
+    )
     if found is None and b"\0" in data:
         raise UnreadableDocument("it is a binary file, not text")
     found = found or _by_sender(data, sent_as) or _by_declaration(data, html) or _as_utf8(data) or _by_guess(data)

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from modules.llm_platform.infrastructure.documents import parse_child
-from modules.llm_platform.infrastructure.documents.errors import UnreadableDocument
+from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
 
 FILE_KINDS = ("pdf", "docx", "epub", "ipynb")  # suffixes of what the child opens itself
 STARTING_SECONDS = 10.0  # a cold disk may need that long for the interpreter and the parser

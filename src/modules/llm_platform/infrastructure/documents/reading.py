@@ -7,8 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.infrastructure.documents.decoding import decode
-from modules.llm_platform.infrastructure.documents.errors import EmptyDocument, UnreadableDocument
+from modules.llm_platform.infrastructure.documents.decoding import EmptyDocument, UnreadableDocument, decode
 from modules.llm_platform.infrastructure.documents.folder import FoundFile
 from modules.llm_platform.infrastructure.documents.parser_process import FILE_KINDS, DocumentParser, Parsed
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from modules.llm_platform.domain.text import first_tokens
+from modules.llm_platform.domain.text.tokens import first_tokens
 from modules.llm_platform.infrastructure.vectors.payloads import clean
 
 CHARS_PER_TOKEN_AT_MOST: Final = 16  # no further into a text do we look for what fills the window

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from modules.llm_platform.domain.bm25 import SparseVector, question_words
-from modules.llm_platform.domain.centring import centred
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, Vector
+from modules.llm_platform.domain.mean_centering import mean_centered
 
 CANDIDATES: Final = 200  # of each list, or twice as many as are wanted
 PER_WANTED: Final = 2
@@ -48,7 +48,7 @@ class Question:
 def question(facts: Collection, text: str, vector: Vector | None, limit: int) -> Question:
     """What to ask a collection of these facts."""
     return Question(
-        centred(vector, facts.mean, facts.dimension), question_words(text), max(CANDIDATES, limit * PER_WANTED)
+        mean_centered(vector, facts.mean, facts.dimension), question_words(text), max(CANDIDATES, limit * PER_WANTED)
     )
 
 

@@ -22,7 +22,7 @@ def stats(ctx: typer.Context, as_json: AsJson = False) -> None:
     """Show entries, bytes, age and hits of each stage."""
     console = Console()
     with exit_codes(console):
-        from modules.llm_platform.presentation.cli.storing import stats
+        from modules.llm_platform.presentation.cli.store_commands import stats
 
         stats(console, ctx.obj, as_json=as_json)
 
@@ -32,7 +32,7 @@ def clean(ctx: typer.Context, as_json: AsJson = False, yes: options.Yes = False)
     """Remove what is older than STORE_TTL_DAYS."""
     console = Console()
     with exit_codes(console):
-        from modules.llm_platform.presentation.cli.storing import clean
+        from modules.llm_platform.presentation.cli.store_commands import clean
 
         clean(console, ctx.obj, ask=not yes, as_json=as_json)
 
@@ -42,7 +42,7 @@ def clear(ctx: typer.Context, as_json: AsJson = False, yes: options.Yes = False)
     """Remove everything."""
     console = Console()
     with exit_codes(console):
-        from modules.llm_platform.presentation.cli.storing import clear
+        from modules.llm_platform.presentation.cli.store_commands import clear
 
         clear(console, ctx.obj, None, ask=not yes, as_json=as_json)
 
@@ -61,7 +61,7 @@ def export(
     """Write everything, or one topic, into a zip file."""
     console = Console()
     with exit_codes(console):
-        from modules.llm_platform.presentation.cli.storing import export
+        from modules.llm_platform.presentation.cli.store_commands import export
 
         export(console, ctx.obj, file, topic, ask=not yes, as_json=as_json)
 
@@ -75,6 +75,6 @@ def import_(
     """Take what an exported file holds; entries of our own that are as new stay."""
     console = Console()
     with exit_codes(console):
-        from modules.llm_platform.presentation.cli.storing import import_
+        from modules.llm_platform.presentation.cli.store_commands import import_
 
         import_(console, ctx.obj, file, as_json=as_json)

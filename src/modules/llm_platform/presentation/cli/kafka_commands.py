@@ -24,7 +24,8 @@ def worker(
         str | None, typer.Option("--stages", metavar="LIST", help="Comma list of search, answer; default both.")
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Say whether brokers, topics, rights, index and model fit; asks the model once.")
+        bool,
+        typer.Option("--check", help="Say whether brokers, topics, rights, index and model fit; asks the model once."),
     ] = False,
     offline: options.Offline = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --check: print JSON.")] = False,
@@ -32,15 +33,15 @@ def worker(
     """Answer requests from Kafka until stopped."""
     console = Console()
     with exit_codes(console):
-        from modules.llm_platform.presentation.cli import working
+        from modules.llm_platform.presentation.cli import worker_command
 
         arguments = options.setting_arguments(offline=offline)
         if check:
-            working.check(console, ctx.obj.worker_parts, arguments, stages, as_json=as_json)
+            worker_command.check(console, ctx.obj.worker_parts, arguments, stages, as_json=as_json)
         elif as_json:
             options.wrong("--json", "goes with --check: a worker prints nothing")
         else:
-            working.carry_out(console, ctx.obj.worker_parts, arguments, stages)
+            worker_command.run_worker_command(console, ctx.obj.worker_parts, arguments, stages)
 
 
 @kafka_app.command(cls=options.Command)
@@ -52,9 +53,12 @@ def send(
     request_id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="The request's id and key; default: a new one.")
     ] = None,
-    top_k: Annotated[int | None, typer.Option("--top-k", metavar="N", min=1, help="Documents to find; search alone.")] = None,
+    top_k: Annotated[
+        int | None, typer.Option("--top-k", metavar="N", min=1, help="Documents to find; search alone.")
+    ] = None,
     filters: Annotated[
-        list[str] | None, typer.Option("--filter", metavar="KEY=VALUE", help="Only such documents; repeatable; search alone.")
+        list[str] | None,
+        typer.Option("--filter", metavar="KEY=VALUE", help="Only such documents; repeatable; search alone."),
     ] = None,
     wait: Annotated[
         float, typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait for the outcome; 0: not at all.")
@@ -63,9 +67,9 @@ def send(
     """Send one request, and print its outcome."""
     console = Console()
     with exit_codes(console):
-        from modules.llm_platform.presentation.cli.trying import Sending, send
+        from modules.llm_platform.presentation.cli.kafka_dev_client import Sending, run_send
 
-        send(console, Sending(text, stage, request_id, top_k, tuple(filters or ())), wait)
+        run_send(console, Sending(text, stage, request_id, top_k, tuple(filters or ())), wait)
 
 
 @kafka_app.command(cls=options.Command)
@@ -83,6 +87,6 @@ def tail(
     """Print outcomes as they come."""
     console = Console()
     with exit_codes(console):
-        from modules.llm_platform.presentation.cli.trying import tail
+        from modules.llm_platform.presentation.cli.kafka_dev_client import run_tail
 
-        tail(console, from_start=from_start, count=count, seconds=seconds, request_id=request_id, as_json=as_json)
+        run_tail(console, from_start=from_start, count=count, seconds=seconds, request_id=request_id, as_json=as_json)

@@ -15,9 +15,9 @@ from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.exit_codes import exit_codes
 from modules.llm_platform.presentation.cli.index_command import index
 from modules.llm_platform.presentation.cli.kafka_commands import kafka_app, worker
-from modules.llm_platform.presentation.cli.output_file import Delivery
+from modules.llm_platform.presentation.cli.output import Delivery
+from modules.llm_platform.presentation.cli.setup import Wiring
 from modules.llm_platform.presentation.cli.topics_commands import topics_app
-from modules.llm_platform.presentation.cli.wiring import Wiring
 
 PROGRAM = "llm-platform"
 MAX_PORT = 65_535
@@ -93,13 +93,13 @@ def search(
     """Search, and list what was found."""
     console = Console()
     with exit_codes(console):
-        from modules.llm_platform.presentation.cli.searching import SearchOrder, carry_out
+        from modules.llm_platform.presentation.cli.search_command import SearchOptions, run_search
 
-        carry_out(
+        run_search(
             console,
             ctx.obj,
             options.setting_arguments(provider=provider, documents=documents, offline=offline),
-            SearchOrder(
+            SearchOptions(
                 query=query, count=count, page=page, freshness=freshness, time_range=time_range, language=language,
                 sources=options.source_kinds(sources, documents), engines=options.listed(engines),
                 domains=options.listed(domains),
@@ -113,7 +113,9 @@ def research(
     ctx: typer.Context,
     question: Annotated[
         str | None,
-        typer.Argument(metavar="QUESTION", help="What to find out; left out, it is asked for, or read from standard input."),
+        typer.Argument(
+            metavar="QUESTION", help="What to find out; left out, it is asked for, or read from standard input."
+        ),
     ] = None,
     depth: options.Depth = None,
     sources: options.Sources = None,
@@ -141,13 +143,13 @@ def research(
     """Answer a question, with citations that were checked."""
     console = Console()
     with exit_codes(console):
-        from modules.llm_platform.presentation.cli.researching import ResearchOrder, carry_out
+        from modules.llm_platform.presentation.cli.research_command import ResearchOptions, run_research
 
-        carry_out(
+        run_research(
             console,
             ctx.obj,
             options.setting_arguments(provider=provider, documents=documents, offline=offline),
-            ResearchOrder(
+            ResearchOptions(
                 question=question, depth=depth, time_range=time_range, language=language, omit_raw=omit_raw,
                 sources=options.source_kinds(sources, documents), domains=options.listed(domains),
                 plan_file=plan, plan_only=plan_only, urls=tuple(url or ()), instructions=instructions, fresh=fresh,
@@ -174,19 +176,22 @@ def read(
     """Read a page safely, and show the text that it gives."""
     console = Console()
     with exit_codes(console):
-        from modules.llm_platform.presentation.cli.reading import carry_out
+        from modules.llm_platform.presentation.cli.read_command import run_read
 
         arguments = options.setting_arguments(offline=offline, READERS=(reader,) if reader else None)
-        carry_out(console, ctx.obj, arguments, url.strip(), Delivery(as_json, output, ask=not yes))
+        run_read(console, ctx.obj, arguments, url.strip(), Delivery(as_json, output, ask=not yes))
 
 
 @app.command(cls=options.Command)
 def serve(
     ctx: typer.Context,
     host: Annotated[
-        str | None, typer.Option("--host", metavar="ADDRESS", help="To listen on; beyond loopback set LLM_PLATFORM_API_KEYS.")
+        str | None,
+        typer.Option("--host", metavar="ADDRESS", help="To listen on; beyond loopback set LLM_PLATFORM_API_KEYS."),
     ] = None,
-    port: Annotated[int | None, typer.Option("--port", metavar="N", min=0, max=MAX_PORT, help="Port to listen on.")] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", metavar="N", min=0, max=MAX_PORT, help="Port to listen on.")
+    ] = None,
     provider: options.Provider = None,
     documents: options.Documents = None,
     offline: options.Offline = False,
@@ -194,12 +199,12 @@ def serve(
     """Serve the HTTP interface until stopped."""
     console = Console()
     with exit_codes(console):
-        from modules.llm_platform.presentation.cli.serving import carry_out
+        from modules.llm_platform.presentation.cli.serve_command import run_serve
 
         arguments = options.setting_arguments(
             provider=provider, documents=documents, offline=offline, LLM_PLATFORM_HOST=host, LLM_PLATFORM_PORT=port
         )
-        carry_out(console, ctx.obj, arguments)
+        run_serve(console, ctx.obj, arguments)
 
 
 @app.command(cls=options.Command)
@@ -213,7 +218,7 @@ def config(
     """Show every setting and where it comes from."""
     console = Console()
     with exit_codes(console):
-        from modules.llm_platform.presentation.cli.settings_view import show
+        from modules.llm_platform.presentation.cli.config_command import show
 
         arguments = options.setting_arguments(provider=provider, documents=documents, offline=offline)
         show(console, ctx.obj, arguments, as_json=as_json)
@@ -233,10 +238,10 @@ def doctor(
     """Say what is wrong, and what to do about it."""
     console = Console()
     with exit_codes(console):
-        from modules.llm_platform.presentation.cli.examining import carry_out
+        from modules.llm_platform.presentation.cli.doctor_command import run_doctor
 
         arguments = options.setting_arguments(provider=provider, documents=documents, offline=offline)
-        carry_out(console, ctx.obj, arguments, spend=yes, as_json=as_json)
+        run_doctor(console, ctx.obj, arguments, spend=yes, as_json=as_json)
 
 
 for command in (index, ask, worker):

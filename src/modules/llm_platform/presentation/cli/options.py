@@ -12,7 +12,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from typer.core import TyperCommand
 
 from modules.llm_platform.presentation.cli.console import Console
-from modules.llm_platform.presentation.cli.wiring import Wiring
+from modules.llm_platform.presentation.cli.setup import Wiring
 from shared.config import CollectionName
 
 # typer reads the annotations of a command at run time and shows a Literal as a choice.
@@ -52,7 +52,9 @@ Domains = Annotated[
 ]
 Depth = Annotated[
     DepthName | None,
-    typer.Option("--depth", help="shallow (default): one search; deep: three; report: whole pages, read and written up."),
+    typer.Option(
+        "--depth", help="shallow (default): one search; deep: three; report: whole pages, read and written up."
+    ),
 ]
 OmitRaw = Annotated[bool, typer.Option("--omit-raw", help="Leave the results out of --json and FILE.json.")]
 PlanFile = Annotated[
@@ -82,7 +84,8 @@ MaxSeconds = Annotated[
 Fresh = Annotated[bool, typer.Option("--fresh", help="Take nothing from the store: make the report anew.")]
 ShowSent = Annotated[bool, typer.Option("--show-sent", help="Show which hosts were sent what, and how much.")]
 Csl = Annotated[
-    Path | None, typer.Option("--csl", metavar="FILE.json", help="Write the sources as CSL-JSON, for citation managers.")
+    Path | None,
+    typer.Option("--csl", metavar="FILE.json", help="Write the sources as CSL-JSON, for citation managers."),
 ]
 
 Request = TypeVar("Request", bound=BaseModel)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
 from modules.llm_platform.application.research.events import (
     Planned,
     Ranked,
@@ -14,9 +18,82 @@ from modules.llm_platform.application.research.events import (
     Summarized,
     Token,
 )
-from modules.llm_platform.presentation.cli.console import Console
-from modules.llm_platform.presentation.cli.for_people import many, readable, shortened
-from modules.llm_platform.presentation.cli.live import LiveAnswer
+from modules.llm_platform.presentation.cli.console import Console, Line
+from modules.llm_platform.presentation.cli.render_terminal import plural, readable, shortened
+from shared.logging import printable
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+
+# The answer of a running research on the terminal as it is written; `progress.py` tells its steps.
+
+
+_FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
+_BLANK = re.compile(r"\n[ \t]*\n")
+
+
+def split_finished(text: str) -> tuple[str, str]:
+    """The Markdown blocks that will not change any more, and the one still being written; a code fence is one block."""
+    for blank in reversed(list(_BLANK.finditer(text))):
+        if len(_FENCE.findall(text, 0, blank.start())) % 2 == 0:
+            return text[: blank.start()], text[blank.end() :]
+    return "", text
+
+
+class LiveAnswer:
+    """Prints tokens block by block: a finished block stays, the one being written is drawn anew below it."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._unfinished = ""
+        self._live: Live | None = None
+        self._blocks = 0  # printed for good
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    def feed(self, text: str) -> None:
+        """The next piece of the answer."""
+        finished, self._unfinished = split_finished(self._unfinished + printable(text))
+        self._print(finished)
+        if self._unfinished.strip():
+            self._draw()
+
+    def finish(self) -> None:
+        """The answer is complete: what was drawn becomes text that stays."""
+        self._print(self._unfinished)
+        self._unfinished = ""
+
+    def _print(self, block: str) -> None:
+        if not block.strip():
+            return
+        self._stop()
+        if self._blocks:
+            self._console.lines([Line()])
+        self._console.markdown(block)
+        self._blocks += 1
+
+    def _draw(self) -> None:
+        from rich.live import Live
+
+        from modules.llm_platform.presentation.cli.wrapping import rendered
+
+        if self._live is None:
+            self._live = Live(console=self._console.rich, auto_refresh=False, transient=True)
+            self._live.start()
+        self._live.update(rendered(self._unfinished), refresh=True)
+
+    def _stop(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
 
 LONGEST_TITLE = 80  # characters of a page's title or address
 GIVES_TEXT = {"read": "", "stored": " (from the store)"}  # the statuses of a page that was opened
@@ -81,11 +158,11 @@ def _ranked(event: Ranked) -> str | None:
         return None
     best = max(event.kept, key=lambda kept: kept.score or 0.0)
     without = f" ({event.defaulted} without a mark of the model's)" if event.defaulted else ""
-    return f"{many(len(scores), 'result')} ranked{without}, best {best.score:.1f}: {shortened(best.title, LONGEST_TITLE)}"
+    return f"{plural(len(scores), 'result')} ranked{without}, best {best.score:.1f}: {shortened(best.title, LONGEST_TITLE)}"
 
 
 def _read(event: Read) -> str:
     address = shortened(readable(event.url), LONGEST_TITLE)
     if event.status in GIVES_TEXT:
-        return f"read {address}: {many(event.chars, 'character')}{GIVES_TEXT[event.status]}"
+        return f"read {address}: {plural(event.chars, 'character')}{GIVES_TEXT[event.status]}"
     return f"could not read {address}: {event.status.replace('_', ' ')}"

@@ -26,7 +26,7 @@ def list_topics(ctx: typer.Context, as_json: AsJson = False) -> None:
     """List the topics, the one that was worked on last first."""
     console = Console()
     with exit_codes(console):
-        from modules.llm_platform.presentation.cli.storing import list_topics
+        from modules.llm_platform.presentation.cli.store_commands import list_topics
 
         list_topics(console, ctx.obj, as_json=as_json)
 
@@ -36,7 +36,7 @@ def show(ctx: typer.Context, topic: Topic, as_json: AsJson = False) -> None:
     """Show what is kept of a topic."""
     console = Console()
     with exit_codes(console):
-        from modules.llm_platform.presentation.cli.storing import show_topic
+        from modules.llm_platform.presentation.cli.store_commands import show_topic
 
         show_topic(console, ctx.obj, topic, as_json=as_json)
 
@@ -46,6 +46,6 @@ def clear(ctx: typer.Context, topic: Topic, as_json: AsJson = False, yes: option
     """Remove a topic: its next research begins anew."""
     console = Console()
     with exit_codes(console):
-        from modules.llm_platform.presentation.cli.storing import clear
+        from modules.llm_platform.presentation.cli.store_commands import clear
 
         clear(console, ctx.obj, topic, ask=not yes, as_json=as_json)

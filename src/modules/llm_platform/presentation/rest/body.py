@@ -15,14 +15,14 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 from starlette.types import Receive
 
-from modules.llm_platform.presentation.rest.errors import (
+from modules.llm_platform.presentation.rest.middleware import HEADERS
+from modules.llm_platform.presentation.rest.problems import (
     BodyTimeoutError,
     BodyTooLargeError,
     ClientGoneError,
     InvalidRequestError,
     MediaTypeError,
 )
-from modules.llm_platform.presentation.rest.guard import HEADERS
 
 MAX_BODY_BYTES = 1 << 20
 BODY_TIMEOUT_S = 8.0  # nobody is kept waiting for ten seconds

@@ -20,13 +20,11 @@ from modules.llm_platform.domain.dtos.llm_dtos import (
     Spending,
 )
 from modules.llm_platform.domain.dtos.sent import SentKind
-from modules.llm_platform.presentation.rest.answers import json_answer
 from modules.llm_platform.presentation.rest.body import read_body
-from modules.llm_platform.presentation.rest.dependencies import request_id, services
 from modules.llm_platform.presentation.rest.openapi import body_of
-from modules.llm_platform.presentation.rest.presence import WhileConnected
 from modules.llm_platform.presentation.rest.problems import GUARDED, PROVIDER, WITH_BODY, documented
-from modules.llm_platform.presentation.rest.sse import Event, EventStream, streamed_as, wants_events
+from modules.llm_platform.presentation.rest.responses import json_answer, request_id, services
+from modules.llm_platform.presentation.rest.sse import CancelOnDisconnect, Event, EventStream, streamed_as, wants_events
 
 router = APIRouter(tags=["chat"])
 
@@ -77,7 +75,7 @@ async def chat(request: Request) -> Response:
     llm = services(request).llm
     if wants_events(request, asked.stream):
         return await EventStream.begun(request, _events(llm, asked, request_id(request)))
-    async with WhileConnected(request.receive):
+    async with CancelOnDisconnect(request.receive):
         answer = await llm.generate(asked)
     return json_answer(answer, exclude=LEFT_OUT)
 

@@ -12,9 +12,9 @@ from pydantic_core import to_json
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
-from modules.llm_platform.presentation.rest.answers import JSON
-from modules.llm_platform.presentation.rest.errors import NotFoundError
-from modules.llm_platform.presentation.rest.guard import HEADERS
+from modules.llm_platform.presentation.rest.middleware import HEADERS
+from modules.llm_platform.presentation.rest.problems import NotFoundError
+from modules.llm_platform.presentation.rest.responses import JSON
 
 FOLDER: Final = Path(__file__).parent / "swagger_ui"
 MEDIA_TYPES: Final[Mapping[str, str]] = {  # the files that the page loads; nothing else of the folder is served

@@ -16,11 +16,11 @@ from pydantic import BaseModel
 from modules.llm_platform.application.problem import problem
 from modules.llm_platform.application.research.events import Done, Planned, Searched, SourcesNumbered, Started, Token
 from modules.llm_platform.domain.dtos.health_dtos import ComponentHealth, HealthReport
-from modules.llm_platform.domain.dtos.held_source import HeldSource
 from modules.llm_platform.domain.dtos.llm_dtos import Usage
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import (
     Citation,
+    HeldSource,
     RawResult,
     ResearchMetadata,
     ResearchResponse,
@@ -28,7 +28,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
 )
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import SourceNotHeldError, WebSearchError
-from modules.llm_platform.presentation.rest import errors
+from modules.llm_platform.presentation.rest import problems
 from modules.llm_platform.presentation.rest.chat_routes import ChatApiResponse, ChatDone
 from modules.llm_platform.presentation.rest.searxng_shape import to_searxng
 from modules.llm_platform.presentation.rest.sse import MEDIA_TYPE, Event, frame
@@ -150,17 +150,17 @@ EXAMPLES: Final[Mapping[tuple[str, str], Example]] = {
 }
 
 REFUSALS: Final[Mapping[int, AppException]] = {
-    HTTPStatus.UNAUTHORIZED: errors.UnauthorizedError(),
-    HTTPStatus.FORBIDDEN: errors.ForeignSiteError(),
+    HTTPStatus.UNAUTHORIZED: problems.UnauthorizedError(),
+    HTTPStatus.FORBIDDEN: problems.ForeignSiteError(),
     HTTPStatus.NOT_FOUND: SourceNotHeldError(),
-    HTTPStatus.REQUEST_TIMEOUT: errors.BodyTimeoutError(),
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: errors.BodyTooLargeError(),
-    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: errors.MediaTypeError(),
-    HTTPStatus.MISDIRECTED_REQUEST: errors.UnknownHostError(),
-    HTTPStatus.UNPROCESSABLE_ENTITY: errors.InvalidRequestError(()),
-    HTTPStatus.INTERNAL_SERVER_ERROR: errors.InternalError(),
+    HTTPStatus.REQUEST_TIMEOUT: problems.BodyTimeoutError(),
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: problems.BodyTooLargeError(),
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: problems.MediaTypeError(),
+    HTTPStatus.MISDIRECTED_REQUEST: problems.UnknownHostError(),
+    HTTPStatus.UNPROCESSABLE_ENTITY: problems.InvalidRequestError(()),
+    HTTPStatus.INTERNAL_SERVER_ERROR: problems.InternalError(),
     HTTPStatus.BAD_GATEWAY: WebSearchError("SearXNG answered with status 500: look into its log"),
-    HTTPStatus.SERVICE_UNAVAILABLE: errors.NotServingError(),
+    HTTPStatus.SERVICE_UNAVAILABLE: problems.NotServingError(),
 }
 WRONG_FIELD: Final = {"loc": ["body", "query"], "msg": "Field required", "type": "missing"}
 

@@ -6,10 +6,8 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from modules.llm_platform.domain.dtos.health_dtos import HealthReport
-from modules.llm_platform.presentation.rest.answers import json_answer
-from modules.llm_platform.presentation.rest.dependencies import door_of, services
-from modules.llm_platform.presentation.rest.errors import NotServingError
-from modules.llm_platform.presentation.rest.problems import documented
+from modules.llm_platform.presentation.rest.problems import NotServingError, documented
+from modules.llm_platform.presentation.rest.responses import json_answer, server_state, services
 
 router = APIRouter(tags=["health"])
 
@@ -30,6 +28,6 @@ async def health(request: Request) -> Response:
 
 @router.get("/ready", summary="Whether requests are taken", response_model=Ready, responses=documented())
 async def ready(request: Request) -> Response:
-    if not door_of(request).open:
+    if not server_state(request).open:
         raise NotServingError
     return json_answer(READY)

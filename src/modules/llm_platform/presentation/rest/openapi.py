@@ -10,9 +10,9 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from modules.llm_platform.presentation.rest.answers import JSON
+from modules.llm_platform.presentation.rest.middleware import OPEN_PATHS
 from modules.llm_platform.presentation.rest.problems import Problem, ValidationProblem
-from modules.llm_platform.presentation.rest.sites import OPEN_PATHS
+from modules.llm_platform.presentation.rest.responses import JSON
 
 FORM = "application/x-www-form-urlencoded"
 REFERENCE = "#/components/schemas/{model}"

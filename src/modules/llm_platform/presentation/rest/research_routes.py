@@ -10,16 +10,13 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
 
-from modules.llm_platform.domain.dtos.held_source import HeldSource
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
-from modules.llm_platform.presentation.rest.answers import json_answer
+from modules.llm_platform.domain.dtos.research_dtos import HeldSource, ResearchRequest, ResearchResponse
 from modules.llm_platform.presentation.rest.body import read_body
-from modules.llm_platform.presentation.rest.dependencies import request_id, services
 from modules.llm_platform.presentation.rest.openapi import body_of
-from modules.llm_platform.presentation.rest.presence import WhileConnected
 from modules.llm_platform.presentation.rest.problems import GUARDED, PROVIDER, WITH_BODY, documented
-from modules.llm_platform.presentation.rest.sse import EventStream, streamed_as, wants_events
+from modules.llm_platform.presentation.rest.responses import json_answer, request_id, services
+from modules.llm_platform.presentation.rest.sse import CancelOnDisconnect, EventStream, streamed_as, wants_events
 
 router = APIRouter(prefix="/research", tags=["research"])
 
@@ -47,7 +44,7 @@ async def research(request: Request) -> Response:
     service, name = services(request).research, request_id(request)
     if wants_events(request, asked.stream):
         return await EventStream.begun(request, service.stream(asked, request_id=name))
-    async with WhileConnected(request.receive):
+    async with CancelOnDisconnect(request.receive):
         answer = await service.research(asked, request_id=name)
     return json_answer(answer)
 
@@ -61,7 +58,7 @@ async def research(request: Request) -> Response:
 )
 async def plan(request: Request) -> Response:
     asked = await read_body(request, PlanRequest)
-    async with WhileConnected(request.receive):
+    async with CancelOnDisconnect(request.receive):
         made = await services(request).research.plan(asked)
     return json_answer(made)
 

@@ -14,12 +14,10 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
     WebSearchResponse,
     WebSearchResultItem,
 )
-from modules.llm_platform.presentation.rest.answers import json_answer, raw_answer
 from modules.llm_platform.presentation.rest.body import checked, read_body
-from modules.llm_platform.presentation.rest.dependencies import services
 from modules.llm_platform.presentation.rest.openapi import body_of, query_of
-from modules.llm_platform.presentation.rest.presence import WhileConnected
 from modules.llm_platform.presentation.rest.problems import GUARDED, PROVIDER, WITH_BODY, documented
+from modules.llm_platform.presentation.rest.responses import json_answer, raw_answer, services
 from modules.llm_platform.presentation.rest.searxng_shape import (
     SAFESEARCH,
     TIME_RANGE,
@@ -29,6 +27,7 @@ from modules.llm_platform.presentation.rest.searxng_shape import (
     from_query,
     to_searxng,
 )
+from modules.llm_platform.presentation.rest.sse import CancelOnDisconnect
 
 router = APIRouter(tags=["search"])
 
@@ -84,7 +83,7 @@ PASS_THROUGH = query_of(
 )
 async def web_search(request: Request) -> Response:
     asked = await read_body(request, WebSearchApiRequest)
-    async with WhileConnected(request.receive):
+    async with CancelOnDisconnect(request.receive):
         found = await services(request).web_search.search(asked)
     return json_answer(found, exclude=LEFT_OUT)
 
@@ -112,6 +111,6 @@ async def search_by_body(request: Request) -> Response:
 
 
 async def _pass_through(request: Request, asked: SearchApiRequest) -> Response:
-    async with WhileConnected(request.receive):
+    async with CancelOnDisconnect(request.receive):
         found = await services(request).web_search.search(asked)
     return raw_answer(to_searxng(found))

@@ -5,16 +5,50 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, Protocol, Self
+from types import TracebackType
+from typing import Any, Protocol, Self, cast
 
 from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
 
 from modules.llm_platform.application.research.events import Failed
-from modules.llm_platform.presentation.rest.guard import HEADERS, LAST_WORD
-from modules.llm_platform.presentation.rest.presence import WhileConnected
-from modules.llm_platform.presentation.rest.problems import REQUEST_ID, problem_object
+from modules.llm_platform.presentation.rest.middleware import HEADERS, LAST_WORD
+from modules.llm_platform.presentation.rest.problems import REQUEST_ID, ClientGoneError, problem_object
 from shared.exceptions import AppException
+
+# Stop working for a caller who has hung up.
+
+
+class CancelOnDisconnect:
+    """`async with WhileConnected(receive):` cancels its block when the caller hangs up, and raises ClientGoneError.
+
+    Nothing else may read `receive` meanwhile, and the block must end before the last piece of the answer is sent, since
+    servers tell "hung up" and "all sent" with the same message. Works as `asyncio.timeout` does.
+    """
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._gone = False
+
+    async def __aenter__(self) -> Self:
+        self._task = cast("asyncio.Task[Any]", asyncio.current_task())  # a coroutine always runs in one
+        self._cancelling = self._task.cancelling()
+        self._watcher = asyncio.create_task(self._watch())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._watcher.cancel()
+        if self._gone and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+            raise ClientGoneError from error
+
+    async def _watch(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._gone = True
+        self._task.cancel()
+
 
 MEDIA_TYPE = "text/event-stream"
 PULSE_S = 15.0  # a comment this often keeps proxies from closing a quiet stream
@@ -67,14 +101,14 @@ class EventStream(Response):
     @classmethod
     async def begun(cls, request: Request, events: AsyncGenerator[Event, None]) -> Self:
         """The response once the first event is there: an error before it is an ordinary HTTP error."""
-        async with WhileConnected(request.receive):
+        async with CancelOnDisconnect(request.receive):
             return cls(await anext(events), events)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        teller = _Teller(scope, send)
+        teller = _EventWriter(scope, send)
         scope[LAST_WORD] = teller.fail  # the guard says it when something happens that nobody expected
-        async with aclosing(self._rest), WhileConnected(receive), _pulse(send):
+        async with aclosing(self._rest), CancelOnDisconnect(receive), _pulse(send):
             await teller.tell(self._first)
             try:
                 async for event in self._rest:
@@ -84,7 +118,7 @@ class EventStream(Response):
         await teller.end()
 
 
-class _Teller:
+class _EventWriter:
     """Numbers events and sends them."""
 
     def __init__(self, scope: Scope, send: Send) -> None:

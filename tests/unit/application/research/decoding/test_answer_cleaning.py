@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.application.research.decoding import strip_reasoning
-from modules.llm_platform.application.research.decoding.cleaning import MAX_CHARS
+from modules.llm_platform.application.research.model_output.cleaning import MAX_CHARS, strip_reasoning
 
 
 @pytest.mark.parametrize(

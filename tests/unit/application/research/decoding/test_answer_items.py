@@ -8,9 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.application.research.decoding import read_line, read_strings
-from modules.llm_platform.application.research.decoding.items import MAX_ITEMS
-from modules.llm_platform.application.research.decoding.labels import BESIDE, KEYS, LABELS, NOTHING, REFUSALS
+from modules.llm_platform.application.research.model_output.lists import (
+    BESIDE,
+    KEYS,
+    LABELS,
+    MAX_ITEMS,
+    NOTHING,
+    REFUSALS,
+    read_line,
+    read_strings,
+)
 
 A, B = "How does a heat pump work?", "What does it cost?"
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.application.research.decoding import read_number
+from modules.llm_platform.application.research.model_output.rows import read_number
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from modules.llm_platform.application.research.decoding import read_rows
-from modules.llm_platform.application.research.decoding.rows import KEY, MAX_ROWS
+from modules.llm_platform.application.research.model_output.rows import KEY, MAX_ROWS, read_rows
 
 TITLES = (
     *("Heat pumps in old houses", "What a heat pump costs in 2025", "Air or ground: a comparison", "Noise and the law"),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.application.research.decoding.loose_json import MAX_DEPTH, read_values, unescaped
+from modules.llm_platform.application.research.model_output.json import MAX_DEPTH, read_values, unescaped
 
 PLAIN = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-(10**12), 10**12), PLAIN)

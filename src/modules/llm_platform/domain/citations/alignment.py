@@ -1,0 +1,287 @@
+"""A source prepared to be searched for what a sentence says, and the passage of it that says most of it."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import or_
+from typing import Final
+
+from modules.llm_platform.domain.citations.claims import Claim
+from modules.llm_platform.domain.citations.words import (
+    MIN_COMPOUND_PART,
+    RELATIVES,
+    STEM_LETTERS,
+    WORD,
+    is_form,
+    is_part,
+    is_unspaced,
+    squash,
+    squash_each,
+)
+from modules.llm_platform.domain.text.memoized import Memoized
+from modules.llm_platform.domain.text.tokens import Span, fold, sentence_spans
+
+MAX_QUOTE_SENTENCES = 3
+MAX_SENTENCE_CHARS = 600  # what has no full stop for longer is cut, so that a quote stays readable
+LIST_SENTENCE_CHARS = 160  # a "sentence" longer than this that runs over lines is a list or a table
+MAX_TEXT_CHARS = 200_000  # of one source; what follows is not searched
+SEEDS = 3  # the sentences around which passages are tried
+RANKED = 16  # the sentences among which a fact of the claim is looked for first
+GOOD_PART = 0.35  # of the claim, that a sentence must hold to be compared with it by itself
+NEARLY_AS_GOOD = 0.8  # of what the best one holds
+SENTENCE_COST = 0.03  # of the claim that a further sentence must add to belong to the quote
+MAX_INITIALS = 6
+COMPOUNDING = frozenset({"de", "nl", "sv", "da", "no", "nb", "fi", "hu"})  # write compounds as one word
+
+RUNS_KEPT = 1 << 13  # what stands between two blanks and was taken apart: pages on one matter share most of it
+
+_PART = re.compile(r"[^\W_]+")
+_ADDRESS = re.compile(r"\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)|\s?<https?://[^>\s]+>")  # of a link
+_AROUND_A_WORD = "\"'()[]*,.:;!?"
+_LINE_CUT = re.compile(r"\s*\n\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One to three adjacent sentences of a source, and which words of the claim they hold."""
+
+    start: int
+    end: int
+    first: int  # its sentences in the source
+    last: int
+    sentences: tuple[int, ...]  # its sentence that holds most, then others of the source that hold a good part
+    matched: int  # bit i is the claim's word i
+    cover: float  # of the weight of the claim's words, 0..1
+    known: float  # the same for the whole source
+    masks: Mapping[int, int]  # of each sentence that shares a word with the claim, like `matched`
+    ranked: tuple[int, ...]  # the sentences that hold most, best first
+
+
+class SourceText:
+    """The text of one source: its sentences, and in which of them each word stands."""
+
+    def __init__(self, text: str, spans: list[Span], title: str = "", *, compounds: bool = False) -> None:
+        self.text = text
+        self.title = title
+        self.spans = spans
+        self._compounds = compounds
+        self._postings, self._buckets = _index(text, spans)
+        self._related: dict[str, list[int]] = {}
+
+    @cached_property
+    def squashed(self) -> str:
+        """The words of all sentences as `squash` gives them, a bar between two sentences."""
+        text = self.text
+        pieces = [text[start:end] for start, end in self.spans]
+        if "](" in text or "<http" in text:
+            pieces = [_ADDRESS.sub(" ", piece) for piece in pieces]
+        if "&" in text:
+            pieces = [html.unescape(piece) for piece in pieces]
+        return squash_each(pieces)
+
+    @cached_property
+    def squashed_in_one(self) -> str:
+        """The same without the bars."""
+        return self.squashed.replace(" | ", " ")
+
+    @cached_property
+    def squashed_title(self) -> str:
+        return squash(self.title)
+
+    @cached_property
+    def _title_words(self) -> frozenset[str]:
+        return frozenset(_PART.findall(fold(self.title)))
+
+    def places_of(self, word: str) -> list[int]:
+        """The sentences that hold the word or another form of it."""
+        known = self._related.get(word)
+        if known is None:
+            known = self._related_places(word)
+            self._related[word] = known
+        return known
+
+    def _related_places(self, word: str) -> list[int]:
+        postings = self._postings
+        bucket, relatives = self._buckets.get(word[:STEM_LETTERS]), RELATIVES.get(word)
+        forms = [key for key in bucket if key != word and is_form(word, key)] if bucket else []
+        if relatives:
+            forms += [key for key in relatives if key in postings]
+        if word in postings:
+            if not forms:
+                return postings[word]
+            forms.append(word)
+        elif not forms and self._compounds and len(word) >= MIN_COMPOUND_PART:
+            forms = [key for key in postings if is_part(word, key)]
+        return sorted({place for form in forms for place in postings[form]})
+
+    def knows(self, word: str, written: str) -> bool:
+        """Whether the source names it anywhere, in its title too, or by its initials."""
+        return (
+            bool(self.places_of(word)) or word in self._title_words or (written.isupper() and self._spells_out(written))
+        )
+
+    def _spells_out(self, initials: str) -> bool:
+        if not 2 <= len(initials) <= MAX_INITIALS:
+            return False
+        full = r"\W+(?:(?:of|the|and|for|de|der|für|la|le|du|des)\W+)*".join(
+            rf"{re.escape(letter)}\w+" for letter in initials
+        )
+        return re.search(rf"\b{full}", self.text, re.IGNORECASE) is not None
+
+    def best_passage(self, claim: Claim) -> Passage | None:
+        """The passage that holds most of the claim; None where no sentence shares a word with it."""
+        masks: dict[int, int] = {}
+        for place, word in enumerate(claim.words):
+            if word.is_content:
+                bit = 1 << place
+                for sentence in self.places_of(word.key):
+                    masks[sentence] = masks.get(sentence, 0) | bit
+        if not masks:
+            return None
+        worth = {mask: _weight(mask, claim.weights) for mask in set(masks.values())}
+        ranked = [sentence for _, sentence in sorted([(-worth[mask], at) for at, mask in masks.items()])[:RANKED]]
+        cost = SENTENCE_COST * claim.total
+        best = (-1.0, 0, 0, 0)
+        for first, last, mask in self._around(ranked[:SEEDS], masks):
+            value = worth.get(mask)
+            if value is None:
+                value = worth[mask] = _weight(mask, claim.weights)
+            found = (value - cost * (last - first), -first, -last, mask)
+            if found > best:
+                best = found
+        first, last = -best[1], -best[2]
+        best_sentence = max(range(first, last + 1), key=lambda sentence: worth.get(masks.get(sentence, 0), 0.0))
+        cover = worth[best[3]] / claim.total
+        sentences = self._best_sentences(claim, masks, worth, best_sentence, ranked)
+        known = _weight(reduce(or_, masks.values()), claim.weights) / claim.total
+        start, end = self.spans[first][0], self.spans[last][1]
+        return Passage(start, end, first, last, sentences, best[3], cover, known, masks, tuple(ranked))
+
+    def _best_sentences(
+        self,
+        claim: Claim,
+        masks: Mapping[int, int],
+        worth: Mapping[int, float],
+        best_sentence: int,
+        ranked: Sequence[int],
+    ) -> tuple[int, ...]:
+        """The best sentence, and others that hold nearly as much: one of them may say the contrary."""
+        enough = max(GOOD_PART * claim.total, NEARLY_AS_GOOD * worth[masks[best_sentence]])
+        others = (place for place in ranked[:MAX_QUOTE_SENTENCES] if place != best_sentence)
+        return (best_sentence, *(place for place in others if worth[masks[place]] >= enough))
+
+    def _around(self, seeds: Sequence[int], masks: Mapping[int, int]) -> Iterator[tuple[int, int, int]]:
+        """First and last sentence and common mask of the passages that hold one of the best sentences."""
+        tried: set[int] = set()
+        for seed in seeds:
+            for first in range(max(0, seed - MAX_QUOTE_SENTENCES + 1), seed + 1):
+                if first in tried or first not in masks:
+                    continue
+                tried.add(first)
+                mask = 0
+                for last in range(first, min(len(self.spans), first + MAX_QUOTE_SENTENCES)):
+                    if last in masks:
+                        mask |= masks[last]
+                        yield first, last, mask
+
+
+def prepare(texts: Iterable[tuple[str, str]], language: str) -> list[SourceText]:
+    """Sources from (text, title). Sentences of all texts are found in one go: each call of the splitter costs extra."""
+    pairs = [(text[:MAX_TEXT_CHARS], title) for text, title in texts]
+    spans = sentence_spans("\n\n".join(text for text, _ in pairs), language)
+    prepared, place, offset = [], 0, 0
+    for text, title in pairs:
+        own: list[Span] = []
+        while place < len(spans) and spans[place][0] < offset + len(text):
+            start, end = spans[place][0] - offset, min(spans[place][1] - offset, len(text))
+            if 0 < end - start <= LIST_SENTENCE_CHARS:
+                own.append((start, end))
+            else:
+                own += _readable_spans(text, start, end)
+            place += 1
+        prepared.append(SourceText(text, own, title, compounds=language.partition("-")[0].lower() in COMPOUNDING))
+        offset += len(text) + 2
+    return prepared
+
+
+def _weight(mask: int, weights: list[float]) -> float:
+    return sum([weight for place, weight in enumerate(weights) if mask >> place & 1])
+
+
+def _index(text: str, spans: list[Span]) -> tuple[dict[str, list[int]], dict[str, list[str]]]:
+    """In which sentences each word stands, in order, and the words by their beginnings.
+
+    No word holds a blank, and most of what stands between two blanks stands there again: each such run is read once.
+    """
+    runs: defaultdict[str, list[int]] = defaultdict(list)
+    for number, (start, end) in enumerate(spans):
+        for run in set(text[start:end].split()):
+            runs[run].append(number)
+    postings: dict[str, list[int]] = {}
+    several: dict[str, list[list[int]]] = {}
+    for run, places in runs.items():
+        for key in _KEYS[run]:
+            if key in postings:
+                several.setdefault(key, [postings[key]]).append(places)
+            else:
+                postings[key] = places
+    for key, lists in several.items():
+        postings[key] = sorted({place for places in lists for place in places})
+    buckets: dict[str, list[str]] = {}
+    for key in postings:
+        if len(key) >= STEM_LETTERS:
+            buckets.setdefault(key[:STEM_LETTERS], []).append(key)
+    return postings, buckets
+
+
+def _keys(run: str) -> tuple[str, ...]:
+    """The words in what stands between two blanks, folded; of a joined one the parts too, of an unspaced one its pairs."""
+    bare = run.strip(_AROUND_A_WORD)
+    if bare.isalnum() and bare.isascii():
+        return (bare.lower(),)
+    folded = fold(run)
+    keys: list[str] = []
+    for word in WORD.findall(folded):
+        if word.isalnum() and (word[0] < "\u0e00" or "\u1e00" <= word[0] <= "\u1fff"):
+            keys.append(word)
+        elif not word.isascii() and is_unspaced(word):
+            keys += [word[i : i + 2] for i in range(max(1, len(word) - 1))]
+        else:
+            keys.append(word.removesuffix("()"))
+            keys += _PART.findall(word)
+    return tuple(dict.fromkeys(keys))
+
+
+_KEYS: Final = Memoized(_keys, most=RUNS_KEPT)
+
+
+def _readable_spans(text: str, start: int, end: int) -> list[Span]:
+    """One sentence, or what a list without full stops is cut into."""
+    if end <= start or (end - start <= MAX_SENTENCE_CHARS and "\n" not in text[start:end]):
+        return [(start, end)] if end > start else []
+    spans = []
+    for piece_start, piece_end in _pieces(text, start, end, _LINE_CUT):
+        while piece_end - piece_start > MAX_SENTENCE_CHARS:
+            blank = text.rfind(" ", piece_start + 1, piece_start + MAX_SENTENCE_CHARS)
+            cut = blank if blank > 0 else piece_start + MAX_SENTENCE_CHARS
+            spans.append((piece_start, cut))
+            piece_start = cut + (blank > 0)
+        if piece_end > piece_start:
+            spans.append((piece_start, piece_end))
+    return spans
+
+
+def _pieces(text: str, start: int, end: int, cut: re.Pattern[str]) -> list[Span]:
+    pieces, at = [], start
+    for found in cut.finditer(text, start, end):
+        if found.start() > at:
+            pieces.append((at, found.start()))
+        at = found.end()
+    if end > at:
+        pieces.append((at, end))
+    return pieces

@@ -1,0 +1,117 @@
+"""What the verdict of a language model may change in a citation that was checked by its words.
+
+A model reads what a stranger wrote, and may do as it is told there. It may lower any verdict, but never lift one over a
+changed number or identifier: such a sentence is at best partial.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import Final
+
+from modules.llm_platform.domain.citations.claims import IDENTIFIER
+from modules.llm_platform.domain.citations.numbers import (
+    DATE_WORDS,
+    ISO_DATE,
+    NUMBER_WORDS,
+    Reading,
+    numbers_in,
+    reading_of,
+)
+from modules.llm_platform.domain.citations.sentences import answer_sentences
+from modules.llm_platform.domain.citations.words import WORD, is_unspaced, squash
+from modules.llm_platform.domain.dtos.research_dtos import Citation, ModelVerdict, Verdict
+from modules.llm_platform.domain.text.tokens import fold
+
+_RANK: Final[dict[Verdict, int]] = {"unsupported": 0, "partial": 1, "supported": 2}
+_LITERAL = re.compile(r"`+([^`]+)`+|(?<![^\s`\"'(])(?:/|--?)\w[\w/.-]*")  # code, paths and flags
+_OTHER_SENSE = frozenset({"may", "march"})  # months only where they are capitalised
+
+
+def claims_of(answer: str, language: str) -> dict[tuple[int, int], str]:
+    """The sentences of a sanitised answer without their markers, by the offsets that citations have."""
+    return {(each.start, each.end): html.unescape(each.claim) for each in answer_sentences(answer, language)}
+
+
+def can_be_judged(citation: Citation, claim: str) -> bool:
+    """Whether there is something to judge: a quote, and not the very words of the claim in it."""
+    if citation.verdict not in _RANK or not citation.quote.strip() or not claim.strip():
+        return False
+    return citation.verdict != "supported" or squash(claim) not in squash(citation.quote)
+
+
+def judged(citation: Citation, claim: str, verdict: ModelVerdict) -> Citation:
+    """The citation with the verdict of a model, as far as it may change the one of the words, which is kept beside it."""
+    highest = highest_verdict(citation.verdict, claim, citation.quote)
+    final = min(verdict, highest, key=_RANK.__getitem__)
+    return citation.model_copy(update={"verdict": final, "checked_by": "model", "word_verdict": citation.verdict})
+
+
+def highest_verdict(word_verdict: Verdict, claim: str, quote: str) -> ModelVerdict:
+    """The highest verdict that a model may give: supported for a claim that its words support, and for one without figures,
+    dates and identifiers. One that its words found partial may be supported where the quote has all of these. One that
+    they found unsupported may be where the quote has exactly the same ones in the same order: then the change that the
+    words found is none of these.
+    """
+    if word_verdict == "supported":
+        return "supported"
+    literal = _literal_words(claim)
+    mine, theirs = _facts(claim, literal), _facts(quote, literal)
+    if not mine:
+        return "supported"
+    if word_verdict == "partial":
+        return "supported" if all(any(fact & other for other in theirs) for fact in mine) else "partial"
+    same = len(mine) == len(theirs) and all(fact & other for fact, other in zip(mine, theirs, strict=True))
+    return "supported" if same else "partial"
+
+
+def within_limits(citations: Sequence[Citation], answer: str, language: str) -> bool:
+    """Whether all verdicts of models are such as `judged` gives. False for what was made up elsewhere."""
+    of_models = [each for each in citations if each.checked_by == "model"]
+    claims = claims_of(answer, language) if of_models else {}
+    return all(_is_within(each, claims.get((each.start, each.end))) for each in of_models)
+
+
+def _is_within(citation: Citation, claim: str | None) -> bool:
+    words = citation.word_verdict
+    if claim is None or words not in _RANK or citation.verdict not in _RANK or not citation.quote.strip():
+        return False
+    return _RANK[citation.verdict] <= _RANK[highest_verdict(words, claim, citation.quote)]
+
+
+def _literal_words(text: str) -> frozenset[str]:
+    """The words of code spans, paths and flags: a reader takes each for an identifier."""
+    return frozenset(fold(word) for found in _LITERAL.finditer(text) for word in WORD.findall(found[0]))
+
+
+def _facts(text: str, identifiers: frozenset[str]) -> list[Reading]:
+    """The figures, words for numbers, months, weekdays and identifiers of a text, in the order in which they first stand
+    there, each with the values that it can mean. `identifiers` are words that are some, whatever they look like.
+    """
+    found = numbers_in(text)
+    found += [(_date(int(match[0][5:7]) - 1), match.start()) for match in ISO_DATE.finditer(text)]
+    for match in WORD.finditer(text):
+        word, at = fold(match[0]), match.start()
+        if word in NUMBER_WORDS:
+            found.append((reading_of(NUMBER_WORDS[word]), at))
+        elif word in DATE_WORDS and not (match[0] == word and word in _OTHER_SENSE):
+            found.append((_date(DATE_WORDS[word]), at))
+        elif word in identifiers or _is_identifier(match[0]):
+            found.append((frozenset({word.removesuffix("()")}), at))
+    return list(dict.fromkeys(reading for reading, _ in sorted(found, key=itemgetter(1))))
+
+
+def _date(number: int) -> Reading:
+    return frozenset({f"date {number}"})
+
+
+def _is_identifier(written: str) -> bool:
+    """With a figure, capitals alone, or a hyphen: rather too many, since what is taken for one only stays partial."""
+    if written[0].isdigit() or is_unspaced(written):
+        return False
+    hyphenated = "-" in written and written.isascii()
+    capitals = len(written) > 1 and written.isupper()
+    return hyphenated or capitals or any(map(str.isdigit, written)) or IDENTIFIER.match(written) is not None

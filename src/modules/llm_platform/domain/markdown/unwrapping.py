@@ -1,0 +1,257 @@
+"""What models put around an answer: a code fence around all of it, and a list of sources of their own below it.
+
+Both are recognised while the answer is still being written: what may belong to them is held back until that is decided, and
+the result is the same for any pieces.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.markdown.blocks import BlockTracker, expand_tabs
+from modules.llm_platform.domain.markdown.markers import MARKER, cited_numbers
+from modules.llm_platform.domain.text.tokens import fold
+
+MAX_ENTRY_CHARS = 1000  # a longer line is no entry of a list of sources
+
+_MARKDOWN = frozenset({"md", "markdown"})
+_PLAIN = frozenset({"", "text", "txt", "plain", "plaintext"})
+_OPENING = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([\w+-]*)[ \t]*\Z")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})([^`]*)\Z")
+_MAY_BE_FENCE = re.compile(r" {0,3}(?:[`~]|\Z)")
+_PROSE = re.compile(r"(?:[^\W\d_]+[ ,]+){3}[^\W\d_]")  # four words in a row
+_SENTENCE_END = re.compile(r"[.!?。！？…][\"'”’»)*_]*(?:[ \t]*\[[\d,\- ]+\])*[.。]?\s*\Z")
+
+_NAMES = (
+    r"(?:list of |cited |used )?(?:sources?|references|citations|bibliography|works cited)(?: cited| used)?"
+    r"|quellen(?:angaben|verzeichnis)?|referenzen|literatur(?:verzeichnis)?|références|fuentes|referencias|fonti|riferimenti"
+    r"|fontes|referências|bronnen|źródła|kaynaklar|(?:список )?источник(?:и|ов)|ссылки|(?:список )?литератур[аы]|джерела"
+    r"|посилання|来源|參考資料|参考资料|参考文献|引用来源|出典|情報源|출처|참고 ?(?:자료|문헌)|المصادر|المراجع|स्रोत|संदर्भ"
+)
+_TITLE = re.compile(
+    rf"[ ]{{0,3}}(?:#{{1,6}}[ \t]+)?[*_]*(?:{_NAMES})[*_]*[ \t]*(?P<colon>[:：]?)[*_]*[ \t#]*(?P<rest>.*)", re.I
+)
+_ITEM = re.compile(r"[ \t>]*(?:[-*+•][ \t]+|\d{1,3}[.)][ \t]+)?")
+_MARK = re.compile(r"(?:\[\d{1,9}\])+[ \t]*[:.—–-]?[ \t]*")
+_ADDRESS = re.compile(r"\]\(<?[^)\s]+|`[^`\s]*[./][^`\s]*`|https?://\S+|doc:\S+")
+_ADDRESS_ALONE = re.compile(r"`[^`\s]*[./][^`\s]*`|(?<!\()(?<!\(<)https?://[^\s)>]+|(?<!\()doc:[^\s)>]+")
+_TARGET = re.compile(r"\]\([^)]*\)")
+_NUMBER = re.compile(r"\[\d{1,9}\]")
+_RULE = re.compile(r"[ ]{0,3}(?:[-*_][ \t]*){3,}\Z")
+_NO_WORD = re.compile(r"[\W_]+")
+
+
+class FenceRemover:
+    """Takes an answer in pieces and gives it without the fence around all of it; other fences are left alone.
+
+    A fence named `markdown` holds the answer as soon as it cites one of the `numbers`; until then, and in a fence
+    without a name, all is held back until the fence is closed and nothing follows.
+    """
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        self._numbers = sorted(numbers)
+        self._state = "start"
+        self._held = ""  # as it was written, from the opening fence on
+        self._line = ""  # the line that is not complete yet
+        self._body = ""  # what the fence holds
+        self._fence = self._name = self._inner = ""
+        self._mid_line = False  # a part of the line was given already: it is no fence
+
+    def feed(self, text: str) -> str:
+        if self._state == "through":
+            return text
+        self._line += text
+        parts: list[str] = []
+        while "\n" in self._line and self._state != "through":
+            line, _, self._line = self._line.partition("\n")
+            parts.append(self._take(f"{line}\n"))
+        parts.append(self._partial())
+        return "".join(parts)
+
+    def finish(self) -> str:
+        """What is still held back."""
+        last, self._line = self._line, ""
+        text = self._take(last) if last else ""
+        held = self._body if self._state in ("inside", "closed") and self._is_the_answer() else self._held
+        return text + (held if self._state != "unwrapped" else "")
+
+    def _partial(self) -> str:
+        """What can be given of a line that is not complete: in most answers all of it."""
+        line, may_be_fence = self._line, _MAY_BE_FENCE.match(self._line) and not self._mid_line
+        if not line or self._state in ("inside", "closed") or (may_be_fence and self._state != "through"):
+            return ""
+        self._line = ""
+        if self._state == "start":
+            return self._give_up() + line
+        self._mid_line = True
+        return line
+
+    def _take(self, line: str) -> str:
+        if self._state == "start":
+            return self._first(line)
+        if self._state == "unwrapped":
+            return self._unwrapped(line)
+        self._held += line
+        if self._state == "closed":
+            return self._give_up() if line.strip() else ""
+        if self._closes(line):
+            self._state = "closed"
+            return ""
+        self._body += line
+        if self._name in _MARKDOWN and not self._inner and self._cites(line):
+            self._state = "unwrapped"
+            body, self._body, self._held = self._body, "", ""
+            return body
+        return ""
+
+    def _first(self, line: str) -> str:
+        self._held += line
+        if not line.strip():
+            return ""
+        opening = _OPENING.match(line.rstrip("\n"))
+        if opening is None or opening[2].lower() not in _MARKDOWN | _PLAIN:
+            return self._give_up()
+        self._state, self._fence, self._name = "inside", opening[1], opening[2].lower()
+        return ""
+
+    def _unwrapped(self, line: str) -> str:
+        if self._mid_line:
+            self._mid_line = not line.endswith("\n")
+            return line
+        if self._closes(line):
+            self._state = "through"
+            return ""
+        return line
+
+    def _closes(self, line: str) -> bool:
+        """Whether the line ends the outer fence; one with a name opens a fence inside, which its own end closes."""
+        fence = _FENCE.match(line.rstrip("\n"))
+        if fence is None:
+            return False
+        bare = not fence[2].strip()
+        if self._inner:
+            self._inner = "" if bare and fence[1].startswith(self._inner) else self._inner
+            return False
+        if bare and fence[1].startswith(self._fence):
+            return True
+        self._inner = fence[1]
+        return False
+
+    def _give_up(self) -> str:
+        self._state, held, self._held = "through", self._held, ""
+        return held
+
+    def _cites(self, text: str) -> bool:
+        return any(cited_numbers(marker[1], self._numbers) for marker in MARKER.finditer(text))
+
+    def _is_the_answer(self) -> bool:
+        """Whether what stands in the fence is text; code that was asked for stands in one too, with nothing around it."""
+        if self._cites(self._body) or _SENTENCE_END.search(self._body):
+            return True
+        return self._name in _MARKDOWN and bool(_PROSE.search(self._body))
+
+
+class SourceListRemover:
+    """Takes a sanitised answer in pieces and gives it without the list of sources at its end: ours is shown.
+
+    Entries begin with a source's number, or hold an address or a source's title. A list that more text follows, or that
+    only cites, such as one of sources of energy, is left alone.
+    """
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._titles = {title for source in sources if (title := _words(source.title))}
+        self._blocks = BlockTracker()
+        self._line = ""
+        self._held = ""  # blank lines, rules, and what may be the list
+        self._headed = False  # a title, or an entry that needs none, was read
+        self._mid_line = False
+
+    def feed(self, text: str) -> str:
+        self._line += text
+        parts: list[str] = []
+        while "\n" in self._line:
+            line, _, self._line = self._line.partition("\n")
+            parts.append(self._take(line, "\n"))
+        if self._line and (self._mid_line or not (self._headed or self._may_begin(self._line))):
+            parts.append(self._release() + self._line)
+            self._blocks_see(self._line)
+            self._line, self._mid_line = "", True
+        return "".join(parts)
+
+    def finish(self) -> str:
+        """What is still held back, without the list."""
+        text = self._take(self._line, "") if self._line else ""
+        return text if self._headed else text + self._release()
+
+    def _take(self, line: str, end: str) -> str:
+        if self._mid_line:
+            self._mid_line = not end
+            return line + end
+        kind = self._blocks.take(expand_tabs(line)).kind
+        if kind in ("code", "fence", "indented"):
+            return self._release() + line + end
+        if kind == "blank" or _RULE.match(line):
+            self._held += line + end
+            return ""
+        if self._headed and self._is_entry(line):
+            self._held += line + end
+            return ""
+        before = self._release() if self._headed else ""
+        title = _TITLE.fullmatch(line)
+        if title is not None and self._is_title(title):
+            self._headed = True
+            self._held += line + end
+            return before
+        if self._is_bare_entry(line):
+            self._headed = True
+            self._held += line + end
+            return before
+        return before + self._release() + line + end
+
+    def _release(self) -> str:
+        held, self._held = self._held, ""
+        self._headed = False
+        return held
+
+    def _blocks_see(self, line: str) -> None:
+        if not self._mid_line:
+            self._blocks.take(expand_tabs(line))
+
+    def _may_begin(self, line: str) -> bool:
+        """Whether a line that is not complete may be a title, a rule or an entry."""
+        return len(line) <= MAX_ENTRY_CHARS and not _SENTENCE_END.search(line)
+
+    def _is_title(self, title: re.Match[str]) -> bool:
+        rest = title["rest"].strip()
+        return not rest or bool(title["colon"] and _MARK.match(rest) and not _ends_with_citation(rest, self._titles))
+
+    def _is_entry(self, line: str) -> bool:
+        text = line[_ITEM.match(line).end() :]  # type: ignore[union-attr]  # matches nothing too
+        if len(text) > MAX_ENTRY_CHARS:
+            return False
+        return bool(_MARK.match(text) or _ADDRESS.search(text) or _words(_plain(text)) in self._titles)
+
+    def _is_bare_entry(self, line: str) -> bool:
+        """An entry without a title above the list: a number, and a source's title or address and nothing else."""
+        text = line[_ITEM.match(line).end() :]  # type: ignore[union-attr]  # matches nothing too
+        mark = _MARK.match(text)
+        if mark is None or len(text) > MAX_ENTRY_CHARS:
+            return False
+        rest = text[mark.end() :]
+        named = _words(_plain(rest))
+        return named in self._titles or (not named and bool(_ADDRESS.search(rest)))
+
+
+def _plain(text: str) -> str:
+    """An entry without its number, addresses and the signs of links."""
+    return _TARGET.sub(" ", _NUMBER.sub(" ", _ADDRESS_ALONE.sub(" ", text)))
+
+
+def _words(text: str) -> str:
+    return _NO_WORD.sub(" ", fold(text)).strip()
+
+
+def _ends_with_citation(rest: str, titles: set[str]) -> bool:
+    return bool(_SENTENCE_END.search(rest)) and _words(_plain(rest)) not in titles and not _ADDRESS.search(rest)

@@ -1,0 +1,180 @@
+"""Bytes of a page to what is kept of it: title, text, date. Nothing here trusts the sender's word about them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import tempfile
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+from urllib.parse import unquote
+
+from modules.llm_platform.domain.exceptions import PageConfigError, PageError
+from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument, decode
+from modules.llm_platform.infrastructure.documents.parser_process import Parsed, ParserProcess
+from modules.llm_platform.infrastructure.safe_reader import bot_walls
+from modules.llm_platform.infrastructure.safe_reader.fetch import Fetched, PageRequest
+
+HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
+PDF: Final = "application/pdf"
+WANTED: Final = PageRequest({"text/*", "application/xhtml+xml", PDF, ""})  # "": not said, so it is looked at
+MAX_TITLE_CHARS: Final = 300
+DATE_WITHIN: Final = 200_000  # characters of HTML
+TOLD_BY: Final = 1024  # bytes that tell what an undeclared page is
+
+# Letters that nobody sees and a model reads: tags (a way to smuggle words), overrides of direction, blanks of no width.
+_UNSEEN = re.compile("[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069\u200b\u2060-\u2064\u00ad\ufeff\ufff9-\ufffb]")
+_LOOKS_LIKE_HTML = re.compile(
+    rb"\s*(?:<!--.{0,500}?-->\s*)?<(?:!doctype html|html|head|body|title|meta|div|p|h1)\b", re.IGNORECASE | re.DOTALL
+)
+_DATE = r"[\"']?(\d{4}-\d{2}-\d{2}(?:[T ][\d:.]{5,15}(?:Z|[+-]\d{2}:?\d{2})?)?)"
+_NAMED = (
+    r"(?:property|name|itemprop)=[\"']?(?:article:published_time|datePublished|date|DC\.date(?:\.issued)?|pubdate"
+    r"|publish-?date|citation_publication_date)"
+)
+_PUBLISHED = (
+    re.compile(rf"<meta\s[^<>]{{0,200}}?{_NAMED}[\"']?\s[^<>]{{0,200}}?content={_DATE}", re.IGNORECASE),
+    re.compile(rf"<meta\s[^<>]{{0,200}}?content={_DATE}[\"']?\s[^<>]{{0,200}}?{_NAMED}\b", re.IGNORECASE),
+    re.compile(rf"\"datePublished\"\s*:\s*{_DATE}"),
+    re.compile(rf"<time\s[^<>]{{0,200}}?datetime={_DATE}", re.IGNORECASE),
+)
+_FIRST_HEADING = re.compile(r"^#{1,3}[ \t]+(\S[^\n]{0,300})", re.MULTILINE)
+_EXTRA_MISSING = "needs: pip install"
+
+
+class Content(NamedTuple):
+    """What a page says."""
+
+    title: str
+    text: str
+    media_type: str
+    published: str | None = None
+    warning: str | None = None
+
+
+class Parsers(Protocol):
+    """Whoever turns HTML and PDF into text; raises UnreadableDocument."""
+
+    async def html(self, html: str) -> Parsed: ...
+
+    async def pdf(self, data: bytes) -> Parsed: ...
+
+
+async def content_of(page: Fetched, parsers: Parsers) -> Content:
+    """The page's text. Raises PageError where there is none, PageBlockedError for a wall, PageConfigError without the extra."""
+    media_type = page.media_type or _told_by(page.body)
+    try:
+        if media_type == PDF:
+            parsed, html = await parsers.pdf(page.body), ""
+        else:
+            decoded = decode(page.body, html=media_type in HTML, declared=page.charset)
+            html = decoded.text if media_type in HTML else ""
+            parsed = await parsers.html(decoded.text) if html else Parsed(decoded.text)
+            parsed = Parsed(parsed.text, parsed.title, parsed.note or decoded.note)
+    except UnreadableDocument as error:
+        raise _not_read(str(error), media_type) from error
+    text, title = seen_text(parsed.text), seen_text(parsed.title or "")
+    path = page.address.target.partition("?")[0]
+    bot_walls.check_bot_wall(bot_walls.PageSample(page.address.host, path, title, text, html))
+    title = title or _heading(text) or _last_part(path) or page.address.host
+    return Content(title[:MAX_TITLE_CHARS], text, media_type, published(html), parsed.note)
+
+
+def seen_text(text: str) -> str:
+    """The text without letters that nobody sees."""
+    return _UNSEEN.sub("", text).strip()
+
+
+def text_hash(text: str) -> str:
+    """The hash by which a stored page is known."""
+    return sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+def published(html: str) -> str | None:
+    """The date on which the page says it was published, ISO 8601 as written."""
+    head = html[:DATE_WITHIN]
+    return next((found[1] for pattern in _PUBLISHED if (found := pattern.search(head))), None)
+
+
+def _told_by(body: bytes) -> str:
+    start = body[:TOLD_BY]
+    if start.startswith(b"%PDF-"):
+        return PDF
+    return "text/html" if _LOOKS_LIKE_HTML.match(start.removeprefix(b"\xef\xbb\xbf")) else "text/plain"
+
+
+def _not_read(why: str, media_type: str) -> PageError | PageConfigError:
+    if _EXTRA_MISSING in why:
+        return PageConfigError(f"Pages cannot be read: {why}")
+    kinds: Mapping[bool, str] = {True: "PDF", False: "page"}
+    return PageError(f"The {kinds[media_type == PDF]} cannot be read: {why}")
+
+
+def _heading(text: str) -> str:
+    found = _FIRST_HEADING.search(text[:5000])
+    return found[1].strip() if found else ""
+
+
+def _last_part(path: str) -> str:
+    return unquote(path.rstrip("/").rpartition("/")[2], errors="replace")
+
+
+# Parsing off the event loop, in child processes that can be killed: a few of them, kept for the next page.
+
+
+PARSERS_AT_ONCE: Final = 2
+
+Work = Callable[[ParserProcess], Parsed]
+
+
+class PageParsers:
+    """HTML and PDF to text. Both raise UnreadableDocument; cancelling kills the child that is at work."""
+
+    def __init__(self, at_once: int = PARSERS_AT_ONCE, parser: Callable[[], ParserProcess] = ParserProcess) -> None:
+        self._parser = parser
+        self._turns = asyncio.Semaphore(at_once)
+        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="page-parser")  # the first page starts one
+        self._idle: list[ParserProcess] = []
+        self._busy: set[ParserProcess] = set()
+
+    async def html(self, html: str) -> Parsed:
+        return await self._with_one(lambda parser: parser.html(html))
+
+    async def pdf(self, data: bytes) -> Parsed:
+        return await self._with_one(lambda parser: _pdf(parser, data))
+
+    async def aclose(self) -> None:
+        """End the children, also those at work."""
+        for parser in (*self._idle, *self._busy):
+            parser.stop()
+        idle, self._idle = self._idle, []
+        for parser in idle:
+            self._threads.submit(parser.__exit__, None, None, None)
+        self._threads.shutdown(wait=False)
+
+    async def _with_one(self, work: Work) -> Parsed:
+        async with self._turns:
+            parser = self._idle.pop() if self._idle else self._parser()
+            self._busy.add(parser)
+            try:
+                parsed = await asyncio.get_running_loop().run_in_executor(self._threads, work, parser)
+            except asyncio.CancelledError:
+                parser.stop()  # its thread sees the child die and ends it
+                raise
+            except UnreadableDocument:
+                self._idle.append(parser)  # whether its child lived through that is the parser's own affair
+                raise
+            finally:
+                self._busy.discard(parser)
+            self._idle.append(parser)
+            return parsed
+
+
+def _pdf(parser: ParserProcess, data: bytes) -> Parsed:
+    with tempfile.TemporaryDirectory(prefix="llm-platform-") as folder:
+        path = Path(folder) / "page.pdf"
+        path.write_bytes(data)
+        return parser.pdf(path)

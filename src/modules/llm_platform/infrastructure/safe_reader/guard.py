@@ -1,0 +1,179 @@
+"""The guard before everything that fetches: is this address one that a stranger may make us open?"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Final, Protocol
+
+from modules.llm_platform.domain.exceptions import PageConnectionError, PageRequestError
+from modules.llm_platform.infrastructure.safe_reader.url import (
+    IPAddress,
+    PageAddress,
+    is_public,
+    parse_address,
+    parse_ip,
+)
+
+# Names to addresses. Whoever resolves is a parameter, so that a test plays DNS.
+
+
+RESOLUTIONS_AT_ONCE: Final = 16  # a name server that stays silent holds one of them for many seconds
+
+
+class Resolver(Protocol):
+    """Asks DNS once. Raises OSError when the name does not exist."""
+
+    async def resolve(self, host: str, port: int) -> Sequence[str]: ...
+
+
+class SystemResolver:
+    """The operating system's resolver, in threads of its own: a silent name server must not hold up others' threads."""
+
+    def __init__(self) -> None:
+        self._threads: ThreadPoolExecutor | None = None
+
+    async def resolve(self, host: str, port: int) -> Sequence[str]:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(RESOLUTIONS_AT_ONCE, thread_name_prefix="resolver")
+        return await asyncio.get_running_loop().run_in_executor(self._threads, _resolve, host, port)
+
+    async def aclose(self) -> None:
+        """Let the threads end; who still waits for a name is cancelled."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _resolve(host: str, port: int) -> Sequence[str]:
+    try:
+        answer = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except UnicodeError as error:  # a label that the system's own encoder refuses
+        raise OSError("not a name") from error
+    return tuple(dict.fromkeys(str(entry[4][0]) for entry in answer))
+
+
+# READER_ALLOWED_HOSTS: what the operator lets the safe reader reach though it is not public.
+
+
+class AllowedHosts:
+    """Entries are a host, `host:port` or a network (`10.1.0.0/16`); without a port every port is meant.
+
+    A host is meant as it is written in an address: that another name resolves to the same machine opens nothing. A
+    network means addresses, whatever name leads there.
+    """
+
+    def __init__(self, entries: Iterable[str] = ()) -> None:
+        self._hosts: set[tuple[str, int | None]] = set()
+        self._networks: list[IPv4Network | IPv6Network] = []
+        for entry in entries:
+            if "/" in entry:
+                self._networks.append(ip_network(entry, strict=False))
+            else:
+                self._hosts.add(_host_and_port(entry))
+
+    @property
+    def has_networks(self) -> bool:
+        """Whether an address may be allowed whose name is not."""
+        return bool(self._networks)
+
+    def by_name(self, address: PageAddress) -> bool:
+        """Whether the operator named this very host, with this port or with any."""
+        return (address.host, None) in self._hosts or (address.host, address.port) in self._hosts
+
+    def by_network(self, ip: IPAddress) -> bool:
+        """Whether the operator named a network that holds this address."""
+        return any(ip in network for network in self._networks)
+
+
+def _host_and_port(entry: str) -> tuple[str, int | None]:
+    entry = entry.lower()
+    if parse_ip(entry):  # IPv6 without brackets and without a port
+        return str(parse_ip(entry)), None
+    host, colon, port = entry.rpartition(":")
+    if not colon or entry.endswith("]"):
+        host, port = entry, ""
+    bare = host.strip("[]")
+    return str(parse_ip(bare) or bare.removesuffix(".")), int(port) if port else None
+
+
+PORTS: Final = frozenset({80, 443, 8080, 8443})
+RESOLVES_WITHIN_S: Final = 10.0
+MAX_ADDRESSES: Final = 64  # of one name; more is no name that we want to know
+
+NOT_PUBLIC = (
+    "The address is not on the public internet, so it is not read; READER_ALLOWED_HOSTS can name hosts that may be"
+)
+WRONG_PORT = (
+    "The address has a port that is not read: only 80, 443, 8080 and 8443 are; READER_ALLOWED_HOSTS can name others"
+)
+NO_SUCH_NAME = "The page's host cannot be found: its name does not resolve"
+SLOW_NAME = "The page's host cannot be found: its name servers did not answer in time"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """An address that may be opened, and the IP addresses that may be dialled for it; nobody resolves it again.
+
+    `private`: it may be opened only because the operator allowed it.
+    """
+
+    address: PageAddress
+    ips: tuple[IPAddress, ...]
+    private: bool
+
+
+class Guard:
+    """Resolves a name once and lets it through only if every address of the answer may be dialled."""
+
+    def __init__(self, resolver: Resolver, allowed: AllowedHosts | None = None) -> None:
+        self._resolver = resolver
+        self._allowed = allowed or AllowedHosts()
+
+    async def check(self, address: PageAddress) -> Checked:
+        """Raises PageRequestError where it must not be opened, PageConnectionError where the name does not resolve."""
+        named = self._allowed.by_name(address)
+        usual = not address.is_local_name and address.port in PORTS
+        if not named and not usual and (address.is_local_name or not self._allowed.has_networks):
+            raise PageRequestError(NOT_PUBLIC if address.is_local_name else WRONG_PORT)
+        ips = (address.ip,) if address.ip else await self._resolved(address)
+        if named:
+            return Checked(address, ips, private=True)
+        return Checked(address, ips, private=self._in_networks(ips, usual_port=usual))
+
+    def allows(self, url: str) -> bool:
+        """Whether the operator named this host, or a network that its literal address lies in; nothing is resolved."""
+        try:
+            address = parse_address(url)
+        except PageRequestError:
+            return False
+        return self._allowed.by_name(address) or bool(address.ip and self._allowed.by_network(address.ip))
+
+    def _in_networks(self, ips: tuple[IPAddress, ...], *, usual_port: bool) -> bool:
+        """Whether the operator's networks are needed to let these through; raises where they do not help."""
+        allowed = [self._allowed.by_network(ip) for ip in ips]
+        if usual_port and all(map(is_public, ips)):
+            return any(allowed)
+        if not usual_port and not all(allowed):
+            raise PageRequestError(WRONG_PORT)
+        if not all(fine or is_public(ip) for fine, ip in zip(allowed, ips, strict=True)):
+            raise PageRequestError(NOT_PUBLIC)
+        return True
+
+    async def _resolved(self, address: PageAddress) -> tuple[IPAddress, ...]:
+        try:
+            async with asyncio.timeout(RESOLVES_WITHIN_S):
+                answer = await self._resolver.resolve(address.host, address.port)
+        except TimeoutError as error:
+            raise PageConnectionError(SLOW_NAME) from error
+        except OSError as error:
+            raise PageConnectionError(NO_SUCH_NAME) from error
+        ips = tuple(map(parse_ip, answer[:MAX_ADDRESSES]))
+        if not ips:
+            raise PageConnectionError(NO_SUCH_NAME)
+        if len(answer) > MAX_ADDRESSES or None in ips:  # also an address with a zone, which is a neighbour's
+            raise PageRequestError(NOT_PUBLIC)
+        return tuple(ip for ip in ips if ip is not None)
