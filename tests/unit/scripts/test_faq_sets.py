@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 
 import pytest
@@ -34,13 +33,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_heading_that_asks_is_the_question_of_the_text_below_it(folder: Path) -> None:
-    """It stands in no passage; an answer of two words is none, and an index of a manual is no page."""
+    """It stands in no section; an answer of two words is none, and an index of a manual is no page."""
     made = faq_sets.build(folder, SOURCE)
     ((question, places),) = made.questions.items()
     assert question == "How hot should the water be?"
-    assert [made.passages[place].text for place in places] == [ANSWER]
-    assert [place.title for place in made.passages].count("Pots") == 1
-    assert not any(question in each.text for each in made.passages)
+    assert [made.sections[place].text for place in places] == [ANSWER]
+    assert [each.title for each in made.sections].count("Pots") == 1
+    assert not any(question in each.text for each in made.sections)
 
 
 def test_a_folder_without_the_pages_says_how_to_fetch_them(tmp_path: Path) -> None:
@@ -49,13 +48,14 @@ def test_a_folder_without_the_pages_says_how_to_fetch_them(tmp_path: Path) -> No
         faq_sets.build(tmp_path, SOURCE)
 
 
-def test_each_passage_is_a_document_of_its_own(folder: Path, tmp_path: Path) -> None:
-    """As a JSON lines file of doc_id, title and text, which is indexed and asked."""
+def test_each_section_is_a_file_of_its_own(folder: Path, tmp_path: Path) -> None:
+    """As Markdown under its title, which is indexed and asked."""
     made = faq_sets.build(folder, SOURCE)
-    faq_quality.write(made, tmp_path / "set.jsonl")
-    lines = [json.loads(line) for line in (tmp_path / "set.jsonl").read_text().splitlines()]
-    assert [line["text"] for line in lines] == [each.text for each in made.passages]
-    words, _ = asyncio.run(faq_quality.compare(made, tmp_path))
+    measured = tmp_path / "measured"
+    measured.mkdir()
+    words, _ = asyncio.run(faq_quality.compare(made, measured))
+    written = sorted((measured / "sections").iterdir(), key=lambda path: int(path.stem))
+    assert [path.read_text() for path in written] == [each.markdown for each in made.sections]
     assert (words.ndcg, words.recall) == (1.0, 1.0)
 
 
