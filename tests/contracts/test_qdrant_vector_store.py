@@ -38,8 +38,13 @@ async def client() -> AsyncIterator[AsyncQdrantClient]:
 
 
 class TestQdrantInMemory(VectorStoreContract):
+    """It looks through all documents to replace one, so a page is smaller here, and many are fewer."""
+
+    many = 110
+
     @pytest.fixture
-    def store(self, client: AsyncQdrantClient) -> QdrantVectorStore:
+    def store(self, client: AsyncQdrantClient, monkeypatch: pytest.MonkeyPatch) -> QdrantVectorStore:
+        monkeypatch.setattr(qdrant_vector_store, "PAGE", 100)
         return QdrantVectorStore("http://localhost:6333", client=client)
 
     @pytest.fixture

@@ -43,6 +43,8 @@ SIDE_BY_SIDE: Final = 12
 class VectorStoreContract:
     """Subclass, give `store`, an empty one, and `open_again`, which opens another one on the same data."""
 
+    many = 1100  # documents: more than the store lists at once
+
     async def test_nothing_is_there_before_it_is_made(self, store: IVectorStore) -> None:
         """A collection that is not there has no facts, and asking it is a mistake that names the remedy."""
         assert await store.describe(NAME) is None
@@ -155,10 +157,10 @@ class VectorStoreContract:
     async def test_many_documents(self, store: IVectorStore) -> None:
         """Each is listed once, however many there are."""
         await store.prepare(FACTS)
-        for number in range(1100):
+        for number in range(self.many):
             await store.replace(NAME, a_document(f"d{number}", [], ""), [])
         ids = [each.doc_id for each in await listed(store)]
-        assert len(ids) == len(set(ids)) == 1100
+        assert len(ids) == len(set(ids)) == self.many
 
     async def test_found_by_words_and_by_meaning(self, store: IVectorStore) -> None:
         """Best first, scores from 0 to 1, at most as many as wanted, each passage once."""
