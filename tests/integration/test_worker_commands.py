@@ -53,7 +53,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import Hit, RagAnswer, RagH
 from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.exit_codes import exit_codes
-from modules.llm_platform.presentation.cli.worker_command import carry_out
+from modules.llm_platform.presentation.cli.worker_command import run_worker_command
 from modules.llm_platform.presentation.kafka.worker.handler import RagHandler
 from modules.llm_platform.presentation.kafka.worker.worker import WorkerParts
 
@@ -71,7 +71,7 @@ async def parts(settings):
 
 console = Console()
 with exit_codes(console):
-    carry_out(console, parts, {}, None)
+    run_worker_command(console, parts, {}, None)
 """
 
 

@@ -8,8 +8,8 @@ import sys
 
 CODE = """
 import gc, json
-from modules.llm_platform.presentation.rest.server import settle_heap
-settle_heap()
+from modules.llm_platform.presentation.rest.server import tune_gc
+tune_gc()
 class Node: pass
 left = Node(); left.self = left
 import weakref

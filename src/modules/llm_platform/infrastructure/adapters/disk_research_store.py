@@ -25,8 +25,9 @@ from modules.llm_platform.domain.dtos.store_dtos import (
 from modules.llm_platform.domain.exceptions import StoreError, TopicNotFoundError
 from modules.llm_platform.domain.ports.research_store import IResearchStore, Value
 from modules.llm_platform.infrastructure.research_store.entry_files import Place
-from modules.llm_platform.infrastructure.research_store.folder import StoreFolder, UnstorableError, ValidEntries
+from modules.llm_platform.infrastructure.research_store.folder import StoreFolder
 from modules.llm_platform.infrastructure.research_store.overview import HitCounters, entries_of, stats_of, topics_of
+from modules.llm_platform.infrastructure.research_store.valid_entries import UnstorableError, ValidEntries
 
 log = logging.getLogger(__name__)
 
