@@ -1,4 +1,4 @@
-"""A blind comparison of two ways of answering: prompts, models or depths (research-bridge.md §10).
+"""A blind comparison of two ways of answering: prompts, models or depths (docs/reference/success-criteria.md).
 
     python scripts/blind.py write --a 'depth=shallow' --b 'depth=report'     the sheet and its key
     python scripts/blind.py score build/blind/sheet.md                       what the filled-in sheet says

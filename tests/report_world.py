@@ -148,7 +148,7 @@ class Web(IWebSearchProvider, IPageReader):
 
 
 def laws_of_events(events: Sequence[ResearchEvent]) -> None:
-    """The laws of interface.md, "Events": started first; planned before searched; sources before a token; the text is the
+    """The laws of docs/reference/http.md: started first; planned before searched; sources before a token; the text is the
     tokens since the last reset; done or failed last, and once.
     """
     kinds = [event.type for event in events]

@@ -23,7 +23,7 @@ from shared.config import Settings, SettingsError
 INDEXING, SCALING = "docs/howto/index-documents.md", "docs/howto/scale-out-workers.md"
 TENANTS, QDRANT = "docs/howto/several-tenants.md", "docs/howto/qdrant-server.md"
 DELIVERY = "docs/explanation/delivery.md"
-FIGURES = ROOT / "src/modules/llm_platform/presentation/kafka/figures.py"
+FIGURES = ROOT / "src/modules/llm_platform/presentation/kafka/worker/http.py"
 
 
 def json_lines(page: str) -> str:

@@ -72,7 +72,7 @@ class TestDocuments:
         assert (ended.returncode, ended.stderr) == (0, "")
         assert "heat pump of nine kilowatts" in ended.stdout.partition("Sources")[0]
         assert "doc:heating.md" in ended.stdout
-        assert re.search(r"✔ supported \d\.\d\d  “.*heat pump.*” — \[\d+\]", ended.stdout)
+        assert re.search(r"✔ quoted word for word  “.*heat pump.*” — \[\d+\]", ended.stdout)
         assert "No language model is configured" in ended.stdout
 
     def test_json_is_parseable_and_alone(self, notes: Path) -> None:
@@ -107,7 +107,7 @@ class TestDocuments:
         plain = " ".join(re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", permanent).split())
         answer = plain.partition("Sources")[0]
         assert answer.count("heat pump of nine kilowatts") == 1
-        assert "✔ supported" in plain
+        assert "✔ quoted word for word" in plain
 
 
 class TestLeaving:

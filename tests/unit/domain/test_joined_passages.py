@@ -1,4 +1,4 @@
-"""domain/joined_passages.py"""
+"""domain/merge_passages.py"""
 
 from __future__ import annotations
 

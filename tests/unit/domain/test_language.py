@@ -1,4 +1,4 @@
-"""domain/language.py"""
+"""domain/text/language.py"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""domain/ledger.py: who was sent what, kept apart for each research."""
+"""domain/egress_log.py: who was sent what, kept apart for each research."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""domain/passages.py"""
+"""domain/chunking.py"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""domain/side_by_side.py"""
+"""domain/task_group.py"""
 
 from __future__ import annotations
 

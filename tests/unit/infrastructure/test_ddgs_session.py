@@ -1,4 +1,4 @@
-"""infrastructure/ddgs_session.py, with the real library and engines that ask a server on loopback."""
+"""infrastructure/adapters/ddgs_web_search.py, with the real library and engines that ask a server on loopback."""
 
 from __future__ import annotations
 

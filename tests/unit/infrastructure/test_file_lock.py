@@ -1,4 +1,4 @@
-"""infrastructure/file_lock.py"""
+"""infrastructure/files/file_lock.py"""
 
 from __future__ import annotations
 

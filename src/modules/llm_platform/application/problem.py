@@ -1,4 +1,4 @@
-"""An error as the problem object that every door sends (RFC 9457; interface.md, "Errors")."""
+"""An error as the problem object that every door sends (RFC 9457; docs/reference/errors.md)."""
 
 from __future__ import annotations
 

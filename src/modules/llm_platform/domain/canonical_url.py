@@ -35,7 +35,7 @@ def is_web_url(url: str) -> bool:
 
 
 def is_openable(url: str) -> bool:
-    """Whether a source may bear this address: http, https, or `doc:` and a path, without white space (interface.md)."""
+    """Whether a source may bear this address: http, https, or `doc:` and a path, without white space."""
     return is_web_url(url) or (len(url) <= MAX_URL_CHARS and _DOC_URL.fullmatch(url) is not None)
 
 

@@ -1,4 +1,4 @@
-"""Fit sources into a token budget, fairly: short ones stay whole, long ones share what is left (research-bridge.md §3.3)."""
+"""Fit sources into a token budget, fairly: short ones stay whole, long ones share what is left (requirements RB8 to RB11)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.text.tokens import Span, count_tokens, each_sentence
 
-SOURCES_BUDGET_TOKENS = 4000  # research-bridge.md §3.3: results are cut to about this much
+SOURCES_BUDGET_TOKENS = 4000  # requirements RB8 to RB11: results are cut to about this much
 
 CHARS_PER_TOKEN_AT_MOST = 16  # no further into a text do we look for what may fit into its share
 

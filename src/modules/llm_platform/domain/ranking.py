@@ -1,4 +1,4 @@
-"""How good a result is without a model's word for it, and which results go on (mind-search.md §§3, 6)."""
+"""How good a result is without a model's word for it, and which results go on (requirements MS3 and MS6)."""
 
 from __future__ import annotations
 

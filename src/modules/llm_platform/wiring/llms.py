@@ -42,7 +42,7 @@ ONLY_LOOPBACK = (
 QUOTES_ONLY = (
     "no language model is configured: answers are made of quotes (set LLM_API_KEY and LLM_MODEL for written ones)"
 )
-REPORT_LLM_RPS = 2.0  # mind-search.md; calls a second of one model, where LLM_RPS sets no pace for all
+REPORT_LLM_RPS = 2.0  # requirement MS9; calls a second of one model, where LLM_RPS sets no pace for all
 CALLS_AT_ONCE = 8
 STAGES = get_args(LLMStage)
 
@@ -51,7 +51,7 @@ Paces = Mapping[str, RateLimiter]  # by the name of the service
 
 
 def llm_connections(settings: Settings) -> tuple[LLMConnection, ...]:
-    """The configured models in the order of failover (interface.md, LLM_PROVIDERS); offline, those on loopback.
+    """The configured models in the order of failover (docs/reference/settings.md); offline, those on loopback.
 
     What is half configured (a key without a model) is there too: its first call says what is missing.
     """

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from modules.llm_platform.infrastructure.safe_reader.guard import Guard
 
 
-JINA_RPS_WITH_KEY = 5.0  # mind-search.md; pages a second
+JINA_RPS_WITH_KEY = 5.0  # requirement MS9; pages a second
 JINA_RPS_WITHOUT = 0.33  # about the twenty a minute that it serves without a key
 PAGES_AT_ONCE = 5
 

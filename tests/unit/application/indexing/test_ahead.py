@@ -1,4 +1,4 @@
-"""application/indexing/ahead.py"""
+"""application/rag/indexing.py"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""application/indexing/checkpoints.py"""
+"""application/rag/indexing.py"""
 
 from __future__ import annotations
 

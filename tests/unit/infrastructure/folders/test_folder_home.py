@@ -1,4 +1,4 @@
-"""infrastructure/folders/home.py"""
+"""infrastructure/documents/index_directory.py"""
 
 from __future__ import annotations
 

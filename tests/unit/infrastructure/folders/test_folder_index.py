@@ -1,4 +1,4 @@
-"""infrastructure/folders/folder_index.py and source.py: a folder and its index, kept in step."""
+"""infrastructure/documents/folder_index.py and source.py: a folder and its index, kept in step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""infrastructure/folders/state.py"""
+"""infrastructure/documents/folder_state.py"""
 
 from __future__ import annotations
 

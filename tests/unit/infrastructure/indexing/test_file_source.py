@@ -1,4 +1,4 @@
-"""infrastructure/indexing/file_source.py and json_lines.py"""
+"""infrastructure/documents/file_source.py and json_lines.py"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""infrastructure/indexing/records.py"""
+"""infrastructure/documents/json_lines.py"""
 
 from __future__ import annotations
 

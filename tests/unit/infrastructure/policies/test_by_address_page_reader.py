@@ -1,4 +1,4 @@
-"""infrastructure/policies/by_address_page_reader.py"""
+"""infrastructure/policies/routing.py"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""infrastructure/reading/content.py and walls.py: what counts as the text of a page, and what is none."""
+"""infrastructure/safe_reader/content.py and walls.py: what counts as the text of a page, and what is none."""
 
 from __future__ import annotations
 

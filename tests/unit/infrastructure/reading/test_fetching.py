@@ -1,4 +1,4 @@
-"""infrastructure/reading/fetching.py: what is taken of a page, and where it stops."""
+"""infrastructure/safe_reader/fetch.py: what is taken of a page, and where it stops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""infrastructure/reading/page_address.py: one reading of an address, or none."""
+"""infrastructure/safe_reader/url.py: one reading of an address, or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""infrastructure/reading/page_parsers.py: children that are used again, killed when nobody waits, ended at the end."""
+"""infrastructure/safe_reader/content.py: children that are used again, killed when nobody waits, ended at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""infrastructure/reading/pinned_connection.py over real sockets on loopback: TLS checks the name, not the address."""
+"""infrastructure/safe_reader/connection.py over real sockets on loopback: TLS checks the name, not the address."""
 
 from __future__ import annotations
 

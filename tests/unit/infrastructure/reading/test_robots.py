@@ -1,4 +1,4 @@
-"""infrastructure/reading/robots.py: what a site asks of programs."""
+"""infrastructure/safe_reader/robots.py: what a site asks of programs."""
 
 from __future__ import annotations
 

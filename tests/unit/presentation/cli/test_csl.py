@@ -1,4 +1,4 @@
-"""presentation/cli/csl.py: the sources of an answer for programs that manage references."""
+"""presentation/cli/render_csl.py: the sources of an answer for programs that manage references."""
 
 from __future__ import annotations
 

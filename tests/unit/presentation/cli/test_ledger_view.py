@@ -1,4 +1,4 @@
-"""presentation/cli/ledger_view.py: what left the machine, for people."""
+"""presentation/cli/render_terminal.py: what left the machine, for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""presentation/cli/reading_folder.py"""
+"""presentation/cli/research_command.py"""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def numbered(pieces: Sequence[ContextPassage]) -> tuple[Source, ...]:
     )
 
 
-# Look up in the index the documents that a context names (rag-core.md §4.3).
+# Look up in the index the documents that a context names (requirement RC5).
 
 
 MAX_TEXT_CHARS: Final = 100_000  # of a document that is named without words of it

@@ -1,4 +1,4 @@
-"""What a running research tells, in order (interface.md, "Events"). Readers must accept types that they do not know."""
+"""What a running research tells, in order (docs/reference/http.md). Readers must accept types that they do not know."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The first stage: what to look for. A deep research searches three questions (interface.md, POST /research), a report
-answers up to three sub-questions (mind-search.md §1).
+"""The first stage: what to look for. A deep research searches three questions (docs/reference/http.md), a report
+answers up to three sub-questions (requirement MS1).
 
 A model makes them where there is one; a plain decomposition fills what it leaves open, and serves alone.
 """

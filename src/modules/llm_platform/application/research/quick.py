@@ -1,4 +1,4 @@
-"""The quick answers, shallow and deep: search, and write from what the search results say (research-bridge.md §§2, 3.1)."""
+"""The quick answers, shallow and deep: search, and write from what the search results say (requirements RB1 and RB2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fold what the stages brought into the answer that every door gives (interface.md, POST /research)."""
+"""Fold what the stages brought into the answer that every door gives (docs/reference/http.md)."""
 
 from __future__ import annotations
 

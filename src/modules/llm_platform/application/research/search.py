@@ -1,4 +1,4 @@
-"""Search all questions side by side (research-bridge.md §3.2, search_multi; interface.md, events)."""
+"""Search all questions side by side (requirement RB6)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shared.exceptions import AppException
 
 SEARCHES_AT_ONCE = 4
 FUSED = "+"  # between the names of providers that made one answer together
-RECENT = "month"  # research-bridge.md §13: time_range month for recent content
+RECENT = "month"  # requirement RB17: time_range month for recent content
 
 _WANTS_LATEST = re.compile(
     r"\b(?:latest|newest|recent(?:ly)?|current(?:ly)?|up[- ]to[- ]date|breaking"

@@ -1,4 +1,4 @@
-"""The answer stage: context and index in, an answer with its documents out (rag-core.md §§4.3, 4.4)."""
+"""The answer stage: context and index in, an answer with its documents out (requirements RC5 and RC6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asks the configured upstreams how they are, seldom and with a deadline (interface.md, GET /health)."""
+"""Asks the configured upstreams how they are, seldom and with a deadline (docs/reference/http.md)."""
 
 from __future__ import annotations
 

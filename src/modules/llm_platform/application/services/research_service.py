@@ -1,4 +1,4 @@
-"""A question in, a cited answer out (research-bridge.md §§2, 3.1, 8; interface.md, POST /research and "Events")."""
+"""A question in, a cited answer out (requirements RB1, RB2 and RB15; docs/reference/http.md)."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ DEFECT = "The search provider failed in a way it should not; the log says how"
 
 
 class WebSearchService:
-    """Asks the configured provider, and tells the log how it went (bocha-web-search.md, decision 4).
+    """Asks the configured provider, and tells the log how it went (requirement WS4).
 
     A query is somebody's secret until the operator decides otherwise: without `log_queries` only its length is logged.
     """

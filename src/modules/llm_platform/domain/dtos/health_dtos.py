@@ -1,4 +1,4 @@
-"""How the platform and the services it asks are doing (interface.md, GET /health)."""
+"""How the platform and the services it asks are doing (docs/reference/http.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the stages of a report hand to one another, and what the store keeps of them (mind-search.md)."""
+"""What the stages of a report hand to one another, and what the store keeps of them (requirements MS1 to MS8)."""
 
 from __future__ import annotations
 

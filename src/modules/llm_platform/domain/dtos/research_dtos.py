@@ -1,4 +1,4 @@
-"""A research: the question, the answer, and for each sentence where it stands (research-bridge.md §§4, 8; interface.md)."""
+"""A research: the question, the answer, and for each sentence where it stands (requirements RB14 and RB15)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ GivenUrl = Annotated[
 
 class ResearchRequest(BaseModel):
     """A question. shallow: one search and one synthesis; deep: three searches side by side and one synthesis; report: the
-    pages behind the results are ranked, read, summarised and written up (mind-search.md).
+    pages behind the results are ranked, read, summarised and written up (requirements MS1 to MS8).
 
     The fields from `plan` on belong to a report. `plan` replaces the sub-questions of the model. `urls` are pages to
     research: alone they are all that is read; where `sources` is given too, what is searched is added. `instructions` are
@@ -205,7 +205,7 @@ SynthesisPart = SynthesisToken | SynthesisReset | Synthesis
 
 
 class RawResult(BaseModel):
-    """One hit as the answer shows it; `content` is the stored text that quotes point into (research-bridge.md §4)."""
+    """One hit as the answer shows it; `content` is the stored text that quotes point into (requirement RB14)."""
 
     model_config = ConfigDict(frozen=True)
 

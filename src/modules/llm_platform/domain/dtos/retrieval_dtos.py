@@ -1,4 +1,4 @@
-"""Passages of indexed documents, what is asked of them, and what is answered from them (rag-core.md §§4.1 to 4.4)."""
+"""Passages of indexed documents, what is asked of them, and what is answered from them (requirements RC3 to RC6)."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class RagHits(_Value):
 
 
 class ContextItem(_Value):
-    """A piece of context that the asker brings: words, or an address to read (rag-core.md §2)."""
+    """A piece of context that the asker brings: words, or an address to read (requirement RC1)."""
 
     doc_id: str | None = None
     snippet: str | None = None
@@ -155,7 +155,7 @@ class RagAnswer(_Value):
     degraded: tuple[Degraded, ...] = ()
 
 
-# The one outcome of a request, as it went out (rag-core.md §5).
+# The one outcome of a request, as it went out (requirement RC8).
 
 
 class Outcome(NamedTuple):

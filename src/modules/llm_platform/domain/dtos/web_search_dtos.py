@@ -1,4 +1,4 @@
-"""A web search as every layer sees it (bocha-web-search.md decision 2; field rules: interface.md, "In process")."""
+"""A web search as every layer sees it (requirement WS2; docs/howto/use-from-python.md)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def clean_query(query: str) -> str:
 
 
 def clean_language(language: str) -> str:
-    """A BCP 47 tag in its usual writing: `EN_us` becomes `en-US` (interface.md); ValueError for anything else."""
+    """A BCP 47 tag in its usual writing: `EN_us` becomes `en-US` (docs/reference/http.md); ValueError for anything else."""
     tag = language.strip().replace("_", "-")
     if not _LANGUAGE.fullmatch(tag):
         raise ValueError("must be a language tag such as en, de or pt-BR")

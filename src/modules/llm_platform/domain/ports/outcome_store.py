@@ -1,4 +1,4 @@
-"""The port of the store of outcomes, which makes one request one outcome across crashes (rag-core.md §5)."""
+"""The port of the store of outcomes, which makes one request one outcome across crashes (requirement RC8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The port of the store that keeps every stage of every research by topic (mind-search.md, caching)."""
+"""The port of the store that keeps every stage of every research by topic (requirement MS8)."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisPart, SynthesisToken
 
-DEFAULT_MAX_TOKENS = 2048  # research-bridge.md §3.3
+DEFAULT_MAX_TOKENS = 2048  # requirements RB8 to RB11
 
 
 class ISynthesizer(ABC):

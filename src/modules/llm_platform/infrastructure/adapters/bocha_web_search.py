@@ -1,4 +1,4 @@
-"""Bocha AI web search: POST {base}/v1/web-search (bocha-web-search.md, decisions 2, 3, 5)."""
+"""Bocha AI web search: POST {base}/v1/web-search (requirements WS2, WS3 and WS5)."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ INLINE_CHARS = 150_000  # of all sources together: about 10 ms of packing; more 
 
 
 class LLMSynthesizer(ISynthesizer):
-    """Numbered sources as fenced data, the rules of research-bridge.md §3.3 around them, one call of the model.
+    """Numbered sources as fenced data, the rules of requirements RB8 to RB11 around them, one call of the model.
 
     `llm` may be a router: its resets and what it spent are passed on. `context_tokens` is how much the smallest model behind
     it holds, prompt and answer together. Raises what the port of models raises.

@@ -53,7 +53,7 @@ KINDS: Mapping[str, LLMKind] = MappingProxyType(
         "kimi": LLMKind(
             "https://api.kimi.com/coding/v1",
             "max_completion_tokens",
-            price=0.0,  # a subscription, research-bridge.md §9
+            price=0.0,  # a subscription, requirement RB16
             context_tokens=262_144,
             user_agent="KimiCLI/0.77",  # others are turned away; sending it is the operator's decision
             variables=Variables("KIMI_API_KEY", "KIMI_BASE_URL", "KIMI_MODEL", "KIMI_USER_AGENT"),

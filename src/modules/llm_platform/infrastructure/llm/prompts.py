@@ -1,4 +1,4 @@
-"""What a model is told when it shall write an answer, and how its NO_ANSWER is read (research-bridge.md §3.3).
+"""What a model is told when it shall write an answer, and how its NO_ANSWER is read (requirements RB8 to RB11).
 
 The sources come from strangers. They stand between two fence lines that carry a digest of the request, which nobody who
 writes a page can know, and whatever in them looks like our own marks (numbers in brackets, chat roles) is defused.
@@ -138,7 +138,7 @@ class NoAnswerReader:
         return self._opened(self._without_mark()) or (self._fence + self._held.lstrip()) * self.answered
 
 
-# What a model is told when it shall write a report from whole pages (mind-search.md, 7; research-bridge.md §3.3).
+# What a model is told when it shall write a report from whole pages (requirements MS7 and RB8).
 # The laws are those of the short answer: numbered sources between fence lines that nobody who writes a page can know,
 # each statement cited, orders in the sources void. The person's own wishes stand behind the sources and under these
 # rules.

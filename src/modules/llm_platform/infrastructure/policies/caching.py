@@ -1,4 +1,4 @@
-"""The same search is asked once: what was found is kept for a while (interface.md, CACHE_TTL_S)."""
+"""The same search is asked once: what was found is kept for a while (docs/reference/settings.md)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def key_of(provider: str, request: WebSearchRequest) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-# Keep what a writer wrote: the same question over the same sources is not paid for twice (research-bridge.md §3.3).
+# Keep what a writer wrote: the same question over the same sources is not paid for twice (requirements RB8 to RB11).
 
 
 class CachedSynthesizer(ISynthesizer):

@@ -1,4 +1,4 @@
-"""How fast one service may be asked, and by how many at once: what all throttling policies share (mind-search.md, limits)."""
+"""How fast one service may be asked, and by how many at once: what all throttling policies share (requirement MS9)."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ QUESTION_CHARS = 300  # of the question as a heading
 
 
 def answer_json(answered: Answered) -> str:
-    """What the answer stage tells (rag-core.md §4.4), without the fields of a request, and what it took."""
+    """What the answer stage tells (requirement RC6), without the fields of a request, and what it took."""
     answer = answered.answer
     told = {
         "answer": answer.answer,
@@ -230,7 +230,7 @@ def as_research(answered: Answered) -> ResearchResponse:
     )
 
 
-# The file of `--context`: what an answer shall be made from, as the contract writes it (rag-core.md §§4.2, 4.3).
+# The file of `--context`: what an answer shall be made from, as the contract writes it (requirements RC4 and RC5).
 
 
 OPTION: Final = "--context"

@@ -76,7 +76,7 @@ class Console:
     def markdown(self, text: str) -> None:
         """Markdown: rendered on a terminal, as it is in a pipe."""
         if self.on_terminal:
-            from modules.llm_platform.presentation.cli.wrapping import rendered
+            from modules.llm_platform.presentation.cli.rich_markdown import rendered
 
             self.rich.print(rendered(printable(text)))
         else:

@@ -1,4 +1,4 @@
-"""`llm-platform` and its commands (interface.md, "Command line")."""
+"""`llm-platform` and its commands (docs/reference/cli.md)."""
 
 from __future__ import annotations
 

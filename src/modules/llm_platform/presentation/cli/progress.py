@@ -82,7 +82,7 @@ class LiveAnswer:
     def _draw(self) -> None:
         from rich.live import Live
 
-        from modules.llm_platform.presentation.cli.wrapping import rendered
+        from modules.llm_platform.presentation.cli.rich_markdown import rendered
 
         if self._live is None:
             self._live = Live(console=self._console.rich, auto_refresh=False, transient=True)

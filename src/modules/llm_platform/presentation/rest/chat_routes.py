@@ -1,4 +1,4 @@
-"""A conversation with a configured language model (interface.md, POST /llm-platform/chat)."""
+"""A conversation with a configured language model (docs/reference/http.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors as `application/problem+json` (RFC 9457; interface.md, "Errors"), and how OpenAPI speaks of them."""
+"""Errors as `application/problem+json` (RFC 9457; docs/reference/errors.md), and how OpenAPI speaks of them."""
 
 from __future__ import annotations
 

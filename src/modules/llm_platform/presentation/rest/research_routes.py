@@ -1,6 +1,6 @@
-"""A question in, a cited answer out, whole or as it is made (research-bridge.md §§3.1, 8; interface.md, "HTTP").
+"""A question in, a cited answer out, whole or as it is made (requirements RB2 and RB15; docs/reference/http.md).
 
-For a report its plan can be had first, so that a person can change it (mind-search.md).
+For a report its plan can be had first, so that a person can change it (requirements MS1 to MS8).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Search over HTTP: in our shape (bocha-web-search.md, decision 7) and in SearXNG's (research-bridge.md §3.1)."""
+"""Search over HTTP: in our shape (requirement WS7) and in SearXNG's (requirements RB2 to RB4)."""
 
 from __future__ import annotations
 

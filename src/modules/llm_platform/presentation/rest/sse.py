@@ -1,4 +1,4 @@
-"""An event stream over HTTP (interface.md, "Events"): `id:` counts up, `event:` is the type, `data:` is JSON."""
+"""An event stream over HTTP (docs/reference/http.md): `id:` counts up, `event:` is the type, `data:` is JSON."""
 
 from __future__ import annotations
 

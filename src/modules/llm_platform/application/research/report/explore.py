@@ -1,4 +1,4 @@
-"""From the question to ranked results (mind-search.md §§1 to 3): plan, queries, searches, ranking.
+"""From the question to ranked results (requirements MS1 to MS3): plan, queries, searches, ranking.
 
 Nothing waits for the last of its kind: a sub-question is searched as soon as its line is written, and what a search finds is
 ranked while the others are still under way.
@@ -51,7 +51,7 @@ from modules.llm_platform.domain.exceptions import ResearchTimeoutError
 from modules.llm_platform.domain.text.tokens import words
 from shared.exceptions import AppException
 
-BATCH = 10  # results ranked in one call (mind-search.md §3)
+BATCH = 10  # results ranked in one call (requirement MS3)
 SEARCH_VERSION = "1"  # of what is kept of a search
 SEARCHES_AT_ONCE = 8  # of one report; each service has a pace of its own beside it
 RANKS_AT_ONCE = 16

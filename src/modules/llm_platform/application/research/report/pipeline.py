@@ -1,4 +1,4 @@
-"""From a question to a structured report (mind-search.md, whole): this page is the pipeline, each stage has its own file."""
+"""From a question to a structured report (requirements MS1 to MS7): this page is the pipeline, each stage has its own file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.ranking import pick_top
 from modules.llm_platform.domain.text.messages import messages_for
 
-FINAL_PAGES = 5  # a report is written from the full texts of so many (mind-search.md §6), or of all that a person gave
+FINAL_PAGES = 5  # a report is written from the full texts of so many (requirement MS6), or of all that a person gave
 STAND_INS = 10  # further results that may be read where the best cannot
 EARLY_SHARE = 0.5  # of the results ranked, before the best so far are read (REPORT_READ_EARLY)
 MIN_ANSWER_TOKENS = 16  # what the smallest setting allows; a call for which that is too dear is refused by the budget
@@ -97,7 +97,7 @@ def _wanted(run: ReportRun, best: Sequence[RankedCandidate], given: Sequence[Wan
 
 
 async def _best_by_summary(run: ReportRun, desk: ReadScheduler, pages: list[OpenPage], count: int) -> list[OpenPage]:
-    """The `count` pages whose summaries rank best; so many or fewer need no ranking (mind-search.md §6)."""
+    """The `count` pages whose summaries rank best; so many or fewer need no ranking (requirement MS6)."""
     if len(pages) <= count:
         return pages
     run.budget.expect("rank", -(-len(pages) // BATCH))

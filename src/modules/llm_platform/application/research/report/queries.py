@@ -1,4 +1,4 @@
-"""What a sub-question asks the search engines, in each language (mind-search.md §1).
+"""What a sub-question asks the search engines, in each language (requirement MS1).
 
 A model writes the queries; where there is none, or it fails, the sub-question is searched as it stands, and by its words.
 """
@@ -119,7 +119,7 @@ def _plain(
     return found
 
 
-# In which language a query of a report is searched (interface.md, "Which provider serves what").
+# In which language a query of a report is searched (docs/explanation/searching.md).
 
 
 def query_language(query: str, possible: Sequence[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""Rank search results, and summaries, by five criteria from 0 to 10 (mind-search.md §§3, 6), ten in one call.
+"""Rank search results, and summaries, by five criteria from 0 to 10 (requirements MS3 and MS6), ten in one call.
 
 A model answers in compact rows, since its answers are the largest cost of a report: number, first words of the title, five
 marks. Its full objects are read too. What it leaves out gets a mark in the middle; a batch that fails is scored by keywords.
@@ -30,7 +30,7 @@ from modules.llm_platform.domain.untrusted_text import fence_line, neutralised, 
 from shared.exceptions import AppException
 
 RANK_VERSION = "1"  # part of the key of what is kept: raise it with every change of the words below
-BATCH = 10  # results in one call (mind-search.md §3)
+BATCH = 10  # results in one call (requirement MS3)
 DEFAULT_SCORE = Score(value=5.0, by="default")  # in the middle: who was passed over is neither praised nor lost
 RANK_MAX_TOKENS = 2048  # ten full objects, or compact rows after some thinking
 MAX_TITLE_CHARS = 150
@@ -220,7 +220,7 @@ class SearchState:
         self.stood_in += len(rest)
 
 
-# Rank what a search found, a batch in one call, each address once in all runs of a topic (mind-search.md §3).
+# Rank what a search found, a batch in one call, each address once in all runs of a topic (requirement MS3).
 
 
 class RankScheduler:

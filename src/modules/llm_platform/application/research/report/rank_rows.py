@@ -1,4 +1,4 @@
-"""The rows of a ranking as models write them: compact arrays, the full objects of mind-search.md, and what lies between."""
+"""The rows of a ranking as models write them: compact arrays, full objects, and what lies between."""
 
 from __future__ import annotations
 

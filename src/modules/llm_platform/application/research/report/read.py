@@ -1,4 +1,4 @@
-"""Open the pages behind the best results (mind-search.md §4), and have each summarised as soon as it is there (§5)."""
+"""Open the pages behind the best results (requirement MS4), and have each summarised as soon as it is there (§5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report that ended, as the store keeps it: told again event for event, without a network (interface.md, "Events")."""
+"""A report that ended, as the store keeps it: told again event for event, without a network (docs/reference/http.md)."""
 
 from __future__ import annotations
 

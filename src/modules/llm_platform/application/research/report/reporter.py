@@ -1,4 +1,4 @@
-"""Reports for the research service: from the store where one is finished, else made and kept (mind-search.md §8)."""
+"""Reports for the research service: from the store where one is finished, else made and kept (requirement MS8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A page in short (mind-search.md §5): by a model, else in sentences of its own.
+"""A page in short (requirement MS5): by a model, else in sentences of its own.
 
 A short text becomes a few sentences, a long one points or paragraphs. A page that does not fit into the model's context is cut,
 and the summary says by how much.
@@ -31,7 +31,7 @@ from modules.llm_platform.domain.untrusted_text import fence_line, neutralised, 
 # A page in short without a model: the sentences that it begins with, and those that bear on the question.
 
 
-SENTENCES = 5  # of a short text (mind-search.md §5)
+SENTENCES = 5  # of a short text (requirement MS5)
 POINTS = 8  # of a long one
 OPENING = 2  # sentences of the beginning: what the page is about, before what answers
 MIN_CHARS = 40  # a shorter one at the beginning of a page is a menu's or a byline

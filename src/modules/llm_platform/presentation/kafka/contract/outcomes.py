@@ -38,7 +38,7 @@ from modules.llm_platform.presentation.kafka.contract.requests import (
 )
 from shared.exceptions import AppException
 
-# From what went wrong to what its sender is told (rag-core.md §§4.5, 6).
+# From what went wrong to what its sender is told (requirements RC7 and RC9).
 
 
 ErrorCode = Literal["invalid_payload", "embedding_failed", "retrieval_failed", "llm_failed", "timeout", "internal"]
@@ -103,7 +103,7 @@ def failure_of(error: RequestError | AppException | TimeoutError) -> Failure:
     )  # fmt: skip
 
 
-# Outcomes as UTF-8 JSON (rag-core.md §§4.2, 4.4, 4.5). Optional fields that have no value are left out.
+# Outcomes as UTF-8 JSON (requirements RC4, RC6 and RC7). Optional fields that have no value are left out.
 
 
 _json: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode

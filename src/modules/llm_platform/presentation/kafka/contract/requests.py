@@ -1,4 +1,4 @@
-"""Requests: from bytes to what is asked, or to what is wrong with them (rag-core.md §§4.1, 4.3)."""
+"""Requests: from bytes to what is asked, or to what is wrong with them (requirements RC3 and RC5)."""
 
 from __future__ import annotations
 
@@ -307,7 +307,7 @@ def _is_unicode(value: str) -> bool:
     return True
 
 
-# The five topics of the contract (rag-core.md §3).
+# The five topics of the contract (requirement RC2).
 
 
 REQUEST_TOPICS: Final[dict[RagStage, str]] = {"search": "rag_search_request", "answer": "rag_answer_request"}

@@ -1,4 +1,4 @@
-"""JSON Schemas of the five messages (rag-core.md §4), from the limits that the reader keeps to.
+"""JSON Schemas of the five messages (requirements RC3 to RC7), from the limits that the reader keeps to.
 
 They use what draft 7 and draft 2020-12 have in common, so that every validator reads them. Unknown fields are allowed
 everywhere: whoever reads a message ignores what it does not know.

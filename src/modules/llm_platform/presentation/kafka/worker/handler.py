@@ -1,4 +1,4 @@
-"""Bytes in, exactly one outcome out (rag-core.md §5); nothing here knows a Kafka client."""
+"""Bytes in, exactly one outcome out (requirement RC8); nothing here knows a Kafka client."""
 
 from __future__ import annotations
 
