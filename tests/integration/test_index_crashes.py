@@ -30,7 +30,7 @@ import asyncio, sys, types
 from contextlib import asynccontextmanager
 from pathlib import Path
 import typer
-from modules.llm_platform.application.indexing import intake, new_collection
+from modules.llm_platform.application.rag import indexing
 from modules.llm_platform.application.services.indexing_service import IndexingService
 from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
 from modules.llm_platform.infrastructure.documents.file_source import FileDocumentSource
@@ -38,7 +38,7 @@ from modules.llm_platform.presentation.cli.index_command import index
 from modules.llm_platform.presentation.cli.setup import Wiring
 from modules.llm_platform.testing import HashEmbedder
 
-intake.BATCH_PASSAGES, new_collection.MEAN_FROM = 4, 1
+indexing.BATCH_PASSAGES, indexing.MEAN_FROM = 4, 1
 folder, pause, *arguments = sys.argv[1:]
 
 class Slow(HashEmbedder):

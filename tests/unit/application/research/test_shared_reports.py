@@ -116,11 +116,11 @@ async def test_all_leave_and_the_work_ends() -> None:
     shared.model = ReportModel(delays={"queries": NEVER_S})
     service = shared.service()
     streams = [await begun(service, name) for name in ("one", "two")]
-    assert [task for task in asyncio.all_tasks() if "_SharedReport" in repr(task)]
+    assert [task for task in asyncio.all_tasks() if "_ReportFlight" in repr(task)]
     async with asyncio.timeout(A_WHILE_S):
         for stream in streams:
             await stream.aclose()
-    assert not [task for task in asyncio.all_tasks() if "_SharedReport" in repr(task)]
+    assert not [task for task in asyncio.all_tasks() if "_ReportFlight" in repr(task)]
     shared.model.asked.clear()
     await (await begun(service, "three")).aclose()
     assert shared.model.asked[0] == "plan"

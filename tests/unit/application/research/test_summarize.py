@@ -231,7 +231,7 @@ async def test_a_page_without_sentences_is_no_error(text: str) -> None:
     assert degraded == ()
 
 
-@pytest.mark.parametrize(("work", "llm"), [("quote_page", None), ("_request", FakeLLM())])
+@pytest.mark.parametrize(("work", "llm"), [("extractive_summary", None), ("_request", FakeLLM())])
 async def test_a_huge_page_does_not_stop_the_others(
     monkeypatch: pytest.MonkeyPatch, work: str, llm: FakeLLM | None
 ) -> None:
