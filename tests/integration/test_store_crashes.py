@@ -133,6 +133,7 @@ async def test_killed_in_the_middle_of_many_puts(after: int, store: DiskResearch
 
 async def test_two_processes_write_one_topic(store: DiskResearchStore, root: Path) -> None:
     """Whoever reads meanwhile, and afterwards, finds what one of them wrote, whole; every question is counted."""
+    await store.put(TOPIC, "docs", "k0", page("a", SIZES[0]))  # questions are counted from the first entry on
     with process(OVERWRITING, root, "a") as first, process(OVERWRITING, root, "b") as second:
         assert (said(first), said(second)) == ("ready", "ready")
         reads = 0
