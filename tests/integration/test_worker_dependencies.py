@@ -22,6 +22,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.kafka.foreign import TOPICS
 from tests.kafka.mock_cluster import MockCluster
+from tests.small_disk import in_a_mount_namespace
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 90.0
@@ -224,13 +225,7 @@ def test_a_data_folder_that_is_full_at_start_is_told(broker: MockCluster, tmp_pa
     """The embedded index maps files with holes, and filling one on a full memory disk ended the process by SIGBUS. In a mount
     namespace of its own, which a user without rights may make where the kernel allows it.
     """
-    unshare = ["unshare", "--user", "--map-root-user", "--mount"]
-    try:
-        allowed = subprocess.run([*unshare, "mount", "-t", "tmpfs", "none", str(tmp_path)], capture_output=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("there is no unshare here")
-    if allowed.returncode:
-        pytest.skip("this kernel lets nobody mount in a namespace")
+    unshare = in_a_mount_namespace(tmp_path)
     variables = environment(broker, tmp_path)
     (tmp_path / "data").mkdir()
     (tmp_path / "notes").mkdir()

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.small_disk import in_a_mount_namespace
 
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import (
@@ -210,13 +211,7 @@ def test_a_full_disk_is_told_and_kills_nobody(tmp_path: Path, size: int, filled:
     """SQLite maps a file into memory that may lie beyond the end of the disk. In a mount namespace of its own, which a user
     without rights may make where the kernel allows it: the small disk is gone with its process.
     """
-    unshare = ["unshare", "--user", "--map-root-user", "--mount"]
-    try:
-        allowed = subprocess.run([*unshare, "mount", "-t", "tmpfs", "none", str(tmp_path)], capture_output=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("there is no unshare here")
-    if allowed.returncode:
-        pytest.skip("this kernel lets nobody mount in a namespace")
+    unshare = in_a_mount_namespace(tmp_path)
     script = IN_A_SMALL_DISK.format(size=size, filled=filled)
     done = subprocess.run(
         [*unshare, "sh", "-c", script, str(tmp_path), sys.executable, FULL_DISK],

@@ -1,0 +1,24 @@
+"""A disk of a test's own: a tmpfs in a mount namespace, gone with the process that is started in it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+AS_ROOT = ("unshare", "--mount")
+AS_ANYBODY = ("unshare", "--user", "--map-root-user", "--mount")
+FORBIDDEN = "a full disk needs a mount namespace: run the test as root, or where the kernel lets users make one"
+
+
+def in_a_mount_namespace(folder: Path) -> list[str]:
+    """The words before a command that may mount over `folder`. Skips where the system lets nobody do that (not Linux, or a
+    container without the right): the test would have to fill the machine's own disk.
+    """
+    for words in (AS_ANYBODY, AS_ROOT):
+        mounting = [*words, "mount", "-t", "tmpfs", "none", str(folder)]
+        if shutil.which("unshare") and not subprocess.run(mounting, capture_output=True, check=False).returncode:
+            return list(words)
+    pytest.skip(FORBIDDEN)
