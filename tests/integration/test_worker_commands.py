@@ -322,7 +322,7 @@ def test_a_missing_topic_fails_the_check(console: Console, monkeypatch: pytest.M
     """With the one line that names it."""
     monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.ASK_S", 0.3)
     monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.acls.FAILED_TOPIC", "not_there")
-    with pytest.raises(CommandError, match="not well: topic not_there"):
+    with pytest.raises(CommandError, match="failed: topic not_there"):
         worker_command.check(console, parts, {}, None, as_json=False)
 
 
@@ -341,7 +341,7 @@ def test_a_store_that_fails_fails_the_check(console: Console, monkeypatch: pytes
         yield WorkerParts(handler, store, (), Dependencies([of_outcomes(store)]))
 
     monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.ASK_S", 0.3)
-    with pytest.raises(CommandError, match="not well: outcomes"):
+    with pytest.raises(CommandError, match="failed: outcomes"):
         worker_command.check(console, broken, {}, None, as_json=False)
 
 
@@ -349,7 +349,7 @@ def test_brokers_that_cannot_be_reached_fail_the_check(console: Console, monkeyp
     """With what to look at."""
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9")
     monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.ASK_S", 0.5)
-    with pytest.raises(CommandError, match="not well: brokers"):
+    with pytest.raises(CommandError, match="failed: brokers"):
         worker_command.check(console, parts, {}, None, as_json=False)
     assert any("KAFKA_BOOTSTRAP_SERVERS" in line for line in printed(console))
 
@@ -359,7 +359,7 @@ def brokers_say(console: Console, monkeypatch: pytest.MonkeyPatch, address: str,
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", address)
     monkeypatch.setenv("KAFKA_CONFIG", json.dumps(config))
     monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.ASK_S", 2.0)
-    with pytest.raises(CommandError, match="not well: brokers"):
+    with pytest.raises(CommandError, match="failed: brokers"):
         worker_command.check(console, parts, {}, None, as_json=True)
     checks = json.loads("\n".join(printed(console)))["checks"]
     return next(str(each["text"]) for each in checks if each["subject"] == "brokers")

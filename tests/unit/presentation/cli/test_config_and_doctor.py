@@ -95,7 +95,7 @@ class TestDoctor:
         """All lines are printed first; then the command fails."""
         console, out, _ = piped_console()
         findings = [CheckResult("searxng", "failed", "no JSON:\n set search.formats"), CheckResult("bocha", "ok", "fine")]
-        with pytest.raises(CommandError, match=r"^not well: searxng$") as caught:
+        with pytest.raises(CommandError, match=r"^failed: searxng$") as caught:
             doctor_command.run_doctor(console, wiring(FakePlatform(findings=findings)), {}, spend=False, as_json=as_json)
         assert caught.value.code == 1
         assert "bocha" in out.getvalue()

@@ -34,7 +34,7 @@ def print_check_results(console: Console, findings: Sequence[CheckResult], *, as
         console.lines(_lines(findings))
     failed = [each.subject for each in findings if each.verdict == "failed"]
     if failed:
-        raise CommandError(f"not well: {', '.join(dict.fromkeys(failed))}")
+        raise CommandError(f"failed: {', '.join(dict.fromkeys(failed))}")
 
 
 def _lines(findings: Sequence[CheckResult]) -> Iterator[Line]:
