@@ -46,7 +46,10 @@ def test_scripts_stop_at_the_first_error(script: str) -> None:
     assert subprocess.run(["bash", "-n", path], check=False, timeout=60).returncode == 0
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "serve", "bench", "lint", "quality", "docs", "check-docs", "lock"])
+@pytest.mark.parametrize(
+    "target",
+    ["demo", "test", "serve", "bench", "lint", "quality", "docs", "check-docs", "lock", "release", "image-test"],
+)
 def test_the_targets_are_there(target: str) -> None:
     """Every command that the documents name is a target with a line of help."""
     assert re.search(rf"(?m)^{target}:.*## \S", MAKEFILE)

@@ -1,18 +1,29 @@
-"""The SearXNG that compose.yaml starts must answer us, and nobody else.
+"""compose.yaml, the SearXNG that it includes, and the files that they mount.
 
-Not run here (it needs a container engine): what is checked is that the two files say what SearXNG reads.
+Not run here (it needs a container engine): what is checked is that the files are valid and say what their programs read.
 """
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from modules.llm_platform.presentation.kafka.contract.requests import FAILED_TOPIC, REQUEST_TOPICS, RESULT_TOPICS
+from shared.config import Settings, variable_names
+
 ROOT = Path(__file__).resolve().parents[2]
+FILES = ("compose.yaml", "deploy/searxng/compose.yaml")
+PLATFORM = ("api", "worker", "migrate")  # what runs our image
+ONE_SHOT = ("migrate", "topics")
+VARIABLE = re.compile(r"(?<!\$)\$\{(\w+)")
+TAG = re.compile(r"docker\.io/[a-z]+/[a-z-]+:v?\d+\.\d+[\w.-]*")
+DRAIN_S = Settings.model_fields["DRAIN_TIMEOUT_S"].default
 
 
 def read(path: str) -> Any:
@@ -21,17 +32,12 @@ def read(path: str) -> Any:
 
 @pytest.fixture
 def service() -> dict[str, Any]:
-    return read("compose.yaml")["services"]["searxng"]
+    return read("deploy/searxng/compose.yaml")["services"]["searxng"]
 
 
 @pytest.fixture
 def settings() -> dict[str, Any]:
     return read("deploy/searxng/settings.yml")
-
-
-def test_searxng_stands_alone() -> None:
-    """Nothing is started that this version does not use."""
-    assert list(read("compose.yaml")["services"]) == ["searxng"]
 
 
 def test_the_image_is_pinned(service: dict[str, Any]) -> None:
@@ -53,7 +59,7 @@ def test_no_secret_stands_in_the_files(service: dict[str, Any], settings: dict[s
 def test_the_settings_reach_searxng(service: dict[str, Any]) -> None:
     """The mounted file exists and lands where SearXNG looks, read-only."""
     source, target, mode = service["volumes"][0].split(":")
-    assert (ROOT / source).is_file()
+    assert (ROOT / "deploy" / "searxng" / source).is_file()
     assert (target, mode) == ("/etc/searxng/settings.yml", "ro")
 
 
@@ -62,3 +68,115 @@ def test_json_is_on_and_the_limiter_off(settings: dict[str, Any]) -> None:
     assert settings["use_default_settings"] is True
     assert {"html", "json"} <= set(settings["search"]["formats"])
     assert settings["server"]["limiter"] is False
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    return read("compose.yaml")
+
+
+@pytest.fixture(scope="module")
+def services(compose: dict[str, Any]) -> dict[str, Any]:
+    return compose["services"] | read("deploy/searxng/compose.yaml")["services"]
+
+
+def seconds(text: str) -> int:
+    return int(text.removesuffix("s"))
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_the_files_follow_the_schema_of_compose(file: str) -> None:
+    """The Compose specification knows every key."""
+    command = [str(Path(sys.executable).with_name("check-jsonschema")), "--builtin-schema", "vendor.compose-spec", file]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_settings_of_our_services_exist(services: dict[str, Any]) -> None:
+    """Every variable of the server, the worker and the migration is a setting that is read."""
+    known = {name for field in Settings.model_fields for name in variable_names(field)}
+    assert {name for each in PLATFORM for name in services[each]["environment"]} <= known
+
+
+def test_images_are_pinned(services: dict[str, Any]) -> None:
+    """Each foreign image has the tag of one version."""
+    images = {name: each["image"] for name, each in services.items() if name not in PLATFORM}
+    assert [name for name, image in images.items() if not TAG.fullmatch(image)] == []
+
+
+def test_only_the_proxy_is_reached_from_other_machines(services: dict[str, Any]) -> None:
+    """Ports are bound to loopback; the proxy's address can be chosen."""
+    ports = {name: port for name, each in services.items() for port in each.get("ports", ())}
+    assert ports.pop("proxy") == "${PROXY_ADDRESS:-127.0.0.1}:8000:8080"
+    assert [port for port in ports.values() if not port.startswith("127.0.0.1:")] == []
+
+
+def test_every_service_is_bounded_and_checked(services: dict[str, Any]) -> None:
+    """Each has limits of memory and CPU, and a health check unless it ends by itself or its image has one."""
+    for name, each in services.items():
+        assert set(each["deploy"]["resources"]["limits"]) == {"cpus", "memory"}, name
+        assert name in (*ONE_SHOT, "searxng") or "test" in each["healthcheck"], name
+
+
+def test_mounted_files_exist(services: dict[str, Any], compose: dict[str, Any]) -> None:
+    """A path that is not there would become an empty folder; a name is a volume of the file."""
+    sources = {volume.split(":")[0] for each in services.values() for volume in each.get("volumes", ())}
+    paths = {source for source in sources if source.startswith("./")} - {"./settings.yml"}
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    assert {source for source in sources if not source.startswith("./")} == set(compose["volumes"])
+
+
+def test_secrets_have_no_default() -> None:
+    """Compose refuses to start without them, and no file holds one."""
+    texts = [(ROOT / file).read_text(encoding="utf-8") for file in FILES]
+    asked = {name for text in texts for name in re.findall(r"\$\{(\w+):\?", text)}
+    secrets = {"SEARXNG_SECRET", "POSTGRES_PASSWORD", "REDIS_PASSWORD", "QDRANT_API_KEY", "LLM_PLATFORM_API_KEYS"}
+    assert asked == secrets
+    named = {name for text in texts for name in VARIABLE.findall(text)}
+    assert named - secrets == {"LLM_PLATFORM_VERSION", "PROXY_ADDRESS", "GRAFANA_PASSWORD"}
+
+
+def test_our_containers_have_no_rights(services: dict[str, Any]) -> None:
+    """A read-only root, no capability, and a health check on the port that the program listens on."""
+    for name in PLATFORM:
+        assert services[name]["read_only"] is True
+        assert services[name]["cap_drop"] == ["ALL"]
+    assert services["api"]["healthcheck"]["test"] == ["CMD", "healthcheck", "LLM_PLATFORM_PORT"]
+    assert services["worker"]["healthcheck"]["test"] == ["CMD", "healthcheck", "WORKER_HTTP_PORT"]
+
+
+def test_a_stop_is_long_enough_to_drain(services: dict[str, Any]) -> None:
+    """A server gets its drain time and five seconds, a worker twice the time and five seconds."""
+    drain = seconds(services["api"]["environment"]["DRAIN_TIMEOUT_S"])
+    assert drain == DRAIN_S
+    assert seconds(services["api"]["stop_grace_period"]) >= drain + 5
+    assert seconds(services["worker"]["stop_grace_period"]) >= 2 * drain + 5
+
+
+def test_the_tables_are_made_before_what_uses_them(services: dict[str, Any]) -> None:
+    """Servers and workers wait for the migration, workers for the topics too, and all topics are made."""
+    for name in ("api", "worker"):
+        assert services[name]["depends_on"]["migrate"] == {"condition": "service_completed_successfully"}
+    assert services["worker"]["depends_on"]["topics"] == {"condition": "service_completed_successfully"}
+    made = services["topics"]["command"][-1].split(";")[0].split()[3:]
+    assert sorted(made) == sorted([*REQUEST_TOPICS.values(), *RESULT_TOPICS.values(), FAILED_TOPIC])
+
+
+def test_the_proxy_is_the_one_that_is_trusted(compose: dict[str, Any]) -> None:
+    """Its address is fixed, it has no second one, and nginx leads to the servers, two of them, on their port."""
+    (address,) = [network["ipv4_address"] for network in compose["services"]["proxy"]["networks"].values()]
+    assert compose["services"]["api"]["environment"]["TRUSTED_PROXIES"] == address
+    assert "front" in compose["services"]["api"]["networks"]
+    assert compose["services"]["api"]["deploy"]["replicas"] == 2
+    port = Settings.model_fields["LLM_PLATFORM_PORT"].default
+    nginx = (ROOT / "deploy" / "nginx" / "llm-platform.conf").read_text(encoding="utf-8")
+    assert f"server api:{port} resolve" in nginx
+
+
+def test_prometheus_finds_servers_and_workers() -> None:
+    """Names and ports are those of compose.yaml, and jobs begin as the alerts expect."""
+    jobs = read("deploy/prometheus/prometheus.yml")["scrape_configs"]
+    targets = {(each["names"][0], each["port"]) for job in jobs for each in job["dns_sd_configs"]}
+    ports = [Settings.model_fields[name].default for name in ("LLM_PLATFORM_PORT", "WORKER_HTTP_PORT")]
+    assert targets == {("api", ports[0]), ("worker", ports[1])}
+    assert all(job["job_name"].startswith("llm-platform") for job in jobs)

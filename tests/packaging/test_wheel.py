@@ -48,14 +48,17 @@ def test_the_wheel_owns_few_names(wheel: Path) -> None:
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
-    """Every source file and the type markers, no test, no bytecode, nobody's settings."""
+    """Every source and data file and the type markers, no test, no bytecode, nobody's settings."""
     held = [name for name in names(wheel) if ".dist-info/" not in name]
-    source = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*.py")}
+    sources = (path for suffix in ("py", "json", "js", "css", "html") for path in (ROOT / "src").rglob(f"*.{suffix}"))
+    source = {path.relative_to(ROOT / "src").as_posix() for path in sources}
     assert source <= set(held)
     assert {"modules/llm_platform/py.typed", "shared/py.typed"} <= set(held)
     page = "modules/llm_platform/presentation/rest/swagger_ui/"  # what /docs is made of, and its licence
     files = {"index.html", "start.js", "swagger-ui-bundle.js", "swagger-ui.css", "LICENSE", "NOTICE"}
     assert {f"{page}{name}" for name in (*files, "swagger-ui-bundle.js.LICENSE.txt")} <= set(held)
+    licences = {"markdown-it.LICENSE", "dompurify.LICENSE"}  # of what the page at / is made of
+    assert {f"modules/llm_platform/presentation/rest/page/vendor/{name}" for name in licences} <= set(held)
     assert [name for name in held if "/tests/" in name or name.endswith((".pyc", ".env"))] == []
 
 
