@@ -1,22 +1,23 @@
-"""Every environment variable that the platform reads, in one flat class (docs/reference/settings.md is made from it).
+"""All settings of the platform in one flat class; docs/reference/settings.md is generated from it.
 
-Precedence: argument, environment, `.env` of the working directory, default. Of two names for one setting the first
-wins. An empty variable counts as not set. A value that cannot be read is an error which names the variable, says what
-is wrong and gives an example; neither it nor a repr ever holds a secret.
+Precedence: argument, environment, `.env` of the working directory, default. If a setting has two names, the first one
+takes precedence. An empty variable counts as not set. An invalid value raises an error that names the variable, the
+reason and an example. Errors and reprs never contain a secret.
 
-Over 500 lines: the class is a table of one line for each variable, and `shared` stays at three files.
+Over 500 lines: the class is a table with one entry per variable, and `shared` is limited to three modules.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
 from collections.abc import Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Any, Literal
-from urllib.parse import unquote, urlsplit
+from typing import Annotated, Any, Literal, NamedTuple, get_args
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -31,24 +32,28 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource, NoDecode, SettingsConfigDict
 
-LLMKind = Literal["openai", "kimi", "azure", "aitunnel", "ollama", "vllm"]
+LLMKindName = Literal["openai", "kimi", "azure", "aitunnel", "ollama", "vllm"]
+KafkaTopic = Literal[
+    "rag_search_request", "rag_search_result", "rag_answer_request", "rag_answer_result", "rag_failed"
+]
 LLMStage = Literal["plan", "queries", "rank", "summarize", "write", "judge"]
 ReaderName = Literal["jina", "direct"]
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
-Place = Literal["argument", "environment", ".env", "default"]
+SettingOrigin = Literal["argument", "environment", ".env", "default"]
 
 LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
-SECRET_MIN_CHARS = 8  # a shorter secret is not searched for in what we print: it would blank out ordinary words
-LONGEST_WAIT_S = 86_400  # a deadline beyond a day is a slip of the pen
-OUR_PREFIXES = (
-    "LLM_", "SEARXNG_", "SEARCHXNG_", "SEARCH_", "BOCHA_", "BRAVE_", "KIMI_", "AITUNNEL_", "AZURE_OPENAI_", "DOCUMENTS_",
-    "RESEARCH_", "CACHE_", "READER_", "READERS", "JINA_", "STORE_", "REPORT_", "QUERY_", "LIMIT_", "QDRANT_",
-    "EMBEDD", "RAG_", "KAFKA_", "OUTCOME_", "WORKER_", "CITATION_",
-)  # fmt: skip
-SECTIONS: Mapping[str, str] = {  # the first field of each group, and the group's heading
+SECRET_MIN_CHARS = 8  # shorter secrets are not redacted: that would also blank out ordinary words
+MAX_TIMEOUT_S = 86_400  # a timeout beyond a day is a typing error
+MAX_RATE_LIMIT = 100_000_000
+WEBHOOK_SECRET_PREFIX = "whsec_"
+WEBHOOK_SECRET_BYTES = range(24, 65)
+# First words that variables of other programs have, too: our prefix is then two words long.
+SHARED_WORDS = frozenset({"ALLOWED", "AZURE", "CORS", "DATABASE", "LOG", "MAX", "RATE", "REDIS", "UPSTREAM", "WEBHOOK"})
+SECTIONS: Mapping[str, str] = {  # first field of each section to the heading of the section
     "LLM_PLATFORM_HOST": "Server",
     "LLM_PLATFORM_OFFLINE": "All upstreams",
     "LOG_LEVEL": "Logs",
+    "REDIS_URL": "Shared state",
     "SEARCH_PROVIDERS": "Search",
     "LLM_KIND": "Language models",
     "READERS": "Reading pages",
@@ -58,40 +63,46 @@ SECTIONS: Mapping[str, str] = {  # the first field of each group, and the group'
     "RESEARCH_TIMEOUT_S": "Research and cache",
 }
 
-_ADDRESS = re.compile(r"https?://([^\s/?#\\]+@)?[^\s/?#@\\]+(/[^\s?#\\]*)?", re.IGNORECASE)
-_HOST_ENTRY = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::[1-9]\d{0,4})?")
-_SECRET_OPTION = re.compile(r"password|passphrase|secret|key\.pem|oauthbearer\.config")  # of librdkafka, by its name
-_USER = re.compile(r"://[^\s/@]+@")
-_SHOULD = re.compile(r"^(?:Input|String|Value|Tuple|List|Dictionary|URL) should\b")
+# Also of several hosts, which urlsplit refuses, and among the parameters.
+_URL_PASSWORD = re.compile(r"(?:[a-z]+://[^:@/]*:([^@/]*)@|[?&](?:ssl)?password=([^&#]*))")
+_URL = re.compile(r"https?://([^\s/?#\\]+@)?[^\s/?#@\\]+(/[^\s?#\\]*)?", re.IGNORECASE)
+_REDIS_URL = re.compile(r"(?:rediss?://(?:[^\s/?#@\\]*@)?[^\s/?#@\\]+(?:/\d*)?|unix:///[^\s?#@\\]+)(?:\?[^\s#@]*)?")
+_REDIS_OPTIONS = {"db", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile"}  # another one may hold a secret
+_LABELLED_KEY = re.compile(r"([A-Za-z0-9_-]{1,32}):(.{8,})")  # an older key with a colon may be shorter
+_HOST = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::[1-9]\d{0,4})?")
+_SECRET_OPTION = re.compile(r"password|passphrase|secret|key\.pem|oauthbearer\.config")  # names of librdkafka options
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_URL_USER = re.compile(r"://[^\s/@]+@")
+_PYDANTIC_SHOULD = re.compile(r"^(?:Input|String|Value|Tuple|List|Dictionary|URL) should\b")
 
 
 class SettingsError(ValueError):
-    """A setting cannot be read; the message names the variable, what is wrong and an example, never a secret."""
+    """A setting is invalid. The message names the variable, the reason and an example, and contains no secret."""
 
 
-def _split(value: Any) -> Any:
+def _split_list(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     return tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
 
 
-def _lower_split(value: Any) -> Any:
-    return _split(value.lower() if isinstance(value, str) else value)
+def _split_lower(value: Any) -> Any:
+    return _split_list(value.lower() if isinstance(value, str) else value)
 
 
-def _providers(value: Any) -> Any:
-    return () if value == "auto" else _lower_split(value)
+def _split_providers(value: Any) -> Any:
+    return () if value == "auto" else _split_lower(value)
 
 
-def _decoded(value: Any) -> Any:
+def _parse_json(value: Any) -> Any:
     try:
         return json.loads(value) if isinstance(value, str) else value
     except ValueError:
-        raise ValueError("must be JSON") from None  # the decoder's own words quote what was sent
+        raise ValueError("must be JSON") from None  # the decoder's message quotes the value
 
 
-def _client_options(value: Any) -> Any:
-    options = _decoded(value)
+def _parse_kafka_config(value: Any) -> Any:
+    options = _parse_json(value)
     if not isinstance(options, dict):
         raise ValueError("must be a JSON object, name to value")
     for name, option in options.items():
@@ -100,87 +111,193 @@ def _client_options(value: Any) -> Any:
     return options
 
 
-def _secrets_hidden(options: dict[str, Any]) -> dict[str, Any]:
+def _check_topics(names: dict[str, str]) -> dict[str, str]:
+    """Kafka refuses names that differ in a dot and an underscore only, since its metrics confuse them."""
+    for contract_name, name in names.items():
+        if not _TOPIC.fullmatch(name) or name in (".", ".."):
+            raise ValueError(f"({contract_name}) must be 1 to 249 letters, digits, dots, underscores and hyphens")
+    used = [names.get(each, each).replace(".", "_") for each in get_args(KafkaTopic)]
+    if len(set(used)) < len(used):
+        raise ValueError("must give each of the five topics another name; a dot and an underscore count as equal")
+    return names
+
+
+def _split_amounts(value: Any) -> Any:
+    """`1,alice=3` to {"": "1", "alice": "3"}."""
+    if isinstance(value, int | float):
+        return {"": value}
+    if not isinstance(value, str) or value.startswith("{"):
+        return _parse_json(value)
+    parts = [part.strip().rpartition("=") for part in value.split(",") if part.strip()]
+    amounts = {label.strip(): amount.strip() for label, _, amount in parts}
+    if len(amounts) < len(parts):
+        raise ValueError("must have each label, and the number for all keys, at most once")
+    return amounts
+
+
+def _mask_secrets(options: dict[str, Any]) -> dict[str, Any]:
     return {name: SecretStr(str(value)) if _SECRET_OPTION.search(name) else value for name, value in options.items()}
 
 
-def _address(value: str, *, with_user: bool = False) -> str:
+def _check_url(value: str, *, with_user: bool = False) -> str:
     if not value.lower().startswith(("http://", "https://")):
         raise ValueError("must begin with http:// or https://")
-    match = _ADDRESS.fullmatch(value)
+    match = _URL.fullmatch(value)
     if match is None:
-        raise ValueError("must be a plain address: a host, no blanks, no ? and no #")
+        raise ValueError("must be a URL with a host and without spaces, ? and #")
     if match.group(1) and not with_user:
-        raise ValueError("must hold no user name or password")
-    if not _has_usable_port(value):
+        raise ValueError("must not contain a user name or password")
+    if not _has_valid_port(value):
         raise ValueError("must have a port below 65536")
     return value.rstrip("/")
 
 
-def _has_usable_port(url: str) -> bool:
+def _has_valid_port(url: str) -> bool:
     try:
         return urlsplit(url).port != 0
-    except ValueError:  # the standard library's words for a port that is none, or for brackets that are not closed
+    except ValueError:  # an invalid port, or an unclosed bracket
         return False
 
 
-def _address_with_user(value: str) -> str:
-    return _address(value, with_user=True)
+def _check_url_with_user(value: str) -> str:
+    return _check_url(value, with_user=True)
 
 
-def _host_entry(value: str) -> str:
+def _check_redis_url(value: str) -> str:
+    if not value.startswith(("redis://", "rediss://", "unix:///")):
+        raise ValueError("must begin with redis://, rediss:// (TLS) or unix:///")
+    if not _REDIS_URL.fullmatch(value) or not _has_valid_port(value):
+        raise ValueError("must be redis://user:password@host:port/db, with special characters percent-encoded")
+    options = dict(parse_qsl(urlsplit(value).query, keep_blank_values=True))
+    if not options.keys() <= _REDIS_OPTIONS:
+        raise ValueError(f"must have no options other than {', '.join(sorted(_REDIS_OPTIONS))}")
+    if not options.get("db", "0").isdecimal():
+        raise ValueError("must have a number as db")
+    return value
+
+
+def _parse_host(value: str) -> str:
     if "/" in value:
         try:
             return str(ip_network(value, strict=False))
         except ValueError:
-            raise ValueError("names a network that is none: write it as 10.1.0.0/16") from None
-    # IPv6 may stand without brackets, hence without a port.
+            raise ValueError("contains an invalid network: write it as 10.1.0.0/16") from None
+    # An IPv6 address without brackets has no port.
     entry = f"[{value}]" if value.count(":") > 1 and not value.startswith("[") else value
-    if not _HOST_ENTRY.fullmatch(entry) or not _has_usable_port(f"http://{entry}"):
-        raise ValueError("must name hosts, each as host, host:port or a network such as 10.1.0.0/16")
+    if not _HOST.fullmatch(entry) or not _has_valid_port(f"http://{entry}"):
+        raise ValueError("must be a comma list of host, host:port or networks such as 10.1.0.0/16")
     return value.lower()
 
 
-def _key(value: Any) -> Any:
+def _parse_network(value: str) -> str:
+    try:
+        return str(ip_network(value, strict=False))
+    except ValueError:
+        raise ValueError("must be a comma list of addresses or networks such as 10.0.0.0/8") from None
+
+
+def _clean_key(value: Any) -> Any:
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
     if not isinstance(text, str):
         return value
     if not (text.strip().isascii() and text.strip().isprintable()):
-        raise ValueError("holds a character that cannot be sent in a header: copy the key again")
+        raise ValueError("contains a character that cannot be sent in a header: copy the key again")
     return SecretStr(text.strip())
 
 
-def _upper(value: Any) -> Any:
+def _to_upper(value: Any) -> Any:
     return value.upper() if isinstance(value, str) else value
 
 
-def _keys(value: Any) -> Any:
-    return [_key(part) for part in _split(value)] if isinstance(value, (str, list, tuple)) else value
+def _split_keys(value: Any) -> Any:
+    return [_clean_key(part) for part in _split_list(value)] if isinstance(value, (str, list, tuple)) else value
 
 
-CommaList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
-HttpUrl = Annotated[str, AfterValidator(_address)]
-UrlWithUser = Annotated[str, AfterValidator(_address_with_user)]
-UrlList = Annotated[tuple[UrlWithUser, ...], NoDecode, BeforeValidator(_split)]
-HostList = Annotated[tuple[Annotated[str, AfterValidator(_host_entry)], ...], NoDecode, BeforeValidator(_split)]
-ReaderList = Annotated[tuple[ReaderName, ...], NoDecode, BeforeValidator(_lower_split), Field(min_length=1)]
-ProviderList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_providers)]  # the table of providers knows the names
-LanguageTag = Annotated[str, Field(pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$")]
-LanguageList = Annotated[tuple[LanguageTag, ...], NoDecode, BeforeValidator(_lower_split), Field(max_length=4)]
-CollectionName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")]
-Key = Annotated[SecretStr, BeforeValidator(_key)]
-KeyList = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_keys)]
-KafkaConfig = Annotated[
-    dict[str, str | int | float | bool | SecretStr], NoDecode, BeforeValidator(_client_options), AfterValidator(_secrets_hidden)
+def _read_secret(value: Any) -> Any:
+    """The text of a file, without the line break at its end."""
+    if not isinstance(value, (str, Path)):
+        return value
+    try:
+        text = Path(value).expanduser().read_text("utf-8").strip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"must be a text file that can be read ({type(error).__name__})") from None
+    if not text:
+        raise ValueError("must be a file with a password; this one is empty")
+    return SecretStr(text)
+
+
+def decode_webhook_secret(secret: str) -> bytes:
+    """Return the key of `whsec_…`; ValueError if it is none of Standard Webhooks."""
+    key = b64decode(secret.removeprefix(WEBHOOK_SECRET_PREFIX), validate=True)
+    if not secret.startswith(WEBHOOK_SECRET_PREFIX) or len(key) not in WEBHOOK_SECRET_BYTES:
+        raise ValueError
+    return key
+
+
+def _check_webhook_secret(value: SecretStr) -> SecretStr:
+    try:
+        decode_webhook_secret(value.get_secret_value())
+    except ValueError:
+        raise ValueError("must be whsec_ and 24 to 64 random bytes in base64") from None
+    return value
+
+
+def _clean_database_url(value: Any) -> Any:
+    text = value.get_secret_value() if isinstance(value, SecretStr) else value
+    if not isinstance(text, str):
+        return value
+    if not text.strip().startswith(("postgresql://", "postgres://")):
+        raise ValueError("must begin with postgresql://")
+    return SecretStr(text.strip())
+
+
+CommaList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_list)]
+HttpUrl = Annotated[str, AfterValidator(_check_url)]
+UrlWithUser = Annotated[str, AfterValidator(_check_url_with_user)]
+RedisUrl = Annotated[str, AfterValidator(_check_redis_url)]
+UrlList = Annotated[tuple[UrlWithUser, ...], NoDecode, BeforeValidator(_split_list)]
+HostList = Annotated[tuple[Annotated[str, AfterValidator(_parse_host)], ...], NoDecode, BeforeValidator(_split_list)]
+NetworkList = Annotated[
+    tuple[Annotated[str, AfterValidator(_parse_network)], ...], NoDecode, BeforeValidator(_split_list)
 ]
+ReaderList = Annotated[tuple[ReaderName, ...], NoDecode, BeforeValidator(_split_lower), Field(min_length=1)]
+ProviderList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_providers)]  # wiring.search checks the names
+LanguageTag = Annotated[str, Field(pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$")]
+LanguageList = Annotated[tuple[LanguageTag, ...], NoDecode, BeforeValidator(_split_lower), Field(max_length=4)]
+CollectionName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")]
+Key = Annotated[SecretStr, BeforeValidator(_clean_key)]
+DatabaseUrl = Annotated[SecretStr, BeforeValidator(_clean_database_url)]  # as a whole, since it holds the password
+KeyList = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_split_keys)]
+WebhookSecretList = Annotated[
+    tuple[Annotated[SecretStr, AfterValidator(_check_webhook_secret)], ...], NoDecode, BeforeValidator(_split_keys)
+]
+KafkaConfig = Annotated[
+    dict[str, str | int | float | bool | SecretStr],
+    NoDecode,
+    BeforeValidator(_parse_kafka_config),
+    AfterValidator(_mask_secrets),
+]
+SecretFile = Annotated[SecretStr, BeforeValidator(_read_secret)]  # set to a path; the value is the text of the file
 Folder = Annotated[Path, AfterValidator(Path.expanduser)]
-Seconds = Annotated[float, Field(gt=0, le=LONGEST_WAIT_S, allow_inf_nan=False)]
-PerTime = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-SecondsOrNone = Annotated[float, Field(ge=0, allow_inf_nan=False)]  # 0: none
+Seconds = Annotated[float, Field(gt=0, le=MAX_TIMEOUT_S, allow_inf_nan=False)]
+Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+DollarsByKey = Annotated[dict[str, Dollars], NoDecode, BeforeValidator(_split_amounts)]
+SecondsOrZero = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class ApiKey(NamedTuple):
+    """An API key: `label` if it has one, and the values that a client may send.
+
+    `label:key` is accepted as a whole too, because a key without a label may contain a colon.
+    """
+
+    label: str | None
+    values: tuple[str, ...]
 
 
 class Price(BaseModel):
-    """US dollars for a million tokens."""
+    """Prices in US dollars per million tokens."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -189,12 +306,12 @@ class Price(BaseModel):
 
 
 class LLMProviderSettings(BaseModel):
-    """One language model. Prices: US dollars for a million tokens; left out, not known (kimi, ollama, vllm: 0)."""
+    """One language model. Prices are in US dollars per million tokens; None: unknown (0 for kimi, ollama and vllm)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(min_length=1, max_length=100)
-    kind: LLMKind = "openai"
+    kind: LLMKindName = "openai"
     base_url: HttpUrl | None = None
     api_key: Key | None = None
     model: str = Field(min_length=1, max_length=200)
@@ -204,16 +321,25 @@ class LLMProviderSettings(BaseModel):
     api_version: str | None = None
 
 
-def _also(name: str, *others: str) -> Any:
-    return AliasChoices(name, *others)
+def _setting(
+    default: Any, description: str, *, names: tuple[str, ...] = (), example: str | None = None, **options: Any
+) -> Any:
+    """Return the field of a setting. `names`: all its variables if there are several, the one with precedence first."""
+    return Field(
+        default,
+        description=description,
+        validation_alias=AliasChoices(*names) if names else None,
+        examples=None if example is None else [example],
+        **options,
+    )
 
 
 class Settings(BaseSettings):
-    """The platform's settings. Fields bear the names of the variables: `Settings(BOCHA_API_KEY="…")`."""
+    """The settings. Fields have the names of the environment variables: `Settings(BOCHA_API_KEY="…")`."""
 
     model_config = SettingsConfigDict(
         env_file=".env",
-        env_file_encoding="utf-8-sig",  # editors of Windows begin a file with a byte order mark
+        env_file_encoding="utf-8-sig",  # editors on Windows write a byte order mark
         env_ignore_empty=True,
         extra="ignore",
         frozen=True,
@@ -224,245 +350,422 @@ class Settings(BaseSettings):
     )
 
     # Server
-    LLM_PLATFORM_HOST: str = Field(
-        "127.0.0.1", description="Address to listen on; another than loopback needs LLM_PLATFORM_API_KEYS"
+    LLM_PLATFORM_HOST: str = _setting(
+        "127.0.0.1", "Address that the server listens on; any but a loopback address requires LLM_PLATFORM_API_KEYS"
     )
-    LLM_PLATFORM_PORT: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0: any that is free")
-    LLM_PLATFORM_API_KEYS: KeyList = Field(
-        (), examples=["a-long-random-key"],
-        description="Comma list; when set, all but /health, /ready and the page /docs wants `Authorization: Bearer` or "
-        "`X-API-Key`",
-    )  # fmt: skip
-    ALLOWED_HOSTS: CommaList = Field(
-        (), examples=["research.example.org"],
-        description="Comma list of Host names that requests may carry; default: loopback names on loopback, else all",
-    )  # fmt: skip
-    CORS_ORIGINS: CommaList = Field(
-        (), examples=["https://app.example.org"],
-        description="Comma list of origins whose pages may call the server from a browser",
-    )  # fmt: skip
-    DRAIN_TIMEOUT_S: SecondsOrNone = Field(20.0, description="Seconds that a stopping server gives running requests")
+    LLM_PLATFORM_PORT: int = _setting(8000, "Port that the server listens on; 0: any free port", ge=0, le=65535)
+    LLM_PLATFORM_API_KEYS: KeyList = _setting(
+        (),
+        "Comma list of API keys; when set, every route except /health, /ready, /metrics and /docs requires `Authorization: "
+        "Bearer` or `X-API-Key`. `label:key` gives a key a label, which names it in logs; keys with the same label count "
+        "as one client",
+        example="a-long-random-key",
+    )
+    RATE_LIMIT_PER_MINUTE: int = _setting(
+        30,
+        "Requests per minute of one client (an API key, or an address if no keys are set); 0: no limit",
+        ge=0,
+        le=MAX_RATE_LIMIT,
+    )
+    RATE_LIMIT_BURST: int = _setting(
+        5, "Requests that one client may send at once before RATE_LIMIT_PER_MINUTE applies", ge=1, le=MAX_RATE_LIMIT
+    )
+    RATE_LIMIT_GLOBAL_PER_HOUR: int = _setting(
+        1000, "Requests per hour of all clients together, up to 50 at once; 0: no limit", ge=0, le=MAX_RATE_LIMIT
+    )
+    TRUSTED_PROXIES: NetworkList = _setting(
+        (),
+        "Comma list of networks of reverse proxies whose X-Forwarded-For names the client; default: the header is ignored",
+        example="10.0.0.0/8",
+    )
+    ALLOWED_HOSTS: CommaList = _setting(
+        (),
+        "Comma list of accepted Host headers; default: loopback names if the server listens on loopback, else all",
+        example="research.example.org",
+    )
+    CORS_ORIGINS: CommaList = _setting(
+        (),
+        "Comma list of origins whose web pages may call the server from a browser",
+        example="https://app.example.org",
+    )
+    MAX_CONCURRENT_RESEARCHES: int = _setting(
+        500,
+        "Maximum researches that the server runs at the same time; as many more wait up to 5 seconds, others get 503; 0: "
+        "no limit",
+        ge=0,
+    )
+    MAX_BACKGROUND_RESEARCHES: int = _setting(
+        4,
+        "Maximum background researches that the server runs at the same time; others wait in the queue; 0: it runs none",
+        ge=0,
+        le=1000,
+    )
+    WEBHOOK_SECRET: WebhookSecretList = _setting(
+        (),
+        "Secret that signs webhooks: `whsec_` and 24 to 64 random bytes in base64; a comma list of two while one replaces "
+        "the other; default: no webhooks",
+        example="whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+    )
+    WEBHOOK_ALLOWED_HOSTS: HostList = _setting(
+        (),
+        "Comma list of hosts (host, host:port or network) that may get webhooks although they are not public or use http",
+        example="hooks.example.internal",
+    )
+    DRAIN_TIMEOUT_S: SecondsOrZero = _setting(20.0, "Seconds that running requests get to finish when the server stops")
 
-    LLM_PLATFORM_DATA_DIR: Folder | None = Field(
-        None, examples=["~/.local/share/llm-platform"],
-        description="Folder of the store of researches; default: the user's data folder",
-    )  # fmt: skip
+    LLM_PLATFORM_DATA_DIR: Folder | None = _setting(
+        None,
+        "Folder of the research store, background researches, the outcome store and the embedded index; default: the user's "
+        "data folder",
+        example="~/.local/share/llm-platform",
+    )
 
     # All upstreams
-    LLM_PLATFORM_OFFLINE: bool = Field(
-        False, description="Only documents, the store, and services on loopback that are not search providers"
+    LLM_PLATFORM_OFFLINE: bool = _setting(
+        False, "Use only documents, the research store, and services on loopback that are not search providers"
     )
-    UPSTREAM_PROXY: UrlWithUser | None = Field(
-        None, repr=False, examples=["http://localhost:3128"], description="HTTP proxy for the configured upstreams"
+    UPSTREAM_PROXY: UrlWithUser | None = _setting(
+        None, "HTTP proxy for requests to configured upstreams", example="http://localhost:3128", repr=False
     )
 
     # Logs
-    LOG_LEVEL: Annotated[LogLevel, BeforeValidator(_upper)] = Field(
-        "INFO", validation_alias=_also("LOG_LEVEL", "RESEARCH_BRIDGE_LOG_LEVEL"),
-        description="Lowest level that is logged: DEBUG, INFO, WARNING, ERROR or CRITICAL",
-    )  # fmt: skip
-    LOG_FORMAT: Literal["auto", "console", "json"] = Field(
-        "auto", description="auto, console or json; auto: console on a terminal, else JSON lines"
+    LOG_LEVEL: Annotated[LogLevel, BeforeValidator(_to_upper)] = _setting(
+        "INFO",
+        "Minimum log level: DEBUG, INFO, WARNING, ERROR or CRITICAL",
+        names=("LOG_LEVEL", "RESEARCH_BRIDGE_LOG_LEVEL"),
     )
-    LOG_QUERIES: bool = Field(False, description="Write queries into the log; off, only their length is logged")
+    LOG_FORMAT: Literal["auto", "console", "json"] = _setting(
+        "auto", "auto, console or json; auto: console on a terminal, otherwise JSON lines"
+    )
+    LOG_QUERIES: bool = _setting(False, "Log the text of queries; if false, only their length")
+
+    # Shared state
+    REDIS_URL: RedisUrl | None = _setting(
+        None,
+        "URL of a Redis server for caches, rate limits and daily budgets that several servers share; "
+        "default: each process has its own caches and limits",
+        names=("REDIS_URL", "RESEARCH_BRIDGE_REDIS_URL"),
+        example="redis://localhost:6379/0",
+        repr=False,
+    )
+    DATABASE_URL: DatabaseUrl | None = _setting(
+        None,
+        "URL of a PostgreSQL database for the stored reports, background researches and the outcomes of workers, which several "
+        "machines share; default: files in the data folder",
+        example="postgresql://user:password@localhost:5432/llm_platform",
+    )
 
     # Search
-    SEARCH_PROVIDERS: ProviderList = Field(
-        (), examples=["searxng,ddgs"],
-        description="Ordered comma list of search providers; auto: those that are configured, ddgs where none is. The next "
-        "one answers on errors only",
-    )  # fmt: skip
-    SEARXNG_URL: UrlList = Field(
-        (), repr=False, validation_alias=_also("SEARXNG_URL", "RESEARCH_BRIDGE_SEARXNG_URL"),
-        examples=["http://localhost:8080"],
-        description="Address of SearXNG; a comma list is tried in order",
-    )  # fmt: skip
-    SEARXNG_USERNAME: str | None = Field(
-        None, validation_alias=_also("SEARXNG_USERNAME", "SEARCHXNG_BASIC_AUTH_LOGIN"), examples=["me"],
-        description="User name of the Basic auth in front of SearXNG",
-    )  # fmt: skip
-    SEARXNG_PASSWORD: SecretStr | None = Field(
-        None, validation_alias=_also("SEARXNG_PASSWORD", "SEARCHXNG_BASIC_AUTH_PASSWORD"),
-        description="Password of that Basic auth",
-    )  # fmt: skip
-    SEARXNG_TIMEOUT_S: Seconds = Field(10.0, description="Deadline of one search in seconds")
-    SEARXNG_MAX_RESULTS: int = Field(10, ge=1, le=50, description="Results of one research search")
-    SEARXNG_SAFESEARCH: int = Field(0, ge=0, le=2, description="0 off, 1 moderate, 2 strict")
-    SEARXNG_ENGINES_WEB: CommaList = Field(("google", "bing", "duckduckgo"), description="Engines asked for web")
-    SEARXNG_ENGINES_NEWS: CommaList = Field(("google news", "bing news"), description="Engines asked for news")
-    SEARXNG_ENGINES_ACADEMIC: CommaList = Field(("google scholar", "arxiv"), description="Engines asked for academic")
-    SEARXNG_RPM: PerTime | None = Field(
-        None, validation_alias=_also("SEARXNG_RPM", "LIMIT_SEARCHXNG_RPM"), examples=["10"],
-        description="Searches a minute at most; default no limit, 10 in a report",
-    )  # fmt: skip
-    BOCHA_API_KEY: Key = Field(SecretStr(""), description="Key of Bocha AI web search")
-    BOCHA_BASE_URL: HttpUrl = Field(
-        "https://api.bochaai.com", description="Address of Bocha; the newer one is https://api.bocha.cn"
+    SEARCH_PROVIDERS: ProviderList = _setting(
+        (),
+        "Ordered comma list of search providers; auto: all configured providers, or ddgs if none is configured. "
+        "The next provider is called only after an error",
+        example="searxng,ddgs",
     )
-    BOCHA_TIMEOUT_S: Seconds = Field(30.0, description="Deadline of one search in seconds")
-    BRAVE_API_KEY: Key = Field(SecretStr(""), description="Key of the Brave Search API")
-    BRAVE_BASE_URL: HttpUrl = Field("https://api.search.brave.com", description="Address of the Brave Search API")
-    BRAVE_TIMEOUT_S: Seconds = Field(15.0, description="Deadline of one request in seconds")
-    DOCUMENTS_DIR: Folder | None = Field(
-        None, examples=["~/documents"], description="Folder of documents, or one file, that is searched"
+    SEARXNG_URL: UrlList = _setting(
+        (),
+        "URL of SearXNG; the entries of a comma list are tried in order",
+        names=("SEARXNG_URL", "RESEARCH_BRIDGE_SEARXNG_URL"),
+        example="http://localhost:8080",
+        repr=False,
     )
-    DOCUMENTS_BASE_URL: HttpUrl | None = Field(
-        None, examples=["https://wiki.example.org"],
-        description="Address under which the documents can be opened; default doc:",
-    )  # fmt: skip
+    SEARXNG_USERNAME: str | None = _setting(
+        None,
+        "User name for Basic authentication at SearXNG",
+        names=("SEARXNG_USERNAME", "SEARCHXNG_BASIC_AUTH_LOGIN"),
+        example="me",
+    )
+    SEARXNG_PASSWORD: SecretStr | None = _setting(
+        None,
+        "Password for Basic authentication at SearXNG",
+        names=("SEARXNG_PASSWORD", "SEARCHXNG_BASIC_AUTH_PASSWORD"),
+    )
+    SEARXNG_TIMEOUT_S: Seconds = _setting(10.0, "Timeout of one search in seconds")
+    SEARXNG_MAX_RESULTS: int = _setting(
+        10, "Maximum results of one search of a research request, with any provider", ge=1, le=50
+    )
+    SEARXNG_SAFESEARCH: int = _setting(0, "Safe search: 0 off, 1 moderate, 2 strict", ge=0, le=2)
+    SEARXNG_ENGINES_WEB: CommaList = _setting(
+        ("google", "bing", "duckduckgo"), "Comma list of engines for web searches"
+    )
+    SEARXNG_ENGINES_NEWS: CommaList = _setting(("google news", "bing news"), "Comma list of engines for news searches")
+    SEARXNG_ENGINES_ACADEMIC: CommaList = _setting(
+        ("google scholar", "arxiv"), "Comma list of engines for academic searches"
+    )
+    SEARXNG_RPM: Rate | None = _setting(
+        None,
+        "Maximum searches per minute; default: no limit, 10 in reports",
+        names=("SEARXNG_RPM", "LIMIT_SEARCHXNG_RPM"),
+        example="10",
+    )
+    BOCHA_API_KEY: Key = _setting(SecretStr(""), "API key of Bocha AI web search")
+    BOCHA_BASE_URL: HttpUrl = _setting(
+        "https://api.bochaai.com", "URL of the Bocha API; the newer one is https://api.bocha.cn"
+    )
+    BOCHA_TIMEOUT_S: Seconds = _setting(30.0, "Timeout of one search in seconds")
+    BRAVE_API_KEY: Key = _setting(SecretStr(""), "API key of the Brave Search API")
+    BRAVE_BASE_URL: HttpUrl = _setting("https://api.search.brave.com", "URL of the Brave Search API")
+    BRAVE_TIMEOUT_S: Seconds = _setting(15.0, "Timeout of one search in seconds")
+    DOCUMENTS_DIR: Folder | None = _setting(None, "Folder of documents, or one file, to search", example="~/documents")
+    DOCUMENTS_BASE_URL: HttpUrl | None = _setting(
+        None, "URL under which readers can open the documents; default: doc:", example="https://wiki.example.org"
+    )
 
     # Language models
-    LLM_KIND: LLMKind = Field("openai", description="openai, kimi, azure, aitunnel, ollama or vllm")
-    LLM_API_KEY: Key | None = Field(None, description="Key of an OpenAI-compatible service")
-    LLM_BASE_URL: HttpUrl | None = Field(
-        None, examples=["https://api.openai.com/v1"], description="Its address; default https://api.openai.com/v1"
+    LLM_KIND: LLMKindName = _setting("openai", f"Kind of the LLM service: {', '.join(get_args(LLMKindName))}")
+    LLM_API_KEY: Key | None = _setting(None, "API key of the LLM service")
+    LLM_BASE_URL: HttpUrl | None = _setting(
+        None, "URL of the LLM service; default: the usual one of LLM_KIND", example="https://api.openai.com/v1"
     )
-    LLM_MODEL: str | None = Field(None, examples=["gpt-4o-mini"], description="Its model")
-    KIMI_API_KEY: Key | None = Field(
-        None, validation_alias=_also("KIMI_API_KEY", "RESEARCH_BRIDGE_KIMI_API_KEY"),
-        description="Key of Kimi for Coding",
-    )  # fmt: skip
-    KIMI_BASE_URL: HttpUrl = Field("https://api.kimi.com/coding/v1", description="Address of Kimi for Coding")
-    KIMI_MODEL: str = Field("kimi-for-coding", description="Its model")
-    KIMI_USER_AGENT: str = Field(
-        "KimiCLI/0.77", description="User-Agent sent to Kimi; sending it is your decision under its terms"
+    LLM_MODEL: str | None = _setting(None, "Name of the model", example="gpt-4o-mini")
+    KIMI_API_KEY: Key | None = _setting(
+        None, "API key of Kimi for Coding", names=("KIMI_API_KEY", "RESEARCH_BRIDGE_KIMI_API_KEY")
     )
-    AITUNNEL_API_KEY: Key | None = Field(None, description="Key of AITunnel")
-    AITUNNEL_BASE_URL: HttpUrl = Field("https://api.aitunnel.ru/v1", description="Address of AITunnel")
-    AITUNNEL_MODEL: str | None = Field(None, examples=["gpt-4o-mini"], description="Its model")
-    AZURE_OPENAI_ENDPOINT: HttpUrl | None = Field(
-        None, examples=["https://my-resource.openai.azure.com"], description="Address of the Azure OpenAI resource"
+    KIMI_BASE_URL: HttpUrl = _setting("https://api.kimi.com/coding/v1", "URL of Kimi for Coding")
+    KIMI_MODEL: str = _setting("kimi-for-coding", "Name of the Kimi model")
+    KIMI_USER_AGENT: str = _setting(
+        "KimiCLI/0.77", "User-Agent header sent to Kimi; check that Kimi's terms of use allow you to send it"
     )
-    AZURE_OPENAI_API_KEY: Key | None = Field(None, description="Its key")
-    AZURE_OPENAI_API_VERSION: str = Field("2024-10-21", description="Its API version")
-    AZURE_OPENAI_DEPLOYMENT: str | None = Field(None, examples=["my-deployment"], description="Name of the deployment")
-    LLM_PROVIDERS: Annotated[tuple[LLMProviderSettings, ...], NoDecode, BeforeValidator(_decoded)] = Field(
+    AITUNNEL_API_KEY: Key | None = _setting(None, "API key of AITunnel")
+    AITUNNEL_BASE_URL: HttpUrl = _setting("https://api.aitunnel.ru/v1", "URL of AITunnel")
+    AITUNNEL_MODEL: str | None = _setting(None, "Name of the AITunnel model", example="gpt-4o-mini")
+    AZURE_OPENAI_ENDPOINT: HttpUrl | None = _setting(
+        None, "URL of the Azure OpenAI resource", example="https://my-resource.openai.azure.com"
+    )
+    AZURE_OPENAI_API_KEY: Key | None = _setting(None, "API key of the Azure OpenAI resource")
+    AZURE_OPENAI_API_VERSION: str = _setting("2024-10-21", "Azure OpenAI API version")
+    AZURE_OPENAI_DEPLOYMENT: str | None = _setting(None, "Name of the Azure OpenAI deployment", example="my-deployment")
+    LLM_PROVIDERS: Annotated[tuple[LLMProviderSettings, ...], NoDecode, BeforeValidator(_parse_json)] = _setting(
         (),
-        examples=['[{"name": "local", "kind": "ollama", "base_url": "http://localhost:11434/v1", "model": "qwen3"}]'],
-        description="JSON list of {name, kind, base_url, api_key, model, price_in, price_out, context_tokens, "
-        "api_version} in failover order; then the variables above are not used",
-    )  # fmt: skip
-    LLM_PRICES: Annotated[dict[str, Price], NoDecode, BeforeValidator(_decoded)] = Field(
-        {}, examples=['{"gpt-4o-mini": {"price_in": 0.15, "price_out": 0.6}}'],
-        description="JSON, model to US dollars for a million tokens",
-    )  # fmt: skip
-    LLM_TIMEOUT_S: Seconds = Field(60.0, description="Deadline of one answer in seconds")
-    LLM_MAX_TOKENS: int = Field(2048, ge=16, description="Longest answer of a synthesis in tokens")
-    LLM_CONTEXT_TOKENS: int = Field(32_000, ge=1000, description="Context of a model that names none")
+        "JSON list of {name, kind, base_url, api_key, model, price_in, price_out, context_tokens, api_version} in "
+        "failover order; if set, the LLM_, KIMI_, AITUNNEL_ and AZURE_OPENAI_ variables above are ignored",
+        example='[{"name": "local", "kind": "ollama", "base_url": "http://localhost:11434/v1", "model": "qwen3"}]',
+    )
+    LLM_PRICES: Annotated[dict[str, Price], NoDecode, BeforeValidator(_parse_json)] = _setting(
+        {},
+        "JSON object, model name to US dollars per million tokens",
+        example='{"gpt-4o-mini": {"price_in": 0.15, "price_out": 0.6}}',
+    )
+    BUDGET_USD_PER_DAY: Dollars | None = _setting(
+        None,
+        "US dollars that calls of language models may cost a day (UTC); then answers quote their sources. Every model needs "
+        "a known price. 0 allows only free models",
+        example="5",
+    )
+    BUDGET_USD_PER_DAY_PER_KEY: DollarsByKey = _setting(
+        {},
+        "US dollars a day for each API key: one number for all keys, label=number for one, or a comma list of both",
+        example="1,alice=3",
+    )
+    LLM_TIMEOUT_S: Seconds = _setting(60.0, "Timeout of one model call in seconds")
+    LLM_MAX_TOKENS: int = _setting(
+        2048, "Maximum length of a synthesis in tokens; a report may have twice as many", ge=16
+    )
+    LLM_CONTEXT_TOKENS: int = _setting(32_000, "Context window in tokens of models without a known one", ge=1000)
 
-    LLM_RPS: PerTime | None = Field(
-        None, validation_alias=_also("LLM_RPS", "LIMIT_AITUNNEL_RPS"), examples=["2"],
-        description="Calls of one model a second at most; default no limit, 2 in a report",
-    )  # fmt: skip
-    LLM_STAGES: Annotated[dict[LLMStage, str], NoDecode, BeforeValidator(_decoded)] = Field(
-        {}, examples=['{"rank": "cheap-model", "write": "strong-model"}'],
-        description="JSON, stage of a report (plan, queries, rank, summarize, write, judge) to the name of a provider or model "
-        "that is asked first; judge for every answer",
-    )  # fmt: skip
-    CITATION_JUDGE: Literal["off", "report", "all"] = Field(
-        "report", examples=["all"],
-        description="Whose citations a configured language model verifies after their words were compared, in one call an "
-        "answer: off (nobody's), report (those of reports), all (those of every answer)",
-    )  # fmt: skip
+    LLM_RPS: Rate | None = _setting(
+        None,
+        "Maximum calls per second of one model; default: no limit, 2 in reports",
+        names=("LLM_RPS", "LIMIT_AITUNNEL_RPS"),
+        example="2",
+    )
+    LLM_STAGES: Annotated[dict[LLMStage, str], NoDecode, BeforeValidator(_parse_json)] = _setting(
+        {},
+        "JSON object, report stage (plan, queries, rank, summarize, write, judge) to the provider or model that "
+        "is called first; the judge entry applies to all answers",
+        example='{"rank": "cheap-model", "write": "strong-model"}',
+    )
+    CITATION_JUDGE: Literal["off", "report", "all"] = _setting(
+        "report",
+        "Which answers have their citations verified by the language model, with one call per answer, after the "
+        "word comparison: off (none), report (reports) or all",
+        example="all",
+    )
 
     # Reading pages
-    READERS: ReaderList = Field(
-        ("jina", "direct"), description="Ordered comma list of jina, direct; the next one reads when one cannot",
-        examples=["direct"],
-    )  # fmt: skip
-    JINA_API_KEY: Key | None = Field(None, description="Key of the Jina reader; it works without, at fewer pages a minute")
-    JINA_BASE_URL: HttpUrl = Field(
-        "https://r.jina.ai",
-        description="Address of the Jina reader, or of a server like it; it sees every address that it reads",
+    READERS: ReaderList = _setting(
+        ("jina", "direct"),
+        "Ordered comma list of page readers: jina, direct; the next reader is used after an error",
+        example="direct",
     )
-    JINA_RPS: PerTime | None = Field(
-        None, validation_alias=_also("JINA_RPS", "LIMIT_JINA_RPS"), examples=["5"],
-        description="Pages a second through Jina; default 5 with a key, 0.33 without",
-    )  # fmt: skip
-    READER_ALLOWED_HOSTS: HostList = Field(
-        (), examples=["wiki.example.internal,10.1.0.0/16"],
-        description="Comma list of host, host:port or network that may be read though they are not public; without a port all",
-    )  # fmt: skip
-    READER_TIMEOUT_S: Seconds = Field(20.0, description="Deadline of one reader for one page in seconds, redirects included")
-    READER_ROBOTS: bool = Field(False, description="Heed robots.txt where pages are read directly")
+    JINA_API_KEY: Key | None = _setting(
+        None, "API key of the Jina reader; without a key fewer pages per minute are read"
+    )
+    JINA_BASE_URL: HttpUrl = _setting(
+        "https://r.jina.ai",
+        "URL of the Jina reader or a compatible server; it receives the URL of every page that it reads",
+    )
+    JINA_RPS: Rate | None = _setting(
+        None,
+        "Maximum pages per second through Jina; default: 5 with a key, 0.33 without",
+        names=("JINA_RPS", "LIMIT_JINA_RPS"),
+        example="5",
+    )
+    READER_ALLOWED_HOSTS: HostList = _setting(
+        (),
+        "Comma list of hosts (host, host:port or network) that may be read although they are not public; without "
+        "a port, all ports are allowed",
+        example="wiki.example.internal,10.1.0.0/16",
+    )
+    READER_TIMEOUT_S: Seconds = _setting(20.0, "Timeout of one reader for one page in seconds, including redirects")
+    READER_ROBOTS: bool = _setting(False, "Obey robots.txt when the direct reader fetches pages")
 
     # Reports
-    REPORT_PAGES: int = Field(
-        5, ge=1, le=20, description="Pages that are read for a report; of more than five the best five are written from"
+    REPORT_PAGES: int = _setting(
+        5, "Number of pages to read for a report; a report uses at most the best five", ge=1, le=20
     )
-    REPORT_QUERIES_PER_LANGUAGE: int = Field(1, ge=1, le=3, description="Searches of each sub-question in each language")
-    QUERY_LANGUAGES: LanguageList = Field(
-        (), examples=["ru,en"], description="Comma list of languages to search in; default: the question's and English"
+    REPORT_QUERIES_PER_LANGUAGE: int = _setting(1, "Number of searches per sub-question and language", ge=1, le=3)
+    QUERY_LANGUAGES: LanguageList = _setting(
+        (), "Comma list of languages to search in; default: the language of the question and English", example="ru,en"
     )
-    REPORT_READ_EARLY: bool = Field(
-        False, description="Read the best pages from half of the ranking on: sooner done, for some pages more"
+    REPORT_READ_EARLY: bool = _setting(
+        False, "Start to read the best pages when half of the ranking is done: faster, but reads more pages"
     )
-    STORE_TTL_DAYS: Annotated[float, Field(ge=0, le=36_500, allow_inf_nan=False)] = Field(
-        30.0, description="Days that stages of reports are kept, and folders that were read, from the last search; 0: nothing"
+    STORE_TTL_DAYS: Annotated[float, Field(ge=0, le=36_500, allow_inf_nan=False)] = _setting(
+        30.0,
+        "Days that report stages are stored, and the index of a folder after its last search; 0: nothing is stored",
     )
 
     # Index
-    QDRANT_URL: HttpUrl | None = Field(
-        None, examples=["http://localhost:6333"], description="Address of a Qdrant server; default: an embedded index"
+    QDRANT_URL: HttpUrl | None = _setting(
+        None, "URL of a Qdrant server; default: the embedded index", example="http://localhost:6333"
     )
-    QDRANT_API_KEY: Key | None = Field(None, description="Its key")
-    QDRANT_COLLECTION: CollectionName = Field("documents", description="Name of the collection that is indexed and searched")
-    EMBEDDER: Literal["wordllama", "openai", "azure", "none"] = Field(
-        "wordllama", description="wordllama (embedded), openai (any compatible service), azure, or none (words alone)"
+    QDRANT_API_KEY: Key | None = _setting(None, "API key of the Qdrant server")
+    QDRANT_COLLECTION: CollectionName = _setting("documents", "Name of the collection to index and search")
+    EMBEDDER: Literal["wordllama", "openai", "azure", "none"] = _setting(
+        "wordllama",
+        "Embedder: wordllama (embedded), openai (any compatible service), azure, or none (keyword search only)",
     )
-    EMBEDDING_BASE_URL: HttpUrl | None = Field(
-        None, examples=["http://localhost:11434/v1"], description="Address of the embedding service"
+    EMBEDDING_BASE_URL: HttpUrl | None = _setting(
+        None, "URL of the embedding service", example="http://localhost:11434/v1"
     )
-    EMBEDDING_API_KEY: Key | None = Field(None, description="Its key; default LLM_API_KEY or AZURE_OPENAI_API_KEY")
-    EMBEDDING_MODEL: str | None = Field(None, examples=["text-embedding-3-small"], description="Its model or deployment")
-    RAG_TOP_K: int = Field(5, ge=1, le=100, description="Documents of a search, and passages of an answer, if nothing is said")
+    EMBEDDING_API_KEY: Key | None = _setting(
+        None, "API key of the embedding service; default: the LLM or Azure key if the host is the same"
+    )
+    EMBEDDING_MODEL: str | None = _setting(
+        None, "Name of the embedding model or deployment", example="text-embedding-3-small"
+    )
+    RAG_TOP_K: int = _setting(5, "Default number of documents per search and of passages per answer", ge=1, le=100)
 
     # Kafka
-    KAFKA_BOOTSTRAP_SERVERS: CommaList = Field(
-        (), examples=["localhost:9092"], description="Comma list of brokers that the worker connects to"
+    KAFKA_BOOTSTRAP_SERVERS: CommaList = _setting(
+        (), "Comma list of Kafka brokers (host:port) for the worker", example="localhost:9092"
     )
-    KAFKA_GROUP_ID: str = Field("rag-core", min_length=1, max_length=200, description="Consumer group of the workers")
-    KAFKA_CONFIG: KafkaConfig = Field(
-        {}, repr=False, examples=['{"security.protocol": "SASL_SSL"}'],
-        description="JSON, further settings of librdkafka's clients; those that the delivery promise needs cannot be changed",
+    KAFKA_GROUP_ID: str = _setting("rag-core", "Kafka consumer group of the workers", min_length=1, max_length=200)
+    KAFKA_SECURITY_PROTOCOL: Annotated[
+        Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"], BeforeValidator(_to_upper)
+    ] | None = _setting(
+        None,
+        "PLAINTEXT, SSL (TLS), SASL_SSL (TLS and a password) or SASL_PLAINTEXT; default: PLAINTEXT",
+        example="SASL_SSL",
+    )
+    KAFKA_SSL_CA_FILE: Folder | None = _setting(
+        None, "PEM file of the CA that signed the brokers' certificates; default: the CAs of the system",
+        example="/etc/llm-platform/tls/ca.pem",
     )  # fmt: skip
-    KAFKA_CONCURRENCY: int = Field(16, ge=1, le=1024, description="Requests whose stages run at once in one worker")
-    KAFKA_STALL_S: Annotated[float, Field(ge=5, le=86_400, allow_inf_nan=False)] = Field(
-        30.0, description="Seconds after which a partition that is behind and not read makes the worker not ready"
-    )
-    KAFKA_TENANT_FIELD: str | None = Field(
-        None, examples=["tenant"], description="Field of metadata that becomes a filter of the same name; default none"
-    )
-    RAG_MAX_MESSAGE_BYTES: int = Field(1_000_000, ge=1000, le=100_000_000, description="Longest request that is accepted")
-    RAG_TIMEOUT_S: Seconds = Field(120.0, description="Deadline of one request in seconds, retries included")
-    OUTCOME_TTL_DAYS: Annotated[float, Field(gt=0, le=36_500, allow_inf_nan=False)] = Field(
-        7.0, description="Days for which a repeated request gets its first outcome again"
-    )
-    WORKER_HTTP_PORT: int = Field(
-        9100, ge=0, le=65535,
-        description="Port of the worker's readiness and metrics; if not set, the next one that is free; 0: any free",
+    KAFKA_SSL_CERTIFICATE_FILE: Folder | None = _setting(
+        None, "PEM file of the worker's certificate, for brokers that require one",
+        example="/etc/llm-platform/tls/worker.crt.pem",
     )  # fmt: skip
+    KAFKA_SSL_KEY_FILE: Folder | None = _setting(
+        None, "PEM file of the certificate's private key", example="/etc/llm-platform/tls/worker.key.pem"
+    )
+    KAFKA_SSL_KEY_PASSWORD_FILE: SecretFile | None = _setting(
+        None, "File with the password of the private key", example="/run/secrets/worker-key-password"
+    )
+    KAFKA_SASL_MECHANISM: Annotated[
+        Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"], BeforeValidator(_to_upper)
+    ] | None = _setting(
+        None, "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; others through KAFKA_CONFIG", example="SCRAM-SHA-512"
+    )
+    KAFKA_SASL_USERNAME: str | None = _setting(None, "User at the brokers", example="rag-worker")
+    KAFKA_SASL_PASSWORD: SecretStr | None = _setting(None, "Password at the brokers")
+    KAFKA_SASL_PASSWORD_FILE: SecretFile | None = _setting(
+        None, "File with the password at the brokers, instead of KAFKA_SASL_PASSWORD", example="/run/secrets/kafka-password"
+    )
+    KAFKA_CONFIG: KafkaConfig = _setting(
+        {},
+        "JSON object, additional librdkafka settings; settings that guarantee delivery cannot be changed",
+        example='{"group.protocol": "consumer"}',
+        repr=False,
+    )
+    KAFKA_TOPICS: Annotated[dict[KafkaTopic, str], NoDecode, BeforeValidator(_parse_json), AfterValidator(_check_topics)] = (
+        _setting(
+            {},
+            "JSON object, name of a topic in the contract to its name on the brokers; default: the names of the contract",
+            example='{"rag_search_request": "acme.search.request", "rag_failed": "acme.failed"}',
+        )
+    )
+    SCHEMA_REGISTRY_URL: HttpUrl | None = _setting(
+        None,
+        "URL of a schema registry with Confluent's API: outcomes then have the header with the id of their schema, and "
+        "requests may have one; default: plain JSON",
+        example="http://localhost:8081",
+    )
+    SCHEMA_REGISTRY_USERNAME: str | None = _setting(
+        None, "User name or API key for the schema registry", example="rag-worker"
+    )
+    SCHEMA_REGISTRY_PASSWORD: Key | None = _setting(None, "Password or API secret for the schema registry")
+    SCHEMA_REGISTRY_REGISTER: bool = _setting(
+        True, "Register the schemas of the messages at the start of a worker; false: they must be registered already"
+    )
+    KAFKA_CONCURRENCY: int = _setting(
+        16, "Maximum number of requests that one worker processes at the same time", ge=1, le=1024
+    )
+    KAFKA_STALL_S: Annotated[float, Field(ge=5, le=86_400, allow_inf_nan=False)] = _setting(
+        30.0, "Seconds without progress on a partition with lag after which the worker is not ready"
+    )
+    KAFKA_TENANT_FIELD: str | None = _setting(
+        None, "Metadata field that is applied as a filter of the same name; default: none", example="tenant"
+    )
+    RAG_MAX_MESSAGE_BYTES: int = _setting(1_000_000, "Maximum size of a request in bytes", ge=1000, le=100_000_000)
+    RAG_TIMEOUT_S: Seconds = _setting(120.0, "Timeout of one request in seconds, including retries")
+    OUTCOME_TTL_DAYS: Annotated[float, Field(gt=0, le=36_500, allow_inf_nan=False)] = _setting(
+        7.0, "Days that outcomes are stored; a duplicate request gets the stored outcome"
+    )
+    FAILED_REQUESTS_MAX_MB: int = _setting(
+        0,
+        "Megabytes of failed requests that workers store for `outcomes replay`, with their texts and metadata, the oldest "
+        "are dropped; 0: none",
+        ge=0,
+        le=100_000,
+    )
+    FAILED_REQUESTS_TTL_DAYS: Annotated[float, Field(gt=0, le=36_500, allow_inf_nan=False)] = _setting(
+        1.0, "Days that failed requests are stored"
+    )
+    WORKER_HTTP_PORT: int = _setting(
+        9100,
+        "Port of the worker's readiness and metrics endpoints; default: 9100 or the next free port; 0: any free port",
+        ge=0,
+        le=65535,
+    )
 
     # Research and cache
-    RESEARCH_TIMEOUT_S: Seconds = Field(120.0, description="Deadline of one research in seconds; of a report 900 if not set")
-    CACHE_TTL_S: SecondsOrNone = Field(
-        3600.0, description="Seconds that searches, questions of a deep research and syntheses are cached; 0: no cache"
+    RESEARCH_TIMEOUT_S: Seconds = _setting(
+        120.0, "Timeout of one research request in seconds; default for a report: 900"
     )
-    CACHE_MAX_ENTRIES: int = Field(1000, ge=1, description="Entries of each cache; the least recently used go first")
+    CACHE_TTL_S: SecondsOrZero = _setting(
+        3600.0, "Seconds that searches, plans of deep research and syntheses are cached; 0: no cache"
+    )
+    CACHE_MAX_ENTRIES: int = _setting(
+        1000, "Maximum entries of each cache in memory; the least recently used entries are evicted", ge=1
+    )
 
     def __init__(self, **values: Any) -> None:
-        """`values` are arguments and win over the environment. Raises a ValidationError that holds no input, also for a
-        name that is no setting: a variable of the environment may be meant for somebody else, an argument is meant for us.
+        """`values` take precedence over the environment.
+
+        Raises ValidationError without the input, also for an unknown name: an unknown environment variable may belong to
+        another program, an unknown argument is a mistake.
         """
         _refuse_unknown(values)
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise _readable(error, values) from None
+            raise _rewrite_error(error, values) from None
 
     @classmethod
     def load(cls, **values: Any) -> Settings:
-        """The settings of this process; SettingsError with one line for each variable that cannot be read."""
+        """Return the settings of this process. Raises SettingsError with one line for each invalid variable."""
         try:
             return cls(**values)
         except ValidationError as error:
@@ -472,12 +775,29 @@ class Settings(BaseSettings):
             problem = type(error).__name__
             raise SettingsError(f".env cannot be read ({problem}): it must be a text file in UTF-8") from None
 
+    def lacks_api_keys(self) -> bool:
+        """Return whether other machines can reach the server and no API key is set."""
+        return self.LLM_PLATFORM_HOST not in LOOPBACK_HOSTS and not self.LLM_PLATFORM_API_KEYS
+
+    def api_keys(self) -> tuple[ApiKey, ...]:
+        """Return the keys of LLM_PLATFORM_API_KEYS, in order."""
+        return tuple(_parse_api_key(key.get_secret_value()) for key in self.LLM_PLATFORM_API_KEYS)
+
     def secrets(self) -> tuple[str, ...]:
-        """Every configured secret long enough to be searched for in what we say."""
-        with_user = (*self.SEARXNG_URL, *([self.UPSTREAM_PROXY] if self.UPSTREAM_PROXY else []))
+        """Return all configured secrets that are long enough to be redacted."""
+        with_user = [*self.SEARXNG_URL, *filter(None, (self.UPSTREAM_PROXY, self.REDIS_URL))]
         passwords = [urlsplit(url).password or "" for url in with_user]
-        found = (*_secrets_of(self), *passwords, *map(unquote, passwords))
+        if self.DATABASE_URL is not None:
+            found_in_url = _URL_PASSWORD.findall(self.DATABASE_URL.get_secret_value())
+            passwords += [password for match in found_in_url for password in match]
+        labelled = (value for key in self.api_keys() for value in key.values)
+        found = (*_secrets_of(self), *labelled, *passwords, *map(unquote, passwords))
         return tuple(dict.fromkeys(s for s in found if len(s) >= SECRET_MIN_CHARS))
+
+
+def _parse_api_key(key: str) -> ApiKey:
+    labelled = _LABELLED_KEY.fullmatch(key)
+    return ApiKey(labelled[1], (labelled[2], key)) if labelled else ApiKey(None, (key,))
 
 
 def _secrets_of(value: Any) -> Iterator[str]:
@@ -492,55 +812,71 @@ def _secrets_of(value: Any) -> Iterator[str]:
 
 
 def variable_names(field: str) -> tuple[str, ...]:
-    """The variables that set a field, the one that wins first."""
+    """Return the variables that set a field, the one with precedence first."""
     alias = Settings.model_fields[field].validation_alias
     return tuple(str(choice) for choice in alias.choices) if isinstance(alias, AliasChoices) else (field,)
 
 
-def environment() -> Mapping[Place, Mapping[str, str | None]]:
-    """The variables of the process and those of `.env`, as they are read for settings: what is empty is not there."""
+def environment_variables() -> Mapping[SettingOrigin, Mapping[str, str | None]]:
+    """Return the variables of the process and of `.env`, without empty ones."""
     return {"environment": EnvSettingsSource(Settings).env_vars, ".env": DotEnvSettingsSource(Settings).env_vars}
 
 
-def origin(field: str, arguments: Mapping[str, Any]) -> tuple[str, Place]:
-    """The name that set a field, and where it stands."""
-    places: Mapping[Place, Mapping[str, Any]] = {"argument": arguments, **environment()}
-    found = ((name, place) for place, names in places.items() for name in variable_names(field) if name in names)
-    return next(found, (field, "default"))
+def opentelemetry_variables() -> Mapping[str, str]:
+    """Return the OTEL_… variables of the process. OpenTelemetry's SDK reads them itself, and does not read `.env`."""
+    variables = environment_variables()["environment"].items()
+    return {name: value for name, value in variables if value and name.startswith("OTEL_")}
 
 
-def written(value: Any) -> str:
-    """A setting's value as it stands in a variable; nothing of a secret."""
+def setting_origin(field: str, arguments: Mapping[str, Any]) -> tuple[str, SettingOrigin]:
+    """Return the name that set a field and where it was set."""
+    sources: Mapping[SettingOrigin, Mapping[str, Any]] = {"argument": arguments, **environment_variables()}
+    matches = ((name, source) for source, names in sources.items() for name in variable_names(field) if name in names)
+    return next(matches, (field, "default"))
+
+
+def format_value(value: Any) -> str:
+    """Return a value as it is written in a variable; a secret becomes an empty string."""
     if value is None or isinstance(value, SecretStr):
         return ""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple) and not any(isinstance(item, BaseModel) for item in value):
-        return ",".join(map(written, value))
+        return ",".join(map(format_value, value))
     if isinstance(value, (tuple, dict)):
-        plain = partial(BaseModel.model_dump, mode="json", exclude_none=True)  # pydantic masks what is secret
+        plain = partial(BaseModel.model_dump, mode="json", exclude_none=True)  # pydantic masks secrets
         return json.dumps(value, default=plain) if value else ""
-    return _USER.sub("://***@", str(value))
+    return _URL_USER.sub("://***@", str(value))
 
 
-def example(field: str) -> str:
-    """`NAME=value` with a value that can be read."""
+def example_line(field: str) -> str:
+    """Return `NAME=value` with a valid value."""
     info = Settings.model_fields[field]
-    return f"{field}={info.examples[0] if info.examples else written(info.get_default(call_default_factory=True))}"
+    return f"{field}={info.examples[0] if info.examples else format_value(info.get_default(call_default_factory=True))}"
 
 
 def unknown_variables(variables: Mapping[str, Any] | None = None) -> list[str]:
-    """A warning for each variable that bears one of our prefixes and is none of ours, with the nearest name that is."""
-    seen = {name for names in environment().values() for name in names} if variables is None else set(variables)
-    unknown = [name for name in sorted(seen - _known_names()) if name.upper().startswith(OUR_PREFIXES)]
-    return [f"{name} {_no_setting(name)}" for name in unknown]
+    """Return a warning for each unknown variable that has a prefix of a setting, with the most similar setting."""
+    seen = (
+        {name for names in environment_variables().values() for name in names} if variables is None else set(variables)
+    )
+    unknown = [name for name in sorted(seen - _known_names()) if name.upper().startswith(setting_prefixes())]
+    return [f"{name} {_unknown_setting_message(name)}" for name in unknown]
+
+
+@cache
+def setting_prefixes() -> tuple[str, ...]:
+    """Return what the names of our variables begin with: `BRAVE_` of BRAVE_API_KEY, `AZURE_OPENAI_` of a shared word."""
+    words = [name.split("_") for name in _known_names()]
+    starts = {"_".join(parts[: 2 if parts[0] in SHARED_WORDS else 1]) for parts in words}
+    return tuple(sorted(start if start in _known_names() else f"{start}_" for start in starts))
 
 
 def _known_names() -> set[str]:
     return {name for field in Settings.model_fields for name in variable_names(field)}
 
 
-def _no_setting(name: str) -> str:
+def _unknown_setting_message(name: str) -> str:
     from difflib import get_close_matches
 
     nearest = get_close_matches(name.upper(), sorted(_known_names()), 1)
@@ -548,36 +884,42 @@ def _no_setting(name: str) -> str:
 
 
 def _refuse_unknown(arguments: Mapping[str, Any]) -> None:
-    """ValidationError for arguments that set nothing; those with an underscore are pydantic-settings' own (`_env_file`)."""
+    """Raise ValidationError for unknown arguments; `_env_file` and the like belong to pydantic-settings."""
     unknown = [name for name in arguments if name not in _known_names() and not name.startswith("_")]
     if unknown:
-        kinds = {name: PydanticCustomError("unknown_setting", "{message}", {"message": _no_setting(name)}) for name in unknown}
-        lines = [InitErrorDetails(type=kind, loc=(name,), input=None) for name, kind in kinds.items()]
-        raise ValidationError.from_exception_data(Settings.__name__, lines, hide_input=True)
+        details = [_error_detail("unknown_setting", name, _unknown_setting_message(name)) for name in unknown]
+        raise ValidationError.from_exception_data(Settings.__name__, details, hide_input=True)
 
 
-def _readable(error: ValidationError, arguments: Mapping[str, Any]) -> ValidationError:
-    """The same error in our words: the variable that was set, what is wrong, an example; what was sent is left out."""
+def _rewrite_error(error: ValidationError, arguments: Mapping[str, Any]) -> ValidationError:
+    """Return the error with messages that name the variable, the reason and an example, but not the value."""
     return ValidationError.from_exception_data(
-        error.title, [_line(dict(detail), arguments) for detail in error.errors(include_input=False)], hide_input=True
+        error.title,
+        [_rewrite_detail(dict(detail), arguments) for detail in error.errors(include_input=False)],
+        hide_input=True,
     )
 
 
-def _line(detail: Mapping[str, Any], arguments: Mapping[str, Any]) -> InitErrorDetails:
+def _rewrite_detail(detail: Mapping[str, Any], arguments: Mapping[str, Any]) -> InitErrorDetails:
     first, *rest = detail["loc"]
     field = next(name for name in Settings.model_fields if first in variable_names(name))
     place = ".".join(str(part) for part in rest if part != "[key]")
-    inside = f"({place}) " if len(rest) > 1 else ""  # the place in JSON, not in a comma list
-    shown = example(field)
-    if shown.endswith("="):  # a secret: it has neither a default nor an example of its own
-        shown += "the-key-that-you-were-given"
-    message = f"{inside}{_in_our_words(detail['type'], detail['msg'])}. Example: {shown}"
-    kind = PydanticCustomError(detail["type"], "{message}", {"message": message})
-    return InitErrorDetails(type=kind, loc=(origin(field, arguments)[0],), input=None)
+    inside = f"({place}) " if len(rest) > 1 else ""  # for JSON values, not for comma lists
+    shown = example_line(field)
+    if shown.endswith("="):  # a secret has no default and no example
+        shown += "your-key"
+    message = f"{inside}{_plain_message(detail['type'], detail['msg'])}. Example: {shown}"
+    return _error_detail(detail["type"], setting_origin(field, arguments)[0], message)
 
 
-def _in_our_words(kind: str, text: str) -> str:
+def _error_detail(kind: str, name: str, message: str) -> InitErrorDetails:
+    return InitErrorDetails(type=PydanticCustomError(kind, "{message}", {"message": message}), loc=(name,), input=None)
+
+
+def _plain_message(kind: str, text: str) -> str:
     if kind.startswith("bool"):
         return "must be true or false"
     known = {"missing": "is missing", "extra_forbidden": "is not known"}
-    return known.get(kind) or _SHOULD.sub("must", text.removeprefix("Value error, ").partition(", unable to")[0])
+    return known.get(kind) or _PYDANTIC_SHOULD.sub(
+        "must", text.removeprefix("Value error, ").partition(", unable to")[0]
+    )

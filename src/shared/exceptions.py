@@ -1,22 +1,37 @@
-"""The root of every error that this code base raises on purpose."""
+"""The base class of all errors of the platform."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from http import HTTPStatus
+from typing import Any, ClassVar
 
 
 class AppException(Exception):  # noqa: N818  the name is part of the public interface
-    """A failure that somebody decided upon: it has a stable code, an HTTP status and says whether trying again can help.
+    """An expected failure with a stable code, an HTTP status and a flag that tells whether a retry can succeed.
 
-    `retry_after_s` is the wait in seconds that the other side asked for; None when it named none.
-    A class's docstring is its default message, so every error says something useful even when raised bare.
+    `retry_after_s`: seconds to wait as requested by the upstream service; None if it did not say.
+    The default message is the first line of the class's docstring.
     """
 
     code: ClassVar[str] = "internal"
     status_code: ClassVar[int] = 500
     retryable: ClassVar[bool] = False
+    component: ClassVar[str | None] = None  # in `degraded`, instead of the part that failed
 
     def __init__(self, message: str | None = None, *, retry_after_s: float | None = None) -> None:
         self.message = message or (type(self).__doc__ or type(self).__name__).strip().splitlines()[0]
         self.retry_after_s = retry_after_s
         super().__init__(self.message)
+
+    def problem(self, *, instance: str, request_id: str) -> dict[str, Any]:
+        """The error as a problem object: the fields of RFC 9457, and `code`, `retryable` and `request_id`."""
+        return {
+            "type": "about:blank",
+            "title": HTTPStatus(self.status_code).phrase,
+            "status": self.status_code,
+            "detail": self.message,
+            "instance": instance,
+            "code": self.code,
+            "retryable": self.retryable,
+            "request_id": request_id,
+        }

@@ -1,9 +1,8 @@
-"""Logs: the standard library's loggers, rendered by structlog as JSON lines or for a console.
+"""Logging: the standard library's loggers, rendered as JSON lines, or by structlog for a console.
 
-Modules write `logging.getLogger(__name__)` and know nothing of this. The doors call `configure_logging` once and
-`bind_request_id` around each request. No configured secret leaves through a log: it is replaced in the event, in every
-field and in tracebacks. structlog is imported when logging is configured, not before: it costs a third of a short
-command's start.
+Modules call `logging.getLogger(__name__)`. The entry points call `configure_logging` once and `bind_request_id` around
+each request. Configured secrets are redacted in events, fields and tracebacks. structlog is imported by
+`configure_logging` for a console, because the import takes a third of the start time of a short command.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, MutableMapping
 from contextvars import ContextVar
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 if TYPE_CHECKING:
@@ -24,16 +24,16 @@ LogFormat = Literal["auto", "console", "json"]
 
 REDACTED = "[redacted]"
 HANDLER_NAME = "llm_platform"
-# Libraries that tell about each request at INFO or DEBUG, addresses included.
+# Libraries that log each request with its URL at INFO or DEBUG.
 QUIET_LOGGERS = ("httpx2", "httpcore", "httpcore2", "ddgs", "primp", "openai", "asyncio", "pypdf", "uvicorn.access")
-# A record that another handler wrote before us carries its texts, one of uvicorn's says the same once more in colours.
-SAID_ALREADY = ("message", "asctime", "color_message")
-MAX_DEPTH = 8  # of nested fields; below it they are shown as one text
+# Copies of the message: set by other handlers and, in colours, by uvicorn.
+DUPLICATE_FIELDS = ("message", "asctime", "color_message")
+RECORD_FIELDS = frozenset(vars(logging.makeLogRecord({})))  # what a record has without `extra`
+MAX_DEPTH = 8  # of nested fields; deeper values are logged as one string
 
 _REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
 
-# What a terminal may obey and a reader cannot see: control characters but tab and line feed, overrides of the writing
-# direction, halves of surrogate pairs (they cannot be encoded).
+# Control characters except tab and line feed, direction overrides, and lone surrogates, which cannot be encoded.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 _ESCAPE_SEQUENCE = re.compile(
     "(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor
@@ -42,7 +42,7 @@ _ESCAPE_SEQUENCE = re.compile(
 
 
 def printable(text: str) -> str:
-    """The text without what could steer a terminal: escape sequences, control characters, direction overrides."""
+    """Return the text without escape sequences, control characters and direction overrides."""
     return _UNPRINTABLE.sub("", _ESCAPE_SEQUENCE.sub("", text.replace("\r\n", "\n")))
 
 
@@ -52,37 +52,19 @@ def configure_logging(
     secrets: Iterable[str] = (),
     stream: TextIO | None = None,
 ) -> None:
-    """Send all logs to `stream` (standard error) from now on; calling it again replaces what the last call set up.
+    """Send all logs to `stream` (default: standard error). A second call replaces the configuration of the first.
 
-    `fmt` auto is console on a terminal, else JSON lines. `secrets` are searched for as they are: leave short ones out.
+    `fmt` auto is console on a terminal, otherwise JSON lines. `secrets` are redacted wherever they occur, so do not pass
+    short ones.
     """
-    import structlog
-
     out = stream or sys.stderr
-    as_json = logs_json(fmt, out)
+    redactor = _Redactor(secrets)
     handler = logging.StreamHandler(out)
     handler.set_name(HANDLER_NAME)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[
-                _with_request_id,
-                structlog.stdlib.add_log_level,
-                structlog.stdlib.add_logger_name,
-                structlog.stdlib.ExtraAdder(),
-                structlog.processors.TimeStamper(fmt="iso", utc=True),
-            ],
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.StackInfoRenderer(),
-                structlog.processors.format_exc_info,
-                _Cleaner(secrets),
-                _render_json if as_json else _console(colors=out.isatty()),
-            ],
-        )
-    )
+    handler.setFormatter(_JsonFormatter(redactor) if logs_json(fmt, out) else _console_formatter(redactor, out.isatty()))
     root = logging.getLogger()
-    for old in [known for known in root.handlers if known.get_name() == HANDLER_NAME]:
-        root.removeHandler(old)
+    for previous in [handler for handler in root.handlers if handler.get_name() == HANDLER_NAME]:
+        root.removeHandler(previous)
     root.addHandler(handler)
     root.setLevel(level)
     for name in QUIET_LOGGERS:
@@ -90,12 +72,12 @@ def configure_logging(
 
 
 def logs_json(fmt: LogFormat, stream: TextIO | None = None) -> bool:
-    """Whether `configure_logging` with these writes JSON lines."""
+    """Return whether `configure_logging` with these arguments writes JSON lines."""
     return fmt == "json" or (fmt == "auto" and not (stream or sys.stderr).isatty())
 
 
-class bind_request_id:  # noqa: N801  it is called like a function
-    """While inside, every log of this context, and of tasks that it starts, carries the request's id."""
+class bind_request_id:  # noqa: N801  used like a function
+    """Context manager: logs of this context, and of tasks started in it, carry the request id."""
 
     __slots__ = ("_before", "_request_id")
 
@@ -110,52 +92,90 @@ class bind_request_id:  # noqa: N801  it is called like a function
 
 
 def bound_request_id() -> str | None:
-    """The id of the request that this context works on."""
+    """Return the request id of this context."""
     return _REQUEST_ID.get()
 
 
 def _with_request_id(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """A processor. What a record says itself takes precedence."""
+    """Processor: add the request id unless the record has one."""
     request_id = bound_request_id()
     if request_id is not None:
         event.setdefault("request_id", request_id)
     return event
 
 
-class _Cleaner:
-    """Takes secrets out of an event, wherever they stand, and makes of every value something that can be shown."""
+class _Redactor:
+    """Processor: redact secrets in all fields of an event and convert every value to JSON types."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        self._secrets = sorted(filter(None, secrets), key=len, reverse=True)  # a secret may begin with another one
+        self._secrets = sorted(filter(None, secrets), key=len, reverse=True)  # a secret may contain another one
 
     def __call__(self, logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         return {
-            self._text(str(key)): self._clean(value, MAX_DEPTH)
+            self._redact(str(key)): self._convert(value, MAX_DEPTH)
             for key, value in event.items()
-            if key not in SAID_ALREADY
+            if key not in DUPLICATE_FIELDS
         }
 
-    def _text(self, text: str) -> str:
+    def _redact(self, text: str) -> str:
         for secret in self._secrets:
             text = text.replace(secret, REDACTED)
         return text
 
-    def _clean(self, value: Any, depth: int) -> Any:
+    def _convert(self, value: Any, depth: int) -> Any:
         if isinstance(value, str):
-            return self._text(value)
+            return self._redact(value)
         if value is None or isinstance(value, (bool, int)):
             return value
         if isinstance(value, float):
             return value if math.isfinite(value) else str(value)
         if depth and isinstance(value, Mapping):
-            return {self._text(str(key)): self._clean(item, depth - 1) for key, item in value.items()}
+            return {self._redact(str(key)): self._convert(item, depth - 1) for key, item in value.items()}
         if depth and isinstance(value, (list, tuple, set, frozenset)):
-            return [self._clean(item, depth - 1) for item in value]
-        return self._text(str(value))
+            return [self._convert(item, depth - 1) for item in value]
+        return self._redact(str(value))
 
 
-def _render_json(logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
-    return json.dumps(event)  # ASCII: what a viewer of logs could obey is written as an escape
+class _JsonFormatter(logging.Formatter):
+    """Renders a record as one JSON line, without structlog, whose processors cost as much as the rest of a log call."""
+
+    def __init__(self, redactor: _Redactor) -> None:
+        super().__init__()
+        self._redactor = redactor
+
+    def format(self, record: logging.LogRecord) -> str:
+        event: dict[str, Any] = {"event": record.getMessage()}
+        if (request_id := bound_request_id()) is not None:
+            event["request_id"] = request_id
+        event |= {"level": record.levelname.lower(), "logger": record.name}
+        event |= {name: value for name, value in record.__dict__.items() if name not in RECORD_FIELDS}
+        event["timestamp"] = datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z")
+        if record.exc_info:
+            event["exception"] = self.formatException(record.exc_info)
+        if record.stack_info:
+            event["stack"] = record.stack_info
+        return json.dumps(self._redactor(None, "", event))  # ASCII: control characters are escaped
+
+
+def _console_formatter(redactor: _Redactor, colors: bool) -> logging.Formatter:
+    import structlog
+
+    return structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=[
+            _with_request_id,
+            structlog.stdlib.add_log_level,
+            structlog.stdlib.add_logger_name,
+            structlog.stdlib.ExtraAdder(),
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+        ],
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            structlog.processors.StackInfoRenderer(),
+            structlog.processors.format_exc_info,
+            redactor,
+            _console(colors=colors),
+        ],
+    )
 
 
 def _console(*, colors: bool) -> Processor:

@@ -1,4 +1,4 @@
-"""Logs: one line for one event, with what belongs to it and without what must not leave."""
+"""Logging: format, redaction, configuration and request ids."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def events(out: io.StringIO) -> list[dict[str, Any]]:
 
 
 class TestJson:
-    def test_an_event_carries_its_fields(self, out: io.StringIO) -> None:
-        """One JSON object for one call: the words, the level, the logger, a UTC time and what `extra` gave."""
+    def test_event_has_its_fields(self, out: io.StringIO) -> None:
+        """One JSON object per call: message, level, logger, UTC time and `extra`."""
         configure_logging("INFO", "json", stream=out)
         log.info("search %s", "done", extra={"results": 3, "provider": "searxng"})
         (event,) = events(out)
@@ -57,20 +57,22 @@ class TestJson:
         fields = {"results": 3, "provider": "searxng"}
         assert event == {"event": "search done", "level": "info", "logger": "tests.logging", **fields}
 
-    def test_levels_below_are_not_logged(self, out: io.StringIO) -> None:
-        """The level is a floor."""
+    def test_lower_levels_are_not_logged(self, out: io.StringIO) -> None:
+        """Events below the level are dropped."""
         configure_logging("WARNING", "json", stream=out)
-        log.info("unheard")
-        log.warning("heard")
-        assert [event["event"] for event in events(out)] == ["heard"]
+        log.info("dropped")
+        log.warning("logged")
+        assert [event["event"] for event in events(out)] == ["logged"]
 
-    def test_whatever_is_logged_is_json(self, out: io.StringIO) -> None:
-        """Numbers that JSON lacks, halves of surrogate pairs, objects and depth do not break a line."""
+    def test_any_value_is_valid_json(self, out: io.StringIO) -> None:
+        """NaN, lone surrogates, objects and deep nesting are converted."""
         deep: Any = "bottom"
         for _ in range(50):
             deep = [deep]
         configure_logging("INFO", "json", stream=out)
-        log.info("odd", extra={"n": float("nan"), "s": "\ud800", "o": object, "d": deep, "m": {1: {2, 3}}, "none": None})
+        log.info(
+            "odd", extra={"n": float("nan"), "s": "\ud800", "o": object, "d": deep, "m": {1: {2, 3}}, "none": None}
+        )
         (event,) = events(out)
         assert event["n"] == "nan"
         assert event["s"] == "\ud800"
@@ -78,14 +80,14 @@ class TestJson:
         assert event["m"] == {"1": [2, 3]}
         assert event["none"] is None
 
-    def test_nothing_is_said_twice(self, out: io.StringIO) -> None:
-        """uvicorn hands its words over once more, in colours."""
+    def test_duplicate_fields_are_dropped(self, out: io.StringIO) -> None:
+        """uvicorn adds its message a second time, in colours."""
         configure_logging("INFO", "json", stream=out)
         log.info("started", extra={"color_message": "\x1b[36mstarted"})
         assert set(events(out)[0]) == {"event", "level", "logger", "timestamp"}
 
-    def test_an_escape_stays_an_escape(self, out: io.StringIO) -> None:
-        """Nobody who views a log file is steered by what a stranger sent."""
+    def test_control_characters_are_escaped(self, out: io.StringIO) -> None:
+        """Untrusted text cannot control the terminal of a reader."""
         configure_logging("INFO", "json", stream=out)
         log.info("from outside: \x1b[2J\x9b1m\u202e")
         assert out.getvalue().isascii()
@@ -93,8 +95,8 @@ class TestJson:
 
 
 class TestConsole:
-    def test_a_terminal_gets_readable_lines(self) -> None:
-        """auto means console where a person looks, and JSON where a program reads."""
+    def test_auto_is_console_on_a_terminal(self) -> None:
+        """auto is console on a terminal and JSON otherwise."""
         terminal, pipe = Terminal(), io.StringIO()
         configure_logging("INFO", "auto", stream=terminal)
         log.info("search done", extra={"results": 3})
@@ -105,15 +107,15 @@ class TestConsole:
         assert not terminal.getvalue().startswith("{")
         assert events(pipe)[0]["event"] == "search done"
 
-    def test_an_event_cannot_forge_a_line_or_steer_the_terminal(self, out: io.StringIO) -> None:
-        """Line ends and control characters of a stranger are shown or dropped, not obeyed."""
+    def test_event_cannot_forge_a_line_or_control_the_terminal(self, out: io.StringIO) -> None:
+        """Newlines are escaped and control characters dropped."""
         configure_logging("INFO", "console", stream=out)
         log.info("a\n2026-01-01 [error] forged", extra={"title": "x\x1b[31m\ny"})
         assert out.getvalue().count("\n") == 1
         assert "\x1b" not in out.getvalue()
 
-    def test_a_traceback_keeps_its_lines(self, out: io.StringIO) -> None:
-        """A traceback is for reading."""
+    def test_traceback_has_several_lines(self, out: io.StringIO) -> None:
+        """Newlines of a traceback are kept."""
         configure_logging("INFO", "console", stream=out)
         _fail_loudly()
         assert "\nTraceback (most recent call last):\n" in out.getvalue()
@@ -121,27 +123,29 @@ class TestConsole:
 
 class TestRedaction:
     @pytest.mark.parametrize("fmt", ["json", "console"])
-    def test_no_secret_leaves(self, fmt: Any, out: io.StringIO) -> None:
-        """Not in the words, not in a field or its name, not inside an object, not in a traceback or its causes."""
+    def test_secrets_are_redacted(self, fmt: Any, out: io.StringIO) -> None:
+        """In messages, field names and values, objects, tracebacks and their causes."""
         configure_logging("DEBUG", fmt, [KEY, "", KEY[:12]], stream=out)
-        log.info("key %s", KEY, extra={"header": {"Authorization": [f"Bearer {KEY}"]}, KEY: 1, "error": ValueError(KEY)})
+        log.info(
+            "key %s", KEY, extra={"header": {"Authorization": [f"Bearer {KEY}"]}, KEY: 1, "error": ValueError(KEY)}
+        )
         _fail_loudly()
         log.warning("stack", stack_info=True)
         assert KEY not in out.getvalue()
         assert KEY[:12] not in out.getvalue()
         assert "[redacted]" in out.getvalue()
 
-    def test_a_secret_that_json_would_spell_differently(self, out: io.StringIO) -> None:
-        """Quotes, backslashes and letters beyond ASCII do not hide a password."""
+    def test_secret_with_escaped_characters_is_redacted(self, out: io.StringIO) -> None:
+        """Quotes, backslashes and non-ASCII letters do not hide a secret."""
         secret = 'pass"wörd\\n'
         configure_logging("INFO", "json", [secret], stream=out)
         log.info("with %s inside", secret)
         assert events(out)[0]["event"] == "with [redacted] inside"
 
 
-class TestSetUp:
-    def test_setting_up_again_replaces(self, out: io.StringIO) -> None:
-        """Two calls do not log twice, and the handlers of others stay."""
+class TestConfiguration:
+    def test_second_configuration_replaces_the_first(self, out: io.StringIO) -> None:
+        """Events are not logged twice, and other handlers stay."""
         other = logging.NullHandler()
         logging.getLogger().addHandler(other)
         configure_logging("INFO", "json", stream=io.StringIO())
@@ -152,31 +156,31 @@ class TestSetUp:
         assert other in logging.getLogger().handlers
 
     @pytest.mark.parametrize("name", QUIET_LOGGERS)
-    def test_libraries_do_not_tell_of_each_request(
+    def test_libraries_log_warnings_only(
         self, name: str, out: io.StringIO, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """At DEBUG we hear ourselves; of a library we hear what is wrong."""
+        """At DEBUG, libraries that log each request are limited to warnings."""
         monkeypatch.setattr(logging.getLogger(name), "propagate", True)  # a server of another test may have cut it off
         configure_logging("DEBUG", "json", stream=out)
         logging.getLogger(name).info("GET https://example.org/?q=private")
         logging.getLogger(name).warning("wrong")
         assert [event["event"] for event in events(out)] == ["wrong"]
 
-    def test_importing_costs_nothing(self) -> None:
-        """structlog comes when logging is configured: a short command does not wait for it."""
+    def test_import_does_not_load_structlog(self) -> None:
+        """structlog is imported by configure_logging."""
         code = "import sys, shared.logging; sys.exit('structlog' in sys.modules)"
         assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 class TestRequestId:
-    async def test_each_request_has_its_own(self, out: io.StringIO) -> None:
-        """The id reaches the tasks that a request starts, and no other request."""
+    async def test_request_id_is_bound_per_request(self, out: io.StringIO) -> None:
+        """The id is bound in the tasks of a request and in no other request."""
         configure_logging("INFO", "json", stream=out)
 
         async def request(name: str) -> None:
             with bind_request_id(name):
                 await asyncio.sleep(0)
-                await asyncio.create_task(_say(name))
+                await asyncio.create_task(_log(name))
 
         await asyncio.gather(request("a"), request("b"))
         log.info("outside")
@@ -204,19 +208,19 @@ class TestPrintable:
             ("שלום \u200fعربي 中文 👩\u200d💻", "שלום \u200fعربي 中文 👩\u200d💻"),
         ],
     )
-    def test_what_steers_is_dropped(self, text: str, shown: str) -> None:
-        """Escape sequences go whole, control characters and overrides go, every script stays."""
+    def test_control_sequences_are_removed(self, text: str, shown: str) -> None:
+        """Escape sequences, control characters and overrides are removed; text in all scripts stays."""
         assert printable(text) == shown
 
     @given(st.text())
-    def test_nothing_that_a_terminal_obeys_is_left(self, text: str) -> None:
-        """After cleaning there is no control character but tab and line feed, and cleaning again changes nothing."""
+    def test_result_has_no_control_characters(self, text: str) -> None:
+        """Only tab and line feed remain, and a second call changes nothing."""
         shown = printable(text)
         assert all(char in "\n\t" or not (ord(char) < 32 or 127 <= ord(char) < 160) for char in shown)
         assert printable(shown) == shown
 
 
-async def _say(text: str) -> None:
+async def _log(text: str) -> None:
     log.info(text)
 
 
