@@ -33,7 +33,7 @@ def test_where_an_address_begins_and_ends(text: str, sign: str, expected: str | 
     assert (text[slice(*span)] if span else None) == expected
 
 
-def test_only_sources_addresses_are_known() -> None:
+def test_only_addresses_of_sources_are_known() -> None:
     """An address that names a source's page is known under the source's own spelling; unsafe ones never are."""
     known = KnownAddresses(["https://a.example/x", "https://b.example/<x>", "doc:a b.md"])
     assert known.exact("https://a.example/x") == "https://a.example/x"

@@ -37,14 +37,14 @@ def kinds(text: str) -> list[str]:
         ("1.\tfoo\n\n\t```\n\tx", ["text", "blank", "fence", "code"]),
     ],
 )
-def test_lines_are_told_apart(text: str, expected: list[str]) -> None:
+def test_line_kinds(text: str, expected: list[str]) -> None:
     """Headings, rules, fences, indented code and text, inside lists and quotes too."""
     assert kinds(text) == expected
 
 
 @settings(max_examples=300)
 @given(st.lists(LINE, max_size=8).map("\n".join))
-def test_what_is_code_is_code_for_a_renderer(text: str) -> None:
+def test_code_lines_match_a_renderer(text: str) -> None:
     """Each line that is read as fenced code lies inside a fence of markdown-it."""
     fenced = {
         line
@@ -65,7 +65,7 @@ def test_depth_is_bounded(markers: str) -> None:
     assert not blocks.opens_fence("> " * MAX_DEPTH + "```")
 
 
-def test_asking_changes_nothing() -> None:
+def test_queries_do_not_change_the_state() -> None:
     """Whether a line would open a fence can be asked without reading it."""
     blocks = BlockTracker()
     assert blocks.opens_fence("```")

@@ -32,7 +32,7 @@ def test_lists_and_ranges(listed: str, expected: list[int] | None) -> None:
 
 
 @given(st.lists(st.integers(0, 10**12), min_size=1, max_size=5), st.sampled_from([", ", "-", "–", ";"]))
-def test_only_known_numbers_come_out(numbers: list[int], sign: str) -> None:
+def test_only_known_numbers_are_cited(numbers: list[int], sign: str) -> None:
     """Whatever is listed, what comes out are sources."""
     assert set(cited_numbers(sign.join(map(str, numbers)), KNOWN) or []) <= set(KNOWN)
 
@@ -43,6 +43,6 @@ def test_other_brackets_are_no_markers(text: str) -> None:
     assert MARKER.fullmatch(text) is None
 
 
-def test_shown_markers_have_places() -> None:
+def test_rendered_markers_have_offsets() -> None:
     """Start, end and number of each marker."""
     assert render_markers("a [1][12] b") == [(2, 5, 1), (5, 9, 12)]

@@ -31,7 +31,7 @@ LISTS = {
     "links": "**Sources:**\n1. [Python asyncio: a guide](https://docs.example/a)\n2. [Event loops](https://docs.example/b)",
     "items": "---\n\n### References\n- [1] Python asyncio: a guide, https://docs.example/a\n- [3] Notes",
     "addresses": "Sources:\n- https://docs.example/a\n- https://elsewhere.example/x",
-    "definitions": "Sources:\n\n[1]: https://docs.example/a\n[2]: https://elsewhere.example/x \"Event loops\"",
+    "definitions": 'Sources:\n\n[1]: https://docs.example/a\n[2]: https://elsewhere.example/x "Event loops"',
     "footnotes": "[^1]: https://docs.example/a\n[^2]: https://docs.example/b",
     "titles": "Quellen\n* Python asyncio: a guide\n* Event loops",
     "one line": "**Источники:** [1] Python asyncio: a guide, [2] Event loops",
@@ -82,13 +82,13 @@ def test_a_wrapped_answer_is_streamed() -> None:
 
 
 @pytest.mark.parametrize("listed", LISTS.values(), ids=LISTS)
-def test_a_list_of_sources_is_taken_off(listed: str) -> None:
+def test_a_list_of_sources_is_removed(listed: str) -> None:
     """The model's own list may name anything, and ours stands below the answer."""
     assert sanitize(f"{ANSWER}\n\n{listed}", SOURCES).strip() == ANSWER
 
 
 @pytest.mark.parametrize("written", LEFT.values(), ids=LEFT)
-def test_what_belongs_to_the_answer_stays(written: str) -> None:
+def test_lists_inside_the_answer_stay(written: str) -> None:
     """Code that was asked for, sources of other things, lists that the text goes on from."""
     assert sanitize(written, SOURCES) == written
 
@@ -106,7 +106,7 @@ PARTS = ["```", "````md", "~~~", "[1] Notes", "Sources:", "\n", "\n\n", "a. ", "
 
 
 @given(st.lists(st.sampled_from(PARTS), max_size=14))
-def test_nothing_but_frames_is_lost(parts: list[str]) -> None:
+def test_only_frames_are_removed(parts: list[str]) -> None:
     """Whatever stands where, in pieces or whole, words of the answer are there."""
     written = "".join(parts)
     assert in_pieces(written, [1] * len(written)) == sanitize(written, SOURCES)

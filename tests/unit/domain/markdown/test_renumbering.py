@@ -39,7 +39,7 @@ PIECES = st.sampled_from(
         ("", ""),
     ],
 )
-def test_markers_change_and_nothing_else(before: str, after: str) -> None:
+def test_only_markers_change(before: str, after: str) -> None:
     """In prose each marker gets its new number or goes with the blank before it; code and targets stay."""
     assert renumber_markers(before, {1: 4, 2: 5}) == after
 
@@ -54,7 +54,7 @@ def test_the_same_numbers_give_the_same_text(text: str) -> None:
 
 
 @given(st.lists(PIECES, max_size=30).map("".join))
-def test_a_safe_text_that_was_renumbered_can_be_made_safe_again(text: str) -> None:
+def test_renumbered_text_can_be_sanitised_again(text: str) -> None:
     """What is shown holds no number but those that there are, and is safe as it stands."""
     safe = sanitize(text, SOURCES)
     again = sanitize(renumber_markers(safe, {2: 1, 6: 2}), SOURCES[:2])

@@ -8,7 +8,23 @@ from hypothesis import strategies as st
 
 from modules.llm_platform.domain.markdown.units import UnitSplitter
 
-PARTS = ["One. ", "two! ", "`a. b` ", "[x. y](z. w) ", "1. ", "- ", "\n", "```", "好。", "[1]", ".", " ", "\\`", "(", ")"]
+PARTS = [
+    "One. ",
+    "two! ",
+    "`a. b` ",
+    "[x. y](z. w) ",
+    "1. ",
+    "- ",
+    "\n",
+    "```",
+    "好。",
+    "[1]",
+    ".",
+    " ",
+    "\\`",
+    "(",
+    ")",
+]
 TEXT = st.lists(st.sampled_from(PARTS), max_size=15).map("".join)
 
 
@@ -35,7 +51,7 @@ def units(text: str, sizes: list[int], *, in_fence: bool = False) -> list[str]:
         ("``` a. b\n", ["``` a. b\n"]),
     ],
 )
-def test_where_it_is_cut(text: str, expected: list[str]) -> None:
+def test_cuts_at_sentences_and_lines(text: str, expected: list[str]) -> None:
     """Behind a full stop and its markers, not inside code, links, list numbers; some lines only as a whole."""
     assert units(text, []) == expected
 
@@ -48,6 +64,6 @@ def test_pieces_make_no_difference(text: str, sizes: list[int]) -> None:
     assert text.startswith("".join(found))
 
 
-def test_a_fence_has_lines_only() -> None:
+def test_a_fence_is_cut_at_lines_only() -> None:
     """Inside code nothing but a line end finishes anything."""
     assert units("a. b. c\nd. ", [1] * 12, in_fence=True) == ["a. b. c\n"]

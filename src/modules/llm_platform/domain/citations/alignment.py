@@ -1,4 +1,4 @@
-"""A source prepared to be searched for what a sentence says, and the passage of it that says most of it."""
+"""Index the sentences of a source, and find the passage that shares most with a sentence of the answer."""
 
 from __future__ import annotations
 
@@ -11,36 +11,24 @@ from functools import cached_property, reduce
 from operator import or_
 from typing import Final
 
-from modules.llm_platform.domain.citations.claims import Claim
-from modules.llm_platform.domain.citations.words import (
-    MIN_COMPOUND_PART,
-    RELATIVES,
-    STEM_LETTERS,
-    WORD,
-    is_form,
-    is_part,
-    is_unspaced,
-    squash,
-    squash_each,
-)
+from modules.llm_platform.domain.citations.claims import WORD, Claim, is_unspaced
 from modules.llm_platform.domain.text.memoized import Memoized
-from modules.llm_platform.domain.text.tokens import Span, fold, sentence_spans
+from modules.llm_platform.domain.text.sentences import Span, sentence_spans
+from modules.llm_platform.domain.text.stemming import MIN_SHARED, is_form, related_words
+from modules.llm_platform.domain.text.tokens import fold, normalize, normalize_each, word_parts
 
 MAX_QUOTE_SENTENCES = 3
-MAX_SENTENCE_CHARS = 600  # what has no full stop for longer is cut, so that a quote stays readable
+MAX_SENTENCE_CHARS = 600  # longer text without a full stop is cut, so that a quote stays readable
 LIST_SENTENCE_CHARS = 160  # a "sentence" longer than this that runs over lines is a list or a table
-MAX_TEXT_CHARS = 200_000  # of one source; what follows is not searched
+MAX_TEXT_CHARS = 200_000  # of one source; the rest is not searched
 SEEDS = 3  # the sentences around which passages are tried
-RANKED = 16  # the sentences among which a fact of the claim is looked for first
-GOOD_PART = 0.35  # of the claim, that a sentence must hold to be compared with it by itself
-NEARLY_AS_GOOD = 0.8  # of what the best one holds
-SENTENCE_COST = 0.03  # of the claim that a further sentence must add to belong to the quote
+RANKED_SENTENCES = 16  # the best ones, among which a fact of the claim is looked for
+GOOD_SHARE = 0.35  # of the claim, that a further sentence must hold to be compared with it
+NEARLY_BEST = 0.8  # of the share of the best sentence, that a further one must hold
+SENTENCE_COST = 0.03  # share of the claim that a further sentence must add to the quote
 MAX_INITIALS = 6
-COMPOUNDING = frozenset({"de", "nl", "sv", "da", "no", "nb", "fi", "hu"})  # write compounds as one word
+MEMOIZED_RUNS = 1 << 13  # runs of characters between blanks; pages on one subject share most of them
 
-RUNS_KEPT = 1 << 13  # what stands between two blanks and was taken apart: pages on one matter share most of it
-
-_PART = re.compile(r"[^\W_]+")
 _ADDRESS = re.compile(r"\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)|\s?<https?://[^>\s]+>")  # of a link
 _AROUND_A_WORD = "\"'()[]*,.:;!?"
 _LINE_CUT = re.compile(r"\s*\n\s*")
@@ -54,48 +42,41 @@ class Passage:
     end: int
     first: int  # its sentences in the source
     last: int
-    sentences: tuple[int, ...]  # its sentence that holds most, then others of the source that hold a good part
-    matched: int  # bit i is the claim's word i
-    cover: float  # of the weight of the claim's words, 0..1
-    known: float  # the same for the whole source
-    masks: Mapping[int, int]  # of each sentence that shares a word with the claim, like `matched`
-    ranked: tuple[int, ...]  # the sentences that hold most, best first
+    sentences: tuple[int, ...]  # its best sentence, then others of the source that are nearly as good
+    matched: int  # bit i: the passage has the claim's word i
+    known: float  # share of the weight of the claim's words that the whole source has, 0..1
+    masks: Mapping[int, int]  # like `matched`, for each sentence that shares a word with the claim
+    ranked: tuple[int, ...]  # the sentences that share most, best first
 
 
 class SourceText:
     """The text of one source: its sentences, and in which of them each word stands."""
 
-    def __init__(self, text: str, spans: list[Span], title: str = "", *, compounds: bool = False) -> None:
+    def __init__(self, text: str, spans: list[Span], title: str = "") -> None:
         self.text = text
         self.title = title
         self.spans = spans
-        self._compounds = compounds
         self._postings, self._buckets = _index(text, spans)
         self._related: dict[str, list[int]] = {}
 
     @cached_property
-    def squashed(self) -> str:
-        """The words of all sentences as `squash` gives them, a bar between two sentences."""
+    def normalized(self) -> str:
+        """The normalized words of all sentences, with a bar between two sentences."""
         text = self.text
         pieces = [text[start:end] for start, end in self.spans]
         if "](" in text or "<http" in text:
             pieces = [_ADDRESS.sub(" ", piece) for piece in pieces]
         if "&" in text:
             pieces = [html.unescape(piece) for piece in pieces]
-        return squash_each(pieces)
+        return normalize_each(pieces)
 
     @cached_property
-    def squashed_in_one(self) -> str:
-        """The same without the bars."""
-        return self.squashed.replace(" | ", " ")
+    def normalized_without_bars(self) -> str:
+        return self.normalized.replace(" | ", " ")
 
     @cached_property
-    def squashed_title(self) -> str:
-        return squash(self.title)
-
-    @cached_property
-    def _title_words(self) -> frozenset[str]:
-        return frozenset(_PART.findall(fold(self.title)))
+    def normalized_title(self) -> str:
+        return normalize(self.title)
 
     def places_of(self, word: str) -> list[int]:
         """The sentences that hold the word or another form of it."""
@@ -107,7 +88,7 @@ class SourceText:
 
     def _related_places(self, word: str) -> list[int]:
         postings = self._postings
-        bucket, relatives = self._buckets.get(word[:STEM_LETTERS]), RELATIVES.get(word)
+        bucket, relatives = self._buckets.get(word[:MIN_SHARED]), related_words().get(word)
         forms = [key for key in bucket if key != word and is_form(word, key)] if bucket else []
         if relatives:
             forms += [key for key in relatives if key in postings]
@@ -115,15 +96,11 @@ class SourceText:
             if not forms:
                 return postings[word]
             forms.append(word)
-        elif not forms and self._compounds and len(word) >= MIN_COMPOUND_PART:
-            forms = [key for key in postings if is_part(word, key)]
         return sorted({place for form in forms for place in postings[form]})
 
     def knows(self, word: str, written: str) -> bool:
-        """Whether the source names it anywhere, in its title too, or by its initials."""
-        return (
-            bool(self.places_of(word)) or word in self._title_words or (written.isupper() and self._spells_out(written))
-        )
+        """Whether the source has the word anywhere, or spells out its initials."""
+        return bool(self.places_of(word)) or (written.isupper() and self._spells_out(written))
 
     def _spells_out(self, initials: str) -> bool:
         if not 2 <= len(initials) <= MAX_INITIALS:
@@ -134,7 +111,7 @@ class SourceText:
         return re.search(rf"\b{full}", self.text, re.IGNORECASE) is not None
 
     def best_passage(self, claim: Claim) -> Passage | None:
-        """The passage that holds most of the claim; None where no sentence shares a word with it."""
+        """The passage that shares most with the claim; None where no sentence shares a word with it."""
         masks: dict[int, int] = {}
         for place, word in enumerate(claim.words):
             if word.is_content:
@@ -144,7 +121,9 @@ class SourceText:
         if not masks:
             return None
         worth = {mask: _weight(mask, claim.weights) for mask in set(masks.values())}
-        ranked = [sentence for _, sentence in sorted([(-worth[mask], at) for at, mask in masks.items()])[:RANKED]]
+        ranked = [
+            sentence for _, sentence in sorted([(-worth[mask], at) for at, mask in masks.items()])[:RANKED_SENTENCES]
+        ]
         cost = SENTENCE_COST * claim.total
         best = (-1.0, 0, 0, 0)
         for first, last, mask in self._around(ranked[:SEEDS], masks):
@@ -156,11 +135,10 @@ class SourceText:
                 best = found
         first, last = -best[1], -best[2]
         best_sentence = max(range(first, last + 1), key=lambda sentence: worth.get(masks.get(sentence, 0), 0.0))
-        cover = worth[best[3]] / claim.total
         sentences = self._best_sentences(claim, masks, worth, best_sentence, ranked)
         known = _weight(reduce(or_, masks.values()), claim.weights) / claim.total
         start, end = self.spans[first][0], self.spans[last][1]
-        return Passage(start, end, first, last, sentences, best[3], cover, known, masks, tuple(ranked))
+        return Passage(start, end, first, last, sentences, best[3], known, masks, tuple(ranked))
 
     def _best_sentences(
         self,
@@ -170,13 +148,13 @@ class SourceText:
         best_sentence: int,
         ranked: Sequence[int],
     ) -> tuple[int, ...]:
-        """The best sentence, and others that hold nearly as much: one of them may say the contrary."""
-        enough = max(GOOD_PART * claim.total, NEARLY_AS_GOOD * worth[masks[best_sentence]])
+        """The best sentence, and others that are nearly as good: one of them may contradict the claim."""
+        enough = max(GOOD_SHARE * claim.total, NEARLY_BEST * worth[masks[best_sentence]])
         others = (place for place in ranked[:MAX_QUOTE_SENTENCES] if place != best_sentence)
         return (best_sentence, *(place for place in others if worth[masks[place]] >= enough))
 
     def _around(self, seeds: Sequence[int], masks: Mapping[int, int]) -> Iterator[tuple[int, int, int]]:
-        """First and last sentence and common mask of the passages that hold one of the best sentences."""
+        """First and last sentence and common mask of the passages around one of the best sentences."""
         tried: set[int] = set()
         for seed in seeds:
             for first in range(max(0, seed - MAX_QUOTE_SENTENCES + 1), seed + 1):
@@ -191,7 +169,7 @@ class SourceText:
 
 
 def prepare(texts: Iterable[tuple[str, str]], language: str) -> list[SourceText]:
-    """Sources from (text, title). Sentences of all texts are found in one go: each call of the splitter costs extra."""
+    """Sources from (text, title). All texts are split into sentences in one call, which is cheaper."""
     pairs = [(text[:MAX_TEXT_CHARS], title) for text, title in texts]
     spans = sentence_spans("\n\n".join(text for text, _ in pairs), language)
     prepared, place, offset = [], 0, 0
@@ -204,7 +182,7 @@ def prepare(texts: Iterable[tuple[str, str]], language: str) -> list[SourceText]
             else:
                 own += _readable_spans(text, start, end)
             place += 1
-        prepared.append(SourceText(text, own, title, compounds=language.partition("-")[0].lower() in COMPOUNDING))
+        prepared.append(SourceText(text, own, title))
         offset += len(text) + 2
     return prepared
 
@@ -214,9 +192,9 @@ def _weight(mask: int, weights: list[float]) -> float:
 
 
 def _index(text: str, spans: list[Span]) -> tuple[dict[str, list[int]], dict[str, list[str]]]:
-    """In which sentences each word stands, in order, and the words by their beginnings.
+    """The sentences of each word, in order, and the words by their first letters.
 
-    No word holds a blank, and most of what stands between two blanks stands there again: each such run is read once.
+    Most runs of characters between blanks occur again, so each run is read once.
     """
     runs: defaultdict[str, list[int]] = defaultdict(list)
     for number, (start, end) in enumerate(spans):
@@ -234,38 +212,39 @@ def _index(text: str, spans: list[Span]) -> tuple[dict[str, list[int]], dict[str
         postings[key] = sorted({place for places in lists for place in places})
     buckets: dict[str, list[str]] = {}
     for key in postings:
-        if len(key) >= STEM_LETTERS:
-            buckets.setdefault(key[:STEM_LETTERS], []).append(key)
+        if len(key) >= MIN_SHARED:
+            buckets.setdefault(key[:MIN_SHARED], []).append(key)
     return postings, buckets
 
 
 def _keys(run: str) -> tuple[str, ...]:
-    """The words in what stands between two blanks, folded; of a joined one the parts too, of an unspaced one its pairs."""
+    """The folded words in a run between blanks; also the parts of a joined one, and the bigrams of an unspaced one."""
     bare = run.strip(_AROUND_A_WORD)
     if bare.isalnum() and bare.isascii():
         return (bare.lower(),)
     folded = fold(run)
     keys: list[str] = []
     for word in WORD.findall(folded):
-        if word.isalnum() and (word[0] < "\u0e00" or "\u1e00" <= word[0] <= "\u1fff"):
-            keys.append(word)
-        elif not word.isascii() and is_unspaced(word):
+        if not word.isascii() and is_unspaced(word):
             keys += [word[i : i + 2] for i in range(max(1, len(word) - 1))]
+        elif word.isalnum():
+            keys.append(word)
         else:
-            keys.append(word.removesuffix("()"))
-            keys += _PART.findall(word)
+            keys += [word.removesuffix("()"), *word_parts(word)]
     return tuple(dict.fromkeys(keys))
 
 
-_KEYS: Final = Memoized(_keys, most=RUNS_KEPT)
+_KEYS: Final = Memoized(_keys, max_entries=MEMOIZED_RUNS)
 
 
 def _readable_spans(text: str, start: int, end: int) -> list[Span]:
-    """One sentence, or what a list without full stops is cut into."""
+    """One sentence, or the pieces of a list without full stops."""
     if end <= start or (end - start <= MAX_SENTENCE_CHARS and "\n" not in text[start:end]):
         return [(start, end)] if end > start else []
     spans = []
-    for piece_start, piece_end in _pieces(text, start, end, _LINE_CUT):
+    cuts = [found.span() for found in _LINE_CUT.finditer(text, start, end)]
+    starts, ends = [start, *(cut[1] for cut in cuts)], [*(cut[0] for cut in cuts), end]
+    for piece_start, piece_end in zip(starts, ends, strict=True):
         while piece_end - piece_start > MAX_SENTENCE_CHARS:
             blank = text.rfind(" ", piece_start + 1, piece_start + MAX_SENTENCE_CHARS)
             cut = blank if blank > 0 else piece_start + MAX_SENTENCE_CHARS
@@ -274,14 +253,3 @@ def _readable_spans(text: str, start: int, end: int) -> list[Span]:
         if piece_end > piece_start:
             spans.append((piece_start, piece_end))
     return spans
-
-
-def _pieces(text: str, start: int, end: int, cut: re.Pattern[str]) -> list[Span]:
-    pieces, at = [], start
-    for found in cut.finditer(text, start, end):
-        if found.start() > at:
-            pieces.append((at, found.start()))
-        at = found.end()
-    if end > at:
-        pieces.append((at, end))
-    return pieces

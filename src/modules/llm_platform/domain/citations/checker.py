@@ -1,7 +1,6 @@
-"""Checks an answer against the sources that it cites: for each sentence and source the best quote and a verdict.
+"""Check an answer against the sources that it cites: for each sentence and source the best quote and a verdict.
 
-Nothing more is claimed than that a sentence matches its source: words, numbers, names, dates and denials are compared,
-meaning is not understood.
+Words, numbers, names, dates and negations are compared; meaning is not understood.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from modules.llm_platform.domain.citations.verdicts import Judgement, is_verbati
 from modules.llm_platform.domain.dtos.research_dtos import Citation, Source
 from modules.llm_platform.domain.text.language import stop_words
 from modules.llm_platform.domain.text.messages import messages_for
-from modules.llm_platform.domain.text.tokens import Span
+from modules.llm_platform.domain.text.sentences import COLONS, QUESTION_MARKS, Span
 
-MIN_FACTUAL_WORDS = 4  # shorter sentences assert little
+MIN_STATEMENT_WORDS = 4  # shorter sentences need no source
 NOUNS_ARE_CAPITALISED = frozenset({"de", "lb"})
-COPIED_FROM = 0.9  # of the sentence's words that the source has; below it nobody needs to look whether it was copied
-_NO_STATEMENT = ("?", "？", ":", "：", "؟")
+MIN_VERBATIM_SHARE = 0.9  # of the words of a sentence that the source has; below it the search for a copy is skipped
+_NO_STATEMENT_ENDS = (*QUESTION_MARKS, *COLONS)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedAnswer:
-    """What the check found. `uncited_sentences` counts statements without a marker, `cited` the sources' numbers."""
+    """The result: `uncited_sentences` counts statements without a marker, `cited` holds the numbers of the cited sources."""
 
     citations: tuple[Citation, ...]
     uncited_sentences: int
@@ -36,10 +35,9 @@ class CheckedAnswer:
 
 
 class CitationChecker:
-    """Checks answers against one set of sources; their texts are prepared once, when they are first cited.
+    """Checks answers against one set of sources. Each text is prepared once, when it is first cited.
 
-    What was found out about a sentence is kept: whoever checks an answer piece by piece while it is written has little left
-    to do at its end.
+    Judgements are cached by sentence, so that an answer can be checked again and again while it grows.
     """
 
     def __init__(self, sources: Sequence[Source], language: str) -> None:
@@ -47,37 +45,47 @@ class CitationChecker:
         self._language = language
         self._stop_words = stop_words(language)
         self._capitals_name = language.partition("-")[0].lower() not in NOUNS_ARE_CAPITALISED
-        self._prepared: dict[int, _Checked] = {}
+        self._prepared: dict[int, _PreparedSource] = {}
         self._judged: dict[tuple[str, int], tuple[Span, Judgement]] = {}
 
     def prepare(self) -> None:
-        """Prepare all texts now, in a thread of its own where they are long; until it is done nobody else may check."""
+        """Prepare all texts now. Not safe to call while another thread uses this checker."""
         self._prepare(self._sources)
 
     def check(self, answer: str) -> CheckedAnswer:
-        """`answer` is sanitised Markdown. Markers that name no source are not looked at."""
-        sentences = answer_sentences(answer, self._language)
-        cited = {number for sentence in sentences for number in sentence.cited if number in self._sources}
-        self._prepare(cited)
+        """Check sanitised Markdown. Markers that name no source are ignored."""
+        sentences, cited = self._judge(answer)
         citations = tuple(citation for sentence in sentences for citation in self._citations_of(sentence))
         return CheckedAnswer(citations, sum(map(self._lacks_a_source, sentences)), frozenset(cited))
+
+    def check_early(self, part: str) -> None:
+        """Judge the sentences of a part of an answer, so that `check` finds them judged."""
+        self._judge(part)
+
+    def _judge(self, text: str) -> tuple[list[AnswerSentence], set[int]]:
+        """The sentences of a text, all judged, and the numbers of the sources that they cite."""
+        sentences = answer_sentences(text, self._language)
+        cited = {number for sentence in sentences for number in sentence.cited if number in self._sources}
+        self._prepare(cited)
+        for sentence in sentences:
+            claim_text = html.unescape(sentence.claim)
+            new = [each for each in sentence.cited if each in cited and (claim_text, each) not in self._judged]
+            if new:
+                claim = Claim(claim_text, self._stop_words, capitals_name=self._capitals_name)
+                self._judged |= {(claim_text, number): self._prepared[number].check(claim) for number in new}
+        return sentences, cited
 
     def _prepare(self, cited: Iterable[int]) -> None:
         new = [self._sources[number] for number in sorted(cited) if number not in self._prepared]
         texts = prepare(((source.text, source.title) for source in new), self._language)
         for source, text in zip(new, texts, strict=True):
-            self._prepared[source.index] = _Checked(text, self._stop_words)
+            self._prepared[source.index] = _PreparedSource(text, self._stop_words)
 
     def _citations_of(self, sentence: AnswerSentence) -> Iterable[Citation]:
-        numbers = [number for number in sentence.cited if number in self._prepared]
-        if not numbers:
-            return
-        text = html.unescape(sentence.claim) if "&" in sentence.claim else sentence.claim
-        new = [number for number in numbers if (text, number) not in self._judged]
-        if new:
-            claim = Claim(text, self._stop_words, capitals_name=self._capitals_name)
-            self._judged |= {(text, number): self._prepared[number].check(claim) for number in new}
-        for number in numbers:
+        text = html.unescape(sentence.claim)
+        for number in sentence.cited:
+            if number not in self._prepared:
+                continue
             (start, end), judgement = self._judged[text, number]
             yield Citation(
                 start=sentence.start, end=sentence.end, source_index=number,
@@ -87,13 +95,13 @@ class CitationChecker:
 
     def _lacks_a_source(self, sentence: AnswerSentence) -> bool:
         text = sentence.claim
-        if sentence.cited or text.endswith(_NO_STATEMENT) or text in _own_sentences(self._language):
+        if sentence.cited or text.endswith(_NO_STATEMENT_ENDS) or text in _catalogue_messages(self._language):
             return False
-        return len(Claim(text, self._stop_words, capitals_name=False).words) >= MIN_FACTUAL_WORDS
+        return len(Claim(text, self._stop_words, capitals_name=False).words) >= MIN_STATEMENT_WORDS
 
 
-class _Checked:
-    """One source, and what was found out about its passages so far."""
+class _PreparedSource:
+    """One source, and the facts of those of its passages that were compared."""
 
     def __init__(self, source: SourceText, stop_words: frozenset[str]) -> None:
         self.text = source.text
@@ -108,7 +116,7 @@ class _Checked:
         if passage is None:
             return (0, 0), Judgement("unsupported", 0.0)
         span = (passage.start, passage.end)
-        if passage.known >= COPIED_FROM and is_verbatim(claim, self._source):
+        if passage.known >= MIN_VERBATIM_SHARE and is_verbatim(claim, self._source):
             return span, Judgement("supported", 1.0)
         return span, judge_sentence(claim, self._source, passage, self._facts_of(span), self._facts_of_sentence)
 
@@ -123,6 +131,6 @@ class _Checked:
 
 
 @cache
-def _own_sentences(language: str) -> frozenset[str]:
-    """What we say ourselves needs no source."""
+def _catalogue_messages(language: str) -> frozenset[str]:
+    """The messages of the application, which need no source."""
     return frozenset(astuple(messages_for(language)))

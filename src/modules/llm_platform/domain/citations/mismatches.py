@@ -1,69 +1,72 @@
-"""Facts in which a sentence differs from the passage that it is compared with: numbers, names, denials."""
+"""Facts in which a sentence differs from the source it cites: numbers, names, replaced words, negations."""
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import cache
 from itertools import groupby
-from typing import Literal
+from typing import Final, Literal
 
-from modules.llm_platform.domain.citations.claims import Claim, TextFacts, Word
-from modules.llm_platform.domain.citations.denials import contradicts_han, leaves_open, negated_copy, opposed, says_no
-from modules.llm_platform.domain.citations.numbers import NUMBER_WORDS, Reading, reading_of, values_of
-from modules.llm_platform.domain.citations.words import RELATIVES, is_form_of_any, is_unspaced
-
-Mismatch = Literal["", "added", "changed"]  # a fact that the passage has no counterpart of, or another one in its place
-
-SMALL_COUNT = 4  # "three ways" may count what the passage lists
-MIN_COPIED_WORDS = 3
-MAX_REPLACING, MAX_REPLACED = 2, 5  # words of the claim, and of the sentence in their place
-
-_HAN_SLOTS = frozenset("于在由是名叫为自至到向、和与はがをにのとで")  # behind them Chinese and Japanese put names
-_HAN_NAME_ENDS = frozenset("省市县県都府道区州国岛島山河川海湖江镇町村路大学司")
-_HAN_STRANGE = re.compile(r"[\u3400-\u9fff\u30a0-\u30ff]{2,}")
-_ARTICLES = (
-    "a an the its their his her this that these those more less all each every no about roughly nearly up down out off"
-    " der die das den dem ein eine einen le la les l un une el los las una lo gli o os as um uma"
+from modules.llm_platform.domain.citations.claims import Claim, TextFacts, Word, is_unspaced, unspaced_function_signs
+from modules.llm_platform.domain.text.data_files import load_data
+from modules.llm_platform.domain.text.negation import (
+    contradicts_unspaced,
+    count_negators,
+    has_ambiguous_negation,
+    has_negation,
+    has_opposite,
+    negation_words,
 )
-ARTICLES = frozenset(_ARTICLES.split())
+from modules.llm_platform.domain.text.stemming import is_form_of_any
+
+Mismatch = Literal["", "added", "changed"]  # a fact without a counterpart in the passage, or with another one
+
+MAX_LISTED_COUNT: Final = 4  # "three ways" may count what the passage lists
+MIN_COPIED_WORDS: Final = 3  # of a sentence in which a word was replaced
+MAX_REPLACING_WORDS: Final = 2  # of the claim
+MAX_REPLACED_WORDS: Final = 5  # of the source, in their place
+MIN_COPIED_SHARE: Final = 0.5  # of the characters of a sentence without blanks
+MIN_REPLACING_CHARS, MAX_REPLACING_CHARS = 2, 4  # of a word or name in a script without blanks
+PREDICATE_WORDS: Final = 2  # beside a name
+SAME_STATEMENT: Final = 0.9  # of a claim's content words that a sentence has which only a negation sets apart
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """Content words of the claim in a row that the passage does not have, and the places of the first and the last."""
+class MissingRun:
+    """Adjacent content words of the claim that the passage lacks, and the places of the first and the last."""
 
     words: tuple[Word, ...]
     first: int
     last: int
 
 
-def missing_runs(claim: Claim, matched: Sequence[bool]) -> list[Run]:
+def missing_runs(claim: Claim, matched: Sequence[bool]) -> list[MissingRun]:
     content = [place for place, word in enumerate(claim.words) if word.is_content]
-    groups = (list(group) for is_there, group in groupby(content, lambda place: matched[place]) if not is_there)
-    return [Run(tuple(claim.words[place] for place in group), group[0], group[-1]) for group in groups]
+    groups = (list(group) for is_present, group in groupby(content, lambda place: matched[place]) if not is_present)
+    return [MissingRun(tuple(claim.words[place] for place in group), group[0], group[-1]) for group in groups]
 
 
 def number_mismatch(
-    claim: Claim, whole: TextFacts, stands_near: Callable[[int], bool], added: Container[int]
+    claim: Claim, passage: TextFacts, is_near: Callable[[int], bool], added: Container[int]
 ) -> Mismatch:
-    """Whether a number of the claim stands for another one, or where the passage has none at all.
+    """Whether a number of the claim replaces one of the passage, or the passage has none at all.
 
-    `stands_near` tells of a place in the claim's text whether the source has the number near the passage. Numbers at the
-    places `added` belong to statements that were added, and are not looked at.
+    `is_near` tells for an offset in the claim whether the source has that number near the passage. Numbers at the places
+    `added` belong to added statements and are skipped.
     """
     found: Mismatch = ""
     for reading, at, spelled in claim.numbers:
-        if bisect_right(claim.ats, at) - 1 in added or any(reading & known for known in whole.numbers):
+        if bisect_right(claim.ats, at) - 1 in added or any(reading & known for known in passage.numbers):
             continue
-        if not spelled and stands_near(at):
+        if not spelled and is_near(at):
             continue
-        if spelled and 1 <= float(min(reading)) <= SMALL_COUNT:
-            if whole.counts(_noun_behind(claim, at)):
+        if spelled and 1 <= float(min(reading)) <= MAX_LISTED_COUNT:
+            if passage.counts(_noun_behind(claim, at)):
                 return "changed"
-        elif whole.numbers:
+        elif passage.numbers:
             return "changed"
         else:
             found = "added"
@@ -75,138 +78,154 @@ def _noun_behind(claim: Claim, at: int) -> str | None:
     return next(behind, None)
 
 
-def name_mismatch(run: Run, claim: Claim, whole: TextFacts, sentence: TextFacts) -> Mismatch:
-    """Whether what the passage lacks here is a name or an identifier; changed where the passage has one of its own.
-
-    `sentence` is the one of the passage that says most.
-    """
+def name_mismatch(run: MissingRun, claim: Claim, sentence: TextFacts) -> Mismatch:
+    """Whether a missing run holds a name or an identifier; changed where the best sentence has a name of its own."""
     if is_unspaced(run.words[0].key):
-        return "changed" if _han_name_changed(run, claim, whole) else ""
+        return ""
     if any(word.is_identifier for word in run.words):
         return "changed"
     if any(word.is_name for word in run.words):
-        return "changed" if any(own_names(claim, sentence)) else "added"
+        return "changed" if _has_other_name(claim, sentence) else "added"
     return ""
 
 
-def own_names(claim: Claim, facts: TextFacts) -> Iterator[int]:
-    """Where a text has capitalised words that the claim lacks, but for a single one at its beginning."""
+def _has_other_name(claim: Claim, facts: TextFacts) -> bool:
+    """Whether a text has capitalised words that the claim lacks; a single one at its beginning does not count."""
     words, folded = facts.words, facts.folded
     opens_with_names = len(words) > 1 and words[1][0].isupper()
-    for place, content in enumerate(facts.content):
-        if content and (place or opens_with_names) and is_other_name(words[place], folded[place], claim.keys):
-            yield place
+    return any(
+        content and (place or opens_with_names) and _is_other_name(words[place], folded[place], claim.keys)
+        for place, content in enumerate(facts.content)
+    )
 
 
-def is_other_name(written: str, folded: str, keys: Sequence[str]) -> bool:
+def _is_other_name(written: str, folded: str, keys: Sequence[str]) -> bool:
     return written[0].isupper() and not is_form_of_any(folded, keys)
 
 
-def replaces_a_name(claim: Claim, place: int, facts: TextFacts) -> bool:
-    """Whether a capitalised word of the claim stands beside the same word as another name does in the source."""
+def is_name_replaced(claim: Claim, place: int, facts: TextFacts) -> bool:
+    """Whether the source has another name beside the word that stands beside the claim's name at `place`."""
     if not place and not claim.capitals_name:
-        return False  # in German the first word may be anything
-    keys, folded = claim.keys, facts.folded
+        return False  # a German sentence may begin with any word
+    keys, folded, articles = claim.keys, facts.folded, _articles()
     before, after = keys[max(0, place - 1) : place], keys[place + 1 : place + 2]
-    beside = [(at + 1, at + 1) for at, word in enumerate(folded[:-1]) if word in before and word not in ARTICLES]
-    beside += [(at - 1, at) for at, word in enumerate(folded) if at and word in after and word not in ARTICLES]
+    beside = [(at + 1, at + 1) for at, word in enumerate(folded[:-1]) if word in before and word not in articles]
+    beside += [(at - 1, at) for at, word in enumerate(folded) if at and word in after and word not in articles]
     return any(
         facts.content[name]
         and later not in facts.sentence_starts
-        and is_other_name(facts.words[name], folded[name], keys)
+        and _is_other_name(facts.words[name], folded[name], keys)
         for name, later in beside
     )
 
 
-def _han_name_changed(run: Run, claim: Claim, whole: TextFacts) -> bool:
-    """Whether two or more characters that the passage lacks stand where Chinese and Japanese put names."""
-    start, end = claim.ats[run.first], claim.ats[run.last] + 2
-    strange = "".join(
-        sign if sign not in whole.text and sign not in _HAN_SLOTS else " " for sign in claim.text[start:end]
-    )
-    return any(
-        claim.text[start + found.start() - 1 : start + found.start()] in _HAN_SLOTS
-        or not _HAN_NAME_ENDS.isdisjoint(claim.text[start + found.end() - 1 : start + found.end() + 1])
-        for found in _HAN_STRANGE.finditer(strange)
-    )
+@cache
+def _articles() -> frozenset[str]:
+    """Articles, possessives and quantifiers, which stand beside any name."""
+    return frozenset(load_data("connectives")["articles"].split())
 
 
-def replaced_word(claim: Claim, sentence: TextFacts) -> bool:
-    """Whether the claim copies a sentence but for a word in the place of another, or two words in each other's place."""
+def is_predicate_of_other_name(claim: Claim, facts: TextFacts) -> bool:
+    """Whether the two words behind or before a name of the claim stand in the source beside other names only."""
+    if not claim.capitals_name:
+        return False
+    for place, word in enumerate(claim.words):
+        if not word.is_content or not word.written[0].isupper():
+            continue
+        for first, offset in ((place + 1, -1), (place - PREDICATE_WORDS, PREDICATE_WORDS)):
+            predicate = claim.words[max(0, first) : first + PREDICATE_WORDS]
+            if len(predicate) == PREDICATE_WORDS and any(each.is_content and not each.is_name for each in predicate):
+                names = _names_beside([each.key for each in predicate], offset, facts)
+                if names and all(_is_other_name(facts.words[at], facts.folded[at], claim.keys) for at in names):
+                    return True
+    return False
+
+
+def _names_beside(predicate: Sequence[str], offset: int, facts: TextFacts) -> list[int]:
+    """The places of the words at `offset` from each occurrence of the predicate in the same sentence."""
+    folded = facts.folded
+    if predicate[0] not in folded:
+        return []
+    starts = [at for at in range(len(folded) - 1) if folded[at : at + PREDICATE_WORDS] == predicate]
+    found = [(at + offset, max(at, at + offset)) for at in starts if 0 <= at + offset < len(folded)]
+    return [name for name, later in found if facts.sentence_starts.isdisjoint((later - 1, later))]
+
+
+def is_word_replaced(claim: Claim, sentence: TextFacts) -> bool:
+    """Whether the claim copies a sentence but for one or two words that stand in the place of others."""
     mine, theirs = claim.facts.folded, sentence.folded
-    if len(set(mine).difference(theirs)) > MAX_REPLACING or mine == theirs:
+    if len(set(mine).difference(theirs)) > MAX_REPLACING_WORDS or mine == theirs:
         return False
     copied, replaced = 0, list[tuple[list[str], list[str]]]()
     for kind, start, end, first, last in SequenceMatcher(None, mine, theirs, autojunk=False).get_opcodes():
         if kind == "equal":
             copied += end - start
-        elif kind == "delete" or (kind == "replace" and (end - start > MAX_REPLACING or last - first > MAX_REPLACED)):
+        elif kind == "delete" or (
+            kind == "replace" and (end - start > MAX_REPLACING_WORDS or last - first > MAX_REPLACED_WORDS)
+        ):
             return False
         elif kind == "replace":
             own = [mine[at] for at in range(start, end) if claim.facts.content[at]]
             other = [theirs[at] for at in range(first, last) if sentence.content[at]]
             replaced.append((own, other))
     return copied >= MIN_COPIED_WORDS and any(
-        _is_another(own, other, mine) or _change_places(own, other, replaced) for own, other in replaced
+        _is_other_word(own, other, mine) or _is_swapped(own, other, replaced) for own, other in replaced
     )
 
 
-def _is_another(mine: Sequence[str], theirs: Sequence[str], words: Sequence[str]) -> bool:
-    """Whether no word is another writing of one in its place, nor any of those a form of one of the claim's `words`."""
-    if not mine or not theirs or any(is_form_of_any(word, words) for word in theirs):
+def _is_swapped(mine: list[str], theirs: list[str], replaced: Sequence[tuple[list[str], list[str]]]) -> bool:
+    return bool(mine) and any(own and set(mine) <= set(other) and set(own) <= set(theirs) for own, other in replaced)
+
+
+def is_run_replaced(claim: Claim, sentence: TextFacts) -> bool:
+    """The same for a script without blanks: a copy but for a few characters in the place of others."""
+    mine, theirs = claim.text, sentence.text
+    if mine.isascii() or not any(is_unspaced(word.key) for word in claim.words):
         return False
-    return not any(_says_the_same(own, other) for own in mine for other in theirs)
+    changes = SequenceMatcher(None, mine, theirs, autojunk=False).get_opcodes()
+    copied = sum(end - start for kind, start, end, _, _ in changes if kind == "equal")
+    return copied >= MIN_COPIED_SHARE * len(mine) and any(
+        kind == "replace"
+        and last - first >= MIN_REPLACING_CHARS <= end - start <= MAX_REPLACING_CHARS
+        and is_unspaced(mine[start:end])
+        and unspaced_function_signs().union(theirs).isdisjoint(mine[start:end])
+        for kind, start, end, first, last in changes
+    )
 
 
-def _says_the_same(one: str, other: str) -> bool:
-    if other in RELATIVES.get(one, ()) or one.removesuffix("s") == other.removesuffix("s"):
-        return True
-    return any(reading & known for reading in _values_of(one) for known in _values_of(other))
+def _is_other_word(mine: Sequence[str], theirs: Sequence[str], words: Sequence[str]) -> bool:
+    """Whether both have words here, and none of `theirs` is in the claim's `words`."""
+    return bool(mine and theirs) and not any(is_form_of_any(word, words) for word in theirs)
 
 
-def _values_of(word: str) -> Sequence[Reading]:
-    return (reading_of(NUMBER_WORDS[word]),) if word in NUMBER_WORDS else values_of(word)
-
-
-def _change_places(mine: list[str], theirs: list[str], replaced: Sequence[tuple[list[str], list[str]]]) -> bool:
-    return bool(mine) and any(set(mine) <= set(other) and set(own) <= set(theirs) and own for own, other in replaced)
-
-
-def acts_for_another(claim: Claim, facts: TextFacts) -> bool:
-    """Whether the two words behind a name of the claim stand in the source behind another name, and never behind this one."""
-    if not claim.capitals_name:
-        return False
-    folded = facts.folded
-    for name, word in enumerate(claim.words[:-2]):
-        predicate = claim.keys[name + 1 : name + 3]
-        if not (word.is_content and word.written[0].isupper()) or predicate[0] not in folded:
-            continue
-        if not any(word.is_content and not word.is_name for word in claim.words[name + 1 : name + 3]):
-            continue
-        actors = [
-            at - 1
-            for at in range(1, len(folded) - 1)
-            if folded[at : at + 2] == predicate and facts.sentence_starts.isdisjoint((at - 1, at))
-        ]
-        if actors and all(is_other_name(facts.words[at], folded[at], claim.keys) for at in actors):
-            return True
-    return False
-
-
-def contradicts(claim: Claim, sentence: TextFacts) -> bool:
-    """Whether only one of the two says "not" of a word, or they say a word and its opposite."""
+def is_contradicted(claim: Claim, sentence: TextFacts) -> bool:
+    """Whether only one of the two denies a word or the whole statement, or they have a word and its opposite."""
     mine, theirs = claim.denied_words, sentence.denied_words
-    if opposed(_without(mine, claim.keys), _without(theirs, sentence.folded)):
+    if has_opposite(_without(mine, claim.keys), _without(theirs, sentence.folded)):
         return True
-    if negated_copy(claim.facts.folded, sentence.folded):
+    if _is_negated_copy(claim, sentence):
         return True
-    said = claim.undenied_words if mine else () if says_no(claim.keys) else claim.keys
-    if any(is_form_of_any(word, said) and not is_form_of_any(word, mine) for word in theirs):
+    affirmed = claim.undenied_words if mine else () if has_negation(claim.keys) else claim.keys
+    if any(is_form_of_any(word, affirmed) and not is_form_of_any(word, mine) for word in theirs):
         return True
-    plain = mine and not leaves_open(sentence.folded)
-    if plain and any(is_form_of_any(word, sentence.undenied_words) for word in mine):
+    is_clear = mine and not has_ambiguous_negation(sentence.folded)
+    if is_clear and any(is_form_of_any(word, sentence.undenied_words) for word in mine):
         return True
-    return not claim.text.isascii() and contradicts_han(claim.text, sentence.text)
+    return not claim.text.isascii() and contradicts_unspaced(claim.text, sentence.text)
+
+
+def _is_negated_copy(claim: Claim, sentence: TextFacts) -> bool:
+    """Whether the sentence has nearly all content words of the claim, and one negator more or less."""
+    if count_negators(claim.facts.folded) % 2 == count_negators(sentence.folded) % 2:
+        return False
+    negators = negation_words().negators
+    mine = [
+        word
+        for word, content in zip(claim.facts.folded, claim.facts.content, strict=True)
+        if content and word not in negators
+    ]
+    shared = sum(is_form_of_any(word, sentence.folded) for word in mine)
+    return bool(mine) and shared >= SAME_STATEMENT * len(mine)
 
 
 def _without(denied: Sequence[str], words: Sequence[str]) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""The sentences of an answer and the sources that each of them cites, with offsets into the answer."""
+"""Split an answer into sentences, with their offsets and the sources that each cites."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from modules.llm_platform.domain.markdown.blocks import BlockTracker, Line, expand_tabs
-from modules.llm_platform.domain.markdown.markers import render_markers
-from modules.llm_platform.domain.text.tokens import Span, sentence_spans
+from modules.llm_platform.domain.markdown.markers import CODE_SPAN, LINE, LINK_TARGET, render_markers
+from modules.llm_platform.domain.text.sentences import Span, sentence_spans
 
-_LINE = re.compile(r"[^\n]*\n?")
 _MARKUP_BEFORE = re.compile(r"[ \t>]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+|>[ \t]*)*(?:\[[ xX]\][ \t]+)?")
-_CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
-_TARGET = re.compile(r"\]\((?:<[^<>\n]*>|[^\s()]*(?:\([^\s()]*\)[^\s()]*)*)\)")
 _DELIMITERS = re.compile(r"[ |:-]*-[ |:-]*\Z")
 _SUBJECT = re.compile(r"(?:\A|[.!?…][\"'”’)*_]*[ ]|\n\n)[ ]*((?:\[\d{1,9}\])+)(?=[ ]+[^\W\d_A-Z])")
 _TAIL = re.compile(r"(?:[ \t,;]*\[\d{1,9}\])+(?=[\s.,;:!?…)\"'”’»*_|。，、；：？！）」』]*\Z)")
 _MARKS = re.compile(r"[ ]?\[\d{1,9}\]")
+_BEFORE_MARK = " \t,;"
+_EMPHASIS_SIGNS = frozenset("`*_~")
 _EMPHASIS = re.compile(r"(`[^`]*`)|\*+|(?<!\w)_+|_+(?!\w)|~~")  # not in code: `_name`
 
 
@@ -35,21 +34,21 @@ class AnswerSentence:
 
 
 def answer_sentences(answer: str, language: str) -> list[AnswerSentence]:
-    """All of them in order; headings, code, and lines without a word are none."""
+    """The sentences in order, without headings, code and lines without a word."""
     masked, markers = _mask(answer)
     spans = _in_table_rows(masked, sentence_spans(masked, language))
     return list(_sentences(answer, masked, spans, markers))
 
 
 def _mask(answer: str) -> tuple[str, list[Marker]]:
-    """The text with all that is no prose blanked, at the same offsets, and the markers that stand in it.
+    """The text with everything but prose blanked, at the same offsets, and its markers.
 
-    Blocks are kept apart by an empty line, for which the list markers and blanked lines make room.
+    Empty lines separate the blocks, in the place of list markers and blanked lines.
     """
     blocks, at = BlockTracker(), 0
     lines: list[tuple[str, list[Marker], str]] = []  # each with its end
     paragraph: list[int] = []  # the lines that an underline would make a heading
-    for found in _LINE.finditer(answer):
+    for found in LINE.finditer(answer):
         line = found[0].removesuffix("\n")
         read = blocks.take(expand_tabs(line))
         if read.kind == "text" and not (is_delimiter := _DELIMITERS.match(line)):
@@ -72,10 +71,11 @@ def _mask_line(line: str, at: int, read: Line) -> tuple[str, list[Marker]]:
     before += is_row
     text = line[before:]
     if "`" in text:
-        text = _CODE.sub(_mask_code, text)
+        text = CODE_SPAN.sub(_mask_code, text)
     markers = []
     if "[" in text:
-        text = _TARGET.sub(lambda target: "x" * len(target[0]), text)
+        if "](" in text:
+            text = LINK_TARGET.sub(lambda target: "x" * len(target[0]), text)
         markers = [(at + before + start, at + before + end, number) for start, end, number in render_markers(text)]
         text = _SUBJECT.sub(lambda subject: subject[0].replace(subject[1], "X" * len(subject[1])), text)
         text = _MARKS.sub(lambda mark: " " * len(mark[0]), text)
@@ -85,12 +85,12 @@ def _mask_line(line: str, at: int, read: Line) -> tuple[str, list[Marker]]:
 
 
 def _mask_code(code: re.Match[str]) -> str:
-    """Code as one word of the same length: nothing in it ends a sentence or cites."""
+    """Code as one word of the same length, without sentence ends and markers."""
     return "X" * len(code[0])
 
 
 def _in_table_rows(masked: str, spans: list[Span]) -> list[Span]:
-    """The spans, where two of one table row count as one."""
+    """The spans, those of one table row joined."""
     joined: list[Span] = []
     for start, end in spans:
         if joined and "\n" not in masked[joined[-1][0] : end] and "|" in masked[joined[-1][0] : end]:
@@ -119,13 +119,15 @@ def _sentences(answer: str, masked: str, spans: list[Span], markers: list[Marker
 def _sentence(answer: str, start: int, end: int, cited: tuple[int, ...]) -> AnswerSentence:
     text = answer[start:end]
     if cited:
-        tail = _TAIL.search(text)
+        tail = _TAIL.search(text, len(text.partition("[")[0].rstrip(_BEFORE_MARK)))  # faster than from the beginning
         text = text[: tail.start()] if tail else text
     text = text.rstrip()
     claim = _MARKS.sub("", text) if cited else text
     if "](" in claim:
-        claim = _TARGET.sub("", claim).replace("[", "")
-    return AnswerSentence(start, start + len(text), " ".join(_EMPHASIS.sub(_code_only, claim).split()), cited)
+        claim = LINK_TARGET.sub("", claim).replace("[", "")
+    if not _EMPHASIS_SIGNS.isdisjoint(claim):
+        claim = _EMPHASIS.sub(_code_only, claim)
+    return AnswerSentence(start, start + len(text), " ".join(claim.split()), cited)
 
 
 def _code_only(found: re.Match[str]) -> str:

@@ -1,7 +1,6 @@
-"""Read a source's text, Markdown or plain, as the sentences that can be quoted from it.
+"""Split a source into the sentences that can be quoted.
 
-Besides the sentences of paragraphs and list items these are the rows of tables, and headings right above code, which
-announce it.
+Besides the sentences of paragraphs and list items these are table rows, and headings right above code or a table.
 """
 
 from __future__ import annotations
@@ -12,56 +11,55 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from modules.llm_platform.domain.extractive.blocks import Block, ends_like_a_sentence, read_blocks, strip_markup
-from modules.llm_platform.domain.text.tokens import sentence_spans
+from modules.llm_platform.domain.extractive.blocks import Block, read_blocks
+from modules.llm_platform.domain.extractive.markup import strip_markup
+from modules.llm_platform.domain.text.sentences import ends_sentence, sentence_spans
 
-MAX_TEXT_CHARS = 400_000  # of one source; what follows is not read
+MAX_TEXT_CHARS = 400_000  # of one source; the rest is not read
 MAX_SENTENCE_CHARS = 1200
 MAX_SENTENCES = 600  # of one text
 MAX_PARAGRAPHS = 40  # of one text
 MAX_FOLLOWING_BLOCKS = 10  # list items after a sentence that ends in a colon
-MAX_COLUMNS = 6  # a wider table cannot be read in an answer
+MAX_COLUMNS = 6  # a wider table is not quoted
 MENU_LINKS = 3
-MENU_SHARE = 0.6  # of the text that is linked
-MAX_ROWS = 8  # of a table that is quoted whole
+MENU_SHARE = 0.6  # least share of linked text in a menu
+MAX_ROWS = 8  # of a table that is quoted as a whole
 
-_GAP = re.compile(r"\s(?:\.\.\.|…)\s|\s[·|]\s")  # where a search engine left something out of a snippet
+_GAP = re.compile(r"\s(?:\.\.\.|…)\s|\s[·|]\s")  # an omission in a search engine's snippet
 _LEFT_OUT = re.compile(r"\s*(?:\.\.\.|…)\s*")
 _LINKED = re.compile(r"\[([^\]\[]+)\]\([^()\s]*\)")
-_NAME_LINE = re.compile(r"\S{1,40}(?: ?\(\d\w?\))?\s[-–—]{1,2}\s\S")  # `chsh - changes the login shell`
 _FENCE_LINE = re.compile(r"^[ \t]{0,24}```+(.*)$", re.MULTILINE)
 _CELL_END = re.compile(r"(?<!\\)\|")
 
 
 @dataclass(slots=True)
 class Sentence:
-    """Something that can be quoted, cleaned of markup. `position` orders it in its source.
+    """A sentence without markup. `position` orders it in its source.
 
-    `before` is the sentence before it in the same paragraph; where it is the first, `above` is the code right above its
-    paragraph, and where it is the last, `after` are the blocks that follow. `whole` is False where the text was cut in the
-    middle of it. `opens` says that it is the first after a heading or of the text, `term` is what it explains, `intro` the
-    sentence with a colon that its list stands under. The row of a table has its cells in `row`; it and what announces the
-    table have the names of the columns in `columns`.
+    `before` is the previous sentence of the same paragraph; the first sentence has the code right above it in `above`, the
+    last one the next blocks in `after`. `is_complete` is
+    False when the text was cut in the middle of it. `term` is the term of a definition list that it explains, `intro` the
+    paragraph with a colon above its list. A table row has its cells in `row`, and the column names in `columns`, which the
+    announcement of a table has, too.
     """
 
     text: str
     position: int
     heading: str
     item: bool
-    whole: bool
+    is_complete: bool
     before: Sentence | None = None
     above: Block | None = None
     after: Sequence[Block] = ()
-    opens: bool = False
     term: str = ""
     intro: str = ""
     row: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
-    announces: bool = False  # a heading right above code or a table
+    is_announcement: bool = False  # a heading right above code or a table
 
 
 def blocks_of(text: str) -> Sequence[Block]:
-    """The blocks of a source's text, read once for all questions."""
+    """The blocks of a source's text."""
     blocks = list(read_blocks(_with_fences(text[:MAX_TEXT_CHARS])))
     if len(blocks) == 1 and blocks[0].kind == "heading":
         blocks[0].kind = "paragraph"  # a bare answer ("Paris") looks like a heading
@@ -69,26 +67,26 @@ def blocks_of(text: str) -> Sequence[Block]:
 
 
 def _with_fences(text: str) -> str:
-    """A passage that was cut in the middle of code: its first fence ends that code, and would begin some otherwise.
+    """Add a fence to a passage that was cut inside of code, whose first fence is a closing one.
 
-    Code follows right behind the fence that begins it, an empty line behind the one that ends it.
+    An opening fence is followed by code, a closing one by an empty line or nothing.
     """
-    fences = list(_FENCE_LINE.finditer(text))
-    empty = [not fence[1].strip() and text.startswith("\n\n", fence.end()) for fence in fences]
+    ends = [(fence[1].strip(), text[fence.end() : fence.end() + 2]) for fence in _FENCE_LINE.finditer(text)]
+    empty = [not name and not following.strip("\n") for name, following in ends]
     return f"```\n{text}" if sum(empty[::2]) > sum(empty[1::2]) else text
 
 
 def read_sentences(
     text: str, language: str, relevance: Callable[[str], int], most: int = MAX_PARAGRAPHS
 ) -> Iterator[Sentence]:
-    """What can be quoted, in order; of a long text only what stands in the `most` relevant blocks."""
+    """The sentences in order; of a long text only those of the `most` relevant blocks."""
     return sentences_in(blocks_of(text), language, relevance, most)
 
 
 def sentences_in(
     blocks: Sequence[Block], language: str, relevance: Callable[[str], int], most: int = MAX_PARAGRAPHS
 ) -> Iterator[Sentence]:
-    """The same of blocks that were read before."""
+    """The same for parsed blocks."""
     read = (
         sentence
         for number in _most_relevant(blocks, relevance, most)
@@ -121,7 +119,6 @@ def _sentences(blocks: Sequence[Block], number: int, language: str) -> Iterator[
     """The sentences of a paragraph or a list item."""
     block = blocks[number]
     item = block.kind == "item"
-    opens = number == 0 or blocks[number - 1].kind == "heading"
     intro = _intro(blocks, number) if item else ""
     before: Sentence | None = None
     pieces = list(itertools.islice(_pieces(block, language), MAX_SENTENCES))
@@ -130,11 +127,11 @@ def _sentences(blocks: Sequence[Block], number: int, language: str) -> Iterator[
         if not shown or len(shown) > MAX_SENTENCE_CHARS:
             before = None
             continue
-        ended = ends_like_a_sentence(shown)
-        whole = not cut and (ended or item or len(blocks) == 1 or bool(_NAME_LINE.match(shown)))
-        before = Sentence(shown, 0, block.heading, item, whole, before, intro=intro)
+        ended = ends_sentence(shown)
+        is_complete = not cut and (ended or item or len(blocks) == 1)
+        before = Sentence(shown, 0, block.heading, item, is_complete, before, intro=intro)
         if nth == 1:
-            before.opens, before.term = opens, block.term
+            before.term = block.term
             before.above = blocks[number - 1] if number and blocks[number - 1].kind == "code" else None
         if nth == len(pieces):
             before.after = blocks[number + 1 : number + 2 + MAX_FOLLOWING_BLOCKS]
@@ -142,13 +139,13 @@ def _sentences(blocks: Sequence[Block], number: int, language: str) -> Iterator[
 
 
 def _is_menu(piece: str) -> bool:
-    """Links to other places, and hardly a word between them."""
+    """Whether nearly all of the text is links."""
     links = _LINKED.findall(piece) if piece.count("](") >= MENU_LINKS else []
     return bool(links) and sum(map(len, links)) > MENU_SHARE * len(_LINKED.sub(r"\1", piece))
 
 
 def _intro(blocks: Sequence[Block], number: int) -> str:
-    """The paragraph with a colon at its end that a list begins with, where it is short enough to be said again."""
+    """The paragraph above a list, when it ends in a colon."""
     first = number
     while first and blocks[first - 1].kind == "item":
         first -= 1
@@ -159,7 +156,7 @@ def _intro(blocks: Sequence[Block], number: int) -> str:
 
 
 def _announcement(blocks: Sequence[Block], number: int) -> Iterator[Sentence]:
-    """A heading with code right below it says what the code is for."""
+    """A heading right above code announces it."""
     after = blocks[number + 1 : number + 2]
     if after and after[0].kind == "code" and blocks[number].text:
         yield _announced(blocks[number].text, after[0])
@@ -167,11 +164,13 @@ def _announcement(blocks: Sequence[Block], number: int) -> Iterator[Sentence]:
 
 def _announced(heading: str, block: Block, columns: tuple[str, ...] = ()) -> Sentence:
     title = heading.rstrip(":：")
-    return Sentence(f"{title}:", 0, title, item=False, whole=True, after=(block,), announces=True, columns=columns)
+    return Sentence(
+        f"{title}:", 0, title, item=False, is_complete=True, after=(block,), is_announcement=True, columns=columns
+    )
 
 
 def read_table(block: Block) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """The names of the columns and the rows that have as many cells, at least two of them not empty."""
+    """The column names, and the rows with as many cells, at least two of them not empty."""
     names, _, *lines = block.text.split("\n")
     columns = _cells(names)
     if not 1 < len(columns) <= MAX_COLUMNS:
@@ -181,12 +180,12 @@ def read_table(block: Block) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
 
 
 def _rows(block: Block) -> Iterator[Sentence]:
-    """Each row by itself, and before them the whole table where it is small and its heading says what it is."""
+    """The announcement of a small table with a heading, then each row."""
     columns, rows = read_table(block)
     if block.heading and 1 < len(rows) <= MAX_ROWS:
         yield _announced(block.heading, block, columns)
     for cells in rows:
-        yield Sentence(" | ".join(cells), 0, block.heading, item=True, whole=True, row=cells, columns=columns)
+        yield Sentence(" | ".join(cells), 0, block.heading, item=True, is_complete=True, row=cells, columns=columns)
 
 
 def _cells(line: str) -> tuple[str, ...]:
@@ -197,7 +196,7 @@ def _cells(line: str) -> tuple[str, ...]:
 
 
 def _pieces(block: Block, language: str) -> Iterator[tuple[str, bool]]:
-    """Sentences of a block as written, and whether each was cut short by whoever made the snippet."""
+    """The sentences of a block as written, and whether the snippet cuts each."""
     for start, end in sentence_spans(block.text, language):
         parts = _GAP.split(block.text[start:end])
         for number, part in enumerate(parts):

@@ -1,7 +1,7 @@
-"""Which lines of a Markdown text are code, and which begin a block: CommonMark's block structure, line by line.
+"""CommonMark's block structure, line by line: which lines are code, and which begin a block.
 
-Only what decides that is followed: containers (quotes, list items), fences, paragraphs and what ends them. Nothing here
-reads inside a line. HTML blocks are not known: whoever writes the lines escapes `<` first.
+Containers (quotes, list items), fences and paragraphs are tracked; the inside of lines is not read. HTML blocks are not
+supported: callers escape `<` first.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Literal
 
 LineKind = Literal["fence", "code", "indented", "blank", "heading", "rule", "text"]
 
-MAX_DEPTH = 24  # containers inside each other; further markers are read as text
-CODE_INDENT = 4  # columns from which on a line is indented code, or goes on with a paragraph
-TAB = 4  # columns
+MAX_DEPTH = 24  # nested containers; further markers are text
+CODE_INDENT = 4  # columns from which on a line is indented code, or continues a paragraph
+TAB_COLUMNS = 4
 
-_QUOTE = 0  # the width of a quote in the list of open containers; a list item has the column of its content
-_FENCE = re.compile(r"(`{3,})[^`|]*\Z|(~{3,})[^|]*\Z")  # with a bar it would be a table's head for some renderers
+_QUOTE = 0  # stands for a quote in the list of open containers; a list item is the width of its marker
+_FENCE = re.compile(r"(`{3,})[^`|]*\Z|(~{3,})[^|]*\Z")  # with a bar some renderers see the head of a table
 _ITEM = re.compile(r"([-+*]|([0-9]{1,9})[.)])( +|\Z)")
 _HEADING = re.compile(r"#{1,6}(?:[ \t]|\Z)")
 _RULE = re.compile(r"(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})\Z")
@@ -27,14 +27,14 @@ _MARKERS = re.compile(r"[ \t>*+\-0-9.)]*")
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """An open fence: its characters, how many containers are around it, and how to write its end."""
+    """An open fence: its characters, the number of containers around it, and the prefix of its closing line."""
 
     run: str
-    depth: int
-    prefix: str
+    depth: int = 0
+    prefix: str = ""
 
     def is_closed_by(self, text: str) -> bool:
-        """Whether the rest of a line inside the containers ends the code."""
+        """Whether a line, without the markers of the containers, closes the fence."""
         rest = text.lstrip(" ")
         run = rest.rstrip(" \t")
         return len(text) - len(rest) < CODE_INDENT and len(run) >= len(self.run) and run == self.run[0] * len(run)
@@ -42,7 +42,7 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What a line is, where its own text begins, and whether a list item or quote begins on it."""
+    """The kind of a line, where its own text begins, and whether a list item or quote begins on it."""
 
     kind: LineKind
     offset: int = 0
@@ -53,37 +53,37 @@ _BLANK = Line("blank")
 
 
 def expand_tabs(text: str) -> str:
-    """The line with the tabs among its quote and list markers as blanks, up to the same columns."""
+    """The line with the tabs among its quote and list markers expanded to blanks."""
     if "\t" not in text:
         return text
     end = _MARKERS.match(text).end()  # type: ignore[union-attr]  # matches the empty text too
-    return text[:end].expandtabs(TAB) + text[end:]
+    return text[:end].expandtabs(TAB_COLUMNS) + text[end:]
 
 
 class BlockTracker:
-    """Takes the lines of a text in order, without their ends, and tells what each of them is."""
+    """Takes the lines of a text in order, without their ends, and classifies each."""
 
     def __init__(self) -> None:
         self._containers: list[int] = []
-        self._empty_item = False  # the innermost item began with nothing: a blank line ends it
+        self._empty_item = False  # the innermost item began with an empty line: a blank line ends it
         self._paragraph = False
         self.fence: Fence | None = None
 
     def opens_fence(self, text: str) -> bool:
-        """Whether this line would open a fence, if it were the next one. Changes nothing."""
+        """Whether this line, as the next one, would open a fence. Does not change the state."""
         if "```" not in text and "~~~" not in text:
             return False
         return _Reading(self._containers, self._paragraph, self._empty_item, text).opens_fence
 
     def is_indented_code(self, text: str) -> bool:
-        """Whether this line would be indented code, if it were the next one, for every renderer. Changes nothing."""
+        """Whether this line, as the next one, would be indented code for every renderer. Does not change the state."""
         if CODE_INDENT * " " not in text:
             return False
         reading = _Reading(self._containers, self._paragraph, self._empty_item, text)
         return reading.kind == "indented" and len(reading.containers) < MAX_DEPTH
 
     def is_code(self, text: str) -> bool:
-        """Whether this line would still belong to the open fence, its end included. Changes nothing."""
+        """Whether this line, as the next one, would belong to the open fence or close it. Does not change the state."""
         fence = self.fence
         if fence is None:
             return False
@@ -114,7 +114,7 @@ class BlockTracker:
 
 
 class _Reading:
-    """One line read against the open containers; the attributes hold what is true after it."""
+    """One line read against the open containers; the attributes are the state after it."""
 
     def __init__(self, containers: list[int], paragraph: bool, empty_item: bool, text: str) -> None:
         self._text = text
@@ -130,7 +130,7 @@ class _Reading:
         self.kind = self._leaf()
         self.paragraph = self.kind == "text"
         if self.paragraph and self._tip_is_paragraph and not self._all_matched:
-            self.containers = containers  # a lazy line goes on with the paragraph inside them
+            self.containers = containers  # a lazy continuation line
 
     @property
     def opens_fence(self) -> bool:
@@ -156,7 +156,7 @@ class _Reading:
     def _start_item(self, item: re.Match[str], indent: int) -> bool:
         is_empty = item.end() == len(self._text)
         if self._tip_is_paragraph and self._all_matched and (is_empty or int(item[2] or 1) != 1):
-            return False  # what may not interrupt a paragraph
+            return False  # such an item cannot interrupt a paragraph
         blanks = len(item[3])
         if is_empty or blanks > CODE_INDENT:
             blanks = 1
@@ -187,7 +187,7 @@ class _Reading:
 
 
 def _match(containers: list[int], empty_item: bool, text: str) -> tuple[int, int]:
-    """How far into the line the open containers reach, and how many of them go on in it."""
+    """The offset behind the markers of the open containers, and how many of them continue in the line."""
     at = 0
     last = len(containers) - 1
     for number, width in enumerate(containers):

@@ -1,7 +1,7 @@
-"""The inside of a line of Markdown that nobody vouches for: links, images, HTML, addresses and citation markers.
+"""Sanitise the inside of a line of untrusted Markdown: links, images, HTML, addresses and citation markers.
 
-What comes out, put into any line, shows no link or image but a source's, no HTML and no `[n]` but a source's, whatever
-stands before or after it: no bracket, backtick or tag that it opens is left for a later part to close.
+The result contains no link, image or `[n]` except a source's, and no HTML, whatever precedes or follows it in the line: it
+leaves no bracket, backtick or tag open that a later part could close.
 """
 
 from __future__ import annotations
@@ -18,12 +18,9 @@ from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.markdown.addresses import KnownAddresses, address_at, as_target
 from modules.llm_platform.domain.markdown.markers import MARKER, cited_numbers
 
-# What stands out in a line of Markdown: the signs that may mean something, code spans, brackets that belong together.
+PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")  # a backslash escapes these
 
-
-PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")  # what a backslash takes the meaning of
-
-# `__new__` is a name and no emphasis; `__Note__` is.
+# `__new__` is a name, `__Note__` is emphasis.
 _NAME = r"__(?:[a-z\d]+(?:_+[a-z\d]+)*|[A-Z\d]+(?:_+[A-Z\d]+)*)__(?!\w)"
 NAME = re.compile(_NAME)
 _SIGNS = (
@@ -32,12 +29,13 @@ _SIGNS = (
 )
 SPECIAL = re.compile(rf"[\\`\[\]【［@]|{_SIGNS}")
 _TICKS = re.compile(r"`+")
+_CODE = re.compile(r"(`+)[^`]+\1")
 _BRACKET = re.compile(r"[\\`\[\]]")
 
 
 @lru_cache(maxsize=64)
 def plain_text(numbers: tuple[int, ...]) -> re.Pattern[str]:
-    """Text, simple code and well-formed markers of these numbers: what most sentences are, and what needs no reading."""
+    """A pattern of text, simple code and well-formed markers of these numbers, which needs no sanitising: most sentences."""
     known = "|".join(map(str, numbers)) or "(?!)"
     return re.compile(
         rf"(?:[^\\`\[\]【［@!<&:/wW._]++|`[^`|\n]++`(?!`)|\[(?:{known})\](?![(:])|(?!{_SIGNS})[!<&:/wW._])*+"
@@ -46,7 +44,7 @@ def plain_text(numbers: tuple[int, ...]) -> re.Pattern[str]:
 
 @dataclass(frozen=True, slots=True)
 class CodeSpan:
-    """A run of backticks: where the code in it begins and ends, and where the closing run ends; None without one."""
+    """A code span: where its code begins and ends, and where the closing backticks end (None without them)."""
 
     inside: int
     close: int
@@ -54,7 +52,7 @@ class CodeSpan:
 
 
 class CodeSpans:
-    """The runs of backticks of one line; a run is closed by the next one of the same length."""
+    """The runs of backticks in a line; the next run of the same length closes a run."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -74,7 +72,7 @@ class CodeSpans:
 
 
 def pair_brackets(text: str, code: CodeSpans) -> dict[int, int]:
-    """Each `[` with its `]`; those in code and escaped ones are left out."""
+    """Each `[` with its `]`, except in code and escaped ones."""
     pairs: dict[int, int] = {}
     open_: list[int] = []
     at = 0
@@ -92,7 +90,7 @@ def pair_brackets(text: str, code: CodeSpans) -> dict[int, int]:
     return pairs
 
 
-MAX_READINGS = 4  # what a removal joins is read again; text that still changes after this many times is an attack
+MAX_PASSES = 4  # a removal joins text, which is sanitised again; text that still changes then is an attack
 
 _TARGET = re.compile(
     r"""\([ \t]*(<[^<>\n]*>|[^\s()]*(?:\([^\s()]*\)[^\s()]*)*)(?:[ \t]+(?:"[^"\n]*"|'[^'\n]*'|\([^()\n]*\)))?[ \t]*\)"""
@@ -110,14 +108,14 @@ _STRAIGHT = str.maketrans(
 
 @dataclass(slots=True)
 class _LineState:
-    """What a part of a line must know of the parts before it."""
+    """State that the parts of a line pass on."""
 
-    label_open: bool = True  # the next `]` could end the label of a link definition, maybe begun on an earlier line
-    split: bool = False  # a code span with a bar was seen: in a table the backticks after it pair otherwise
+    label_open: bool = True  # the next `]` could end the label of a link definition
+    has_split_code: bool = False  # a code span with a bar was read: in a table later backticks pair differently
 
 
 class InlineCleaner:
-    """Cleans parts of lines in their order; what must be known of the line so far is kept here."""
+    """Sanitises parts of lines in order, with the state of the current line."""
 
     def __init__(self, sources: Iterable[Source]) -> None:
         sources = tuple(sources)
@@ -125,43 +123,51 @@ class InlineCleaner:
         self._addresses = KnownAddresses(source.url for source in sources)
         self._line = _LineState()
         self._plain = plain_text(self._numbers)
+        self.in_table = False  # a bar inside a code span ends the cell there
 
     def clean(self, text: str, *, begins_line: bool) -> str:
-        """The part of a line, safe to show. Parts are cut where a blank follows or an unspaced script ends a sentence."""
+        """The sanitised part of a line. Parts end before a blank or at a sentence end of an unspaced script."""
         if begins_line:
             self._line = _LineState()
-        if not self._line.split and self._plain.fullmatch(text):
+        if not self._line.has_split_code and self._plain.fullmatch(text):
             self._line.label_open = self._line.label_open and "[" not in text
             return text
-        for _ in range(MAX_READINGS):
-            reading = _Reading(text, begins_line, self._numbers, self._addresses, replace(self._line))
-            cleaned = reading.run()
-            if not reading.joined or cleaned == text:
-                self._line = reading.line
+        for _ in range(MAX_PASSES):
+            current = _Pass(text, begins_line, self._numbers, self._addresses, replace(self._line), self.in_table)
+            cleaned = current.run()
+            if not current.has_removed or cleaned == text:
+                self._line = current.line
                 return cleaned
             text = cleaned
         return text.translate(_STRAIGHT)
 
 
-class _Reading:
+class _Pass:
     """One pass over one part of a line."""
 
     def __init__(
-        self, text: str, begins_line: bool, numbers: tuple[int, ...], known: KnownAddresses, line: _LineState
+        self,
+        text: str,
+        begins_line: bool,
+        numbers: tuple[int, ...],
+        known: KnownAddresses,
+        line: _LineState,
+        in_table: bool,
     ) -> None:
         self._text = text
         self._begins_line = begins_line
         self._numbers = numbers
         self._known = known
         self.line = line
+        self._bars_cut_code = in_table or "|" in _CODE.sub("", text)
         self._out: list[str] = []
-        self._done = 0  # up to here the text is read
-        self._depth = 0  # literal brackets that are open
-        self._closings: dict[int, tuple[int, str, int]] = {}  # `]` of a link: what to write, where to go on, its `[`
+        self._done = 0  # end of the text that was handled
+        self._depth = 0  # open literal brackets
+        self._closings: dict[int, tuple[int, str, int]] = {}  # `]` of a link: where to continue, what to write, its `[`
         self._last_link = -1  # in `_out`
         self._code = CodeSpans(text)
         self._pairs = pair_brackets(text, self._code) if "](" in text or "][" in text else {}
-        self.joined = False  # something was taken out: what stood around it is neighbours now
+        self.has_removed = False  # the text around a removed part is adjacent now
 
     def run(self) -> str:
         text, at = self._text, 0
@@ -169,14 +175,14 @@ class _Reading:
             at = found.start()
             self._handlers[text[at]](self, at)
             if self._done <= at:
-                at += 1  # not special after all
+                at += 1
         self._copy(len(text))
         return "".join(self._out)
 
     # --- what is written
 
     def _copy(self, end: int) -> None:
-        """The text up to here, as it is."""
+        """Copy the text up to `end`."""
         if end > self._done:
             self._write(self._text[self._done : end])
             self._done = end
@@ -189,14 +195,14 @@ class _Reading:
         self._out.append(piece)
 
     def _replace(self, at: int, piece: str, end: int) -> None:
-        """Copy up to `at`, write the piece in place of what stands up to `end`."""
+        """Copy the text up to `at`, and write `piece` in place of the text up to `end`."""
         self._copy(at)
         if piece:
             self._write(piece)
         self._done = end
 
     @property
-    def _nothing_yet(self) -> bool:
+    def _is_line_start(self) -> bool:
         return self._begins_line and all(map(_ONLY_MARKERS.match, self._out))
 
     # --- code
@@ -204,18 +210,18 @@ class _Reading:
     def _tick(self, at: int) -> None:
         text = self._text
         span = self._code.opened_at(at)
-        may_be_cut = self.line.split or "|" in text[span.inside : span.close]
-        if span.end is None or (may_be_cut and SPECIAL.search(text, span.inside, span.close)):
-            self._replace(at, "'" * (span.inside - at), span.inside)  # in two cells it would be more than text
+        may_be_split = self._bars_cut_code and (self.line.has_split_code or "|" in text[span.inside : span.close])
+        if span.end is None or (may_be_split and SPECIAL.search(text, span.inside, span.close)):
+            self._replace(at, "'" * (span.inside - at), span.inside)  # split over two cells it would not be text
             return
-        self.line.split = may_be_cut
+        self.line.has_split_code = may_be_split
         self._replace(at, text[at : span.end], span.end)
 
     def _as_code(self, address: str, at: int, end: int) -> None:
-        """An address that nobody may click, or a name."""
+        """Write an address without a link, or a name, as code."""
         self._copy(at)
-        if self.line.split:
-            self._take_out(end)
+        if self.line.has_split_code:
+            self._remove(end)
             return
         if self._out and self._out[-1].endswith("\\"):
             self._write(" ")
@@ -224,7 +230,7 @@ class _Reading:
     # --- brackets
 
     def _open(self, at: int) -> None:
-        """A marker, a link, or just a bracket."""
+        """Handle a marker, a link, or a literal bracket."""
         marker = MARKER.match(self._text, at)
         if marker is not None and self._mark(at, marker):
             return
@@ -235,7 +241,7 @@ class _Reading:
 
     def _literal_open(self, at: int) -> None:
         self._copy(at)
-        self.line.label_open = self.line.label_open and self._nothing_yet
+        self.line.label_open = self.line.label_open and self._is_line_start
         self._depth += 1
         self._copy(at + 1)
 
@@ -257,19 +263,19 @@ class _Reading:
         end = target.end() if target else marker.end()
         self._copy(at)
         if numbers:
-            self._colon_defines, self.line.label_open = self.line.label_open and self._nothing_yet, False
+            self._colon_defines, self.line.label_open = self.line.label_open and self._is_line_start, False
             self._replace(at, "".join(f"[{number}]" for number in numbers), end)
         else:
-            self._take_out(end)
+            self._remove(end)
         return True
 
-    def _take_out(self, end: int) -> None:
-        """Leave out up to `end`, and the blank before it where what follows does not need it."""
-        self.joined = True
+    def _remove(self, end: int) -> None:
+        """Remove the text up to `end`, and a blank before it that is no longer needed."""
+        self.has_removed = True
         text = self._text
         if self._depth:
-            self._out.append("…")  # else the digits around it could become a marker
-        elif self._nothing_yet:
+            self._out.append("…")  # otherwise digits around it could become a marker
+        elif self._is_line_start:
             while text[end : end + 1] in (" ", "\t"):
                 end += 1
         elif _GAP.match(text, end):
@@ -288,7 +294,7 @@ class _Reading:
             self._link(at, close, at + 2)
 
     def _link(self, at: int, close: int, inside: int) -> bool:
-        """`[text](target)`, `[text][label]` and the same as an image: the text stays, the target if it is a source's."""
+        """Handle `[text](target)`, `[text][label]` and images: keep the text, and the target of a source."""
         text = self._text
         target = _TARGET.match(text, close + 1)
         if target is not None:
@@ -306,7 +312,7 @@ class _Reading:
 
     def _begin_link(self, at: int, inside: int, *, keep: bool) -> None:
         self._copy(at)
-        self.joined = True
+        self.has_removed = True
         if keep:
             if self._out and self._out[-1][-1:] == "!":
                 self._write(" ")
@@ -318,7 +324,7 @@ class _Reading:
         self._copy(at)
         if ending and self._out[opened : opened + 1] == ["["]:
             if self._last_link > opened:
-                self._out[opened] = ""  # a link inside: the outer one is none
+                self._out[opened] = ""  # the outer of two nested links is no link
             else:
                 self._out.append(ending)
                 self._last_link = len(self._out)
@@ -349,11 +355,11 @@ class _Reading:
             self._as_code(angle[1], at, angle.end())
 
     def _name(self, at: int) -> None:
-        """An identifier such as `__new__`, which would be shown as emphasis."""
+        """Handle an identifier such as `__new__`, which would be rendered as emphasis."""
         name = NAME.match(self._text, at)
         if name is None:
             return
-        if self.line.split:
+        if self.line.has_split_code:
             self._replace(at, name[0].replace("_", "\\_"), name.end())
         else:
             self._as_code(name[0], at, name.end())

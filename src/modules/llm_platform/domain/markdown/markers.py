@@ -1,4 +1,4 @@
-"""Citation markers: every way in which models write them, and the one in which they are shown, `[1][3]`."""
+"""Citation markers: read every form that models write, and renumber the sanitised form `[1][3]`."""
 
 from __future__ import annotations
 
@@ -8,26 +8,25 @@ from collections.abc import Mapping, Sequence
 
 from modules.llm_platform.domain.markdown.blocks import BlockTracker, expand_tabs
 
-MAX_NUMBER_DIGITS = 9  # longer ones number no source, and are not worth reading
+MAX_NUMBER_DIGITS = 9  # a longer number is no source
 
-# Invisible characters and emphasis may hide between the brackets and the digits; a renderer shows [1] all the same.
+# Invisible characters and emphasis may stand between brackets and digits; a renderer still shows [1].
 _PAD = r" \t*_\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff"
 _DASH = r"\-\u2010-\u2015\u2212\uff0d"
 _WORD = rf"(?:(?i:sources?|refs?\.?|references?|quellen?|источники?|来源|來源|出典|資料)[:：#{_PAD}]*)?"
 _NUMBERS = rf"{_WORD}\^?#?\d+(?:[,，、;；&{_DASH}{_PAD}]+{_WORD}\^?#?\d+)*"
-# `\[1\]` is [1] to a reader; 【2†source】 is what some models were trained to write.
+# `\[1\]` is rendered as [1]; some models were trained to write 【2†source】.
 MARKER = re.compile(
     rf"\\?[\[［【][{_PAD}]*({_NUMBERS})[,，、;；{_DASH}{_PAD}]*(?:†[^\[\]【】［］\n`<>]{{0,80}})?\\?[\]］】]"
 )
 _PIECE = re.compile(rf"(\d+)|[{_DASH}]")
-_SHOWN = re.compile(r"\[(\d{1,9})\]")
+_RENDERED = re.compile(r"\[(\d{1,9})\]")
 
 
 def cited_numbers(listed: str, known: Sequence[int]) -> list[int] | None:
-    """The numbers of sources that a list like `1, 3-5` names, in its order, each once; `known` is sorted.
+    """The numbers of known sources in a list like `1, 3-5`, in order, each once; `known` is sorted.
 
-    A range gives those sources that lie in it and is never written out. None where the list is no citation but an
-    interval: several numbers, one of them 0.
+    None where the list is an interval rather than a citation: several numbers, one of them 0.
     """
     found: dict[int, None] = {}
     previous: int | None = None
@@ -46,23 +45,20 @@ def cited_numbers(listed: str, known: Sequence[int]) -> list[int] | None:
 
 def render_markers(text: str) -> list[tuple[int, int, int]]:
     """Start, end and number of each `[n]` in a text without code."""
-    return [(found.start(), found.end(), int(found[1])) for found in _SHOWN.finditer(text)]
+    return [(found.start(), found.end(), int(found[1])) for found in _RENDERED.finditer(text)]
 
 
-# Give the `[n]` of an answer other numbers, or none.
-
-
-_LINE = re.compile(r"[^\n]*\n?")
-_CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
-_TARGET = re.compile(r"\]\((?:<[^<>\n]*>|[^\s()]*(?:\([^\s()]*\)[^\s()]*)*)\)")
+LINE = re.compile(r"[^\n]*\n?")
+CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
+LINK_TARGET = re.compile(r"\]\((?:<[^<>\n]*>|[^\s()]*(?:\([^\s()]*\)[^\s()]*)*)\)")
 _RUN = re.compile(r"([ ]?)((?:\[\d{1,9}\])+)")
 _NUMBER = re.compile(r"\d+")
 
 
 def renumber_markers(answer: str, numbers: Mapping[int, int]) -> str:
-    """The sanitised Markdown with `numbers[n]` in the place of n; a marker that has none goes. Code stays as it is."""
+    """Replace each `[n]` of sanitised Markdown by `[numbers[n]]`, or remove it without an entry. Code is unchanged."""
     blocks = BlockTracker()
-    return "".join(_line(found[0], blocks, numbers) for found in _LINE.finditer(answer))
+    return "".join(_line(found[0], blocks, numbers) for found in LINE.finditer(answer))
 
 
 def _line(line: str, blocks: BlockTracker, numbers: Mapping[int, int]) -> str:
@@ -70,7 +66,7 @@ def _line(line: str, blocks: BlockTracker, numbers: Mapping[int, int]) -> str:
     kind = blocks.take(expand_tabs(text)).kind
     if "[" not in text or kind in ("code", "fence", "indented"):
         return line
-    masked = _TARGET.sub(_blank, _CODE.sub(_blank, text))
+    masked = LINK_TARGET.sub(_blank, CODE_SPAN.sub(_blank, text))
     parts, done = [], 0
     for run in _RUN.finditer(masked):
         parts += [text[done : run.start()], _run(run, numbers)]
@@ -79,7 +75,7 @@ def _line(line: str, blocks: BlockTracker, numbers: Mapping[int, int]) -> str:
 
 
 def _run(run: re.Match[str], numbers: Mapping[int, int]) -> str:
-    """Markers that stand together: each number once."""
+    """Adjacent markers: each number once."""
     new = dict.fromkeys(numbers[number] for number in map(int, _NUMBER.findall(run[2])) if number in numbers)
     return run[1] + "".join(f"[{number}]" for number in new) if new else ""
 

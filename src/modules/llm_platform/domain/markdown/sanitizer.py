@@ -1,4 +1,4 @@
-"""What a writer made of the sources, turned into what may be shown, while it is being written."""
+"""Sanitise the Markdown of an answer while it is streamed."""
 
 from __future__ import annotations
 
@@ -11,30 +11,31 @@ from modules.llm_platform.domain.markdown.inline import InlineCleaner
 from modules.llm_platform.domain.markdown.units import Unit, UnitSplitter
 from modules.llm_platform.domain.markdown.unwrapping import FenceRemover, SourceListRemover
 
-_UNREADABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # terminals obey some of them
-_REPLACED = {"\x0b": " ", "\x0c": " ", "\x1f": "", "\x85": " "}
-_HALF = re.compile(r"[\x00\ud800-\udfff]")  # cannot be sent, CommonMark shows the first as U+FFFD too
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # terminals execute some of them
+_CONTROL_REPLACEMENTS = {"\x0b": " ", "\x0c": " ", "\x1f": "", "\x85": " "}
+_INVALID = re.compile(r"[\x00\ud800-\udfff]")  # become U+FFFD, as CommonMark asks for NUL
 
 _TILDES = re.compile(r"([ \t>*+\-0-9.)]*)~~~")
 _DEFINITION = re.compile(
     r"""[ \t>*+\-0-9.)]*\[(?:[^\[\]\\]|\\.)+\]:[ \t]*(?:<[^<>]*>|[^\s<>]*[/:.#][^\s<>]*)(?:[ \t]+["'(].*)?[ \t]*\Z"""
 )
+_DELIMITER_ROW = re.compile(r"[ \t>*+\-0-9.)]*[|:-][ \t|:-]*")  # makes the line before it the head of a table
+_BAR_IN_CODE = re.compile(r"`[^`]*(?<!\\)\|")
 _LABEL = re.compile(r"[ \t>*+\-0-9.)]*\[(?:[^\[\]\\]|\\.)+\]:[ \t]*\n")
 _DESTINATION = re.compile(r"""[ \t>]*(?:<[^<>]*>|[^\s<>]*[/:.#][^\s<>]*)(?:[ \t]+["'(].*)?[ \t]*\n""")
 
 
 def sanitize(text: str, sources: Sequence[Source]) -> str:
-    """The whole text at once; pieces in any cut give the same."""
+    """Sanitise a complete text; streaming it in any pieces gives the same result."""
     sanitizer = AnswerSanitizer(sources)
     return sanitizer.feed(text) + sanitizer.finish()
 
 
 class AnswerSanitizer:
-    """Takes Markdown that nobody vouches for in pieces, gives what may be shown, sentence by sentence.
+    """Takes untrusted Markdown in pieces and returns sanitised Markdown, sentence by sentence.
 
-    Shown are: text, code as it was written, `[n]` where n is a source's `index`, links whose target is a source's
-    address. Gone or made harmless are other markers, links, images, addresses, definitions and HTML, for any CommonMark
-    or GFM renderer. What it has given never changes.
+    Text, code, `[n]` where n is the `index` of a source, and links to a source's URL pass. Other markers, links, images,
+    addresses, definitions and HTML are removed or neutralised, for any CommonMark or GFM renderer. Returned text is final.
     """
 
     def __init__(self, sources: Sequence[Source]) -> None:
@@ -42,58 +43,61 @@ class AnswerSanitizer:
         self._blocks = BlockTracker()
         self._units = UnitSplitter()
         self._fence = FenceRemover([source.index for source in sources])
-        self._list = SourceListRemover(sources)
-        self._label: Unit | None = None  # the line before, if a definition may have its address on the next one
-        self._return = ""  # a carriage return that may be half of a line end
-        self._in_indented = False  # the line that is being shown is indented code
+        self._source_list = SourceListRemover(sources)
+        self._label: Unit | None = None  # the previous line, if it may begin a definition that takes two lines
+        self._carriage_return = ""  # a final one may be half of a line end
+        self._in_indented = False  # the current line is indented code
+        self._bar_in_code = False  # the previous line has a bar in code: it must not become the head of a table
 
     def feed(self, text: str) -> str:
-        """Take the next piece; what is now finished and safe, maybe nothing."""
-        if self._return or _UNREADABLE.search(text):
-            text = self._readable(self._return + text)
+        """Add the next piece, and return the sanitised text that is now complete, maybe nothing."""
+        if self._carriage_return or _CONTROL.search(text):
+            text = self._normalize(self._carriage_return + text)
         self._units.add(self._fence.feed(text))
-        return self._list.feed(self._release())
+        return self._source_list.feed(self._take_complete())
 
     def finish(self) -> str:
-        """The rest. Code that was left open is closed, so that what follows the answer is not drawn into it."""
-        self._units.add(self._fence.feed("\n" if self._return else "") + self._fence.finish())
-        self._return = ""
-        text = self._release()
-        line_open = self._units.waits
-        if line_open:
+        """Return the rest. An open code block is closed, so that text behind the answer does not become a part of it."""
+        self._units.add(self._fence.feed("\n" if self._carriage_return else "") + self._fence.finish())
+        self._carriage_return = ""
+        text = self._take_complete()
+        is_line_open = self._units.has_pending
+        if is_line_open:
             self._units.add("\n")
-            text += self._release().removesuffix("\n")
+            text += self._take_complete().removesuffix("\n")
         if self._label is not None:
             label, self._label = self._label, None
-            text += self._show(label).removesuffix("\n" if line_open else "")
+            text += self._sanitize(label).removesuffix("\n" if is_line_open else "")
         fence = self._blocks.fence
         if fence is not None:
-            text += ("\n" if line_open else "") + fence.prefix + fence.run
-        return self._list.feed(text) + self._list.finish()
+            text += ("\n" if is_line_open else "") + fence.prefix + fence.run
+        return self._source_list.feed(text) + self._source_list.finish()
 
-    def _release(self) -> str:
+    def _take_complete(self) -> str:
         parts = []
         while (unit := self._units.next(in_fence=self._blocks.fence is not None)) is not None:
-            parts.append(self._show_in_order(unit))
+            parts.append(self._sanitize_or_defer(unit))
         return "".join(parts)
 
-    def _show_in_order(self, unit: Unit) -> str:
-        """What is shown of a unit; a definition that takes two lines goes whole."""
+    def _sanitize_or_defer(self, unit: Unit) -> str:
+        """The sanitised unit; a definition on two lines is removed as a whole."""
         label, self._label = self._label, None
         if label is None and unit.begins_line and "]:" in unit.text and self._may_define(unit.text):
             self._label = unit
             return ""
         if label is None:
-            return self._show(unit)
-        return "" if _DESTINATION.fullmatch(unit.text) else self._show(label) + self._show(unit)
+            return self._sanitize(unit)
+        return "" if _DESTINATION.fullmatch(unit.text) else self._sanitize(label) + self._sanitize(unit)
 
     def _may_define(self, line: str) -> bool:
         in_code = self._blocks.fence is not None or self._blocks.is_indented_code(expand_tabs(line.removesuffix("\n")))
         return not in_code and bool(_LABEL.fullmatch(line))
 
-    def _show(self, unit: Unit) -> str:
+    def _sanitize(self, unit: Unit) -> str:
         if not unit.begins_line:
-            return unit.text if self._in_indented else self._cleaner.clean(unit.text, begins_line=False)
+            rest = unit.text if self._in_indented else self._cleaner.clean(unit.text, begins_line=False)
+            self._bar_in_code = self._bar_in_code or bool(_BAR_IN_CODE.search(rest))
+            return rest
         line = unit.text.removesuffix("\n")
         line_end = unit.text[len(line) :]
         line = expand_tabs(line) if "\t" in line else line
@@ -107,14 +111,27 @@ class AnswerSanitizer:
             return line + line_end
         if "]:" in line and _DEFINITION.match(line):
             return ""
+        line = self._track_table(line)
         cleaned = expand_tabs(self._cleaner.clean(line, begins_line=True))
+        self._bar_in_code = bool(_BAR_IN_CODE.search(cleaned))
         if "~~~" in cleaned and (tildes := _TILDES.match(cleaned)):
             cleaned = f"{tildes[1]}\\{cleaned[tildes.end(1) :]}"
         blocks.take(cleaned)
         return cleaned + line_end
 
-    def _readable(self, text: str) -> str:
-        """Without control characters and with one kind of line end."""
-        self._return = "\r" if text.endswith("\r") else ""
+    def _track_table(self, line: str) -> str:
+        """Track tables, and escape the bars of a line that would make a table of a line with a bar in code."""
+        delimiter = "-" in line and _DELIMITER_ROW.fullmatch(line)
+        if delimiter and self._bar_in_code and "|" in line:
+            line = line.replace("|", "\\|")
+            delimiter = None
+        self._cleaner.in_table = bool(delimiter) or (self._cleaner.in_table and bool(line.strip()))
+        return line
+
+    def _normalize(self, text: str) -> str:
+        """The text without control characters and with one kind of line end."""
+        self._carriage_return = "\r" if text.endswith("\r") else ""
         text = text.removesuffix("\r").replace("\r\n", "\n").replace("\r", "\n")
-        return _UNREADABLE.sub(lambda found: "\ufffd" if _HALF.match(found[0]) else _REPLACED.get(found[0], ""), text)
+        return _CONTROL.sub(
+            lambda found: "\ufffd" if _INVALID.match(found[0]) else _CONTROL_REPLACEMENTS.get(found[0], ""), text
+        )

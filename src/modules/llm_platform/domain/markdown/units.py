@@ -1,40 +1,43 @@
-"""Where a text that is still being written may be cut: at the ends of sentences and lines, the same for any pieces."""
+"""Split a streamed text at the ends of sentences and lines; the result does not depend on the pieces."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
+from modules.llm_platform.domain.text.scripts import UNSPACED
+from modules.llm_platform.domain.text.sentences import STOPS, WIDE_STOPS
+
 _LINE_MARKERS = re.compile(r"[ \t>*+\-0-9.)#]*")
 _RUN = 3  # characters of a fence
-_WHOLE_LINE = frozenset("[【［!\\|\n")  # what may be taken out, and a table row, mean nothing before their line has ended
+_WHOLE_LINE = frozenset("[【［!\\|\n")  # such a line is one unit: it may be removed, or is a table row
 _FENCES = frozenset({"```", "~~~"})
 
-# A sentence ends at its full stop, with the quotes, the emphasis and the markers right behind it.
+# A sentence ends behind its full stop and the quotes, emphasis and markers that follow directly.
 _BEHIND = r"""["'”’»)*_]*(?:[\[【［]\^?[\d,\-–]+(?:†[a-z]+)?[\]】］])*"""
 _TOKEN = re.compile(
-    rf"(?P<end>[.!?…؟।]+{_BEHIND}(?=\s)|[。！？｡]+[」』”’）]*{_BEHIND}(?=[\s\w]|[^\x00-\x7f]))|\\[^\w\s]|(?P<ticks>`+)"
+    rf"(?P<end>[{STOPS}]+{_BEHIND}(?=\s)|[{WIDE_STOPS}]+[」』”’）]*{_BEHIND}(?=[\s\w]|[^\x00-\x7f]))|\\[^\w\s]|(?P<ticks>`+)"
     r"|(?P<open>[\[【［])|(?P<close>[\]】］])(?P<target>\()?|(?P<shut>\))"
 )
-# No token holds a blank or a letter of these scripts: what stands before one is complete, whatever comes.
-_DECIDED = re.compile("(?s:.*)[\\s\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
+# No token contains a blank or a letter of these scripts, so the text before one is complete.
+_DECIDED = re.compile(rf"(?s:.*)[\s{UNSPACED}]")
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A sentence with the blanks before it, or what is left of a line with its end."""
+    """A sentence with the blanks before it, or the rest of a line with its end."""
 
     text: str
     begins_line: bool
 
 
 @dataclass(slots=True)
-class _Line:
-    """What is open in the line that waits: a sentence does not end inside code, brackets or the target of a link."""
+class _PendingLine:
+    """State of the pending line: a sentence does not end inside code, brackets or the target of a link."""
 
     begins: bool = True
-    whole: bool = False
-    started: bool = False  # the markers before the line's text have been passed
+    is_one_unit: bool = False
+    has_started: bool = False  # the list and quote markers are read
     ticks: int = 0
     depth: int = 0
     in_target: bool = False
@@ -61,14 +64,14 @@ class _Line:
 
 
 class UnitSplitter:
-    """Holds what is not finished yet."""
+    """Buffers the text that is not complete yet."""
 
     def __init__(self) -> None:
         self._text = ""
-        self._start = 0  # what stands before was given away
-        self._scan = 0  # what stands before was looked at
-        self._decided = -1  # where the last character stands that no token holds
-        self._line = _Line()
+        self._start = 0  # of the text that was not returned yet
+        self._scan = 0  # end of the scanned text
+        self._decided = -1  # offset of the last character that no token contains
+        self._line = _PendingLine()
 
     def add(self, text: str) -> None:
         if self._start:
@@ -82,35 +85,35 @@ class UnitSplitter:
         self._text += text
 
     @property
-    def waits(self) -> bool:
+    def has_pending(self) -> bool:
         return self._start < len(self._text)
 
     def next(self, *, in_fence: bool) -> Unit | None:
-        """The next finished unit; None until more is added. Inside a fence only whole lines are units."""
-        if not self.waits or not (self._line.started or self._start_line(in_fence)):
+        """The next complete unit; None until more is added. Inside a fence only whole lines are units."""
+        if not self.has_pending or not (self._line.has_started or self._start_line(in_fence)):
             return None
         line_end = self._text.find("\n", self._scan)
-        if not self._line.whole:
+        if not self._line.is_one_unit:
             end = self._sentence_end(line_end)
             if end is not None:
                 return self._cut(end, "")
         if line_end >= 0:
             return self._cut(line_end + 1, "\n")
-        if self._line.whole:
+        if self._line.is_one_unit:
             self._scan = len(self._text)
         return None
 
     def _start_line(self, in_fence: bool) -> bool:
-        """Pass the markers of a line, whose numbers end in no sentence; False when its first characters are not there yet."""
+        """Skip the list and quote markers of a line; False while its first characters are missing."""
         text, line = self._text, self._line
-        line.whole = in_fence
+        line.is_one_unit = in_fence
         if not in_fence:
             at = self._scan = _LINE_MARKERS.match(text, self._scan).end()  # type: ignore[union-attr]  # or nothing
             head = text[at : at + _RUN]
             if not head or (head[0] in "`~" and len(head) < _RUN and "\n" not in head):
                 return False
-            line.whole = head[0] in _WHOLE_LINE or head in _FENCES
-        line.started = True
+            line.is_one_unit = head[0] in _WHOLE_LINE or head in _FENCES
+        line.has_started = True
         return True
 
     def _sentence_end(self, line_end: int) -> int | None:
@@ -126,5 +129,5 @@ class UnitSplitter:
     def _cut(self, end: int, last: str) -> Unit:
         unit = Unit(self._text[self._start : end], self._line.begins)
         self._start = self._scan = end
-        self._line = _Line() if last == "\n" else _Line(begins=False, started=True)
+        self._line = _PendingLine() if last == "\n" else _PendingLine(begins=False, has_started=True)
         return unit

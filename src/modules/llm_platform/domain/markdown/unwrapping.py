@@ -1,7 +1,7 @@
-"""What models put around an answer: a code fence around all of it, and a list of sources of their own below it.
+"""Remove what models put around an answer: a code fence around all of it, and a list of sources below it.
 
-Both are recognised while the answer is still being written: what may belong to them is held back until that is decided, and
-the result is the same for any pieces.
+Both are recognised while the answer is streamed: text that may belong to them is buffered until that is decided. The result
+does not depend on the pieces.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.markdown.blocks import BlockTracker, expand_tabs
 from modules.llm_platform.domain.markdown.markers import MARKER, cited_numbers
+from modules.llm_platform.domain.text.sentences import CLOSING, STOPS, WIDE_STOPS
 from modules.llm_platform.domain.text.tokens import fold
 
-MAX_ENTRY_CHARS = 1000  # a longer line is no entry of a list of sources
+MAX_ENTRY_CHARS = 1000  # a longer line is no entry
 
 _MARKDOWN = frozenset({"md", "markdown"})
 _PLAIN = frozenset({"", "text", "txt", "plain", "plaintext"})
@@ -22,7 +23,7 @@ _OPENING = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([\w+-]*)[ \t]*\Z")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})([^`]*)\Z")
 _MAY_BE_FENCE = re.compile(r" {0,3}(?:[`~]|\Z)")
 _PROSE = re.compile(r"(?:[^\W\d_]+[ ,]+){3}[^\W\d_]")  # four words in a row
-_SENTENCE_END = re.compile(r"[.!?。！？…][\"'”’»)*_]*(?:[ \t]*\[[\d,\- ]+\])*[.。]?\s*\Z")
+_SENTENCE_END = re.compile(rf"[{STOPS}{WIDE_STOPS}][{CLOSING}]*(?:[ \t]*\[[\d,\- ]+\])*[.。]?\s*\Z")
 
 _NAMES = (
     r"(?:list of |cited |used )?(?:sources?|references|citations|bibliography|works cited)(?: cited| used)?"
@@ -44,20 +45,20 @@ _NO_WORD = re.compile(r"[\W_]+")
 
 
 class FenceRemover:
-    """Takes an answer in pieces and gives it without the fence around all of it; other fences are left alone.
+    """Takes an answer in pieces and returns it without a fence around all of it; other fences stay.
 
-    A fence named `markdown` holds the answer as soon as it cites one of the `numbers`; until then, and in a fence
-    without a name, all is held back until the fence is closed and nothing follows.
+    A fence named `markdown` contains the answer as soon as it cites one of the `numbers`. Until then, and in a fence without a
+    name, the text is buffered until the fence is closed and nothing follows.
     """
 
     def __init__(self, numbers: Sequence[int]) -> None:
         self._numbers = sorted(numbers)
         self._state = "start"
-        self._held = ""  # as it was written, from the opening fence on
-        self._line = ""  # the line that is not complete yet
-        self._body = ""  # what the fence holds
+        self._buffer = ""  # unchanged text from the opening fence on
+        self._line = ""  # the incomplete line
+        self._body = ""  # the content of the fence
         self._fence = self._name = self._inner = ""
-        self._mid_line = False  # a part of the line was given already: it is no fence
+        self._is_mid_line = False  # a part of the line was returned already
 
     def feed(self, text: str) -> str:
         if self._state == "through":
@@ -71,21 +72,21 @@ class FenceRemover:
         return "".join(parts)
 
     def finish(self) -> str:
-        """What is still held back."""
+        """Return the buffered rest."""
         last, self._line = self._line, ""
         text = self._take(last) if last else ""
-        held = self._body if self._state in ("inside", "closed") and self._is_the_answer() else self._held
-        return text + (held if self._state != "unwrapped" else "")
+        rest = self._body if self._state in ("inside", "closed") and self._is_the_answer() else self._buffer
+        return text + (rest if self._state != "unwrapped" else "")
 
     def _partial(self) -> str:
-        """What can be given of a line that is not complete: in most answers all of it."""
-        line, may_be_fence = self._line, _MAY_BE_FENCE.match(self._line) and not self._mid_line
+        """The part of an incomplete line that can be returned; in most answers all of it."""
+        line, may_be_fence = self._line, _MAY_BE_FENCE.match(self._line) and not self._is_mid_line
         if not line or self._state in ("inside", "closed") or (may_be_fence and self._state != "through"):
             return ""
         self._line = ""
         if self._state == "start":
-            return self._give_up() + line
-        self._mid_line = True
+            return self._pass_through() + line
+        self._is_mid_line = True
         return line
 
     def _take(self, line: str) -> str:
@@ -93,32 +94,32 @@ class FenceRemover:
             return self._first(line)
         if self._state == "unwrapped":
             return self._unwrapped(line)
-        self._held += line
+        self._buffer += line
         if self._state == "closed":
-            return self._give_up() if line.strip() else ""
+            return self._pass_through() if line.strip() else ""
         if self._closes(line):
             self._state = "closed"
             return ""
         self._body += line
         if self._name in _MARKDOWN and not self._inner and self._cites(line):
             self._state = "unwrapped"
-            body, self._body, self._held = self._body, "", ""
+            body, self._body, self._buffer = self._body, "", ""
             return body
         return ""
 
     def _first(self, line: str) -> str:
-        self._held += line
+        self._buffer += line
         if not line.strip():
             return ""
         opening = _OPENING.match(line.rstrip("\n"))
         if opening is None or opening[2].lower() not in _MARKDOWN | _PLAIN:
-            return self._give_up()
+            return self._pass_through()
         self._state, self._fence, self._name = "inside", opening[1], opening[2].lower()
         return ""
 
     def _unwrapped(self, line: str) -> str:
-        if self._mid_line:
-            self._mid_line = not line.endswith("\n")
+        if self._is_mid_line:
+            self._is_mid_line = not line.endswith("\n")
             return line
         if self._closes(line):
             self._state = "through"
@@ -126,7 +127,7 @@ class FenceRemover:
         return line
 
     def _closes(self, line: str) -> bool:
-        """Whether the line ends the outer fence; one with a name opens a fence inside, which its own end closes."""
+        """Whether the line closes the outer fence; one with a name opens an inner fence."""
         fence = _FENCE.match(line.rstrip("\n"))
         if fence is None:
             return False
@@ -139,34 +140,34 @@ class FenceRemover:
         self._inner = fence[1]
         return False
 
-    def _give_up(self) -> str:
-        self._state, held, self._held = "through", self._held, ""
-        return held
+    def _pass_through(self) -> str:
+        self._state, buffered, self._buffer = "through", self._buffer, ""
+        return buffered
 
     def _cites(self, text: str) -> bool:
         return any(cited_numbers(marker[1], self._numbers) for marker in MARKER.finditer(text))
 
     def _is_the_answer(self) -> bool:
-        """Whether what stands in the fence is text; code that was asked for stands in one too, with nothing around it."""
+        """Whether the fence contains prose; an answer may also be nothing but requested code."""
         if self._cites(self._body) or _SENTENCE_END.search(self._body):
             return True
         return self._name in _MARKDOWN and bool(_PROSE.search(self._body))
 
 
 class SourceListRemover:
-    """Takes a sanitised answer in pieces and gives it without the list of sources at its end: ours is shown.
+    """Takes a sanitised answer in pieces and returns it without the model's own list of sources at its end.
 
-    Entries begin with a source's number, or hold an address or a source's title. A list that more text follows, or that
-    only cites, such as one of sources of energy, is left alone.
+    Entries begin with a source's number, or contain an address or a source's title. A list with more text behind it, or with
+    citations only (such as one of sources of energy), stays.
     """
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self._titles = {title for source in sources if (title := _words(source.title))}
         self._blocks = BlockTracker()
         self._line = ""
-        self._held = ""  # blank lines, rules, and what may be the list
-        self._headed = False  # a title, or an entry that needs none, was read
-        self._mid_line = False
+        self._buffer = ""  # blank lines, rules, and the possible list
+        self._in_list = False  # a title, or an entry without one, was read
+        self._is_mid_line = False
 
     def feed(self, text: str) -> str:
         self._line += text
@@ -174,53 +175,53 @@ class SourceListRemover:
         while "\n" in self._line:
             line, _, self._line = self._line.partition("\n")
             parts.append(self._take(line, "\n"))
-        if self._line and (self._mid_line or not (self._headed or self._may_begin(self._line))):
+        if self._line and (self._is_mid_line or not (self._in_list or self._may_begin(self._line))):
             parts.append(self._release() + self._line)
-            self._blocks_see(self._line)
-            self._line, self._mid_line = "", True
+            self._track(self._line)
+            self._line, self._is_mid_line = "", True
         return "".join(parts)
 
     def finish(self) -> str:
-        """What is still held back, without the list."""
+        """Return the buffered rest without the list."""
         text = self._take(self._line, "") if self._line else ""
-        return text if self._headed else text + self._release()
+        return text if self._in_list else text + self._release()
 
     def _take(self, line: str, end: str) -> str:
-        if self._mid_line:
-            self._mid_line = not end
+        if self._is_mid_line:
+            self._is_mid_line = not end
             return line + end
         kind = self._blocks.take(expand_tabs(line)).kind
         if kind in ("code", "fence", "indented"):
             return self._release() + line + end
         if kind == "blank" or _RULE.match(line):
-            self._held += line + end
+            self._buffer += line + end
             return ""
-        if self._headed and self._is_entry(line):
-            self._held += line + end
+        if self._in_list and self._is_entry(line):
+            self._buffer += line + end
             return ""
-        before = self._release() if self._headed else ""
+        before = self._release() if self._in_list else ""
         title = _TITLE.fullmatch(line)
         if title is not None and self._is_title(title):
-            self._headed = True
-            self._held += line + end
+            self._in_list = True
+            self._buffer += line + end
             return before
         if self._is_bare_entry(line):
-            self._headed = True
-            self._held += line + end
+            self._in_list = True
+            self._buffer += line + end
             return before
         return before + self._release() + line + end
 
     def _release(self) -> str:
-        held, self._held = self._held, ""
-        self._headed = False
-        return held
+        buffered, self._buffer = self._buffer, ""
+        self._in_list = False
+        return buffered
 
-    def _blocks_see(self, line: str) -> None:
-        if not self._mid_line:
+    def _track(self, line: str) -> None:
+        if not self._is_mid_line:
             self._blocks.take(expand_tabs(line))
 
     def _may_begin(self, line: str) -> bool:
-        """Whether a line that is not complete may be a title, a rule or an entry."""
+        """Whether an incomplete line may be a title, a rule or an entry."""
         return len(line) <= MAX_ENTRY_CHARS and not _SENTENCE_END.search(line)
 
     def _is_title(self, title: re.Match[str]) -> bool:
@@ -234,7 +235,7 @@ class SourceListRemover:
         return bool(_MARK.match(text) or _ADDRESS.search(text) or _words(_plain(text)) in self._titles)
 
     def _is_bare_entry(self, line: str) -> bool:
-        """An entry without a title above the list: a number, and a source's title or address and nothing else."""
+        """Whether the line is an entry without a title above the list: a number, a source's title or address, nothing else."""
         text = line[_ITEM.match(line).end() :]  # type: ignore[union-attr]  # matches nothing too
         mark = _MARK.match(text)
         if mark is None or len(text) > MAX_ENTRY_CHARS:
@@ -245,7 +246,7 @@ class SourceListRemover:
 
 
 def _plain(text: str) -> str:
-    """An entry without its number, addresses and the signs of links."""
+    """An entry without its number, addresses and link syntax."""
     return _TARGET.sub(" ", _NUMBER.sub(" ", _ADDRESS_ALONE.sub(" ", text)))
 
 

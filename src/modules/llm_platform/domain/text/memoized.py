@@ -1,29 +1,29 @@
-"""What was made of a word once is not made again: most of what is written is a few thousand words."""
+"""A bounded cache of a function of short strings, such as words."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-MOST_CHARS: Final = 40  # of a word that is kept
+MAX_KEY_CHARS: Final = 40  # a longer string is not cached
 Value = TypeVar("Value")
 
 
 class Memoized(dict[str, Value]):
-    """`found[word]` is `make(word)`, kept for up to `most` words; then it begins anew.
+    """`cached[word]` is `function(word)`. The cache is cleared when it holds `max_entries`.
 
-    A dictionary, since `map(found.__getitem__, words)` takes a third of the time of calls of a cached function.
+    A dictionary, since `map(cached.__getitem__, words)` takes a third of the time of calling a cached function.
     """
 
-    def __init__(self, make: Callable[[str], Value], most: int) -> None:
+    def __init__(self, function: Callable[[str], Value], max_entries: int) -> None:
         super().__init__()
-        self._make = make
-        self._most = most
+        self._function = function
+        self._max_entries = max_entries
 
     def __missing__(self, word: str) -> Value:
-        value = self._make(word)
-        if len(word) <= MOST_CHARS:
-            if len(self) >= self._most:
+        value = self._function(word)
+        if len(word) <= MAX_KEY_CHARS:
+            if len(self) >= self._max_entries:
                 self.clear()
             self[word] = value
         return value

@@ -1,42 +1,87 @@
-"""Endings are left off, so that `cached`, `caches` and `caching` are found by `cache`.
+"""Reduce words to stems for an index, and recognise two forms of one word.
 
-Made for English, and the same for every word of plain letters whatever its language: passages and questions are treated
-alike, so that what was the same word stays the same, and no language has to be guessed from a question of three words.
-Rougher than a real stemmer on purpose. On six sets of questions about technical documentation it did as well as Snowball's.
+`stem` is made for English and applied to every word of ASCII letters, so that no language has to be detected from a
+question of three words. It is rougher than Snowball's stemmer; on six sets of questions about technical documentation it
+did as well. `is_form` compares two words of any alphabet by the beginning that they share.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache
 from typing import Final
 
-LEAST_PLURAL: Final = 4  # letters: `apps`, but not `dns`
-LEAST_INFLECTED: Final = 6  # `joined`, but not `bring` or `speed`
-LEAST_LEFT: Final = 3
-LEAST_WITH_E: Final = 5  # `cache` becomes `cach` as `caching` does
+from modules.llm_platform.domain.text.data_files import load_data
+
+MIN_PLURAL: Final = 4  # letters: `apps`, but not `dns`
+MIN_INFLECTED: Final = 6  # `joined`, but not `bring` or `speed`
+MIN_LEFT: Final = 3
+MIN_WITH_E: Final = 5  # `cache` becomes `cach` as `caching` does
 ENDINGS: Final = ("ing", "ed", "ly")
 NO_PLURAL: Final = ("ss", "us", "is")
-DOUBLE_OF_OLD: Final = "ls"  # `install`, `pass`: twice before the ending came, too
+DOUBLED_IN_STEM: Final = "ls"  # `install`, `pass`: doubled without the ending too
+
+MIN_SHARED: Final = 3  # letters at the beginning that two forms of a word share
+SHARED_SHARE: Final = 0.55  # of the longer form
 
 
 def stem(word: str) -> str:
     """The word, in lower case, without its ending; itself where it is short or holds anything but letters of ASCII."""
-    if len(word) < LEAST_PLURAL or not (word.isascii() and word.isalpha()):
+    if len(word) < MIN_PLURAL or not (word.isascii() and word.isalpha()):
         return word
     word = _singular(word)
-    inflected = len(word) >= LEAST_INFLECTED
+    inflected = len(word) >= MIN_INFLECTED
     bare = _uninflected(word) if inflected else word
-    return bare[:-1] if bare.endswith("e") and len(word) >= LEAST_WITH_E else bare
+    return bare[:-1] if bare.endswith("e") and len(word) >= MIN_WITH_E else bare
 
 
 def _singular(word: str) -> str:
-    if word.endswith("ies") and len(word) > LEAST_PLURAL:
+    if word.endswith("ies") and len(word) > MIN_PLURAL:
         return word[:-3] + "y"
     return word[:-1] if word.endswith("s") and not word.endswith(NO_PLURAL) else word
 
 
 def _uninflected(word: str) -> str:
     for ending in ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= LEAST_LEFT:
+        if word.endswith(ending) and len(word) - len(ending) >= MIN_LEFT:
             bare = word[: -len(ending)]
-            return bare[:-1] if bare[-1] == bare[-2] and bare[-1] not in DOUBLE_OF_OLD else bare
+            return bare[:-1] if bare[-1] == bare[-2] and bare[-1] not in DOUBLED_IN_STEM else bare
     return word
+
+
+def is_form(one: str, other: str) -> bool:
+    """Whether two folded words share enough of their beginning to be forms of one word; figures never are."""
+    shorter = min(len(one), len(other))
+    if shorter < MIN_SHARED or one[:MIN_SHARED] != other[:MIN_SHARED] or not (one.isalpha() and other.isalpha()):
+        return False
+    longer = max(len(one), len(other))
+    if shorter < SHARED_SHARE * longer:
+        return False
+    if shorter == MIN_SHARED:  # `runs`, but not `theft` for `the` or `user` for `use`
+        return one == f"{other}s" or other == f"{one}s"
+    shared = MIN_SHARED
+    while shared < shorter and one[shared] == other[shared]:
+        shared += 1
+    return shared >= SHARED_SHARE * longer
+
+
+def is_same_word(one: str, other: str) -> bool:
+    return one == other or is_form(one, other)
+
+
+def is_form_of_any(word: str, others: Sequence[str]) -> bool:
+    if word in others:
+        return True
+    start = word[:MIN_SHARED]
+    return any(other.startswith(start) and is_form(word, other) for other in others)
+
+
+@cache
+def related_words() -> dict[str, tuple[str, ...]]:
+    """For a folded word those of the same meaning that `is_form` does not recognise: irregular forms, countries, units."""
+    table: dict[str, tuple[str, ...]] = {}
+    for family in load_data("word_families"):
+        members = family.split()
+        for word in members:
+            table[word] = (*table.get(word, ()), *(other for other in members if other != word))
+    return table

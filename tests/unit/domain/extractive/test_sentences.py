@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.growth import is_linear
 
-from modules.llm_platform.domain.extractive.blocks import read_blocks, strip_markup
+from modules.llm_platform.domain.extractive.blocks import read_blocks
+from modules.llm_platform.domain.extractive.markup import strip_markup
 from modules.llm_platform.domain.extractive.sentences import MAX_SENTENCES, Sentence, read_sentences
 
 PAGE = """---
@@ -63,7 +64,7 @@ def everything(text: str, language: str = "en") -> list[Sentence]:
     return list(read_sentences(text, language, lambda paragraph: 1))
 
 
-def test_blocks_are_told_apart() -> None:
+def test_kinds_of_blocks_are_detected() -> None:
     """Headings, paragraphs, items, code and tables are kept; navigation, directives, console lines and links are not."""
     assert [(block.kind, block.text) for block in read_blocks(PAGE)] == [
         ("heading", "Title"),
@@ -82,7 +83,7 @@ def test_blocks_are_told_apart() -> None:
     ]
 
 
-def test_blocks_know_the_heading_above_and_the_language_of_code() -> None:
+def test_blocks_have_heading_and_syntax() -> None:
     """Context for a sentence, and colours for code."""
     blocks = list(read_blocks(PAGE))
     assert blocks[1].heading == "Title"
@@ -90,8 +91,8 @@ def test_blocks_know_the_heading_above_and_the_language_of_code() -> None:
     assert blocks[-3].syntax == "python"
 
 
-def test_sentences_know_their_neighbours() -> None:
-    """The one before it in the same paragraph, and the code that its colon announces."""
+def test_sentences_have_their_neighbours() -> None:
+    """The one before it in the same paragraph, and the code that its colon is_announcement."""
     found = {sentence.text: sentence for sentence in everything(PAGE)}
     assert found["Second sentence!"].before is found["Intro line one goes on here."]
     assert found["Intro line one goes on here."].before is None
@@ -112,38 +113,24 @@ DESCRIPTION
        saw --length 3 plank.wood
 
        The pieces are stacked.
-
-   What goes wrong now and then
-       Wet wood sticks to the blade.
-
-OPTIONS
-       -l, --length=CM
-              length of a piece, 10 by default
-
-       -q
-              Say nothing.
-
-       <plank>
-           What to cut.
 """
 
 
-def test_the_indented_prose_of_a_manual_is_no_code() -> None:
-    """Its capital headings are headings, options are items, and a line above a deeper one is what that one explains."""
-    found = [(block.kind, block.term, block.text) for block in read_blocks(MANUAL)]
+def test_indented_prose_of_a_manual_is_not_code() -> None:
+    """From a capital letter to the end of a sentence it is prose; a line of capitals above indented text is a heading."""
+    found = [(block.kind, block.heading, block.text) for block in read_blocks(MANUAL)]
     assert found == [
-        ("heading", "", "SAW(1)"),
-        ("heading", "", "NAME"),
-        ("paragraph", "", "saw - cuts wood into pieces"),
-        ("heading", "", "DESCRIPTION"),
-        ("paragraph", "", "Use saw when a piece of wood is too long. It never\ncuts metal, even if you ask it to do so."),
-        ("code", "", "saw --length 3 plank.wood"),
-        ("paragraph", "", "The pieces are stacked."),
-        ("paragraph", "What goes wrong now and then", "Wet wood sticks to the blade."),
-        ("heading", "", "OPTIONS"),
-        ("item", "-l, --length=CM", "length of a piece, 10 by default"),
-        ("item", "-q", "Say nothing."),
-        ("paragraph", "<plank>", "What to cut."),
+        ("heading", "SAW(1)", "SAW(1)"),
+        ("heading", "NAME", "NAME"),
+        ("paragraph", "NAME", "saw - cuts wood into pieces"),
+        ("heading", "DESCRIPTION", "DESCRIPTION"),
+        (
+            "paragraph",
+            "DESCRIPTION",
+            "Use saw when a piece of wood is too long. It never\ncuts metal, even if you ask it to do so.",
+        ),
+        ("code", "DESCRIPTION", "saw --length 3 plank.wood"),
+        ("paragraph", "DESCRIPTION", "The pieces are stacked."),
     ]
 
 
@@ -153,7 +140,7 @@ def test_the_indented_prose_of_a_manual_is_no_code() -> None:
         "    x = saw(3)\n    y = x + 1",
         "    def cut(wood):\n        return wood  # in pieces.",
         "    saw --length 3 plank.wood.",
-        "    {\n      \"a\": \"one of the words.\"\n    }",
+        '    {\n      "a": "one of the words."\n    }',
     ],
 )
 def test_indented_code_stays_code(code: str) -> None:
@@ -165,7 +152,7 @@ def test_indented_code_stays_code(code: str) -> None:
     ]
 
 
-def test_the_rows_of_a_table_are_read_with_the_names_of_their_columns() -> None:
+def test_table_rows_have_column_names() -> None:
     """And the whole table below its heading; cells keep their code, an escaped bar divides nothing."""
     found = everything("# Codes\n\n| Code | When |\n|:--|--:|\n| `0` | all is **well** |\n| 2 | a \\| b |\n| 3 |\n")
     assert [(one.text, one.row, one.columns) for one in found] == [
@@ -184,25 +171,25 @@ def test_the_rows_of_a_table_are_read_with_the_names_of_their_columns() -> None:
         "| 1 | 2 | 3 | 4 | 5 | 6 | 7 |\n|-|-|-|-|-|-|-|\n| a | b | c | d | e | f | g |",
     ],
 )
-def test_bars_alone_make_no_table(text: str) -> None:
+def test_bars_alone_are_not_a_table(text: str) -> None:
     """Menus, tables without a rule, of one column or too wide to be read are left out."""
     assert everything(text) == []
 
 
-def test_a_heading_right_above_code_announces_it() -> None:
+def test_heading_above_code_announces_it() -> None:
     """It says what the code is for; a heading above prose is no sentence."""
     found = everything("# Saw\n\nSaws cut wood.\n\n## Installation\n\n```shell\npip install saw\n```\n")
-    assert [(one.text, one.announces) for one in found] == [("Saws cut wood.", False), ("Installation:", True)]
+    assert [(one.text, one.is_announcement) for one in found] == [("Saws cut wood.", False), ("Installation:", True)]
     assert found[1].after[0].text == "pip install saw"
 
 
-def test_an_item_knows_what_introduces_its_list() -> None:
+def test_list_item_has_its_introduction() -> None:
     """Every item of it, and none of the next list."""
     found = everything("A saw needs:\n\n- a blade\n- a motor\n\n# Colours\n\n- red\n")
     assert [one.intro for one in found] == ["", "A saw needs:", "A saw needs:", ""]
 
 
-def test_a_row_of_links_is_no_sentence() -> None:
+def test_row_of_links_is_not_a_sentence() -> None:
     """A menu written as prose; a sentence with links in it is one."""
     menu = "[Use it](a.md), [change it](b.md), [more about saws](c.md)."
     told = "A [saw](a.md) needs a [blade](b.md) and a motor that turns it, or somebody with strong arms ([more](c.md))."
@@ -211,10 +198,10 @@ def test_a_row_of_links_is_no_sentence() -> None:
     ]
 
 
-def test_snippets_are_cut_where_the_engine_cut_them() -> None:
+def test_snippets_are_split_at_omissions() -> None:
     """A piece beside an ellipsis is not a whole sentence, and the date in front is not part of it."""
     found = everything("Jan 5, 2024 — The tower is tall. It was built ... in the city of Paris. More is said here …")
-    assert [(sentence.text, sentence.whole) for sentence in found] == [
+    assert [(sentence.text, sentence.is_complete) for sentence in found] == [
         ("The tower is tall.", True),
         ("It was built", False),
         ("in the city of Paris.", False),
@@ -222,22 +209,22 @@ def test_snippets_are_cut_where_the_engine_cut_them() -> None:
     ]
 
 
-def test_a_snippet_may_begin_in_the_middle() -> None:
+def test_snippet_may_begin_inside_of_a_sentence() -> None:
     """The dots in front are not words of the source; behind them a small letter is half a sentence, a capital a whole one."""
     found = everything("…of the pump. It is made of steel.") + everything("... Pumps move water.")
-    assert [(sentence.text, sentence.whole) for sentence in found] == [
+    assert [(sentence.text, sentence.is_complete) for sentence in found] == [
         ("of the pump.", False),
         ("It is made of steel.", True),
         ("Pumps move water.", True),
     ]
 
 
-def test_a_bare_answer_is_a_sentence() -> None:
+def test_single_word_is_a_sentence() -> None:
     """A source of one word is no heading."""
     assert [sentence.text for sentence in everything("Paris")] == ["Paris"]
 
 
-def test_of_a_long_text_the_relevant_paragraphs_are_read() -> None:
+def test_relevant_paragraphs_of_a_long_text_are_read() -> None:
     """The most relevant ones, in the order of the text."""
     text = "\n\n".join(f"Paragraph {number} tells nothing." for number in range(50))
     found = list(read_sentences(text, "en", lambda paragraph: "7" in paragraph, most=3))
@@ -266,7 +253,7 @@ def test_of_a_long_text_the_relevant_paragraphs_are_read() -> None:
         ("`saw <https://example.org/saw>`_ is a `tool`_ here.", "saw is a tool here."),
     ],
 )
-def test_markup_goes_and_words_stay(written: str, shown: str) -> None:
+def test_markup_is_removed(written: str, shown: str) -> None:
     """A quote reads like a sentence, and its words are those of the source."""
     assert strip_markup(written).replace("  ", " ") == shown
 
@@ -302,7 +289,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("unit", HOSTILE)
-def test_hostile_text_takes_no_time(unit: str) -> None:
+def test_hostile_text_is_parsed_in_bounded_time(unit: str) -> None:
     """A page made to be slow to read is read in a moment, and no further than we need."""
     small, large = ("A token. " + unit * (size // len(unit)) for size in (20_000, 200_000))
     assert len(everything(large)) <= MAX_SENTENCES
@@ -314,11 +301,14 @@ def test_hostile_text_takes_no_time(unit: str) -> None:
     [
         ("`git diff <a> <b>` compares **two** commits [1].", "`git diff <a> <b>` compares two commits."),
         ("Take `row[1]`, not [`col`](https://example.org) [2].", "Take `row[1]`, not `col`."),
-        ("`__new__` makes it, __init__ fills it, __never__mind.", "`__new__` makes it, __init__ fills it, __never__mind."),
+        (
+            "`__new__` makes it, __init__ fills it, __never__mind.",
+            "`__new__` makes it, __init__ fills it, __never__mind.",
+        ),
         ("__new__", "__new__"),
         ("**`--word-diff=<mode>`** shows *words*.", "`--word-diff=<mode>` shows words."),
     ],
 )
-def test_code_and_names_are_quoted_as_they_stand(written: str, shown: str) -> None:
+def test_code_and_names_are_unchanged(written: str, shown: str) -> None:
     """Neither a placeholder nor an index nor an underscore inside code is markup; prose around it loses its own."""
     assert strip_markup(written) == shown

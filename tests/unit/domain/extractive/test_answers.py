@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.unit.domain.quoting.answer_cases import CASES, Case
+from tests.unit.domain.extractive.answer_cases import CASES, Case
 
 from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
 

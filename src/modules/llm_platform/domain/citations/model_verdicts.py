@@ -1,7 +1,7 @@
-"""What the verdict of a language model may change in a citation that was checked by its words.
+"""Limit what the verdict of a language model may change in a citation that was checked by its words.
 
-A model reads what a stranger wrote, and may do as it is told there. It may lower any verdict, but never lift one over a
-changed number or identifier: such a sentence is at best partial.
+A model reads untrusted text and may follow instructions in it. It may lower any verdict, but not raise one past a changed
+number or identifier: such a sentence is at best partial.
 """
 
 from __future__ import annotations
@@ -12,23 +12,22 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Final
 
-from modules.llm_platform.domain.citations.claims import IDENTIFIER
-from modules.llm_platform.domain.citations.numbers import (
-    DATE_WORDS,
+from modules.llm_platform.domain.citations.claims import IDENTIFIER, WORD, is_unspaced
+from modules.llm_platform.domain.citations.sentences import answer_sentences
+from modules.llm_platform.domain.dtos.research_dtos import Citation, ModelVerdict, Verdict
+from modules.llm_platform.domain.text.numbers import (
     ISO_DATE,
-    NUMBER_WORDS,
     Reading,
+    date_words,
+    number_words,
     numbers_in,
     reading_of,
 )
-from modules.llm_platform.domain.citations.sentences import answer_sentences
-from modules.llm_platform.domain.citations.words import WORD, is_unspaced, squash
-from modules.llm_platform.domain.dtos.research_dtos import Citation, ModelVerdict, Verdict
-from modules.llm_platform.domain.text.tokens import fold
+from modules.llm_platform.domain.text.tokens import fold, normalize
 
 _RANK: Final[dict[Verdict, int]] = {"unsupported": 0, "partial": 1, "supported": 2}
 _LITERAL = re.compile(r"`+([^`]+)`+|(?<![^\s`\"'(])(?:/|--?)\w[\w/.-]*")  # code, paths and flags
-_OTHER_SENSE = frozenset({"may", "march"})  # months only where they are capitalised
+_ALSO_VERBS = frozenset({"may", "march"})  # months only where they are capitalised
 
 
 def claims_of(answer: str, language: str) -> dict[tuple[int, int], str]:
@@ -37,14 +36,14 @@ def claims_of(answer: str, language: str) -> dict[tuple[int, int], str]:
 
 
 def can_be_judged(citation: Citation, claim: str) -> bool:
-    """Whether there is something to judge: a quote, and not the very words of the claim in it."""
+    """Whether a model can add something: there is a quote, and it does not support the claim word for word."""
     if citation.verdict not in _RANK or not citation.quote.strip() or not claim.strip():
         return False
-    return citation.verdict != "supported" or squash(claim) not in squash(citation.quote)
+    return citation.verdict != "supported" or normalize(claim) not in normalize(citation.quote)
 
 
-def judged(citation: Citation, claim: str, verdict: ModelVerdict) -> Citation:
-    """The citation with the verdict of a model, as far as it may change the one of the words, which is kept beside it."""
+def apply_model_verdict(citation: Citation, claim: str, verdict: ModelVerdict) -> Citation:
+    """The citation with the verdict of a model, limited by `highest_verdict`; the verdict of the words stays beside it."""
     highest = highest_verdict(citation.verdict, claim, citation.quote)
     final = min(verdict, highest, key=_RANK.__getitem__)
     return citation.model_copy(update={"verdict": final, "checked_by": "model", "word_verdict": citation.verdict})
@@ -69,7 +68,7 @@ def highest_verdict(word_verdict: Verdict, claim: str, quote: str) -> ModelVerdi
 
 
 def within_limits(citations: Sequence[Citation], answer: str, language: str) -> bool:
-    """Whether all verdicts of models are such as `judged` gives. False for what was made up elsewhere."""
+    """Whether all verdicts of models are within the limits of `apply_model_verdict`; false for made-up ones."""
     of_models = [each for each in citations if each.checked_by == "model"]
     claims = claims_of(answer, language) if of_models else {}
     return all(_is_within(each, claims.get((each.start, each.end))) for each in of_models)
@@ -83,7 +82,7 @@ def _is_within(citation: Citation, claim: str | None) -> bool:
 
 
 def _literal_words(text: str) -> frozenset[str]:
-    """The words of code spans, paths and flags: a reader takes each for an identifier."""
+    """The folded words of code spans, paths and flags, which count as identifiers."""
     return frozenset(fold(word) for found in _LITERAL.finditer(text) for word in WORD.findall(found[0]))
 
 
@@ -91,14 +90,15 @@ def _facts(text: str, identifiers: frozenset[str]) -> list[Reading]:
     """The figures, words for numbers, months, weekdays and identifiers of a text, in the order in which they first stand
     there, each with the values that it can mean. `identifiers` are words that are some, whatever they look like.
     """
+    numbers, dates = number_words(), date_words()
     found = numbers_in(text)
     found += [(_date(int(match[0][5:7]) - 1), match.start()) for match in ISO_DATE.finditer(text)]
     for match in WORD.finditer(text):
         word, at = fold(match[0]), match.start()
-        if word in NUMBER_WORDS:
-            found.append((reading_of(NUMBER_WORDS[word]), at))
-        elif word in DATE_WORDS and not (match[0] == word and word in _OTHER_SENSE):
-            found.append((_date(DATE_WORDS[word]), at))
+        if word in numbers:
+            found.append((reading_of(numbers[word]), at))
+        elif word in dates and not (match[0] == word and word in _ALSO_VERBS):
+            found.append((_date(dates[word]), at))
         elif word in identifiers or _is_identifier(match[0]):
             found.append((frozenset({word.removesuffix("()")}), at))
     return list(dict.fromkeys(reading for reading, _ in sorted(found, key=itemgetter(1))))

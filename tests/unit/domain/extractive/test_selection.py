@@ -7,15 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.extractive.conflicts import find_conflict, find_readings
 from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.rendering import render_answer
-from modules.llm_platform.domain.extractive.selection import (
-    MAX_QUOTES,
-    Extraction,
-    find_conflict,
-    find_readings,
-    select_quotes,
-)
+from modules.llm_platform.domain.extractive.selection import MAX_QUOTES, Extraction, select_quotes
 from modules.llm_platform.domain.text.messages import messages_for
 
 TEXTS = st.lists(st.text(alphabet="abn .!?:\n-`#[]()1中。", max_size=150), max_size=4)
@@ -36,7 +31,7 @@ def extracted(question: str, *texts: str, titles: tuple[str, ...] = ()) -> Extra
     return select_quotes(read_question(question, "en"), sources(*texts, titles=titles))
 
 
-def test_sentences_stand_in_the_order_of_their_source() -> None:
+def test_sentences_are_in_the_order_of_their_source() -> None:
     """Not the better one first: a text is read from its beginning."""
     assert chosen(
         "Which filters do pumps need?",
@@ -44,7 +39,7 @@ def test_sentences_stand_in_the_order_of_their_source() -> None:
     ) == ["Old pumps need coarse filters.", "New pumps also need fine filters and a valve for the pressure."]
 
 
-def test_three_good_sentences_are_enough() -> None:
+def test_answer_has_three_sentences_at_most() -> None:
     """However many fit, the answer stays short."""
     text = " ".join(
         f"Pumps of the {name} kind need filters against sand." for name in ("big", "old", "red", "wet", "new")
@@ -52,7 +47,7 @@ def test_three_good_sentences_are_enough() -> None:
     assert 0 < len(chosen("Which filters do pumps need?", text, text.replace("sand", "rust"))) <= MAX_QUOTES
 
 
-def test_a_weaker_sentence_of_another_source_stays_out() -> None:
+def test_weaker_sentence_of_another_source_is_left_out() -> None:
     """Below three quarters of the top score it only pads."""
     assert chosen(
         "How often must filters of garden pumps be cleaned?",
@@ -61,47 +56,47 @@ def test_a_weaker_sentence_of_another_source_stays_out() -> None:
     ) == ["Filters of garden pumps must be cleaned every week."]
 
 
-def test_what_hangs_on_an_unfit_sentence_stays_out() -> None:
+def test_sentence_that_depends_on_an_unquotable_one_is_left_out() -> None:
     """`This` after a question has nothing to lean on."""
     assert chosen("Why do pumps rust?", "Do pumps rust? This happens because pumps rust in salt water.") == []
 
 
-def test_a_colon_without_its_list_stays_out() -> None:
-    """An announcement of something that is not quoted announces nothing."""
+def test_announcement_without_its_list_is_left_out() -> None:
+    """An announcement of something that is not quoted is_announcement nothing."""
     assert chosen("Which parts has a pump?", "A pump has these parts:\n\n## Next chapter\n\nOther text.") == []
 
 
 def test_long_code_is_not_quoted() -> None:
-    """Neither is the sentence that announces it."""
+    """Neither is the sentence that is_announcement it."""
     code = "\n".join(f"step_{number}()" for number in range(40))
     assert chosen("How do I start a pump?", f"Start the pump like this:\n\n```\n{code}\n```") == []
 
 
-def test_a_repeated_statement_is_told_once() -> None:
+def test_repeated_statement_is_quoted_once() -> None:
     """The second source that says nearly the same adds nothing."""
-    told = chosen(
+    found = chosen(
         "How long do pumps run?",
         "Garden pumps run for ten years without a pause.",
         "Most garden pumps run for ten years without a pause.",
     )
-    assert told == ["Garden pumps run for ten years without a pause."]
+    assert found == ["Garden pumps run for ten years without a pause."]
 
 
-def test_the_rare_word_of_the_question_must_be_there() -> None:
+def test_sources_without_the_rare_word_do_not_answer() -> None:
     """What is said of another subject does not answer."""
     assert (
         chosen("What does a zeppelin weigh?", "A pump weighs nine kilograms.", "A horse weighs more than a pump.") == []
     )
 
 
-def test_a_source_that_lacks_the_name_is_off_the_subject() -> None:
+def test_source_without_the_name_is_off_subject() -> None:
     """Another product's instructions do not answer for this one."""
-    told = extracted(
+    found = extracted(
         "How do I clean the filter of Aquaflux?",
         "Aquaflux has a steel filter that you clean with a brush.",
         "Clean the filter of this pump with warm water every week.",
     )
-    assert [quote.source.index for quote in told.quotes] == [1]
+    assert [quote.source.index for quote in found.quotes] == [1]
 
 
 @given(TEXTS, st.text(alphabet="abn ?", min_size=1, max_size=40))
@@ -155,22 +150,22 @@ def test_one_source_does_not_conflict_with_itself() -> None:
         ("How do I?", ("Jaguar (animal)", "Jaguar (car)"), None),
     ],
 )
-def test_readings_are_seen_in_titles(question: str, titles: tuple[str, ...], expected: list[str] | None) -> None:
+def test_readings_are_detected_in_titles(question: str, titles: tuple[str, ...], expected: list[str] | None) -> None:
     """A short question with two kinds of thing behind its only word has two readings."""
-    told = extracted(question, "A jaguar is a big cat of the woods.", "A jaguar is a fast British car.", titles=titles)
-    found = find_readings(read_question(question, "en"), told.candidates)
+    extraction = extracted(question, "A jaguar is a big cat of the woods.", "A jaguar is a fast British car.", titles=titles)
+    found = find_readings(read_question(question, "en"), extraction.candidates)
     assert (found and [reading.title for reading in found.readings]) == expected
 
 
-def test_the_limit_of_tokens_is_kept() -> None:
+def test_token_limit_is_respected() -> None:
     """Later passages are left out; the first one is never cut in two."""
-    question = read_question("How do pumps and filters work?", "en")
-    told = select_quotes(
+    question = read_question("How do pumps work, and how do filters work?", "en")
+    extraction = select_quotes(
         question,
         sources("Pumps work by pressing water through a pipe.", "Filters work by keeping sand out of the water."),
     )
-    whole = render_answer(question, told, messages_for("en"), 2048)
-    short = render_answer(question, told, messages_for("en"), 5)
+    whole = render_answer(question, extraction, messages_for("en"), 2048)
+    short = render_answer(question, extraction, messages_for("en"), 5)
     assert whole.count("[") == 2
     assert short.count("[") == 1
     assert whole.startswith(short)
@@ -187,7 +182,7 @@ def test_the_limit_of_tokens_is_kept() -> None:
         ("Pumps press this:\n\n~~~\n```\nwater\n~~~", "Pumps press this [1]:\n\n````\n```\nwater\n````"),
     ],
 )
-def test_markers_stand_before_the_full_stop(text: str, shown: str) -> None:
+def test_markers_are_before_the_full_stop(text: str, shown: str) -> None:
     """The sentence keeps its end, behind the marker; code keeps a fence that holds it."""
     question = read_question("What do pumps press?", "en")
     assert render_answer(question, select_quotes(question, sources(text)), messages_for("en"), 2048) == shown
@@ -224,55 +219,48 @@ saw sharpen
 """
 
 
-def told(question: str, text: str, title: str = "Saw") -> str:
+def answer_to(question: str, text: str, title: str = "Saw") -> str:
     asked = read_question(question, "en")
     return render_answer(asked, select_quotes(asked, sources(text, titles=(title,))), messages_for("en"), 2048)
 
 
-def test_one_row_of_a_table_answers_what_is_asked_of_one_thing() -> None:
+def test_one_row_answers_a_question_about_one_thing() -> None:
     """With the names of its columns, and without the other rows."""
-    assert "| Code | When |\n| --- | --- |\n| 3 | the motor is hot [1] |" in told("When is the motor hot?", TABLE)
+    assert "| Code | When |\n| --- | --- |\n| 3 | the motor is hot [1] |" in answer_to("When is the motor hot?", TABLE)
 
 
-def test_a_small_table_answers_whole_what_is_asked_of_all() -> None:
+def test_small_table_is_quoted_as_a_whole() -> None:
     """Below its heading, each row with a marker, and no row twice."""
-    assert told("Which exit codes are there?", TABLE) == (
+    assert answer_to("Which exit codes are there?", TABLE) == (
         "Exit codes [1]:\n\n| Code | When |\n| --- | --- |\n| 0 | all is cut [1] |\n| 3 | the motor is hot [1] |"
     )
 
 
-def test_code_below_a_heading_answers_how_something_is_done() -> None:
-    """Nobody announces it in a sentence; what says `This` of it stands behind it."""
-    assert told("How do I install the saw?", SAW).startswith("Installation [1]:\n\n```shell\npip install saw\n```")
+def test_code_below_a_heading_answers_how() -> None:
+    """Nobody is_announcement it in a sentence; what says `This` of it stands behind it."""
+    assert answer_to("How do I install the saw?", SAW).startswith("Installation [1]:\n\n```shell\npip install saw\n```")
 
 
-def test_a_sentence_about_the_code_above_it_brings_that_code() -> None:
-    """`This installs …` means the command."""
-    assert (
-        told("What installs the blade?", SAW) == "```shell\npip install saw\n```\n\nThis installs the blade, too [1]."
+def test_sentence_about_the_code_above_comes_with_that_code() -> None:
+    """`This installs …` refers to the command."""
+    assert "```shell\npip install saw\n```\n\nThis installs the blade, too [1]." in answer_to(
+        "What installs the blade?", SAW
     )
 
 
-def test_code_right_below_a_sentence_belongs_to_a_way_of_doing() -> None:
+def test_code_below_a_sentence_is_quoted_when_asked_how() -> None:
     """Where the question asks how; the sentence needs no colon."""
-    assert "Sharpen the blade with a file [1].\n\n```shell\nsaw sharpen\n```" in told("How do I sharpen a blade?", SAW)
-    assert "```" not in told("What sharpens a blade?", SAW)
+    assert "Sharpen the blade with a file [1].\n\n```shell\nsaw sharpen\n```" in answer_to("How do I sharpen a blade?", SAW)
+    assert "```" not in answer_to("What sharpens a blade?", SAW)
 
 
-def test_this_below_a_heading_means_what_the_heading_names() -> None:
-    """It is said before the sentence; a heading that names something else does not help."""
-    assert told("What is a saw?", SAW).startswith("Saw: This is a tool that cuts wood [1].")
-    assert told("How does a saw work?", "# How a saw works\n\nIt goes forth and back.", title="How a saw works") == ""
-    assert told("What cuts wood?", "# Overview\n\nThis is a tool that cuts wood.", title="Tools") == ""
-
-
-def test_an_item_is_told_with_what_introduces_it() -> None:
+def test_list_item_is_quoted_with_its_introduction() -> None:
     """One item behind it, several below it; a fragment of a list without introduction gets its heading."""
-    assert "A saw needs: a strong motor [1]" in told("Which strong motor?", SAW)
-    assert "Colours [1]:\n\n- light red [1]\n- dark blue [1]" in told("Is it light red or dark blue?", SAW)
+    assert "A saw needs: a strong motor [1]" in answer_to("Which strong motor?", SAW)
+    assert "Colours [1]:\n\n- light red [1]\n- dark blue [1]" in answer_to("Is it light red or dark blue?", SAW)
 
 
-def test_a_repeated_command_is_shown_once() -> None:
+def test_repeated_code_is_quoted_once() -> None:
     """Two sources that show the same code under a heading."""
     asked = read_question("How do I install the saw?", "en")
     code = "## Installation\n\n```\npip install saw\n```\n"
@@ -282,15 +270,11 @@ def test_a_repeated_command_is_shown_once() -> None:
 def test_each_part_of_a_question_finds_its_own_kind_of_answer() -> None:
     """Code for the `how`, a row for the `when`, each from the source that has it."""
     asked = read_question("How do I install the saw, and when is the motor hot?", "en")
-    written = render_answer(asked, select_quotes(asked, sources(TABLE, SAW, titles=("Codes", "Saw"))), messages_for("en"), 2048)
+    written = render_answer(
+        asked, select_quotes(asked, sources(TABLE, SAW, titles=("Codes", "Saw"))), messages_for("en"), 2048
+    )
     assert "Installation [2]:\n\n```shell\npip install saw\n```" in written
     assert "| 3 | the motor is hot [1] |" in written
-
-
-def test_what_only_speaks_of_a_picture_stays_out() -> None:
-    """Unless what it speaks of is shown."""
-    assert told("Which blades are there?", "The following table lists all blades of the saw.", title="Blades") == ""
-    assert told("Which blades are there?", "The following list shows all blades:\n\n- steel\n- iron", title="Blades")
 
 
 def test_a_source_about_the_name_goes_before_one_that_mentions_it() -> None:
@@ -315,28 +299,21 @@ How do I choose an editor?
 """
 
 
-def test_what_a_definition_list_explains_is_told_with_its_term() -> None:
+def test_definition_is_quoted_with_its_term() -> None:
     """An option is code, a question of a FAQ is no term, and the sentence behind goes with the first."""
-    assert told("What does the -m option do?", MANUAL) == (
+    assert answer_to("What does the -m option do?", MANUAL) == (
         "`-m <msg>`, `--message=<msg>`: Use the given text as the commit message [1]. Several are put together [1]."
     )
-    assert "How do I" not in told("Which variable opens the commit message?", MANUAL)
+    assert "How do I" not in answer_to("Which variable opens the commit message?", MANUAL)
 
 
-def test_an_option_that_no_source_has_is_not_answered() -> None:
+def test_option_that_no_source_has_is_not_answered() -> None:
     """However much else is said of the commit message: the answer would be about another option."""
-    assert told("What does the -x option do to the commit message?", MANUAL) == ""
-    assert told("What does COMMIT_MESSAGE_COLOR do to the commit message?", MANUAL) == ""
+    assert answer_to("What does the -x option do to the commit message?", MANUAL) == ""
+    assert answer_to("What does COMMIT_MESSAGE_COLOR do to the commit message?", MANUAL) == ""
 
 
-def test_what_a_version_brought_is_told_where_it_is_asked_for() -> None:
-    """`Added the author` explains nothing to whoever asks what something does."""
-    text = "Added pumps to the new version of the saw. A saw with pumps clears its blade of dust."
-    assert told("What do pumps do?", text).startswith("A saw with pumps")
-    assert told("What was added in the new version with pumps?", text).startswith("Added pumps")
-
-
-def test_a_passage_cut_in_the_middle_of_code_is_read_rightly() -> None:
+def test_passage_cut_inside_of_code_is_parsed() -> None:
     """Its first fence ends code: the prose behind would pass for code, and the code for prose."""
     text = "saw.start()\n```\n\nThe saw starts with a lever.\n\n```\nsaw.stop()\n```\n\nIt stops."
-    assert told("With what does the saw start?", text) == "The saw starts with a lever [1]."
+    assert answer_to("With what does the saw start?", text) == "The saw starts with a lever [1]."

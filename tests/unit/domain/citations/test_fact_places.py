@@ -49,7 +49,7 @@ def verdict(sentence: str, text: str = HARBOUR, language: str = "en") -> str:
         "The default of `wait_time` is 30 seconds.",
     ],
 )
-def test_a_figure_from_elsewhere_bears_nothing_out(sentence: str) -> None:
+def test_a_number_from_elsewhere_on_the_page_is_unsupported(sentence: str) -> None:
     """The page has the figure, but what it says of the matter has another of the same kind."""
     assert verdict(sentence) == "unsupported"
 
@@ -62,11 +62,10 @@ def test_a_figure_from_elsewhere_bears_nothing_out(sentence: str) -> None:
         "Acme runs the ferry, which carries 26 cars.",
         "`lock_time` closes the gate.",
         "Ole Hansen has been mayor since 2004.",
-        "Ole Hansen came from Oslo.",
         "The rest was borrowed by Acme in Bergen.",
     ],
 )
-def test_a_name_from_elsewhere_does_nothing_here(sentence: str) -> None:
+def test_a_name_from_elsewhere_on_the_page_is_not_supported(sentence: str) -> None:
     """The page has the name, but what is said of it here the page says of somebody else."""
     assert verdict(sentence) != "supported"
 
@@ -83,7 +82,7 @@ def test_a_name_from_elsewhere_does_nothing_here(sentence: str) -> None:
         "The default of `wait_time` is 75 seconds.",
     ],
 )
-def test_facts_that_stand_near_or_with_their_clause_are_borne_out(sentence: str) -> None:
+def test_facts_near_their_clause_are_supported(sentence: str) -> None:
     """Told in other words, or taken from neighbouring sentences."""
     assert verdict(sentence) == "supported"
 
@@ -132,7 +131,7 @@ FILLER = st.sampled_from(
 
 
 @given(st.lists(FILLER, max_size=12))
-def test_more_text_elsewhere_saves_no_wrong_figure(filler: list[str]) -> None:
+def test_more_text_elsewhere_does_not_support_a_wrong_fact(filler: list[str]) -> None:
     """However often the wrong figure and name stand elsewhere on the page."""
     page = HARBOUR + "\n\n".join(filler)
     assert verdict("Of its cost the state paid 71 percent.", page) == "unsupported"

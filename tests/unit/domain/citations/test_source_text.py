@@ -11,9 +11,10 @@ from tests.growth import is_linear
 
 from modules.llm_platform.domain.citations.alignment import SourceText, prepare
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.citations.words import WORD, is_form, is_unspaced, squash, squash_each
+from modules.llm_platform.domain.citations.claims import WORD, is_unspaced
 from modules.llm_platform.domain.dtos.research_dtos import Source
-from modules.llm_platform.domain.text.tokens import fold
+from modules.llm_platform.domain.text.stemming import is_form
+from modules.llm_platform.domain.text.tokens import fold, normalize, normalize_each
 
 NO_WORD = re.compile(r"[\W_]+")
 PARTS = re.compile(r"[^\W_]+")
@@ -64,15 +65,19 @@ def test_any_text_can_be_indexed(text: str) -> None:
 
 
 @given(st.text(alphabet=st.characters(max_codepoint=127), max_size=80))
-def test_plain_text_is_squashed_like_any_other(text: str) -> None:
+def test_plain_text_is_normalized_like_any_other(text: str) -> None:
     """The short way for ASCII gives what the long way gives."""
-    assert squash(text) == f" {NO_WORD.sub(' ', fold(text)).strip()} "
+    assert normalize(text) == f" {NO_WORD.sub(' ', fold(text)).strip()} "
 
 
-@given(st.lists(st.text(alphabet=st.sampled_from("aB9 .|-é\0"), max_size=12).filter(lambda text: any(map(str.isalnum, text)))))
-def test_sentences_are_squashed_together_as_each_is_alone(texts: list[str]) -> None:
+@given(
+    st.lists(
+        st.text(alphabet=st.sampled_from("aB9 .|-é\0"), max_size=12).filter(lambda text: any(map(str.isalnum, text)))
+    )
+)
+def test_sentences_are_normalized_together_as_one_by_one(texts: list[str]) -> None:
     """One go over all gives what each gives, with a bar between two, whatever signs they hold."""
-    assert squash_each(texts) == "|".join(map(squash, texts)) or not texts
+    assert normalize_each(texts) == "|".join(map(normalize, texts)) or not texts
 
 
 def test_one_word_in_many_spellings_takes_linear_time() -> None:
@@ -88,7 +93,9 @@ def five_pages(sentences: int) -> list[Source]:
             index=page,
             title="",
             url=f"https://a.example/{page}",
-            text=" ".join(f"Valve {n} of machine {page} was opened by crew {n % 7} on day {n}." for n in range(sentences)),
+            text=" ".join(
+                f"Valve {n} of machine {page} was opened by crew {n % 7} on day {n}." for n in range(sentences)
+            ),
         )
         for page in range(1, 6)
     ]
@@ -104,5 +111,9 @@ def test_time_grows_with_the_pages_and_with_the_answer() -> None:
     """Ten times as long pages, or ten times as many claims, cost ten times the time, not a hundred times."""
     small, large, few, many = five_pages(60), five_pages(600), answer_of(6), answer_of(60)
     assert {each.verdict for each in CitationChecker(large, "en").check(many).citations} == {"supported"}
-    assert is_linear(lambda: CitationChecker(small, "en").check(many), lambda: CitationChecker(large, "en").check(many), 10)
-    assert is_linear(lambda: CitationChecker(small, "en").check(few), lambda: CitationChecker(small, "en").check(many), 10)
+    assert is_linear(
+        lambda: CitationChecker(small, "en").check(many), lambda: CitationChecker(large, "en").check(many), 10
+    )
+    assert is_linear(
+        lambda: CitationChecker(small, "en").check(few), lambda: CitationChecker(small, "en").check(many), 10
+    )

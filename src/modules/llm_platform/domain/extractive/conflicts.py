@@ -1,0 +1,136 @@
+"""Detect why sources give no single answer: they contradict each other, or the question is ambiguous."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from modules.llm_platform.domain.extractive.candidates import Candidate
+from modules.llm_platform.domain.extractive.question import WEAK_WEIGHT, Question
+from modules.llm_platform.domain.text.negation import count_negators, negation_words
+from modules.llm_platform.domain.text.tokens import words
+
+CONFLICTS_AMONG = 12  # candidates, best first
+CLOSE_TO_TOP = 0.7  # least share of the best score
+SAME_STATEMENT = 0.7  # least share of common words, numbers excluded, in the longer sentence
+SAME_STATEMENT_NEGATED = 0.75  # when one of them is negated
+MIN_STATEMENT_WORDS = 4
+MAX_READINGS = 5
+MAX_SUBJECT_WORDS = 3
+
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
+_VERSION = re.compile(r"\b[A-Za-z][\w-]*[ -]v?\d+(?:\.\d+)+|\bv\d+(?:\.\d+)*\b|\b\d+\.\d+\.\d+")
+_UNSPACED_NEGATION = re.compile("不|没|未|ない|ません|않|없")
+# "Mercury (planet)", "Mercury (planet) - An Encyclopedia"; "Mercury, the planet"; fullwidth brackets too.
+_QUALIFIED = re.compile(r"^\s*(?P<base>[^()（）|]{1,60}?)\s*[(（](?P<qualifier>[^()（）]{2,50})[)）]")
+_APPOSED = re.compile(
+    r"^\s*(?P<base>[^,|]{1,40}),\s+(?P<qualifier>(?:the|an?|der|die|das|le|la|el|il|o)\s[^,|(]{2,40})\s*(?:[|–—-]|$)"
+)
+
+
+def find_conflict(candidates: Sequence[Candidate]) -> tuple[Candidate, Candidate] | None:
+    """The best pair of sentences of different sources that contradict each other, better-ranked one first."""
+    if not candidates:
+        return None
+    floor = CLOSE_TO_TOP * candidates[0].score
+    near = [
+        one for one in candidates[:CONFLICTS_AMONG] if one.score >= floor and not one.attached and not one.sentence.row
+    ]
+    for one, other in itertools.combinations(near, 2):
+        if one.source.index != other.source.index and _contradict(one, other):
+            return one, other
+    return None
+
+
+def _contradict(one: Candidate, other: Candidate) -> bool:
+    first, second = _statement(one), _statement(other)
+    if min(len(first), len(second)) < MIN_STATEMENT_WORDS:
+        return False
+    alike = len(first & second) / max(len(first), len(second))
+    if alike < SAME_STATEMENT or _versions(one) != _versions(other):
+        return False
+    if _numbers_differ(one.sentence.text, other.sentence.text):
+        return True
+    return alike >= SAME_STATEMENT_NEGATED and _negations(one) != _negations(other) and _same_numbers(one, other)
+
+
+def _statement(one: Candidate) -> set[str]:
+    """The words without numbers and negations."""
+    negators = negation_words().negators
+    return {
+        word
+        for word in one.words
+        if not (_NUMBER.fullmatch(word) or word in negators or _UNSPACED_NEGATION.fullmatch(word))
+    }
+
+
+def _numbers_differ(one: str, other: str) -> bool:
+    """Whether each has a number that the other lacks. When years differ too, they describe two times."""
+    mine, theirs = set(_NUMBER.findall(one)), set(_NUMBER.findall(other))
+    only_mine, only_theirs = mine - theirs, theirs - mine
+    if not only_mine or not only_theirs:
+        return False
+    years = [{number for number in only if _YEAR.fullmatch(number)} for only in (only_mine, only_theirs)]
+    dated = all(years)
+    others = bool(only_mine - years[0] and only_theirs - years[1])
+    return not (dated and others)
+
+
+def _same_numbers(one: Candidate, other: Candidate) -> bool:
+    return set(_NUMBER.findall(one.sentence.text)) == set(_NUMBER.findall(other.sentence.text))
+
+
+def _negations(one: Candidate) -> int:
+    count = count_negators([word.replace("’", "'") for word in one.words])
+    return (count + len(_UNSPACED_NEGATION.findall(one.sentence.text))) % 2
+
+
+def _versions(one: Candidate) -> set[str]:
+    """Version numbers with their names: `Python 3.11` and `Python 3.12` are different subjects."""
+    return {found.casefold() for found in _VERSION.findall(one.sentence.text)}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One meaning of the question, and the sentence that describes it."""
+
+    title: str
+    opening: Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """The ambiguous word as the sources write it, and its meanings, best source first."""
+
+    subject: str
+    readings: tuple[Reading, ...]
+
+
+def find_readings(question: Question, candidates: Sequence[Candidate]) -> Readings | None:
+    """The meanings of an ambiguous question; None when the question is not ambiguous."""
+    asked = {term.word for term in question.terms if term.weight > WEAK_WEIGHT}
+    if not 0 < len(asked) <= MAX_SUBJECT_WORDS:
+        return None
+    found: dict[str, tuple[str, Reading]] = {}
+    for opening in _openings(candidates):
+        title = _QUALIFIED.match(opening.source.title) or _APPOSED.match(opening.source.title)
+        if not title or set(words(title["base"])) != asked:
+            continue
+        qualifier = " ".join(words(title["qualifier"]))
+        found.setdefault(qualifier, (title["base"], Reading(title.group().rstrip(" |–—-"), opening)))
+    if len(found) < 2:
+        return None
+    readings = tuple(reading for _, reading in found.values())[:MAX_READINGS]
+    return Readings(next(iter(found.values()))[0], readings)
+
+
+def _openings(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """For each source, best first, its best sentence that does not depend on another."""
+    best: dict[int, Candidate] = {}
+    for one in candidates:
+        if not one.is_dependent and not one.attached and not one.sentence.row:
+            best.setdefault(one.rank, one)
+    return [best[rank] for rank in sorted(best)]

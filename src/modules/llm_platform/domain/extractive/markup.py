@@ -1,0 +1,72 @@
+"""Remove the markup of a piece of Markdown or reStructuredText, so that its words can be quoted."""
+
+from __future__ import annotations
+
+import re
+
+_DATE_BEFORE = re.compile(r"^(?:\d{1,2}\.? )?[A-Z][a-zé]{2,8}\.? (?:\d{1,2}, )?\d{4}\s+[—–·-]+\s+")
+
+IMAGE = re.compile(r"!\[[^\]\[]{0,300}\](?:\((?:[^()]|\([^()]{0,300}\)){0,600}\)|\[[^\]\[]{0,300}\])")
+_LINK = re.compile(r"\[([^\]\[]+)\]\((?:[^()\s]|\([^()]*\))*(?:\s+\"[^\"]*\")?\)")
+_REFERENCE = re.compile(r"\[([^\]\[]+)\]\[[^\]]*\]")
+_MARKER = re.compile(
+    r"\s?(?:\[(?:\d{1,3}(?:\s*[,;–-]\s*\d{1,3})*|\^[\w-]+|edit|citation needed|note \d+)\]|【[^】]{0,12}】)"
+)
+_STRONG = re.compile(r"(\*\*|(?<!\w)__(?![a-z\d_]+__))(?=[^\s’”'\"])(.+?)(?<=\S)\1")  # `__init__` is a name
+_EMPHASIS = re.compile(r"(?<![\w*\\])([*_])(?=[^\s*_’”])([^*_]+?)(?<=\S)\1(?![\w*])")
+_ROLE = re.compile(r":[a-z]+(?::[a-z]+)*:`~?\.?([^`<]+?)(?:\s*<[^`>]*>)?`")
+_RST_LINK = re.compile(r"`([^`<>]+?)\s*<[^`<>]+>`__?|`([^`<>]+)`_(?!\w)")
+_TAG = re.compile(r"</?(?:b|i|em|strong|mark|span|p|br|sup|sub|a|code|u|font|div)(?:\s[^<>]*)?/?>", re.IGNORECASE)
+_NAME = re.compile(r"__[a-z\d_]+__")
+_CODE_SPAN = re.compile(r"`[^`]*`")
+_HIDDEN = "\x00"  # in no text that is shown
+_HIDDEN_SPAN = re.compile(f"{_HIDDEN}(\\d+){_HIDDEN}")
+_BLANKS = re.compile(r"\s+")
+_EDGES = re.compile(r"^(?:[>#|]+\s*|\*\*\s*|¶\s*)+|(?:\s*\*\*|\s*¶|\s*\|)+$")
+
+
+def strip_markup(text: str) -> str:
+    """The words of the text without links, images, footnote numbers and emphasis.
+
+    Code spans keep every character: `a[1]`, `git diff <path>` and `__new__` are no markup.
+    """
+    shown = _BLANKS.sub(" ", text).strip()
+    shown = _DATE_BEFORE.sub("", shown)
+    if "`" not in shown:
+        return _without_markup(shown)
+    spans: list[str] = []
+
+    def hide(span: re.Match[str]) -> str:
+        spans.append(span[0])
+        return f"{_HIDDEN}{len(spans) - 1}{_HIDDEN}"
+
+    shown = _CODE_SPAN.sub(hide, _with_plain_code(shown.replace(_HIDDEN, "")))
+    return _HIDDEN_SPAN.sub(lambda hidden: spans[int(hidden[1])], _without_markup(shown))
+
+
+def _with_plain_code(shown: str) -> str:
+    """Convert roles and links of reStructuredText, and double backticks, to Markdown code spans and text."""
+    if "`_" in shown:
+        shown = _RST_LINK.sub(lambda link: link[1] or link[2], shown)
+    shown = _ROLE.sub(r"`\1`", shown).replace("``", "`")
+    return shown.replace("`", "") if shown.count("`") % 2 else shown
+
+
+def _without_markup(shown: str) -> str:
+    if "[" in shown or "【" in shown:
+        shown = _LINK.sub(_text_of_link, IMAGE.sub("", shown))
+        shown = _REFERENCE.sub(r"\1", _MARKER.sub("", shown))
+    if "<" in shown:
+        shown = _TAG.sub("", shown)
+    if shown[:1] in "*_" and shown[-1:] == shown[:1] and not _NAME.fullmatch(shown):
+        shown = shown.strip("*_")
+    if "*" in shown or "_" in shown:
+        shown = _EMPHASIS.sub(r"\2", _STRONG.sub(r"\2", shown))
+    shown = _EDGES.sub("", shown).strip()
+    if shown[:1] == "*" and shown.count("*") == 1:
+        shown = shown[1:]
+    return shown[:-1] if shown.endswith("::") else shown
+
+
+def _text_of_link(link: re.Match[str]) -> str:
+    return "" if link[1].strip("^ ").isdigit() else link[1]  # a linked footnote

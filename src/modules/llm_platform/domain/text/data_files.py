@@ -1,0 +1,16 @@
+"""Word lists and messages by language: JSON files, each read once, when it is first needed."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from modules.llm_platform.domain.text import data
+
+
+@cache
+def load_data(name: str) -> Any:
+    """The content of `<name>.json` in the folder `data`. Callers share it and must not change it."""
+    return json.loads(files(data).joinpath(f"{name}.json").read_text(encoding="utf-8"))

@@ -1,0 +1,155 @@
+"""Negation and opposites: by which words one text denies what another one affirms."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from modules.llm_platform.domain.text.data_files import load_data
+from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold
+
+SCOPE_WORDS: Final = 2  # behind or before a negator, among which the denied word is looked for
+EVIDENCE_SCOPE_WORDS: Final = 9  # behind "no evidence", all of them denied
+NEIGHBOUR_WORDS: Final = 4  # on each side of an opposite, that show what it is about
+MIN_NEIGHBOUR_LETTERS: Final = 4
+
+_CLAUSE_END = re.compile(
+    r"[,;:.!?()–—]\s|\b(?:but|although|though|while|whereas|so|that|which|who|where|when|if|unless|because"
+    r"|aber|sondern|während|wenn|falls|weil|mais|qui|si|quand|pero|cuando|ma|quando|а|но|если|когда)\b"
+)
+_HAN_NEGATION = re.compile(
+    "(?:不得|不能|不会|不會|不可|不是|并不|並不|没有|沒有|禁止|无法|無法|从不|從不|不|没|沒|无|無|未|非|勿|别)([\u4e00-\u9fff]{2})"
+)
+_KANA_NEGATION = re.compile("([\u3040-\u30ff\u4e00-\u9fff]{2,5}?)(?:ない|ません|なかった|なく|ず(?!つ))")
+_PARTICLES = "はがをもにでとのへや、"
+
+
+@dataclass(frozen=True, slots=True)
+class NegationWords:
+    """Word lists of many languages, folded.
+
+    `soft` words deny without telling exactly what ("except", "fails"). `ambiguous` ones may stand for a negation ("drops
+    support"). `evidence` words extend a negation to what follows them ("no evidence that"). `opposites` gives for a word
+    the pairs of opposites that it belongs to, as number and side.
+    """
+
+    negators: frozenset[str]
+    soft: frozenset[str]
+    ambiguous: frozenset[str]
+    evidence: frozenset[str]
+    opposites: Mapping[str, tuple[tuple[int, int], ...]]
+
+
+@cache
+def negation_words() -> NegationWords:
+    data = load_data("negation")
+    opposites: dict[str, tuple[tuple[int, int], ...]] = {}
+    for number, pair in enumerate(data["opposites"]):
+        for side, listed in enumerate(pair):
+            for word in listed.split():
+                opposites[word] = (*opposites.get(word, ()), (number, side))
+    negators, soft, ambiguous, evidence = (
+        frozenset(data[name].split()) for name in ("negators", "soft_negators", "ambiguous", "evidence")
+    )
+    return NegationWords(negators, soft, ambiguous, evidence, opposites)
+
+
+def count_negators(words: Sequence[str]) -> int:
+    negators = negation_words().negators
+    return 0 if negators.isdisjoint(words) else sum(word in negators for word in words)
+
+
+def is_denied_at(before: Sequence[str], after: Sequence[str]) -> bool:
+    """Whether a copy is denied by the words around it: a negator right beside it, or "no evidence that" before it."""
+    known = negation_words()
+    if not known.negators.isdisjoint([*before[-1:], *after[:1]]):
+        return True
+    return not known.negators.isdisjoint(before) and not known.evidence.isdisjoint(before)
+
+
+def denied_words(words: Sequence[str], is_content: Sequence[bool]) -> list[str]:
+    """For each negator the first content word behind it, or the one before it where none follows closely."""
+    known = negation_words()
+    found: list[str] = []
+    if known.negators.isdisjoint(words):
+        return found
+    for place, word in enumerate(words):
+        if word not in known.negators:
+            continue
+        behind = next((at for at in range(place + 1, min(len(words), place + 1 + SCOPE_WORDS)) if is_content[at]), None)
+        if behind is None:
+            found += [words[at] for at in range(max(0, place - SCOPE_WORDS), place) if is_content[at]][-1:]
+        elif words[behind] in known.evidence:
+            scope = range(behind, min(len(words), behind + EVIDENCE_SCOPE_WORDS))
+            found += [words[at] for at in scope if is_content[at]]
+        else:
+            found.append(words[behind])
+    return found
+
+
+def undenied_words(text: str) -> list[str]:
+    """The folded words of the clauses without a negator."""
+    known = negation_words()
+    clauses = [WORD_WITH_APOSTROPHE.findall(clause) for clause in _CLAUSE_END.split(fold(text).replace("’", "'"))]
+    return [
+        word
+        for before, clause in zip([[], *clauses], clauses, strict=False)
+        if known.negators.isdisjoint(clause)
+        and (known.negators.isdisjoint(before) or known.evidence.isdisjoint(before[-1:]))
+        for word in clause
+    ]
+
+
+def has_negation(words: Sequence[str]) -> bool:
+    """Whether the words deny anything, in whatever way."""
+    known = negation_words()
+    return not (known.negators.isdisjoint(words) and known.soft.isdisjoint(words))
+
+
+def has_ambiguous_negation(words: Sequence[str]) -> bool:
+    """Whether a word may stand for a negation: "drops support" means "is no longer supported"."""
+    return not negation_words().ambiguous.isdisjoint(words)
+
+
+def has_opposite(mine: Sequence[str], theirs: Sequence[str]) -> bool:
+    """Whether one text has a word where the other, among the same neighbours, has its opposite."""
+    opposites = negation_words().opposites
+    sides = [(place, *pair) for place, word in enumerate(mine) if word in opposites for pair in opposites[word]]
+    present = {(pair, side) for _, pair, side in sides}
+    for place, pair, side in sides:
+        if (pair, 1 - side) in present:
+            continue  # this text has both
+        near, closest = _neighbours(mine, place), [-1, -1]
+        for at, word in enumerate(theirs):
+            for their_pair, their_side in opposites.get(word, ()):
+                if their_pair == pair:
+                    closest[their_side] = max(closest[their_side], len(near & _neighbours(theirs, at)))
+        if closest[1 - side] > max(0, closest[side]):
+            return True
+    return False
+
+
+def _neighbours(words: Sequence[str], place: int) -> set[str]:
+    around = words[max(0, place - NEIGHBOUR_WORDS) : place + NEIGHBOUR_WORDS + 1]
+    return {word for word in around if len(word) >= MIN_NEIGHBOUR_LETTERS and word != words[place]}
+
+
+def contradicts_unspaced(mine: str, theirs: str) -> bool:
+    """Whether a Chinese or Japanese text denies what the other one affirms."""
+    own, other = _denied_pairs(mine), _denied_pairs(theirs)
+    if len(own) == len(other) == 1:
+        return False  # each denies one thing, maybe in other words
+    return any(_affirms(theirs, pair, other) for pair in own) or any(_affirms(mine, pair, own) for pair in other)
+
+
+def _denied_pairs(text: str) -> list[str]:
+    """The two characters beside each negation."""
+    chinese = [found[1] for found in _HAN_NEGATION.finditer(text)]
+    return chinese + [found[1].lstrip(_PARTICLES)[:2] for found in _KANA_NEGATION.finditer(text)]
+
+
+def _affirms(text: str, pair: str, denied: Sequence[str]) -> bool:
+    return len(pair) == 2 and pair in text and pair not in denied

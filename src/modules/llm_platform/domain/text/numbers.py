@@ -1,0 +1,142 @@
+"""Read numbers and dates in figures, words and Chinese characters, with every value that each can mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from functools import cache, lru_cache
+from typing import Final
+
+from modules.llm_platform.domain.text.data_files import load_data
+
+Reading = frozenset[str]  # the values that a written number can have: 1.000 is one thousand or one
+
+MAX_NUMBERS: Final = 60  # of one text; the cells of a table are not compared one by one
+MEMOIZED_FIGURES: Final = 1024
+MAX_DIGITS: Final = 300  # a longer run of digits is not read as a number
+
+_LETTERS = r"A-Za-z_\u00c0-\u024f\u0370-\u052f"
+_NUMBER = re.compile(
+    rf"(?<![{_LETTERS}0-9])[0-9]+(?:[.,'’\u00a0\u202f·:/][0-9]+|[ ](?=[0-9]{{3}}(?![0-9]))[0-9]{{3}})*(?![0-9])"
+)
+_SCALE = re.compile(
+    r"[ \u00a0-]?(thousand|tsd|тыс\w*|million\w*|mio|mln|млн|миллион\w*|billion\w*|bn|milliard\w*|mrd|млрд|миллиард\w*"
+    r"|trillion\w*|mil(?!\w)|万|萬|亿|億|千|百|만|억)",
+    re.IGNORECASE,
+)
+_AFTERNOON = re.compile(r" ?p\.?m\b", re.IGNORECASE)
+_FACTORS = {
+    "thousand": 1e3, "tsd": 1e3, "тыс": 1e3, "千": 1e3, "百": 1e2, "million": 1e6, "mio": 1e6, "mln": 1e6, "млн": 1e6,
+    "миллион": 1e6, "billion": 1e9, "bn": 1e9, "milliard": 1e9, "mrd": 1e9, "млрд": 1e9, "миллиард": 1e9,
+    "trillion": 1e12, "mil": 1e3, "万": 1e4, "萬": 1e4, "만": 1e4, "亿": 1e8, "億": 1e8, "억": 1e8,
+}  # fmt: skip
+_COUNTED = "个個名人座条年月日天次种種家公米元级層层位度克倍小分秒只隻周週岁歳頭匹本回成项所部台辆艘篇块杯张"
+_HAN_NUMBER = re.compile(
+    f"[两二三四五六七八九十百千万亿零〇一][二三四五六七八九十百千万亿零〇一]+|[两二三四五六七八九十](?=[{_COUNTED}])"
+)
+_HAN_DIGITS = {digit: value for value, digit in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
+_HAN_UNITS = {"十": 10, "百": 100, "千": 1000}
+_HAN_BLOCKS = {"万": 10_000, "亿": 100_000_000}
+
+_PERCENT = {"0.25": "25", "0.333": "33", "0.5": "50"}
+_ISO_MONTH = re.compile(r"(?<=\d{4}-)\d\d(?=-\d\d(?!\d))")
+
+
+@cache
+def number_words() -> dict[str, str]:
+    """The value of each number word of many languages; words that mean something else in another one are left out."""
+    return {word: value for value, listed in load_data("number_words").items() for word in listed.split()}
+
+
+@cache
+def date_words() -> dict[str, int]:
+    """The names of months (0 to 11) and weekdays (12 to 18), folded, in many languages."""
+    names = load_data("dates")
+    rows = [*names["months"], *names["weekdays"]]
+    return {word: number for number, listed in enumerate(rows) for word in listed.split()}
+
+
+def reading_of(value: str) -> Reading:
+    """The readings of a value: a fraction is a percentage too."""
+    return frozenset({value, _PERCENT[value]}) if value in _PERCENT else frozenset({value})
+
+
+def numbers_in(text: str) -> list[tuple[Reading, int]]:
+    """The numbers that a text writes in figures or Chinese characters: all the values that each can mean, and its offset."""
+    if "-" in text:
+        text = _ISO_MONTH.sub("--", text)  # a month is compared by its name
+    found: list[tuple[Reading, int]] = []
+    for match in _NUMBER.finditer(text):
+        scale = _SCALE.match(text, match.end())
+        reading = _readings(match[0], scale[1] if scale else None)
+        if ":" in match[0] and _AFTERNOON.match(text, match.end()):
+            hours, _, minutes = match[0].partition(":")
+            reading |= {f"{int(hours) % 12 + 12}:{minutes}"}
+        found.append((reading, match.start()))
+        if len(found) >= MAX_NUMBERS:
+            break
+    if not text.isascii():
+        found += [(frozenset({_plain(_han_value(match[0]))}), match.start()) for match in _HAN_NUMBER.finditer(text)]
+    return found
+
+
+@lru_cache(maxsize=MEMOIZED_FIGURES)
+def values_of(figures: str) -> tuple[Reading, ...]:
+    """The numbers in one written word, each with all the values that it can mean."""
+    return tuple(reading for reading, _ in numbers_in(figures))
+
+
+def _readings(written: str, scale: str | None) -> Reading:
+    values = _values(written)
+    if scale is not None:
+        factor = next(value for name, value in _FACTORS.items() if scale.lower().startswith(name))
+        values += [value * factor for value in values]
+    return frozenset(map(_plain, values)) or frozenset({written})
+
+
+def _values(written: str) -> list[float]:
+    parts = re.split(r"[^0-9]", written)
+    signs = re.findall(r"[^0-9]", written)
+    if len(parts) == 1:
+        return [float(written)] if len(written) <= MAX_DIGITS else []
+    grouped = all(len(part) == 3 for part in parts[1:]) and len(parts[0]) <= 3 and ":" not in signs and "/" not in signs
+    values = [float("".join(parts))] if grouped else []
+    if len(parts) == 2 and signs[0] in ".,·":
+        values.append(float(".".join(parts)))
+    elif len(parts) > 2 and signs[-1] in ".," and signs[-1] != signs[0] and all(len(part) == 3 for part in parts[1:-1]):
+        values.append(float("".join(parts[:-1]) + "." + parts[-1]))
+    return values
+
+
+def _plain(value: float) -> str:
+    return f"{value:.12g}"
+
+
+def _han_value(written: str) -> float:
+    total = block = digit = 0
+    for sign in written:
+        if sign in _HAN_DIGITS:
+            digit = digit * 10 + _HAN_DIGITS[sign] if digit else _HAN_DIGITS[sign]
+        elif sign in _HAN_UNITS:
+            block += (digit or 1) * _HAN_UNITS[sign]
+            digit = 0
+        else:
+            total += (block + digit or 1) * _HAN_BLOCKS[sign]
+            block = digit = 0
+    return float(total + block + digit)
+
+
+_MONTHS, _WEEKDAYS = frozenset(range(12)), frozenset(range(12, 19))
+ISO_DATE = re.compile(r"(?<!\d)\d{4}-\d\d-\d\d(?!\d)")
+
+
+def has_other_date(mine: Collection[str], theirs: Collection[str]) -> bool:
+    """Whether `mine` names months or weekdays, and `theirs` only others."""
+    own, other = _months_and_days(mine), _months_and_days(theirs)
+    return any(kind & own and kind & other and not kind & own & other for kind in (_MONTHS, _WEEKDAYS))
+
+
+def _months_and_days(words: Collection[str]) -> set[int]:
+    names = date_words()
+    found = {names[word] for word in words if word in names}
+    return found | {int(word[5:7]) - 1 for word in words if "-" in word and ISO_DATE.fullmatch(word)}

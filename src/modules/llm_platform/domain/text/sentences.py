@@ -1,0 +1,105 @@
+"""Split text of any script into sentences, and recognise the end of one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import sentencex
+
+Span = tuple[int, int]
+
+STOPS: Final = ".!?…؟।"  # end a sentence before a blank
+WIDE_STOPS: Final = "。！？｡"  # end one before any character
+QUESTION_MARKS: Final = "?？؟"
+COLONS: Final = ":："
+CLOSING: Final = "\"'”’»」』)）\\]*_`"  # quotes, brackets and emphasis behind a stop, for use inside of `[…]`
+END_CHARS: Final = 8  # a stop and the closing signs behind it
+MAX_NAME_CHARS = 100  # before a stop without a blank behind it
+WINDOW_CHARS = 3000  # handed to the sentence splitter at once
+LAST_STOP_CHARS = 400  # at the end of a window, in which its last stop is searched first
+
+_ENDS = re.compile(rf"[{STOPS}{WIDE_STOPS}{COLONS};][{CLOSING}]*\Z")
+_ASKS = re.compile(rf"[{QUESTION_MARKS}][{CLOSING}]*\Z")
+_LONE_SURROGATES = re.compile(r"[\ud800-\udfff]")
+_WIDE_BLANK_BEFORE_STOP = re.compile(r"[^\S\x00-\x7f](?=\.)")  # the splitter panics behind one
+_STOP = re.compile(r"\n\n|[.!?]\s|[。！？]")
+_NAME_BEFORE = re.compile(r"[A-Za-z_][\w.]*\.\Z")
+_NAME_BEHIND = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*(?:\()?")
+_JOINED = re.compile(r"[A-Z]{2}|\w*?(?:[._(]|[a-z][A-Z])")
+
+
+def ends_sentence(text: str) -> bool:
+    """Whether the text ends with a stop, colon or semicolon, and maybe closing signs."""
+    return bool(_ENDS.search(text.rstrip()[-END_CHARS:]))
+
+
+def is_question(text: str) -> bool:
+    """Whether the text ends with a question mark, and maybe closing signs."""
+    return bool(_ASKS.search(text[-END_CHARS:]))
+
+
+def sentence_spans(text: str, language: str = "en") -> list[Span]:
+    """Start and end of each sentence, blanks trimmed, in code points; a line break ends one only where a paragraph ends."""
+    return list(each_sentence(text, language))
+
+
+def each_sentence(text: str, language: str = "en") -> Iterator[Span]:
+    """The same, lazily."""
+    primary = language.partition("-")[0]
+    begin = 0
+    while begin < len(text):
+        window = _window(text, begin)
+        yield from _spans_in(window, begin, primary)
+        begin += len(window)
+
+
+def _spans_in(window: str, begin: int, language: str) -> Iterator[Span]:
+    first, last = -1, -1  # of the sentence that may continue
+    for found in _boundaries(language, window):
+        start, end = found["start_index"], found["end_index"]
+        while start < end and window[start].isspace():
+            start += 1
+        while start < end and window[end - 1].isspace():
+            end -= 1
+        if start == end:
+            continue
+        if start == last and window[last - 1] == "." and _in_a_name(window, last):
+            last = end
+            continue
+        if last > 0:
+            yield begin + first, begin + last
+        first, last = start, end
+    if last > 0:
+        yield begin + first, begin + last
+
+
+def _in_a_name(text: str, at: int) -> bool:
+    """Whether the stop before `at` is part of a name, as in `asyncio.Task.cancel()`: further stops, `_`, `()` or capitals."""
+    before, behind = _NAME_BEFORE.search(text, max(0, at - MAX_NAME_CHARS), at), _NAME_BEHIND.match(text, at)
+    if before is None or behind is None:
+        return False
+    return "." in before[0][:-1] or _JOINED.match(behind[0]) is not None
+
+
+def _boundaries(language: str, text: str) -> list[dict[str, Any]]:
+    if not text.isascii():
+        text = _WIDE_BLANK_BEFORE_STOP.sub(" ", text)
+    try:
+        found: list[dict[str, Any]] = sentencex.get_sentence_boundaries(language, text)
+    except UnicodeEncodeError:  # a lone surrogate; its replacement is one code point too
+        found = sentencex.get_sentence_boundaries(language, _LONE_SURROGATES.sub("\ufffd", text))
+    return found
+
+
+def _window(text: str, begin: int) -> str:
+    """The next part, up to the end of a paragraph or sentence: the splitter takes quadratic time for many brackets."""
+    window = text[begin : begin + WINDOW_CHARS]
+    if begin + WINDOW_CHARS >= len(text):
+        return window
+    for start in (max(0, len(window) - LAST_STOP_CHARS), 0):  # the last stop is seldom far from the end
+        ends = [found.end() for found in _STOP.finditer(window, start)]
+        if ends:
+            return window[: ends[-1]]
+    return window[: window.rfind(" ") + 1 or len(window)]

@@ -1,0 +1,198 @@
+"""Each sentence of an answer is checked against each source that it cites."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
+from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.text.sentences import sentence_spans
+
+BRIDGE = (
+    "The old bridge was built by Anna Holm in 1904. It is 120 metres long and has three arches. "
+    "Cars are not allowed on it. The toll rose in May. Contact runs on `bridge.run()` every hour."
+)
+RIVER = "The river rises in the hills of Marlow. Salmon return to it in autumn."
+SOURCES = [
+    Source(index=1, title="The bridge", url="https://a.example/", text=BRIDGE),
+    Source(index=4, title="The river", url="https://b.example/", text=RIVER),
+    Source(index=7, title="Empty", url="https://c.example/", text=" "),
+]
+HOSTILE_SECONDS = 30.0  # what is quadratic in 100,000 characters takes minutes
+
+
+def check(answer: str, language: str = "en", sources: Sequence[Source] = SOURCES) -> CheckedAnswer:
+    return CitationChecker(sources, language).check(answer)
+
+
+def verdict(sentence: str, text: str = BRIDGE, language: str = "en") -> str:
+    sources = [Source(index=1, title="", url="https://a.example/", text=text)]
+    return check(f"{sentence} [1]", language, sources).citations[0].verdict
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("The bridge is 120 metres long [1].", [("The bridge is 120 metres long", 1)]),
+        ("The bridge is 120 metres long. [1]", [("The bridge is 120 metres long.", 1)]),
+        ("The bridge is long.[1] Salmon return [4].", [("The bridge is long.", 1), ("Salmon return", 4)]),
+        ("Long [1][4].", [("Long", 1), ("Long", 4)]),
+        ("It is long [1], and salmon return [4].", [("It is long [1], and salmon return", n) for n in (1, 4)]),
+        ("Anna Holm [1] built it. Salmon [4] return.", [("Anna Holm [1] built it.", 1), ("Salmon [4] return.", 4)]),
+        ("[1] says so. [4] says that.", [("[1] says so.", 1), ("[4] says that.", 4)]),
+        (
+            "- three arches [1]\n- salmon return\n  in autumn [4]",
+            [("three arches", 1), ("salmon return\n  in autumn", 4)],
+        ),
+        (
+            "| a | b |\n|---|---|\n| arches. Three [1] | salmon [4] |",
+            [("arches. Three [1] | salmon", n) for n in (1, 4)],
+        ),
+        ("三个拱[1]。河流。[4]", [("三个拱", 1), ("河流。", 4)]),
+        ("Call `a. b[4]` now [1].", [("Call `a. b[4]` now", 1)]),
+        (
+            "**Long** [1] \u2014 see [here](https://a.example/x.y)",
+            [("**Long** [1] \u2014 see [here](https://a.example/x.y)", 1)],
+        ),
+        ("# Title [1]\n\n```\ncode [1]\n```\n\nTitle [4]\n===\n", []),
+        ("No source has the number [9].", []),
+    ],
+)
+def test_which_sentence_cites_which_source(answer: str, expected: list[tuple[str, int]]) -> None:
+    """Markers inside a sentence, at its end or behind its full stop; items and rows count, headings and code do not."""
+    citations = check(answer).citations
+    assert [(answer[each.start : each.end], each.source_index) for each in citations] == expected
+
+
+def test_quotes_point_into_the_source() -> None:
+    """The quote is what stands in the source between its offsets, and it is the passage that bears the sentence out."""
+    (citation,) = check("It has three arches and a length of 120 m [1].").citations
+    assert BRIDGE[citation.quote_start : citation.quote_end] == citation.quote
+    assert citation.quote == "It is 120 metres long and has three arches."
+    assert citation.verdict == "supported"
+    assert 0 < citation.score <= 1
+
+
+def test_cited_are_the_sources_of_the_text() -> None:
+    """The numbers of those sources that some sentence cites."""
+    assert check("Long [1]. Salmon [4][9].").cited == {1, 4}
+
+
+def test_only_an_empty_source_is_unchecked() -> None:
+    """Where no text is held nothing can be said; everywhere else there is a verdict."""
+    verdicts = {each.source_index: each.verdict for each in check("Zebras graze at night [1][7].").citations}
+    assert verdicts == {1: "unsupported", 7: "unchecked"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "uncited"),
+    [
+        ("The bridge has three arches. Salmon return in autumn [4].", 1),
+        ("Is it long enough for you?\n\nTwo things are known:\n\n# A heading of five words", 0),
+        ("Yes indeed.", 0),
+        (messages_for("en").model_failed, 0),
+        (messages_for("de").not_answered, 0),
+    ],
+)
+def test_statements_without_a_source_are_counted(answer: str, uncited: int) -> None:
+    """Not questions, headings, lead-ins, short remarks, nor what we say ourselves."""
+    assert check(answer, "de" if "Quellen" in answer else "en").uncited_sentences == uncited
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("Anna Holm built the old bridge in 1904.", "supported"),
+        ("The old bridge dates from 1904 and was built by Anna Holm.", "supported"),
+        ("The bridge has 3 arches and is 120 m long.", "supported"),
+        ("The old bridge was built by Anna Holm in 1940.", "unsupported"),
+        ("It is 210 metres long.", "unsupported"),
+        ("The bridge has four arches.", "unsupported"),
+        ("The old bridge was built by Peter Lund in 1904.", "unsupported"),
+        ("Contact runs on `bridge.stop()` every hour.", "unsupported"),
+        ("Cars are allowed on the bridge.", "unsupported"),
+        ("The toll fell in May.", "unsupported"),
+        ("The toll rose in March.", "unsupported"),
+        ("It has three arches, and each of them was paid for by a rich merchant family.", "partial"),
+        ("Zebras graze at night.", "unsupported"),
+    ],
+)
+def test_one_changed_fact_makes_a_sentence_unsupported(sentence: str, expected: str) -> None:
+    """Other words for the same are fine; another number, name, identifier, date or "not" is not; additions are partial."""
+    assert verdict(sentence) == expected
+
+
+@pytest.mark.parametrize(
+    ("sentence", "text"),
+    [
+        ("A & B use <b> tags.", "A &amp; B use <b> tags. More."),
+        ("It is what it is.", "So they say. It is what it is. And more."),
+        ("`run()` opens **one** loop.", "run() opens one loop."),
+        ("这座桥长一百米。", "桥很旧。这座桥长一百米。"),
+        ("Die Brücke ist nicht lang.", "Die Brücke ist nicht lang. Sie ist alt."),
+    ],
+)
+def test_copied_sentences_are_supported(sentence: str, text: str) -> None:
+    """What the source says word for word is borne out, markup aside."""
+    assert verdict(sentence, text) == "supported"
+
+
+PIECES = (
+    "bridge river not never 12 1,5 Anna Holm the of long rises falls without `run()` in May is was and but Salmon 3.5 %"
+    " Brücke nicht мост не 桥很长 三个 asyncio.run WAL-mode can't"
+)
+WORDS = st.sampled_from(PIECES.split())
+SENTENCE = st.lists(WORDS, min_size=1, max_size=12).map(lambda words: f"The {' '.join(words)} end.")
+
+
+@given(st.lists(SENTENCE, min_size=1, max_size=6), st.sampled_from(["en", "de", "ru", "zh"]))
+def test_no_sentence_of_a_source_is_flagged(sentences: list[str], language: str) -> None:
+    """Whatever a source says, each of its sentences is supported by it."""
+    text = " ".join(sentences)
+    for start, end in sentence_spans(text, language):
+        assert verdict(text[start:end], text, language) == "supported"
+
+
+@given(st.text(max_size=300), st.text(max_size=300))
+def test_any_text_gives_sound_citations(answer: str, text: str) -> None:
+    """Offsets lie in the texts, quotes are slices, scores between 0 and 1, whatever the answer and the source hold."""
+    shown = f"{answer}[1]"
+    checked = check(shown, sources=[Source(index=1, title="", url="https://a.example/", text=text)])
+    for each in checked.citations:
+        assert 0 <= each.start <= each.end <= len(shown)
+        assert text[each.quote_start : each.quote_end] == each.quote
+        assert 0 <= each.score <= 1
+
+
+def test_checking_twice_gives_the_same() -> None:
+    """Sources are prepared once and not changed by a check."""
+    checker = CitationChecker(SOURCES, "en")
+    answer = "Anna Holm built the bridge [1]. Salmon return to the river [4]."
+    assert checker.check(answer) == checker.check(answer)
+
+
+@pytest.mark.parametrize(
+    "part", ["[1]", "a [1]. ", "`", "| a [1] |\n", "- a [1]\n", "not ", "1 ", "不", "*", "[a](b ", "X, "]
+)
+def test_hostile_answers_take_linear_time(part: str) -> None:
+    """100,000 characters of anything are checked at once."""
+    begun = time.process_time()
+    check(part * (100_000 // len(part)) + "[1]")
+    assert time.process_time() - begun < HOSTILE_SECONDS
+
+
+@pytest.mark.parametrize("part", ["not ", "1 ", "不", "a", "asyncio ", "x\n", "A ", "a_", "- \n", "1,"])
+def test_hostile_sources_take_linear_time(part: str) -> None:
+    """A source of 200,000 characters of anything does not hold a check up."""
+    text = part * (200_000 // len(part))
+    begun = time.process_time()
+    check(
+        "Asyncio is not 17 years old 不得使用 A WHO [1]. " * 20, sources=[Source(index=1, title="", url="u", text=text)]
+    )
+    assert time.process_time() - begun < HOSTILE_SECONDS

@@ -1,0 +1,360 @@
+"""What a writer made of the sources is shown without anything that it had no right to show."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modules.llm_platform.domain.citations.checker import CitationChecker
+from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.markdown import inline
+from modules.llm_platform.domain.markdown.sanitizer import AnswerSanitizer, sanitize
+
+SOURCES = [
+    Source(index=number, title=f"Source {number}", url=url, text="…")
+    for number, url in ((1, "https://docs.example/a"), (2, "https://docs.example/x_(y)"), (3, "doc:guide/a.md"))
+]
+HOSTILE_CHARS = 30_000
+HOSTILE_SECONDS = 3.0  # of the processor; a linear pass takes a tenth of it
+
+
+def shown(text: str) -> str:
+    return sanitize(text, SOURCES)
+
+
+def in_pieces(text: str, sizes: list[int]) -> list[str]:
+    sanitizer, pieces, at = AnswerSanitizer(SOURCES), [], 0
+    for size in [*sizes, len(text)]:
+        pieces.append(sanitizer.feed(text[at : at + size]))
+        at += size
+    return [*pieces, sanitizer.finish()]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("A [1].", "A [1]."),
+        ("A [1, 3].", "A [1][3]."),
+        ("A [1,2;3].", "A [1][2][3]."),
+        ("A [1-3].", "A [1][2][3]."),
+        ("A [1–3].", "A [1][2][3]."),
+        ("A [3-1].", "A [3][1]."),
+        ("A [1-999999999].", "A [1][2][3]."),
+        ("A 【2】.", "A [2]."),
+        ("A 【2†source】.", "A [2]."),
+        ("A ［２］.", "A [2]."),
+        ("A [１].", "A [1]."),
+        ("A [1][2].", "A [1][2]."),
+        ("A [^1].", "A [1]."),
+        ("A [Source 2].", "A [2]."),
+        ("A [sources: 1, 2].", "A [1][2]."),
+        (r"A \[1\].", "A [1]."),
+        ("A [**1**].", "A [1]."),
+        ("A [\u200b1\u200b].", "A [1]."),
+        ("A [1](https://docs.example/a).", "A [1]."),
+        ("A [1](https://evil.example/).", "A [1]."),
+        ("A [1, 99].", "A [1]."),
+    ],
+)
+def test_markers_are_written_in_one_way(written: str, expected: str) -> None:
+    """Whatever form a model gives them, markers of sources come out as [n], their numbers unchanged."""
+    assert shown(written) == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("A [9].", "A."),
+        ("A [0].", "A."),
+        ("A [4], b [9][1] c.", "A, b [1] c."),
+        ("A [7-9].", "A."),
+        ("A 【9†source】 b.", "A b."),
+        ("A [٩].", "A."),
+        (r"A \[9\].", "A."),
+        ("A [9](https://docs.example/a).", "A."),
+        ("A [" + "9" * 5000 + "].", "A."),
+        ("- [9] item", "- item"),
+        ("word[9]word", "wordword"),
+    ],
+)
+def test_unknown_numbers_are_removed(written: str, expected: str) -> None:
+    """A marker without a source disappears with the blank before it."""
+    assert shown(written) == expected
+
+
+@pytest.mark.parametrize("hidden", ["[[98]99]", "[9[98]9]", "[[[98]98]99]", "&#91;99&#93;", "[&#57;]", "[9[x](y)9]"])
+def test_removal_makes_no_new_marker(hidden: str) -> None:
+    """What stood around something removed does not join to a marker of no source."""
+    assert "[99]" not in shown(hidden)
+    assert "[9]" not in shown(hidden)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["In [0, 1] it grows.", "a[i][j] = 1", "a [sic] b", "- [ ] task", "1 < 2 && 3 > 2", "AT&T, x^2", r"\[ x^2 \]"],
+)
+def test_harmless_punctuation_stays(text: str) -> None:
+    """Intervals, indices, remarks in brackets, task boxes, comparisons and formulas are text."""
+    assert shown(text) == text
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "`a[9]`",
+        "``a`[9]`` and `<b>`",
+        "```py\nx[99] = '<b>' # http://evil.example\n```",
+        "~~~\n[9](http://evil.example)\n\n<b>\n~~~",
+        "````md\n```\n[9]\n```\n````",
+        "1. Do:\n   ```sh\n   curl http://evil.example [9]\n   ```\n2. Then [1]",
+        "> ```\n> [9]\n> ```",
+        "- a\n\n  ~~~\n  <b> [9]\n  ~~~\n- b",
+        "`x = 'https://evil.example'`",
+    ],
+)
+def test_code_is_left_alone(code: str) -> None:
+    """Fenced code, in lists and quotes too, and code spans come out byte for byte."""
+    assert shown(code) == code
+
+
+def test_code_with_a_bar_is_kept_outside_of_tables() -> None:
+    """A bar cuts code in a table only, and no line below makes a table of a line with such code."""
+    usage = "`pop [--index] [-q|--quiet] [<stash>]`: Apply it."
+    assert shown(usage) == usage
+    assert shown(f"{usage}\n--- | ---\n") == f"{usage}\n--- \\| ---\n"
+    assert shown(f"One. Two {usage}\n:-|:-\n") == f"One. Two {usage}\n:-\\|:-\n"
+    assert "<b>" not in shown("a | b\n--- | ---\n`x|<b>`\n")
+    table = "| `a\\|b` | c |\n|---|---|\n| d | e |\n"
+    assert "\n|---|---|\n" in shown(table)
+
+
+def test_code_left_open_is_closed_at_the_end() -> None:
+    """What is put behind an answer does not fall into code that the writer forgot to close."""
+    assert shown("```\nopen") == "```\nopen\n```"
+    assert shown("- a\n  ```\n  open\n") == "- a\n  ```\n  open\n  ```"
+    assert shown("> ~~~~\n> open") == "> ~~~~\n> open\n> ~~~~"
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("[text](https://evil.example/x)", "text"),
+        ("[text](<https://evil.example/x> 'title')", "text"),
+        ("[a **b**](javascript:alert(1))", "a **b**"),
+        ("[a](//evil.example)", "a"),
+        ("![alt](https://evil.example/p.png)", "alt"),
+        ("![](https://evil.example/p.png)", ""),
+        ("[![alt](http://evil.example/i)](http://evil.example)", "alt"),
+        ("[a][r]\n\n[r]: https://evil.example/", "a\n\n"),
+        ("[r]: <https://evil.example/> 'title'\nb", "b"),
+        ("[1]: important words", "[1] : important words"),
+        ("<https://evil.example/>", "`https://evil.example/`"),
+        ("see https://evil.example/a?b=(c).", "see `https://evil.example/a?b=(c)`."),
+        ("(see HTTP://EVIL.example)", "(see `HTTP://EVIL.example`)"),
+        ("www.evil.example!", "`www.evil.example`!"),
+        ("at //evil.example/x or evil.example/x", "at `//evil.example/x` or `evil.example/x`"),
+        ("mail bob@evil.example", "mail `bob@evil.example`"),
+        ("javascript:alert(1)", "`javascript:alert(1)`"),
+        ("访问https://evil.example/a。好", "访问`https://evil.example/a`。好"),
+    ],
+)
+def test_strange_addresses_are_no_links(written: str, expected: str) -> None:
+    """Links and images lose a target that is no source's; bare addresses become code; definitions go."""
+    assert shown(written) == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("[text](https://docs.example/a)", "[text](https://docs.example/a)"),
+        ("[text](<https://docs.example/x_(y)>)", "[text](<https://docs.example/x_(y)>)"),
+        ("[text](https://docs.example/a/?utm_source=x#top)", "[text](https://docs.example/a)"),
+        ("[text](doc:guide/a.md 'title')", "[text](doc:guide/a.md)"),
+        ("![chart](https://docs.example/a)", "[chart](https://docs.example/a)"),
+        ("see https://docs.example/a.", "see https://docs.example/a."),
+        ("see <https://docs.example/a>", "see <https://docs.example/a>"),
+    ],
+)
+def test_a_sources_address_stays(written: str, expected: str) -> None:
+    """Links to sources are kept, with the address exactly as the source has it."""
+    assert shown(written) == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("<script>alert(1)</script>", "&lt;script>alert(1)&lt;/script>"),
+        ("<!-- c --> <?p?> <![CDATA[x]]>", "&lt;!-- c --> &lt;?p?> &lt;![CDATA[x]]>"),
+        (r"\<b>", "&lt;b>"),
+        ("&lt;b&gt; &copy; &nbsp;", "&lt;b&gt; &copy; &nbsp;"),
+        ("java&#115;cript", "java&amp;#115;cript"),
+    ],
+)
+def test_html_is_escaped(written: str, expected: str) -> None:
+    """A tag, comment or declaration is shown as text, and entities cannot spell what is not allowed."""
+    assert shown(written) == expected
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "[te\nxt](http://evil.example)",
+        "[x](\nhttp://evil.example)",
+        "w[w](x)w.evil.example",
+        "http:[99]//evil.example",
+        "www. [99]evil.example/x",
+        "un`closed [x](http://evil.example)",
+        "    ```\n[x](http://evil.example)",
+        "foo\n    ```\n    y ``` [x](http://evil.example)",
+        "| `a | [x](http://evil.example)` | b |\n|---|---|",
+        "[foo\nbar]: http://evil.example\n\n[foo bar]",
+        "![[x](http://evil.example)](http://evil.example)",
+    ],
+)
+def test_evasions_are_neutralised(attack: str) -> None:
+    """Constructs over lines, unclosed code, table cells and removed parts that join bring no link past."""
+    out = shown(attack)
+    assert "](http://evil" not in out.replace("'", "")
+    assert "]: http://evil" not in out
+
+
+def test_text_that_changes_with_each_pass_is_flattened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is still not stable after some readings loses all signs that could mean something."""
+    monkeypatch.setattr(inline, "MAX_PASSES", 1)
+    out = shown("x [a](http://evil.example) & <b> [9] `c` www.evil.example")
+    assert not set("[]`<&/.") & set(out)
+    assert "evil" in out
+
+
+@pytest.mark.parametrize("text", ["a\x00b\x1b[31m\x07c", "a\ud800b", "a\u0085b", "a\r\nb\rc"])
+def test_control_characters_are_replaced(text: str) -> None:
+    """Control characters and halves of characters do not reach a terminal or an encoder; line ends are one kind."""
+    out = shown(text)
+    out.encode("utf-8")
+    assert all(sign == "\n" or sign.isprintable() or sign == "\ufffd" for sign in out)
+
+
+SIGNS = ["`", "```", "~~~", "[", "]", "(", ")", "](", "<b>", "!", "\\", "&#91;", "|", "**"]
+SPACES = ["\n", "\n\n", " ", "    ", "\t", "- ", "> ", "1. ", "\r", "\r\n"]
+MARKS = [
+    "[1]",
+    "[9]",
+    "[1-3]",
+    "【9】",
+    "http://evil.example",
+    "https://docs.example/a",
+    "www.e.example",
+    "[r]: http://e.example",
+]
+WORDS = ["word ", "End. ", "好。"]
+FRAGMENTS = st.sampled_from(SIGNS + SPACES + MARKS + WORDS)
+
+
+@given(st.lists(FRAGMENTS, max_size=25).map("".join), st.lists(st.integers(0, 9), max_size=40))
+def test_pieces_do_not_matter(text: str, sizes: list[int]) -> None:
+    """The pieces that are given out, joined, are the whole text sanitised, however the text was cut."""
+    assert "".join(in_pieces(text, sizes)) == shown(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["First one. Second one. Third", "Zuerst dies! Dann\ndas. Ende", "第一句。第二句。第三", "- item [1]. Next. "],
+)
+def test_a_sentence_is_returned_when_it_is_complete(text: str) -> None:
+    """Nothing waits longer than for the first character after its sentence, and nothing is shown before its end."""
+    pieces = in_pieces(text, [1] * len(text))
+    first = next(place for place, piece in enumerate(pieces) if piece)
+    assert first <= min(text.find(stop) for stop in ".!。" if stop in text) + 1
+    assert pieces[first].strip()[-1] in ".!。"
+
+
+BRACKETS = ["[", "![", "](", "[](", "[1,", "[1", "[1†", "[99]", "[x](y)", "[[x](y)", "a]: ", '[a](b "', "("]
+CODE = ["`", "` ", "```\n", "~~~\n", "`a|b`"]
+BLOCKS = [">", "- ", "- \n", "1. ", "\n", "\t"]
+ADDRESSES = ["http://", "http://a ", "www.", "@", "a@", ":", "a.com/"]
+OTHERS = ["<", "&#91;", "\\", "\\[", "a", ".", ". ", "。"]
+
+
+@pytest.mark.parametrize("part", BRACKETS + CODE + BLOCKS + ADDRESSES + OTHERS)
+def test_hostile_sizes_take_linear_time(part: str) -> None:
+    """30,000 characters of any sign are done at once, in one piece and in small ones."""
+    text = part * (HOSTILE_CHARS // len(part))
+    begun = time.process_time()
+    whole = shown(text)
+    pieces = in_pieces(text, [64] * (len(text) // 64))
+    assert time.process_time() - begun < HOSTILE_SECONDS
+    assert "".join(pieces) == whole
+
+
+INDENTED = (
+    "Run it [1]:\n\n    git diff [<path>] & [9]. Then __new__ at https://evil.example/.\n\tcat <a>\n\nDone <b> [2].\n"
+)
+
+
+@given(st.lists(st.integers(1, 12), max_size=20))
+def test_indented_code_is_code(sizes: list[int]) -> None:
+    """It is shown as it was written, in one piece or many: an entity in it would be read as text."""
+    text = "".join(in_pieces(INDENTED, sizes))
+    assert text == INDENTED.replace("\t", "    ").replace("<b>", "&lt;b>")
+
+
+@pytest.mark.parametrize("before", ["A paragraph", "- An item", "> A quotation"])
+def test_a_continuation_line_is_no_code(before: str) -> None:
+    """However far it stands in: there a tag would be a tag."""
+    assert shown(f"{before}\n      <b>") == f"{before}\n      &lt;b>"
+
+
+def test_no_indented_code_below_the_maximum_depth() -> None:
+    """Deeper than is followed, nobody knows how far a line stands in."""
+    deep = "- " * 40
+    assert "<b>" not in shown(f"{deep}a\n\n{' ' * 60}    <b>")
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("The __new__ method, then __init__().", "The `__new__` method, then `__init__`()."),
+        ("Call object.__new__ or **__call__** [1].", "Call object.`__new__` or **`__call__`** [1]."),
+        ("`__new__` and \\_\\_new\\_\\_ stay.", "`__new__` and \\_\\_new\\_\\_ stay."),
+        ("[__all__](https://evil.example) lists __FILE__.", "`__all__` lists `__FILE__`."),
+        (
+            "snake_case, a__b__c, __private and __Note__ are none.",
+            "snake_case, a__b__c, __private and __Note__ are none.",
+        ),
+        ("| `a|b` | __new__ |", "| `a|b` | \\_\\_new\\_\\_ |"),
+    ],
+)
+def test_a_name_with_underscores_is_no_emphasis(written: str, expected: str) -> None:
+    """Shown as code, or escaped where code could be torn in two: what a reader sees has its underscores."""
+    assert shown(written) == expected
+    assert shown(expected) == expected
+
+
+def test_a_quoted_name_is_found_in_its_source() -> None:
+    """A sentence copied with its identifiers is supported, however they are shown."""
+    told = "The __new__ method creates the instance before __init__ runs."
+    source = Source(index=1, title="Data model", url="https://docs.example/a", text=f"Classes. {told} More.")
+    answer = sanitize(told.replace(" runs.", " runs [1]."), [source])
+    (citation,) = CitationChecker([source], "en").check(answer).citations
+    assert (citation.verdict, citation.score, citation.quote) == ("supported", 1.0, told)
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("[foo]:\nhttps://evil.example/x\n\nText [1].", "\nText [1]."),
+        ("[foo]:\n  <https://evil.example/x> 'title'\nText [1].", "Text [1]."),
+        ("> [foo]:\n> https://evil.example/x\n\nText [1].", "\nText [1]."),
+        ("[Note]:\nA text [1].", "[Note] :\nA text [1]."),
+        ("Text.\n\n[foo]:", "Text.\n\n[foo] :"),
+        ("a\n\n```\n[foo]:\nhttps://evil.example/x\n```\nb", "a\n\n```\n[foo]:\nhttps://evil.example/x\n```\nb"),
+        ("a\n\n    [foo]:\n    https://evil.example/x\n", "a\n\n    [foo]:\n    https://evil.example/x\n"),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_a_definition_may_take_two_lines(written: str, expected: str, size: int) -> None:
+    """Its target disappears with it; a label that no address follows is text."""
+    assert "".join(in_pieces(written, [size] * (len(written) // size))) == expected

@@ -1,0 +1,40 @@
+"""Our own sentences, in every language that we speak."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from modules.llm_platform.domain.text.messages import Messages, messages_for
+
+HEADINGS = {"disagreements", "not_found"}
+LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl", "ru", "uk", "zh", "ja", "ko")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_language_has_every_message(language: str) -> None:
+    """No field is empty; headings end without a stop, all else like a sentence or with a colon before what it announces."""
+    said = messages_for(language)
+    for field in dataclasses.fields(Messages):
+        ended = getattr(said, field.name).strip()[-1] in ".:。："
+        assert ended is (field.name not in HEADINGS), field.name
+    assert language == "en" or said != messages_for("en")
+
+
+@pytest.mark.parametrize("tag", ["de", "de-AT", "DE"])
+def test_a_region_does_not_matter(tag: str) -> None:
+    """de-AT is German."""
+    assert messages_for(tag).nothing_found == "Es wurde nichts gefunden."
+
+
+def test_an_unknown_language_gets_english() -> None:
+    """Unknown tags fall back to English, never to an error."""
+    assert messages_for("xx") is messages_for("en")
+    assert messages_for("") is messages_for("en")
+
+
+def test_readings_are_announced_with_their_subject() -> None:
+    """The ambiguous word is put in as it is, braces and all."""
+    assert messages_for("en").readings_of("{x}") == "“{x}” can mean:"
+    assert "depth deep" in messages_for("ja").go_deeper

@@ -1,0 +1,71 @@
+"""Negations and opposites are recognised in many languages."""
+
+from __future__ import annotations
+
+import pytest
+
+from modules.llm_platform.domain.citations.claims import identifiers_in
+from modules.llm_platform.domain.text.language import stop_words
+from modules.llm_platform.domain.text.negation import (
+    contradicts_unspaced,
+    denied_words,
+    has_opposite,
+    undenied_words,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "heads"),
+    [
+        ("wal does not work here", "en", ["work"]),
+        ("it has no keep", "en", ["keep"]),
+        ("der bund übernimmt die kosten nicht", "de", ["kosten"]),
+        ("hunde sind nicht erlaubt", "de", ["erlaubt"]),
+        ("none agreed", "en", ["agreed"]),
+        ("it protects against rain", "en", []),
+        ("without giving a reason", "en", ["giving"]),
+        ("озеро не замерзает", "ru", ["замерзает"]),
+    ],
+)
+def test_denied_words(text: str, language: str, heads: list[str]) -> None:
+    """The word that a negation is about, behind it or, at the end of a clause, before it."""
+    words = text.split()
+    content = [word not in stop_words(language) for word in words]
+    assert denied_words(words, content) == heads
+
+
+def test_clauses_are_denied_one_by_one() -> None:
+    """Each clause has its own "not"."""
+    words = undenied_words("It works, but it does not sleep.")
+    assert "works" in words
+    assert "sleep" not in words
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "differs"),
+    [
+        ("profit rose slightly", "profit fell slightly", True),
+        ("profit fell slightly", "revenue grew while profit fell slightly", False),
+        ("the shop opens and closes daily", "the shop closes daily", False),
+        ("музей открыт сегодня", "музей закрыт сегодня", True),
+        ("rose", "fell", False),
+    ],
+)
+def test_opposites_about_the_same(mine: str, theirs: str, differs: bool) -> None:
+    """A word and its opposite contradict where the words around them are the same."""
+    assert has_opposite(mine.split(), theirs.split()) is differs
+
+
+def test_chinese_and_japanese_negation() -> None:
+    """Scripts without blanks have denials too."""
+    assert contradicts_unspaced("周围可以使用手机", "周围不得使用手机")
+    assert not contradicts_unspaced("周围不得使用手机", "周围不能使用手机")
+    assert contradicts_unspaced("この機能は搭載している", "この機能は搭載していない")
+
+
+def test_identifiers() -> None:
+    """Names of parts of a program and of options, however they stand in a text."""
+    assert identifiers_in("Pass --no-wait to run() or set max_size, readLine or WAL2.") == [
+        "run()", "max_size", "readLine", "WAL2", "no-wait",
+    ]  # fmt: skip
+    assert identifiers_in("A well-known saw - or an axe -- cuts.") == []

@@ -1,0 +1,49 @@
+"""Numbers and dates are read in many ways of writing and many languages."""
+
+from __future__ import annotations
+
+import pytest
+
+from modules.llm_platform.domain.text.numbers import has_other_date, number_words, numbers_in
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("1,000", "1000"), ("1.000", "1000"), ("1 000", "1000"), ("3,5", "3.5"), ("2.3 million", "2300000"),
+        ("48 Mio", "48000000"), ("700 тысяч", "700000"), ("5,3 Milliarden", "5300000000"), ("72万", "720000"),
+        ("八万", "80000"), ("十二小时", "12"), ("七百二十座", "720"), ("1,234.5", "1234.5"), ("口径500米", "500"),
+    ],
+)  # fmt: skip
+def test_spellings_of_a_number_share_a_value(one: str, other: str) -> None:
+    """Different ways to write a number share a value."""
+    (first, _), (second, _) = numbers_in(one)[0], numbers_in(other)[0]
+    assert first & second
+
+
+@pytest.mark.parametrize(("one", "other"), [("1904", "1940"), ("3.5", "35"), ("12:30", "12:40"), ("1/2", "1/3")])
+def test_other_numbers_have_other_values(one: str, other: str) -> None:
+    """A changed digit or point is another number."""
+    assert not numbers_in(one)[0][0] & numbers_in(other)[0][0]
+
+
+def test_digits_in_names_and_long_runs_have_no_value() -> None:
+    """Digits inside a name are part of it, a run of a thousand digits has no value, words of many languages have one."""
+    assert numbers_in("wal2 x86") == []
+    assert numbers_in("9" * 1000)[0][0] == {"9" * 1000}
+    assert {number_words()[word] for word in ("three", "drei", "trois", "три")} == {"3"}
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "differs"),
+    [
+        ("in may", "im märz", True),
+        ("in may", "im mai", False),
+        ("on monday", "in may", False),
+        ("monday", "freitag", True),
+        ("x", "may", False),
+    ],
+)
+def test_months_are_compared_with_months_and_weekdays_with_weekdays(mine: str, theirs: str, differs: bool) -> None:
+    """A month is compared with months, a weekday with weekdays, across languages."""
+    assert has_other_date(mine.split(), theirs.split()) is differs

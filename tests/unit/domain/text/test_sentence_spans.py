@@ -1,0 +1,61 @@
+"""Where sentences end: names that hold a stop are whole, nothing is lost, and any text is cut in linear time."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.growth import is_linear
+
+from modules.llm_platform.domain.text.sentences import each_sentence, sentence_spans
+
+
+def cut(text: str, language: str = "en") -> list[str]:
+    return [text[start:end] for start, end in sentence_spans(text, language)]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "The main task is cancelled by calling asyncio.Task.cancel() from there.",
+        "It raises errors.CancelledError inside the task.",
+        "When signal.SIGINT is raised by Ctrl-C, the handler runs.",
+        "Set os.My_value first.",
+        "Call module.Run() at the end.",
+    ],
+)
+def test_a_stop_inside_a_name_ends_nothing(sentence: str) -> None:
+    """A name with further stops, an underscore, brackets or capitals inside is not the end of a sentence."""
+    assert cut(f"{sentence} Then it ends.") == [sentence, "Then it ends."]
+
+
+def test_a_forgotten_blank_still_ends_a_sentence() -> None:
+    """Without any mark of a name, the next capital letter begins a sentence."""
+    assert cut("It is installed.The next one is not.") == ["It is installed.", "The next one is not."]
+
+
+def test_sentences_are_found_lazily() -> None:
+    """The first one of a long text costs nothing of the rest, and all of them are the same."""
+    short, text = "One sentence. " * 2000, "One sentence. " * 200_000
+    assert next(each_sentence(text)) == (0, 13)
+    assert is_linear(lambda: next(each_sentence(short)), lambda: next(each_sentence(text)), times=1)
+    assert list(each_sentence(text[:5000])) == sentence_spans(text[:5000])
+
+
+@pytest.mark.parametrize("blank", ["\xa0", "\u2003", "\u3000", "\u2028"])
+@pytest.mark.parametrize("language", ["en", "de", "ru", "zh"])
+def test_a_wide_blank_before_a_stop_is_a_blank(blank: str, language: str) -> None:
+    """The splitter fails on one behind a single letter; pages of typographers hold many."""
+    plain = "It is vitamin S . Next comes B."
+    assert sentence_spans(plain.replace("S ", f"S{blank}"), language) == sentence_spans(plain, language)
+
+
+@given(st.text(alphabet=st.sampled_from("aZ_.( )\n!。é1\xa0\u2003"), max_size=200))
+def test_spans_are_in_order_and_leave_out_blanks_only(text: str) -> None:
+    """They never overlap, never begin or end with a blank, and hold every other character."""
+    spans = sentence_spans(text)
+    assert all(start < end for start, end in spans)
+    assert all(mine[1] <= theirs[0] for mine, theirs in itertools.pairwise(spans))
+    assert "".join("".join(text[start:end].split()) for start, end in spans) == "".join(text.split())
