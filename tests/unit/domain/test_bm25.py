@@ -32,7 +32,7 @@ def test_a_word_of_a_long_passage_weighs_less() -> None:
     assert weights(passage_words("cat " + "dog " * 400))[index] < weights(passage_words("cat dog"))[index]
 
 
-def test_a_question_is_its_telling_words() -> None:
+def test_a_question_has_its_content_words() -> None:
     """Each once and of weight 1; function words only where there is nothing else."""
     assert question_words("What is the cat cat?") == question_words("CAT")
     assert question_words("cat").values == [1.0]

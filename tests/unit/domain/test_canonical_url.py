@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.domain.canonical_url import MAX_URL_CHARS, canonical_url, host_of, is_openable, is_web_url
+from modules.llm_platform.domain.canonical_url import (
+    MAX_URL_CHARS,
+    admits_host,
+    canonical_url,
+    host_of,
+    is_openable,
+    is_web_url,
+    site_operators,
+)
 
 SAME = [
     ("http://example.org", "https://www.example.org/"),
@@ -43,7 +51,7 @@ def test_different_pages(one: str, other: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["doc:notes/a b.md", "", "http://[::1", "not a url", "mailto:a@b.c", "https:///x"])
-def test_what_is_no_web_address_is_its_own_key(url: str) -> None:
+def test_other_schemes_are_unchanged(url: str) -> None:
     """Nothing makes it fail."""
     assert canonical_url(url) == url
 
@@ -107,7 +115,7 @@ def test_web_addresses(url: str) -> None:
         "https://example.org/" + "a" * MAX_URL_CHARS,
     ],
 )
-def test_what_is_not_shown(url: str) -> None:
+def test_unsafe_addresses_are_refused(url: str) -> None:
     """Other schemes, no host, white space, invisible characters and what two parsers would read differently are refused."""
     assert not is_web_url(url)
     assert host_of(url) == ""
@@ -120,23 +128,50 @@ def test_the_host_alone() -> None:
 
 
 @pytest.mark.parametrize("url", ["https://example.org/a", "http://[::1]:80/", "doc:notes/a%20b.md", "doc:ä.md"])
-def test_what_a_source_may_be_opened_as(url: str) -> None:
+def test_addresses_a_source_can_have(url: str) -> None:
     """http, https and doc, without white space."""
     assert is_openable(url)
 
 
 @pytest.mark.parametrize(
-    "url", ["", "doc:", "doc:a b", "doc:a\nb", "javascript:alert(1)", "DOC:a", "file:///a", "//a.org", "doc:" + "a" * 5000]
+    "url",
+    ["", "doc:", "doc:a b", "doc:a\nb", "javascript:alert(1)", "DOC:a", "file:///a", "//a.org", "doc:" + "a" * 5000],
 )
-def test_what_nobody_may_open(url: str) -> None:
+def test_addresses_a_source_cannot_have(url: str) -> None:
     """Any other scheme, blanks, and data in the place of an address."""
     assert not is_openable(url)
 
 
-@given(st.text(alphabet="htps:/.-aZ0 @[]\\\"<>?#%_\u00e9\u200b\n", max_size=30).map(lambda tail: f"https://{tail}"))
+@given(st.text(alphabet='htps:/.-aZ0 @[]\\"<>?#%_\u00e9\u200b\n', max_size=30).map(lambda tail: f"https://{tail}"))
 def test_the_fast_way_agrees_with_the_slow_one(url: str) -> None:
     """A plain address is judged as it would be with a user's name in it, which only the slow way knows."""
     with_user = url.replace("https://", "https://me@", 1)
     if "@" not in url:
         assert is_web_url(url) == is_web_url(with_user)
         assert host_of(url) == host_of(with_user)
+
+
+@pytest.mark.parametrize(
+    ("host", "domains", "admitted"),
+    [
+        ("docs.python.org", ("python.org",), True),
+        ("python.org", ("python.org",), True),
+        ("notpython.org", ("python.org",), False),
+        ("python.org.evil.example", ("python.org",), False),
+        ("a.example", ("-pinterest.com",), True),
+        ("www.pinterest.com", ("-pinterest.com",), False),
+        ("bugs.python.org", ("python.org", "-bugs.python.org"), False),
+    ],
+)
+def test_domains_admit_their_subdomains(host: str, domains: tuple[str, ...], admitted: bool) -> None:
+    """An included domain admits its subdomains, an excluded one excludes them."""
+    assert admits_host(host, domains) is admitted
+
+
+def test_domains_become_site_operators() -> None:
+    """Included domains are joined by OR, in parentheses on request; excluded ones follow."""
+    domains = ("a.org", "b.org", "-c.org")
+    assert site_operators(domains) == "site:a.org OR site:b.org -site:c.org"
+    assert site_operators(domains, parentheses=True) == "(site:a.org OR site:b.org) -site:c.org"
+    assert site_operators(("a.org",), parentheses=True) == "site:a.org"
+    assert site_operators(()) == ""

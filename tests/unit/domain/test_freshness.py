@@ -15,7 +15,7 @@ from modules.llm_platform.domain.freshness import Freshness, freshness_window
 TODAY = date(2026, 11, 20)
 
 
-def asked(freshness: str | None = None, time_range: str | None = None) -> Freshness | None:
+def freshness_of(freshness: str | None = None, time_range: str | None = None) -> Freshness | None:
     return freshness_window(WebSearchRequest(query="q", freshness=freshness, time_range=time_range))
 
 
@@ -35,7 +35,7 @@ def asked(freshness: str | None = None, time_range: str | None = None) -> Freshn
 )
 def test_what_is_valid(freshness: str | None, expected: Freshness | None) -> None:
     """The five words, a real date and an ordered range have one meaning each."""
-    assert asked(freshness) == expected
+    assert freshness_of(freshness) == expected
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_what_is_valid(freshness: str | None, expected: Freshness | None) -> Non
 def test_what_is_not(freshness: str) -> None:
     """Anything else is the caller's mistake, and the message says what would be right without quoting it."""
     with pytest.raises(WebSearchRequestError, match="oneDay") as caught:
-        asked(freshness)
+        freshness_of(freshness)
     assert len(caught.value.message) < 250
 
 
@@ -73,7 +73,7 @@ def test_what_is_not(freshness: str) -> None:
 def test_any_text_is_valid_or_refused(freshness: str) -> None:
     """No text makes it fail in another way."""
     try:
-        asked(freshness)
+        freshness_of(freshness)
     except WebSearchRequestError:
         return
     assert freshness.startswith(("one", "noLimit")) or freshness[0].isdigit()
@@ -81,9 +81,9 @@ def test_any_text_is_valid_or_refused(freshness: str) -> None:
 
 def test_time_range_counts_without_a_freshness() -> None:
     """`time_range` is used where no freshness is given; where both are, freshness wins, also when it lifts the limit."""
-    assert asked(time_range="week") == Freshness(recent="week")
-    assert asked("oneDay", "year") == Freshness(recent="day")
-    assert asked("noLimit", "day") is None
+    assert freshness_of(time_range="week") == Freshness(recent="week")
+    assert freshness_of("oneDay", "year") == Freshness(recent="day")
+    assert freshness_of("noLimit", "day") is None
 
 
 @pytest.mark.parametrize(

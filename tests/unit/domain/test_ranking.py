@@ -27,7 +27,7 @@ def scored(title: str, text: str, question: str = QUESTION, direction: str = DIR
     return keyword_score(question, direction, title, text, language)
 
 
-def test_what_answers_both_scores_best() -> None:
+def test_a_result_for_question_and_direction_scores_best() -> None:
     """More words of the question and of the direction, in the title too, and something to read: a better score."""
     long_text = "Solar sails work by the pressure of light. NASA builds solar sails, and so does JAXA. " * 3
     order = [
@@ -60,26 +60,30 @@ def test_words_count_in_any_form_and_script(language: str, question: str, title:
     assert scored("Bananas 香蕉 бананы", "", question, question, language) == 0.0
 
 
-def test_a_question_of_function_words_is_taken_by_its_words() -> None:
+def test_a_question_of_function_words_uses_all_its_words() -> None:
     """`Who is who?` has nothing else to look for; signs alone have nothing at all."""
     assert scored("Who is who in Norway", "", "Who is who?", "Who is who?") > 0
     assert scored("Anything", "at all", "🦀🦀", "🦀🦀") == 0.0
 
 
 @given(st.text(max_size=80), st.text(max_size=80), st.text(max_size=200), st.sampled_from(["en", "ru", "zh", "xx"]))
-def test_every_score_is_between_nought_and_ten(question: str, title: str, text: str, language: str) -> None:
+def test_every_score_is_between_0_and_10(question: str, title: str, text: str, language: str) -> None:
     """One decimal, for whatever words."""
     value = keyword_score(question, title, title, text, language)
     assert 0.0 <= value <= 10.0
     assert round(value, 1) == value
 
 
-def test_scoring_takes_time_with_the_length_of_the_text() -> None:
+def test_scoring_takes_linear_time() -> None:
     """A report without a model scores some sixty snippets, and a provider may send long ones."""
-    sentence = "A common mistake when adopting solar sails is to optimise the average and to ignore the slowest one percent. "
+    sentence = (
+        "A common mistake when adopting solar sails is to optimise the average and to ignore the slowest one percent. "
+    )
     short, long = sentence * 30, sentence * 300
     assert is_linear(
-        lambda: [scored("Solar sails", short) for _ in range(5)], lambda: [scored("Solar sails", long) for _ in range(5)], 10
+        lambda: [scored("Solar sails", short) for _ in range(5)],
+        lambda: [scored("Solar sails", long) for _ in range(5)],
+        10,
     )
 
 
@@ -120,12 +124,14 @@ ALL = [
     ],
     ids=["one for each", "no questions", "as many as questions", "fewer than questions", "unusable", "all", "none"],
 )
-def test_the_best_go_on_and_one_for_each_sub_question(count: int, questions: tuple[str, ...], expected: str) -> None:
+def test_the_best_results_include_one_for_each_sub_question(
+    count: int, questions: tuple[str, ...], expected: str
+) -> None:
     """Best first; a sub-question without a usable result has no place kept for it."""
     assert names(pick_top(list(reversed(ALL)), count, questions)) == expected
 
 
-def test_those_who_stand_in_follow_behind_the_first() -> None:
+def test_reserves_follow_the_first_results() -> None:
     """The first places hold one for each sub-question, all others follow, best first."""
     assert names(pick_top(ALL, len(ALL), ("a", "b", "c"), first=3)) == "a1 a2 b1 a3 b2 c1"
     assert names(pick_top(ALL, 4, ("a", "b"), first=2)) == "a1 b1 a2 a3"
@@ -143,7 +149,7 @@ def test_of_equals_the_one_found_first_is_first() -> None:
     st.integers(0, 30),
     st.integers(0, 30) | st.none(),
 )
-def test_picking_loses_and_repeats_nothing(found: list[tuple[int, str]], count: int, first: int | None) -> None:
+def test_every_result_is_picked_at_most_once(found: list[tuple[int, str]], count: int, first: int | None) -> None:
     """As many as there are and are wanted, none twice; with places for all, each sub-question with a usable result is there."""
     results = [ranked(str(number), value, question) for number, (value, question) in enumerate(found)]
     chosen = pick_top(results, count, "abc", first=first)

@@ -40,6 +40,17 @@ def test_a_secret_is_found_however_it_is_spelled(spelling: str) -> None:
     assert (read["path"], read["quote"], read["letter"]) == ("C:\\u0041", '"', "A")
 
 
+@pytest.mark.parametrize("secret", ["00800080", "0080" * 3, "80008000", "u0080u0080", "nnnnnnnn"])
+@pytest.mark.parametrize("before", ["", "\\", "a\\", "\x80"])
+def test_json_stays_json_if_a_secret_seems_to_begin_in_an_escape(secret: str, before: str) -> None:
+    """A secret of digits that repeat can be found from within an escape: the escape goes with it."""
+    for ascii_only in (True, False):
+        body = json.dumps({"a": f"{before}\n\x80{secret}\n{secret[1:]}"}, ensure_ascii=ascii_only).encode()
+        read = json.loads(Redactor([secret]).data(body))["a"]
+        assert secret not in read
+        assert REDACTED in read
+
+
 def test_the_longer_secret_goes_first() -> None:
     """A secret that begins with another one leaves no rest behind."""
     assert Redactor(["abcdefgh", "abcdefgh-ijkl"]).text("abcdefgh-ijkl") == REDACTED
@@ -51,14 +62,14 @@ def test_short_secrets_are_not_searched_for() -> None:
     assert Redactor([short, ""]).text(f"a {short} b") == f"a {short} b"
 
 
-def test_without_secrets_nothing_is_touched() -> None:
+def test_without_secrets_text_is_unchanged() -> None:
     """The very object comes back."""
     body, text = b'{"a": "\\u0041"}', "a text"
     assert Redactor().data(body) is body
     assert Redactor().text(text) is text
 
 
-def test_its_repr_tells_no_secret() -> None:
+def test_the_repr_contains_no_secret() -> None:
     """Neither form of it shows what is searched for."""
     assert SECRET not in repr(Redactor([SECRET])) + str(Redactor([SECRET]))
 

@@ -1,4 +1,4 @@
-"""Addresses: which may be shown as a source, and when two of them name the same page. Strings only, no look-ups."""
+"""Validate the URLs of sources, and compare two of them. Strings only, no look-ups."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-MAX_URL_CHARS: Final = 4000  # longer ones are data, not addresses
+MAX_URL_CHARS: Final = 4000
 
-# Nothing blank, invisible, half a character, or that ends an attribute or a Markdown link; no backslash, since parsers
+# Blank, invisible or surrogate characters, and those that end an attribute or a Markdown link; the backslash, since parsers
 # disagree about the host of `http://127.0.0.1\@example.org`.
 _BAD = r"\s\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff<>\"\\"
 _WEB_URL = re.compile(
     rf"https?://(?:[^{_BAD}/?#@]*@)?(\[[0-9a-fA-F:.]+\]|[^{_BAD}/?#@:\[\]]+)(?::[0-9]{{0,5}})?(?:[/?#][^{_BAD}]*)?",
     re.IGNORECASE,
 )
-# Most addresses are plain, and told so in a third of the time; what this admits, the pattern above admits too.
+# A faster pattern for plain URLs; the one above matches all of them too.
 _PLAIN_URL = re.compile(r"https?://([A-Za-z0-9.-]+)(?:/[!#-;=?-\[\]-~]*)?")
 _DOC_URL = re.compile(rf"doc:[^{_BAD}]+")
-# Parameters that tell where a visitor came from and change nothing on the page.
+# Parameters that do not change the page.
 _TRACKING = re.compile(
     r"(?:utm_\w+|ga_\w+|pk_\w+|mtm_\w+|hsa_\w+|gclid|gclsrc|dclid|gbraid|wbraid|fbclid|msclkid|yclid|ysclid|twclid|ttclid"
     r"|igshid|igsh|li_fat_id|mc_cid|mc_eid|_ga|_gl|_hsenc|_hsmi|mkt_tok|oly_anon_id|oly_enc_id|vero_id|srsltid|spm|scid"
@@ -30,30 +30,43 @@ _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 
 def is_web_url(url: str) -> bool:
-    """Whether this is an http or https address with a host and without white space or control characters."""
+    """Whether this is an http or https URL with a host and without white space or control characters."""
     return _web_url(url) is not None
 
 
 def is_openable(url: str) -> bool:
-    """Whether a source may bear this address: http, https, or `doc:` and a path, without white space."""
+    """Whether a source may have this URL: http, https, or `doc:` and a path, without white space."""
     return is_web_url(url) or (len(url) <= MAX_URL_CHARS and _DOC_URL.fullmatch(url) is not None)
 
 
 def host_of(url: str) -> str:
-    """The host of a web address in lower case, without user and port; empty when `is_web_url` says no."""
+    """The host of a web URL in lower case, without user and port; empty for any other string."""
     match = _web_url(url)
     return match[1].lower().rstrip(".") if match else ""
 
 
+def split_domains(domains: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The included domains and, without their leading minus, the excluded ones."""
+    return [each for each in domains if not each.startswith("-")], [each[1:] for each in domains if each.startswith("-")]
+
+
 def admits_host(host: str, domains: Sequence[str]) -> bool:
-    """Whether a host belongs to one of the wanted domains, if there are any, and to none that begins with a minus.
+    """Whether a host belongs to one of the included domains, if there are any, and to no excluded one.
+
     Subdomains belong to their domain.
     """
-    wanted = [domain for domain in domains if not domain.startswith("-")]
-    barred = [domain[1:] for domain in domains if domain.startswith("-")]
-    return (not wanted or any(_within(host, domain) for domain in wanted)) and not any(
-        _within(host, domain) for domain in barred
-    )
+    included, excluded = split_domains(domains)
+    is_included = not included or any(_within(host, domain) for domain in included)
+    return is_included and not any(_within(host, domain) for domain in excluded)
+
+
+def site_operators(domains: Sequence[str], *, parentheses: bool = False) -> str:
+    """The domains as operators of a search engine: `site:a.org OR site:b.org -site:c.org`."""
+    included, excluded = split_domains(domains)
+    sites = " OR ".join(f"site:{domain}" for domain in included)
+    if parentheses and len(included) > 1:
+        sites = f"({sites})"
+    return " ".join(filter(None, (sites, *(f"-site:{domain}" for domain in excluded))))
 
 
 def _within(host: str, domain: str) -> bool:
@@ -68,10 +81,10 @@ def _web_url(url: str) -> re.Match[str] | None:
 
 
 def canonical_url(url: str) -> str:
-    """A key that is equal for addresses of the same page; to compare, not to open.
+    """A key that is equal for URLs of the same page; to compare, not to open.
 
-    Gone are: the difference between http and https, `www.`, a default port, the fragment (unless it is a route: `#/…`,
-    `#!…`), tracking parameters, the order of the others, a trailing slash. Another scheme keeps its address as it is.
+    It ignores http or https, `www.`, a default port, the fragment (unless it is a route: `#/…`, `#!…`), tracking parameters,
+    the order of the others, and a trailing slash. A URL of another scheme is returned unchanged.
     """
     parts = _split(url.strip())
     if parts is None or parts.scheme not in _DEFAULT_PORTS or not parts.netloc:
@@ -96,5 +109,5 @@ def _host(parts: SplitResult) -> str:
 def _clean_query(query: str) -> str:
     if not query:
         return ""
-    kept = [part for part in query.split("&") if part and not _TRACKING.fullmatch(part.partition("=")[0])]
-    return "&".join(sorted(kept))
+    parts = [part for part in query.split("&") if part and not _TRACKING.fullmatch(part.partition("=")[0])]
+    return "&".join(sorted(parts))

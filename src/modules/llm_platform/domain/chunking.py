@@ -1,6 +1,6 @@
-"""Cut a text into passages that can be found and quoted: at headings and paragraphs, at sentences where those are long.
+"""Split a text into chunks for retrieval: at headings and paragraphs, and at sentences where paragraphs are long.
 
-Linear in the length of the text, whatever it holds: a line of a megabyte, an unclosed code fence, no blank anywhere.
+Takes linear time for any text, such as a line of a megabyte, an unclosed code fence, or no blank at all.
 """
 
 from __future__ import annotations
@@ -9,29 +9,38 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, Literal
+from typing import Final
 
-from modules.llm_platform.domain.text.tokens import Span, sentence_spans
+from modules.llm_platform.domain.markdown.outline import OutlineBlock, heading_title, read_outline
+from modules.llm_platform.domain.text.scripts import WITHOUT_BLANKS
+from modules.llm_platform.domain.text.sentences import Span, each_sentence
 
-# Put the pieces of a text, which are never cut any more, together into passages that are neither long nor tiny.
-# A passage has `max_words` at most where there is more to come. What is left of a section then may make it longer by
-# STRETCH, or else begins another passage, which is no tiny one. Linear in the number of pieces.
-
-
-# Times `max_words`: what a section's end, or a short text, may have and still be one passage. On the questions of
+MAX_WORDS: Final = 300  # the length that retrieval was measured with
+# Times `max_words`: the end of a section, or a short text, may be that long and still be one chunk. On the questions of
 # tests/quality/retrieval nDCG@10 was .452 with it, .444 with 1.2 and with 1.6.
 STRETCH: Final = 1.4
-TINY_SHARE: Final = 1 / 3  # of `max_words`: what is cut off a section by its length has more than that
-MIN_WORDS: Final = 30  # below this a passage goes on under the next heading: a heading alone answers nothing
-CHARS_PER_WORD: Final = 12  # upper bound: tables and data have no words to count
-TRAIL: Final = " > "  # between the headings that lead to a passage
+TINY_SHARE: Final = 1 / 3  # of `max_words`: the minimum of a chunk that is cut off a section by its length
+MIN_WORDS: Final = 30  # a shorter chunk continues under the next heading
+CHARS_PER_WORD: Final = 12  # upper bound, for tables and data without words
+UNSPACED_CHARS_PER_WORD: Final = 2  # of scripts without blanks
+HEADING_SEPARATOR: Final = " > "
+MAX_HEADING_CHARS: Final = 120  # of a heading, in the label of a chunk
 
-Stretch = tuple[int, int, str]  # where a passage begins and ends, and the headings above it
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_UNSPACED = re.compile(f"[{WITHOUT_BLANKS}]")
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A part of a text, `text[start:end]` without blanks around it, and the headings above it joined by ` > `."""
+
+    start: int
+    end: int
+    heading: str
 
 
 @dataclass(slots=True)
 class ChunkPiece:
-    """A paragraph, a sentence, a line of code. `level` and `title` are those of a heading, `label` is the trail to here."""
+    """A paragraph, a sentence or a line of code; a heading has a `level` and a `title`. `label` joins the headings above."""
 
     start: int
     end: int
@@ -41,227 +50,159 @@ class ChunkPiece:
     label: str = ""
 
 
-def longest_chunk(max_words: int) -> int:
-    """Words of the longest passage."""
+def max_chunk_words(max_words: int) -> int:
+    """The number of words of the longest chunk."""
     return int(max_words * STRETCH)
 
 
 class ChunkPacker:
-    """Takes pieces in their order. A section is what stands between two headings that each have MIN_WORDS above them."""
+    """Joins pieces, in order, to chunks that are neither long nor tiny. A section ends at a heading with MIN_WORDS above it."""
 
     def __init__(self, max_words: int, overlap: int, shortest: int = MIN_WORDS) -> None:
         """`shortest` is MIN_WORDS, or more to keep sections together."""
         self._max_words = max_words
-        self._longest = longest_chunk(max_words)
+        self._longest = max_chunk_words(max_words)
         self._tiny = int(max_words * TINY_SHARE)
         self._shortest = shortest
         self._overlap = min(overlap, max_words // 2)
-        self._held: list[ChunkPiece] = []  # of the passage that is being gathered, and what may go on to the next one
-        self._words = 0
-        self._before: list[ChunkPiece] = []  # of the passage before, which a tiny one joins
-        self._is_rest = False  # what is held goes on with the section of the passage before
-        self._trail: list[ChunkPiece] = []
+        self._pending: list[ChunkPiece] = []  # of the current chunk, and maybe of the next one
+        self._pending_words = 0
+        self._previous: list[ChunkPiece] = []  # the pieces of the previous chunk, which a tiny one joins
+        self._continues_section = False  # the pending pieces continue the section of the previous chunk
+        self._headings_above: list[ChunkPiece] = []
         self._label = ""
-        self._passages: list[Stretch] = []
+        self._chunks: list[Chunk] = []
 
     def heading(self, piece: ChunkPiece) -> None:
-        if self._words >= self._shortest and not all(held.level for held in self._held):
-            self._close(self._tiny if self._is_rest else 0)
-        self._trail = [above for above in self._trail if above.level < piece.level] + [piece]
-        self._label = TRAIL.join(above.title for above in self._trail if above.title)
+        if self._pending_words >= self._shortest and not all(each.level for each in self._pending):
+            self._close(self._tiny if self._continues_section else 0)
+        self._headings_above = [above for above in self._headings_above if above.level < piece.level] + [piece]
+        self._label = HEADING_SEPARATOR.join(above.title for above in self._headings_above if above.title)
         self.add(piece)
 
     def add(self, piece: ChunkPiece) -> None:
         piece.label = self._label
-        self._words += piece.words + (_gap(self._held[-1], piece) if self._held else 0)
-        self._held.append(piece)
-        while self._words > self._longest:
+        self._pending_words += piece.words + (_gap_words(self._pending[-1], piece) if self._pending else 0)
+        self._pending.append(piece)
+        while self._pending_words > self._longest:
             self._cut()
 
-    def finish(self) -> list[Stretch]:
-        self._close(self._tiny if self._is_rest else self._shortest)
-        return self._passages
+    def finish(self) -> list[Chunk]:
+        self._close(self._tiny if self._continues_section else self._shortest)
+        return self._chunks
 
     def _cut(self) -> None:
-        """A full passage off what is held; its end goes on in the next one."""
-        words, taken = self._held[0].words, 1
-        for piece, following in pairwise(self._held):
-            more = words + _gap(piece, following) + following.words
+        """Emit a full chunk of the pending pieces; its end is repeated in the next one."""
+        words, taken = self._pending[0].words, 1
+        for piece, following in pairwise(self._pending):
+            more = words + _gap_words(piece, following) + following.words
             if more > (self._max_words if words > self._tiny else self._longest):
                 break
             words, taken = more, taken + 1
-        self._part(taken, self._max_words - self._held[taken].words)
-        self._is_rest = True
+        self._emit(taken, self._max_words - self._pending[taken].words)
+        self._continues_section = True
 
-    def _part(self, taken: int, room: int) -> None:
-        """So many of the pieces held are a passage, and the others go on after its last sentences, as far as there is room."""
-        self._before, rest = self._held[:taken], self._held[taken:]
-        self._passages.append(_stretch(self._before))
-        self._hold([*self._carried(rest[0], room), *rest])
+    def _emit(self, taken: int, room: int) -> None:
+        """Emit the first `taken` pending pieces; the others follow the overlap that fits into `room` words."""
+        self._previous, rest = self._pending[:taken], self._pending[taken:]
+        self._chunks.append(_chunk_of(self._previous))
+        self._set_pending([*self._overlapping(rest[0], room), *rest])
 
-    def _carried(self, following: ChunkPiece, room: int) -> list[ChunkPiece]:
-        """The last pieces of the passage before that fit into the room and the overlap, none of them a heading."""
+    def _overlapping(self, following: ChunkPiece, room: int) -> list[ChunkPiece]:
+        """The last pieces of the previous chunk that fit into the room and the overlap, without headings."""
         if following.level:
             return []
-        room = min(self._overlap, room) - _gap(self._before[-1], following)
-        first = len(self._before)
-        while first and not self._before[first - 1].level and self._before[first - 1].words <= room:
+        room = min(self._overlap, room) - _gap_words(self._previous[-1], following)
+        first = len(self._previous)
+        while first and not self._previous[first - 1].level and self._previous[first - 1].words <= room:
             first -= 1
-            room -= self._before[first].words + (_gap(self._before[first - 1], self._before[first]) if first else 0)
-        return self._before[first:]
+            room -= self._previous[first].words + (
+                _gap_words(self._previous[first - 1], self._previous[first]) if first else 0
+            )
+        return self._previous[first:]
 
     def _close(self, least: int) -> None:
-        """What is held is a passage, or if that has fewer words than `least`, joins the one before or shares evenly with it."""
-        if self._before and self._held and self._words < least:
-            together = self._before + [piece for piece in self._held if piece.start >= self._before[-1].end]
-            self._passages.pop()
-            self._hold(together)
-            if self._words > self._longest:
+        """Emit the pending pieces; with fewer words than `least` they join the previous chunk, or share evenly with it."""
+        if self._previous and self._pending and self._pending_words < least:
+            together = self._previous + [piece for piece in self._pending if piece.start >= self._previous[-1].end]
+            self._chunks.pop()
+            self._set_pending(together)
+            if self._pending_words > self._longest:
                 self._halve()
-        if self._held:
-            self._passages.append(_stretch(self._held))
-            self._before = self._held
-        self._hold([])
-        self._is_rest = False
+        if self._pending:
+            self._chunks.append(_chunk_of(self._pending))
+            self._previous = self._pending
+        self._set_pending([])
+        self._continues_section = False
 
     def _halve(self) -> None:
-        half = min(range(1, len(self._held)), key=lambda place: abs(2 * _weigh(self._held[:place]) - self._words))
-        self._part(half, self._longest - _weigh(self._held[half:]))
+        half = min(
+            range(1, len(self._pending)),
+            key=lambda place: abs(2 * _count_words(self._pending[:place]) - self._pending_words),
+        )
+        self._emit(half, self._longest - _count_words(self._pending[half:]))
 
-    def _hold(self, pieces: list[ChunkPiece]) -> None:
-        self._held, self._words = pieces, _weigh(pieces)
+    def _set_pending(self, pieces: list[ChunkPiece]) -> None:
+        self._pending, self._pending_words = pieces, _count_words(pieces)
 
 
-def _weigh(pieces: Sequence[ChunkPiece]) -> int:
-    return sum(piece.words for piece in pieces) + sum(_gap(one, following) for one, following in pairwise(pieces))
+def _count_words(pieces: Sequence[ChunkPiece]) -> int:
+    return sum(piece.words for piece in pieces) + sum(_gap_words(one, following) for one, following in pairwise(pieces))
 
 
-def _gap(one: ChunkPiece, following: ChunkPiece) -> int:
-    """What the blanks between them weigh, in words: they are sent along with a passage."""
+def _gap_words(one: ChunkPiece, following: ChunkPiece) -> int:
+    """The blanks between two pieces, counted in words: a chunk contains them."""
     return (following.start - one.end) // CHARS_PER_WORD
 
 
-def _stretch(pieces: Sequence[ChunkPiece]) -> Stretch:
-    """Under the headings above its first words that are none."""
+def _chunk_of(pieces: Sequence[ChunkPiece]) -> Chunk:
+    """The chunk of these pieces, labelled with the headings above its first piece that is no heading."""
     first = next((piece for piece in pieces if not piece.level), pieces[-1])
-    return pieces[0].start, pieces[-1].end, first.label
-
-
-MAX_WORDS = 300  # what retrieval was measured with
-UNSPACED_CHARS_PER_WORD = 2  # of scripts without blanks
-HEADING_CHARS = 120  # of a heading, in the label of a passage
-HEADING_LINE_CHARS = 400  # a longer line is no heading, whatever it begins with
-SENTENCE_WINDOW = 20_000  # characters handed to the sentence splitter at once
-
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
-# Lines that are neither blank nor fence, heading or underline are taken together: most of them are such.
-_LINES = re.compile(r"(?P<prose>(?:[ \t]*[^\s`~#=-][^\n]*(?:\n|\Z))+)|[^\n]*\n|[^\n]+")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+\S")
-_UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*\n?")
-_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
-Kind = Literal["prose", "code", "heading"]
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """A stretch of a text, `text[start:end]` without blanks around it, and the headings above it joined by ` > `."""
-
-    start: int
-    end: int
-    heading: str
+    return Chunk(pieces[0].start, pieces[-1].end, first.label)
 
 
 def split_chunks(text: str, *, language: str = "en", max_words: int = MAX_WORDS, overlap: int = 0) -> list[Chunk]:
-    """Passages in order that together hold everything in the text but blanks.
+    """The chunks in order; together they contain the whole text except blanks.
 
-    Each has about `max_words` at most, and up to STRETCH times as many rather than a rest that is little or none: a text of
-    so many is one passage whatever stands in it. In a longer one a heading begins a passage and stands in it. Where a section
-    is cut by its length, up to `overlap` words (whole sentences or paragraphs) stand in both passages.
+    Each has about `max_words` at most, and up to STRETCH times as many where the rest would be tiny: a text of that length is
+    one chunk. In a longer text a heading begins a chunk and is part of it. Where a section is cut by its length, both chunks
+    contain up to `overlap` words (whole sentences or paragraphs).
     """
     packer = _packer(text, max_words, overlap)
-    for start, end, kind, level in _blocks(text):
-        if kind == "heading" and (heading := _heading(text, start, end, level)).words <= max_words // 2:
+    for block in read_outline(text):
+        if block.kind == "heading" and (heading := _heading(text, block)).words <= max_words // 2:
             packer.heading(heading)
         else:
-            for piece in _pieces(text, (start, end), kind, language, max_words):
+            for piece in _pieces(text, block, language, max_words):
                 packer.add(piece)
-    return [Chunk(*each) for each in packer.finish()]
+    return packer.finish()
 
 
 def _packer(text: str, max_words: int, overlap: int) -> ChunkPacker:
-    most = longest_chunk(max_words)
-    if len(text) < (most + 1) * CHARS_PER_WORD and _count(text) <= most:
-        whole = len(text) + 1  # more words than it has
-        return ChunkPacker(whole, overlap=0, shortest=whole)
+    most = max_chunk_words(max_words)
+    if len(text) < (most + 1) * CHARS_PER_WORD and _words_in(text) <= most:
+        more_than_all = len(text) + 1
+        return ChunkPacker(more_than_all, overlap=0, shortest=more_than_all)
     return ChunkPacker(max_words, overlap, min(MIN_WORDS, max_words // 2))
 
 
-def _blocks(text: str) -> Iterator[tuple[int, int, Kind, int]]:
-    """(start, end, kind, heading level) of paragraphs, fenced code and headings, in order."""
-    begin: int | None = None  # of the paragraph that is being gathered
-    lines = 0
-    end = 0
-    while match := _LINES.match(text, end):
-        start, end = match.span()
-        if match.lastgroup:
-            begin = start if begin is None else begin
-            lines += text.count("\n", start, end)
-            continue
-        line = match.group()
-        first = line.lstrip(" ")[:1]  # asked before the patterns: most lines begin with a letter
-        opened = _FENCE.match(line) if first in "`~" else None
-        heading = _HEADING.match(line) if first == "#" and end - start <= HEADING_LINE_CHARS else None
-        underline = _UNDERLINE.fullmatch(line) if begin is not None and lines == 1 and first in "=-" else None
-        if underline and begin is not None and end - begin <= HEADING_LINE_CHARS:
-            yield begin, end, "heading", 1 if underline[1][0] == "=" else 2
-            begin, lines = None, 0
-        elif opened or heading or not line.strip():
-            if begin is not None:
-                yield begin, start, "prose", 0
-            begin, lines = None, 0
-            if opened:
-                end = _end_of_code(text, end, opened[1])
-                yield start, end, "code", 0
-            elif heading:
-                yield start, end, "heading", len(heading[1])
-        else:
-            begin = start if begin is None else begin
-            lines += 1
-    if begin is not None:
-        yield begin, len(text), "prose", 0
-
-
-def _end_of_code(text: str, start: int, fence: str) -> int:
-    """Where the line ends that closes the fence; the end of the text where none does."""
-    for match in _LINE.finditer(text, start):
-        line = match.group()
-        if line.lstrip(" ").startswith(fence) and not line.strip(" \n").strip(fence[0]):
-            return match.end()
-    return len(text)
-
-
-def _heading(text: str, start: int, end: int, level: int) -> ChunkPiece:
-    start, end = _trimmed(text, start, end)
+def _heading(text: str, block: OutlineBlock) -> ChunkPiece:
+    start, end = _trimmed(text, block.start, block.end)
     line = text[start:end]
-    title = line.lstrip("#").partition("\n")[0].strip()
-    unclosed = title.rstrip("#")
-    title = unclosed if unclosed.endswith((" ", "\t")) else title  # `## Title ##`, but `# About C#`
-    return ChunkPiece(start, end, _count(line), level, " ".join(title[:HEADING_CHARS].split()))
+    title = " ".join(heading_title(line)[:MAX_HEADING_CHARS].split())
+    return ChunkPiece(start, end, _words_in(line), block.level, title)
 
 
-def _pieces(text: str, block: Span, kind: Kind, language: str, max_words: int) -> Iterator[ChunkPiece]:
-    """The block whole when it fits, else its sentences (prose) or lines (code), else lines, else runs of characters."""
-    start, end = _trimmed(text, *block)
+def _pieces(text: str, block: OutlineBlock, language: str, max_words: int) -> Iterator[ChunkPiece]:
+    """The block if it fits, else its sentences (prose) or lines (code), else lines, else runs of characters."""
+    start, end = _trimmed(text, block.start, block.end)
     if start == end:
         return
-    if (words := _count(text[start:end])) <= max_words:
+    if (words := _words_in(text[start:end])) <= max_words:
         yield ChunkPiece(start, end, words)
         return
-    for sentence in _sentences(text, start, end, language) if kind == "prose" else _lines(text, start, end):
-        if (words := _count(text[slice(*sentence)])) <= max_words:
+    for sentence in _sentences(text, start, end, language) if block.kind == "prose" else _lines(text, start, end):
+        if (words := _words_in(text[slice(*sentence)])) <= max_words:
             yield ChunkPiece(*sentence, words)
         else:
             yield from _small_pieces(text, sentence, max_words)
@@ -269,14 +210,12 @@ def _pieces(text: str, block: Span, kind: Kind, language: str, max_words: int) -
 
 def _small_pieces(text: str, span: Span, max_words: int) -> Iterator[ChunkPiece]:
     for line in _lines(text, *span):
-        for start, end in _windows(text, *line, max_words):
-            yield ChunkPiece(start, end, _count(text[start:end]))
+        for start, end in _cut_long(text, *line, max_words):
+            yield ChunkPiece(start, end, _words_in(text[start:end]))
 
 
 def _sentences(text: str, start: int, end: int, language: str) -> Iterator[Span]:
-    for begin, stop in _chunks(text, start, end, SENTENCE_WINDOW):
-        part = _SURROGATE.sub("\ufffd", text[begin:stop])  # the splitter encodes to UTF-8; lengths stay the same
-        yield from ((begin + first, begin + last) for first, last in sentence_spans(part, language))
+    return ((start + first, start + last) for first, last in each_sentence(text[start:end], language))
 
 
 def _lines(text: str, start: int, end: int) -> Iterator[Span]:
@@ -286,11 +225,11 @@ def _lines(text: str, start: int, end: int) -> Iterator[Span]:
             yield first, last
 
 
-def _windows(text: str, start: int, end: int, max_words: int) -> Iterator[Span]:
-    """Stretches of at most `max_words`, cut at blanks where there are any."""
+def _cut_long(text: str, start: int, end: int, max_words: int) -> Iterator[Span]:
+    """Parts of at most `max_words`, cut at blanks where there are any."""
     size = max_words * CHARS_PER_WORD
-    for begin, stop in _chunks(text, start, end, size):
-        words = _count(text[begin:stop])
+    for begin, stop in _windows_of(text, start, end, size):
+        words = _words_in(text[begin:stop])
         if words <= max_words:
             yield begin, stop
         else:
@@ -299,16 +238,16 @@ def _windows(text: str, start: int, end: int, max_words: int) -> Iterator[Span]:
 
 
 def _halved(text: str, start: int, end: int, size: int, max_words: int) -> Iterator[Span]:
-    """Chunks of about `size` characters; one that still holds too many words is cut in two until it does not."""
-    for begin, stop in _chunks(text, start, end, size):
-        if stop - begin > 1 and _count(text[begin:stop]) > max_words:
+    """Parts of about `size` characters; one with too many words is halved until it fits."""
+    for begin, stop in _windows_of(text, start, end, size):
+        if stop - begin > 1 and _words_in(text[begin:stop]) > max_words:
             yield from _halved(text, begin, stop, (stop - begin + 1) // 2, max_words)
         else:
             yield begin, stop
 
 
-def _chunks(text: str, start: int, end: int, size: int) -> Iterator[Span]:
-    """Trimmed stretches of at most `size` characters, each ending at a blank of its second half if it has one."""
+def _windows_of(text: str, start: int, end: int, size: int) -> Iterator[Span]:
+    """Trimmed parts of at most `size` characters, each ending at a blank of its second half if it has one."""
     while start < end:
         stop = min(end, start + size)
         if stop < end:
@@ -327,8 +266,8 @@ def _trimmed(text: str, start: int, end: int, *, keep_indent: bool = False) -> S
     return (first, last) if first < last else (start, start)
 
 
-def _count(piece: str) -> int:
-    """Words, as far as there are any: scripts without blanks and long strings are measured by their characters."""
+def _words_in(piece: str) -> int:
+    """The number of words; scripts without blanks and long strings are measured in characters."""
     words = len(piece.split())
     if not piece.isascii():
         words += len(_UNSPACED.findall(piece)) // UNSPACED_CHARS_PER_WORD

@@ -1,9 +1,9 @@
-"""The ledger of a research: which host was sent what kind of data, in how many requests, and how many bytes.
+"""The egress log of a research: the hosts, the kinds of data sent, the number of requests and bytes.
 
-An adapter notes a request when it sends it, so that each try counts and an answer from a cache counts nothing. What may
-have been sent counts as sent; only a request that found no connection at all is taken back.
-The ledger is found through the context: every task that a research starts inherits it, and researches that run side by
-side in one process each have their own. Threads do not inherit it: whoever starts one hands it on.
+An adapter logs a request when it sends it, so that each try counts and an answer from a cache does not. Data that may have
+been sent counts as sent; only a request without any connection is removed again.
+The log is a context variable: tasks inherit it, and concurrent researches have their own. Threads do not inherit it and
+must be given it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from modules.llm_platform.domain.dtos.sent import Sent, SentKind
 
 
 class EgressLog:
-    """Sums by host, kind and proxy; no query, no path and no secret is kept. May be used from several threads."""
+    """Sums by host, kind and proxy, without queries, paths and secrets. Thread-safe."""
 
     __slots__ = ("_lock", "_sums")
 
@@ -25,59 +25,57 @@ class EgressLog:
         self._sums: dict[tuple[str, SentKind, str], tuple[int, int]] = {}  # requests, bytes; no proxy: an empty name
         self._lock = Lock()  # some libraries send in threads of their own
 
-    def note(self, host: str, kind: SentKind, size: int, via: str | None = None) -> None:
-        """One more request to this host, with so many bytes of this kind, through the proxy `via`."""
+    def add(self, host: str, kind: SentKind, size: int, via: str | None = None) -> None:
+        """Add a request to this host, with `size` bytes of this kind, through the proxy `via`."""
         key = (host, kind, via or "")
         with self._lock:
-            requests, noted = self._sums.get(key, (0, 0))
-            self._sums[key] = (requests + 1, noted + size)
+            requests, total = self._sums.get(key, (0, 0))
+            self._sums[key] = (requests + 1, total + size)
 
-    def take_back(self, host: str, kind: SentKind, size: int, via: str | None = None) -> None:
-        """A request that was noted found no connection: nothing of it left this process."""
+    def remove(self, host: str, kind: SentKind, size: int, via: str | None = None) -> None:
+        """Remove an added request that found no connection."""
         key = (host, kind, via or "")
         with self._lock:
-            requests, noted = self._sums.pop(key, (0, 0))
+            requests, total = self._sums.pop(key, (0, 0))
             if requests > 1:
-                self._sums[key] = (requests - 1, noted - size)
+                self._sums[key] = (requests - 1, total - size)
 
     def sent(self) -> tuple[Sent, ...]:
-        """What was noted so far, by host, kind and proxy."""
+        """The sums so far, sorted by host, kind and proxy."""
         with self._lock:
-            noted = sorted(self._sums.items())
+            sums = sorted(self._sums.items())
         return tuple(
             Sent(host=host, kind=kind, requests=requests, bytes=size, via=via or None)
-            for (host, kind, via), (requests, size) in noted
+            for (host, kind, via), (requests, size) in sums
         )
 
 
-_CURRENT: ContextVar[EgressLog | None] = ContextVar("ledger", default=None)
+_CURRENT: ContextVar[EgressLog | None] = ContextVar("egress_log", default=None)
 
 
 @contextmanager
 def open_egress_log() -> Iterator[EgressLog]:
-    """A new ledger, which this task and those that it starts from now on note in."""
-    ledger = EgressLog()
-    token = _CURRENT.set(ledger)
+    """A new log for this task and the tasks that it starts from now on."""
+    egress_log = EgressLog()
+    token = _CURRENT.set(egress_log)
     try:
-        yield ledger
+        yield egress_log
     finally:
         _CURRENT.reset(token)
 
 
 def current_egress_log() -> EgressLog | None:
-    """The ledger that this task notes in, for those who send from a thread or after the task."""
+    """The log of this task, for code that sends from a thread or after the task."""
     return _CURRENT.get()
 
 
 def log_sent(host: str, kind: SentKind, size: int, via: str | None = None) -> None:
-    """Note a request in the current ledger, if there is one."""
-    ledger = _CURRENT.get()
-    if ledger is not None:
-        ledger.note(host, kind, size, via)
+    """Add a request to the current log, if there is one."""
+    if (egress_log := _CURRENT.get()) is not None:
+        egress_log.add(host, kind, size, via)
 
 
 def log_not_sent(host: str, kind: SentKind, size: int, via: str | None = None) -> None:
-    """Take back what `note_sent` noted: no connection came about."""
-    ledger = _CURRENT.get()
-    if ledger is not None:
-        ledger.take_back(host, kind, size, via)
+    """Remove what `log_sent` added: the request found no connection."""
+    if (egress_log := _CURRENT.get()) is not None:
+        egress_log.remove(host, kind, size, via)

@@ -1,37 +1,6 @@
-"""What can go wrong, and what the caller can do about it.
+"""The errors of the platform. The first line of each says what happened and what the caller can do about it.
 
-AppException
-├── WebSearchRequestError            422  the request is wrong                    change it
-├── WebSearchConfigError             503  a setting is missing or wrong           set the variable that it names
-├── WebSearchConnectionError         503  the provider is not reachable           try again
-│   ├── WebSearchTimeoutError        503  it did not answer in time               try again, or raise the timeout
-│   └── WebSearchBlockedError        503  it refuses us for now                   try again after `retry_after_s`
-├── WebSearchError                   502  it answered with an error               ask another provider
-├── LLMRequestError                  422  the request is wrong                    change it
-├── LLMConfigError                   503  a setting is missing or wrong           set the variable that it names
-├── LLMConnectionError               503  the model is not reachable              try again
-│   ├── LLMTimeoutError              503  it did not answer in time               try again, or raise LLM_TIMEOUT_S
-│   └── LLMBlockedError              503  rate limit                              try again after `retry_after_s`
-│       └── LLMQuotaError            503  quota or balance is used up             top it up, or wait for its next cycle
-├── LLMProviderException             502  it answered with an error or nonsense   ask another model
-│   └── LLMUnavailableError          502  it is overloaded or broken for now      try again
-├── LLMBudgetError                   503  the research's budget is used up        raise the limit that it names
-├── PriceUnknownError                422  a limit in dollars needs prices         set LLM_PRICES
-├── PageRequestError                 422  this address may not be read            give another one
-├── PageConfigError                  503  a setting or a package is missing       do what it says
-├── PageConnectionError              503  the page's server is not reachable      try again
-│   ├── PageTimeoutError             503  it did not answer in time               try again, or raise READER_TIMEOUT_S
-│   └── PageBlockedError             503  it does not show the text to us         log in yourself, or try again later
-├── PageError                        502  there is no text to be had              use another source
-├── ResearchTimeoutError             503  the deadline came before any source     try again, or raise RESEARCH_TIMEOUT_S
-├── SourceNotHeldError               404  that source's text is not held (any more)  research again
-├── EmbeddingError                   502  no vectors could be made                try again
-├── EmbeddingConfigError             503  a setting or a package is missing       do what it says
-├── VectorStoreError                 503  the index is not reachable              try again
-├── VectorStoreConfigError           503  the index is missing or another's       do what it says
-├── OutcomeStoreError                503  outcomes cannot be kept                 look at the data folder
-├── StoreError                       500  the store's file or folder is unusable  do what it says
-└── TopicNotFoundError               404  no such topic in the store              look at the list
+docs/reference/errors.md has them as a table, which a test compares with the classes; all of them are public names.
 """
 
 from __future__ import annotations
@@ -69,7 +38,7 @@ class WebSearchTimeoutError(WebSearchConnectionError):
 
 
 class WebSearchBlockedError(WebSearchConnectionError):
-    """The search provider refuses us for now: try again later."""
+    """The search provider refuses requests for now: try again later."""
 
     code = "web_search_blocked"
 
@@ -81,10 +50,14 @@ class WebSearchBlockedError(WebSearchConnectionError):
 
 
 class WebSearchError(AppException):
-    """The search provider answered with an error: ask another one."""
+    """The search provider answered with an error: use another one."""
 
     code = "web_search_error"
     status_code = 502
+
+
+class WebSearchUnavailableError(WebSearchError):
+    """The search provider's service is broken for now (5xx): use another one."""
 
 
 class LLMException(AppException):
@@ -126,7 +99,7 @@ class LLMTimeoutError(LLMConnectionError):
 
 
 class LLMBlockedError(LLMConnectionError):
-    """The language model refuses us for now (quota or rate limit): try again later."""
+    """The language model refuses requests for now (quota or rate limit): try again later."""
 
     code = "llm_blocked"
 
@@ -138,7 +111,7 @@ class LLMQuotaError(LLMBlockedError):
 
 
 class LLMProviderException(LLMException):
-    """The language model answered with an error or with nothing usable: ask another one."""
+    """The language model answered with an error or without usable text: use another one."""
 
     code = "llm_provider"
     status_code = 502
@@ -152,7 +125,7 @@ class LLMUnavailableError(LLMProviderException):
 
 
 class PageRequestError(AppException):
-    """This address may not be read: give the address of a public web page."""
+    """This address may not be read: use the address of a public web page."""
 
     code = "page_request"
     status_code = 422
@@ -174,26 +147,26 @@ class PageConnectionError(AppException):
 
 
 class PageTimeoutError(PageConnectionError):
-    """The page did not come in time: try again, or raise READER_TIMEOUT_S."""
+    """The page was not read in time: try again, or raise READER_TIMEOUT_S."""
 
     code = "page_timeout"
 
 
 class PageBlockedError(PageConnectionError):
-    """The page does not show its text to us: a login, a consent or a riddle stands before it."""
+    """The page does not show its text: it asks for a login, a consent or a captcha."""
 
     code = "page_blocked"
 
 
 class PageError(AppException):
-    """The page gives no text that could be used: take another source."""
+    """The page has no usable text: use another source."""
 
     code = "page_error"
     status_code = 502
 
 
 class ResearchTimeoutError(AppException):
-    """The deadline came before anything was found: try again, or raise RESEARCH_TIMEOUT_S."""
+    """The deadline passed before anything was found: try again, or raise RESEARCH_TIMEOUT_S."""
 
     code = "timeout"
     status_code = 503
@@ -201,7 +174,7 @@ class ResearchTimeoutError(AppException):
 
 
 class SourceNotHeldError(AppException):
-    """The text of that source is not held (any more): run the research again."""
+    """The text of that source is not stored (any more): run the research again."""
 
     code = "source_not_held"
     status_code = 404
@@ -214,8 +187,17 @@ class LLMBudgetError(LLMException):
     status_code = 503
 
 
+class DailyBudgetError(LLMException):
+    """The budget of this day is spent: raise BUDGET_USD_PER_DAY, or wait until 00:00 UTC."""
+
+    code = "daily_budget"
+    status_code = 429
+    retryable = True
+    component = "budget/day"
+
+
 class PriceUnknownError(AppException):
-    """max_cost_usd cannot be kept, since a model's price is not known: set LLM_PRICES, or leave it out."""
+    """max_cost_usd needs the price of every model: set LLM_PRICES, or leave max_cost_usd out."""
 
     code = "price_unknown"
     status_code = 422
@@ -228,8 +210,72 @@ class StoreError(AppException):
     status_code = 500
 
 
+class StoreUnavailableError(StoreError):
+    """The database of the store cannot be used for now: try again."""
+
+    status_code = 503
+    retryable = True
+
+
+class ResearchNotFoundError(AppException):
+    """There is no such research: it expired, was not run in the background, or belongs to another API key."""
+
+    code = "research_not_found"
+    status_code = 404
+
+
+class PreviousResearchNotFoundError(AppException):
+    """No finished research with this previous_id is stored for this caller: leave it out, or send `history` as well."""
+
+    code = "previous_research_not_found"
+    status_code = 404
+
+
+class BackgroundError(AppException):
+    """The research cannot run in the background: change the request or the setting that the message names."""
+
+    code = "background"
+    status_code = 422
+
+
+class WebhookError(BackgroundError):
+    """The webhook cannot be used: change its address, or the setting that the message names."""
+
+    code = "webhook"
+
+
+class ResearchQueueFullError(AppException):
+    """Too many researches of this client wait in the background: try again when some have finished."""
+
+    code = "research_queue_full"
+    status_code = 503
+    retryable = True
+
+
+class ResearchCancelledError(AppException):
+    """The research was cancelled by its caller."""
+
+    code = "research_cancelled"
+    status_code = 409
+
+
+class ResearchInterruptedError(AppException):
+    """The server ended again and again while it ran this research: search its log."""
+
+    code = "research_interrupted"
+    status_code = 500
+
+
+class SpendingStoreError(AppException):
+    """The spending of the day cannot be stored: this process counts alone."""
+
+    code = "spending_store"
+    status_code = 503
+    retryable = True
+
+
 class TopicNotFoundError(AppException):
-    """There is no such topic in the store: `llm-platform topics list` shows what there is."""
+    """There is no such topic in the store: `llm-platform topics list` shows all topics."""
 
     code = "topic_not_found"
     status_code = 404
@@ -259,14 +305,26 @@ class VectorStoreError(AppException):
 
 
 class VectorStoreConfigError(AppException):
-    """The index of documents is not set up: it is missing, another embedder's, or somebody else writes to it."""
+    """The index of documents is not set up: it is missing, was made by another embedder, or another process writes to it."""
 
     code = "vector_store_config"
     status_code = 503
 
 
+class VectorStoreBusyError(VectorStoreConfigError):
+    """Another process writes to the collection."""
+
+
+class SchemaRegistryError(AppException):
+    """The schema registry cannot be used, or refuses a schema: a worker consumes nothing until it has the ids."""
+
+    code = "schema_registry"
+    status_code = 503
+    retryable = True
+
+
 class OutcomeStoreError(AppException):
-    """The store of outcomes cannot be used: nothing is answered until it can."""
+    """The outcome store cannot be used: no request is answered until it can."""
 
     code = "outcome_store"
     status_code = 503

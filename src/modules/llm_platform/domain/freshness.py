@@ -1,8 +1,7 @@
-"""How new a result has to be: the one place that knows what a `freshness` may say.
+"""The age limit of results: the parser of `freshness`.
 
 Valid: noLimit, oneDay, oneWeek, oneMonth, oneYear, a real date (2026-03-31), or an ordered range of two real dates
-(2026-03-01..2026-03-31). Anything else is the caller's mistake. Adapters translate the result into their vendor's
-words.
+(2026-03-01..2026-03-31). Anything else is a WebSearchRequestError. Adapters translate the result for their vendor.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from modules.llm_platform.domain.exceptions import WebSearchRequestError
 
 NO_LIMIT: Final = "noLimit"
 KEYWORDS: Final[dict[str, TimeRange]] = {"oneDay": "day", "oneWeek": "week", "oneMonth": "month", "oneYear": "year"}
-# Whole days before today that a provider's range is sure to reach back: "day" means 24 hours, so not all of yesterday.
+# Whole days before today that a provider's range covers: "day" means 24 hours, so not all of yesterday.
 _DAYS_BACK: Final[tuple[tuple[int, TimeRange], ...]] = ((0, "day"), (6, "week"), (29, "month"), (364, "year"))
 _DATES = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:\.\.([0-9]{4}-[0-9]{2}-[0-9]{2}))?")
 
@@ -43,7 +42,7 @@ class Freshness:
         return next((name for days, name in _DAYS_BACK if age <= days), None)
 
     def admits(self, published: str | None) -> bool:
-        """Whether a result of that ISO date may stay: undated ones may, and for a recent span all may."""
+        """Whether a result with that ISO date passes. Undated results pass; without dates all do."""
         if self.start is None or self.end is None or not published:
             return True
         try:
@@ -58,9 +57,9 @@ _SPAN: dict[str, Freshness] = {span: Freshness(recent=span) for span in KEYWORDS
 
 
 def freshness_window(request: WebSearchRequest) -> Freshness | None:
-    """The limit that a request asks for, None for no limit; `freshness` wins over `time_range`.
+    """The limit of a request, None for no limit; `freshness` overrides `time_range`.
 
-    Raises WebSearchRequestError for a freshness that is none of the words above, no real date and no ordered range.
+    Raises WebSearchRequestError for an invalid freshness.
     """
     if request.freshness is None:
         return None if request.time_range is None else _SPAN[request.time_range]

@@ -1,4 +1,4 @@
-"""The mean of a collection's vectors, taken away from each: what all its passages share tells none of them from another."""
+"""Mean centering: subtract the mean vector of a collection, since what all passages share distinguishes none of them."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Final
 from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
 
 MIN_VECTORS: Final = 50  # the mean of fewer is too close to each of them
-MAX_VECTORS: Final = 200  # more change nothing
-LEAST_LENGTH: Final = 1e-6  # of a vector that points anywhere
+MAX_VECTORS: Final = 200  # more do not change the mean noticeably
+MIN_LENGTH: Final = 1e-6  # of a vector with a direction
 
 
 def mean_vector(vectors: Sequence[Vector]) -> tuple[float, ...]:
-    """The mean of the first MAX_VECTORS; empty, which takes nothing away, when there are fewer than MIN_VECTORS."""
+    """The mean of the first MAX_VECTORS; empty (no centering) for fewer than MIN_VECTORS."""
     if len(vectors) < MIN_VECTORS:
         return ()
-    taken = vectors[:MAX_VECTORS]
-    return tuple(math.fsum(column) / len(taken) for column in zip(*taken, strict=True))
+    sample = vectors[:MAX_VECTORS]
+    return tuple(math.fsum(column) / len(sample) for column in zip(*sample, strict=True))
 
 
 def mean_centered(vector: Vector | None, mean: Sequence[float], dimension: int) -> list[float] | None:
-    """The vector without the mean, of length 1; None where there is no direction in it: NaN, zeros, another dimension."""
+    """The vector minus the mean, scaled to length 1; None for NaN, zeros or another dimension."""
     if vector is None or len(vector) != dimension:
         return None
-    moved = [float(x) - m for x, m in zip(vector, mean, strict=True)] if mean else [float(x) for x in vector]
-    length = math.hypot(*moved)
-    if not LEAST_LENGTH < length < math.inf:  # NaN is not greater than anything
+    centered = [float(x) - m for x, m in zip(vector, mean, strict=True)] if mean else [float(x) for x in vector]
+    length = math.hypot(*centered)
+    if not MIN_LENGTH < length < math.inf:  # also false for NaN
         return None
-    return [x / length for x in moved]
+    return [x / length for x in centered]

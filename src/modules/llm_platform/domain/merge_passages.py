@@ -1,4 +1,4 @@
-"""From passages that were found to the stretch of their document that is shown."""
+"""Join passages of one document to the text that is shown."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from typing import Final
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import FoundPassage, Passage
 
-# A document's text, put together from its passages.
-
-
-GAP = "\n\n"  # what stood between two passages was blank
+GAP: Final = "\n\n"  # passages are separated by blanks only
+MIN_NEIGHBOUR_SCORE: Final = 0.75  # of the best passage's score: such a neighbour is shown with it
+# With 3, 48 of 84 questions instead of 47 have their answer shown, in a ninth more text.
+MAX_MERGED: Final = 2
+MAX_GAP_CHARS: Final = 4  # between two neighbours: nothing but blanks
 
 
 def merge_document_text(passages: Iterable[Passage], limit: int | None = None) -> str:
-    """The text that the passages were cut from, in their order; what two of them share is there once. At most `limit`
-    characters (None: all).
-    """
-    text, end = "", 0  # `end`: of what we have, in the document
+    """The text that consecutive passages were cut from, without repeating their overlap; at most `limit` characters."""
+    text, end = "", 0  # `end`: offset in the document
     for passage in passages:
         overlap = max(0, end - passage.start)
         shared = passage.text[:overlap]
@@ -31,24 +30,19 @@ def merge_document_text(passages: Iterable[Passage], limit: int | None = None) -
     return text[:limit]
 
 
-JOINS_FROM: Final = 0.75  # of the best passage's score: a neighbour that also answers is shown with it
-MAX_JOINED: Final = (
-    2  # passages; with 3, 48 of 84 questions instead of 47 have their answer shown, in a ninth more text
-)
-MAX_GAP: Final = 4  # characters: between two neighbours nothing but blanks
-
-
 def merge_passages(found: Sequence[FoundPassage]) -> str:
-    """The best of a document's passages, which comes first, and what adjoins it and was found nearly as good; as it stands in
-    the `whole_text` of the document.
+    """The best of a document's passages, which comes first, joined with neighbours that score nearly as high.
+
+    The result is a part of what `merge_document_text` returns for all passages.
     """
     best = found[0]
     good = sorted(
-        (each.passage for each in found if each.score >= JOINS_FROM * best.score), key=lambda passage: passage.start
+        (each.passage for each in found if each.score >= MIN_NEIGHBOUR_SCORE * best.score),
+        key=lambda passage: passage.start,
     )
     scores = {each.passage.id: each.score for each in found}
     first = last = next(place for place, passage in enumerate(good) if passage.id == best.passage.id)
-    while last - first + 1 < MAX_JOINED:
+    while last - first + 1 < MAX_MERGED:
         before = scores[good[first - 1].id] if first and _adjoin(good[first - 1], good[first]) else None
         after = scores[good[last + 1].id] if last + 1 < len(good) and _adjoin(good[last], good[last + 1]) else None
         if before is None and after is None:
@@ -61,4 +55,4 @@ def merge_passages(found: Sequence[FoundPassage]) -> str:
 
 
 def _adjoin(one: Passage, following: Passage) -> bool:
-    return following.start - (one.start + len(one.text)) <= MAX_GAP
+    return following.start - (one.start + len(one.text)) <= MAX_GAP_CHARS

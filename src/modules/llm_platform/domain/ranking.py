@@ -1,4 +1,4 @@
-"""How good a result is without a model's word for it, and which results go on (requirements MS3 and MS6)."""
+"""Score results by keywords, without a model, and select the best ones (requirements MS3 and MS6)."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ from functools import lru_cache
 
 from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate
 from modules.llm_platform.domain.text.language import stop_words
+from modules.llm_platform.domain.text.scripts import UNSPACED
 from modules.llm_platform.domain.text.tokens import fold, words
 
 TOP_SCORE = 10.0
-USABLE_FROM = 1.0  # points: below it a result met nothing of what was asked, and takes no other's place
-SUBSTANCE_CHARS = 250  # a snippet of this length says something
-LOOKED_AT_CHARS = 2000  # of a text: what a summary of a page has, more than any snippet
+MIN_USABLE_SCORE = 1.0  # a result below it matches nothing of the question
+SUBSTANCE_CHARS = 250  # a text of this length gets the full share for its length
+MAX_SCORED_CHARS = 2000  # of a text: the length of a summary of a page
 
-# What the keyword score is made of; together 1.
+# Shares of the keyword score; together 1.
 QUESTION_SHARE, DIRECTION_SHARE, TITLE_SHARE, SUBSTANCE_SHARE = 0.4, 0.3, 0.2, 0.1
 
-WHOLE_WORD_CHARS = 4  # a word up to this length is looked for as it is, a longer one without its ending
-LONG_WORD_CHARS = 6  # from the next letter on, endings of two letters are left off
+MAX_EXACT_CHARS = 4  # a longer word is searched without its ending
+MAX_SHORT_ENDING_CHARS = 6  # of a longer word two letters are left off, else one
 
 _NO_WORD = re.compile(r"[^\w+#]+")
-_UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af]"
-)
+_UNSPACED = re.compile(f"[{UNSPACED}]")
 _JOINED = re.compile(r"(?<=\w)_(?=\w)")
 
 
@@ -34,13 +33,13 @@ def mean(criteria: Sequence[float]) -> float:
 
 
 def keyword_score(question: str, direction: str, title: str, text: str, language: str) -> float:
-    """0 to 10 with one decimal: how many words of the question and of the direction stand in the title and in the text.
+    """0 to 10 with one decimal: the share of the words of question and direction that the title and the text contain.
 
-    Words count without their endings, function words of `language` (of the question) do not count. 0 means that no word is met.
+    Words count without their endings, function words of `language` (of the question) do not count.
     """
     asked, aimed = _needles(question, language), _needles(direction, language)
     head = _haystack(title)
-    body = head + _haystack(text[:LOOKED_AT_CHARS])
+    body = head + _haystack(text[:MAX_SCORED_CHARS])
     met_question, met_direction = _share(asked, body), _share(aimed, body)
     met = max(met_question, met_direction)
     score = (
@@ -54,7 +53,7 @@ def keyword_score(question: str, direction: str, title: str, text: str, language
 
 @lru_cache(maxsize=256)
 def _needles(text: str, language: str) -> tuple[str, ...]:
-    """What to look for in a haystack: the beginnings of the words that carry meaning, each once."""
+    """The beginnings of the content words, each once, to search in a haystack."""
     found = [part for word in words(text) for part in _NO_WORD.split(_JOINED.sub(" ", word)) for part in part.split()]
     stops = stop_words(language) | stop_words("en")  # a Russian question quotes English words
     return tuple(dict.fromkeys(map(_needle, [word for word in found if word not in stops] or found)))
@@ -62,9 +61,9 @@ def _needles(text: str, language: str) -> tuple[str, ...]:
 
 def _needle(word: str) -> str:
     if _UNSPACED.match(word):
-        return word  # stands anywhere in its script
-    if len(word) > WHOLE_WORD_CHARS and word.isalpha():
-        return " " + word[: -1 if len(word) <= LONG_WORD_CHARS else -2]
+        return word  # may stand anywhere in a run
+    if len(word) > MAX_EXACT_CHARS and word.isalpha():
+        return " " + word[: -1 if len(word) <= MAX_SHORT_ENDING_CHARS else -2]
     return " " + word
 
 
@@ -84,21 +83,21 @@ def ranked_order(ranked: Iterable[RankedCandidate]) -> list[RankedCandidate]:
 def pick_top(
     ranked: Sequence[RankedCandidate], count: int, questions: Sequence[str], *, first: int | None = None
 ) -> list[RankedCandidate]:
-    """The best `count` of all; the `first` of them (all, if not given) hold one for each sub-question that has a usable one.
+    """The best `count` results; the `first` of them (default: all) include one for each sub-question with a usable result.
 
-    Best first, then those who stand in where one of them cannot be read, best first. Where there are more such sub-questions
-    than places, those with the best results have them.
+    The first ones come best first, then the reserves, best first. With more such sub-questions than places, those with the best
+    results are chosen.
     """
     order = ranked_order(ranked)
     places = max(0, count if first is None else min(first, count))
-    wanted = frozenset(questions)
+    known = frozenset(questions)
     of_question: dict[str, RankedCandidate] = {}
     for one in order:
         question = one.candidate.question
-        if question in wanted and one.score.value >= USABLE_FROM:
+        if question in known and one.score.value >= MIN_USABLE_SCORE:
             of_question.setdefault(question, one)
     firsts = list(of_question.values())[:places]
-    held = set(map(id, firsts))
-    rest = [one for one in order if id(one) not in held]
+    chosen = set(map(id, firsts))
+    rest = [one for one in order if id(one) not in chosen]
     more = places - len(firsts)
     return [*ranked_order([*firsts, *rest[:more]]), *rest[more:]][: max(0, count)]

@@ -1,4 +1,4 @@
-"""Secrets that an upstream sends back to us are taken out before anybody reads the answer."""
+"""Replace configured secrets in texts and bodies, for example in an upstream's error message that repeats a key."""
 
 from __future__ import annotations
 
@@ -9,42 +9,41 @@ from typing import Final
 from urllib.parse import quote, quote_plus
 
 REDACTED: Final = "[redacted]"
-MIN_SECRET_CHARS: Final = 8  # a shorter one is an ordinary word too often
+MIN_SECRET_CHARS: Final = 8  # a shorter one may be an ordinary word
 
-# A JSON writer may spell any letter as \u0041. Letters, digits, `-` and `_` are undone first, where there are any.
-_SPELLED = re.compile(rb"\\u00(?:[46][1-9a-fA-F]|[57][0-9aA]|3[0-9]|2[dD]|5[fF])")
+# A JSON writer may escape any letter (\u0041). Escaped letters, digits, `-` and `_` are decoded first.
+_ESCAPED_LETTER = re.compile(rb"\\u00(?:[46][1-9a-fA-F]|[57][0-9aA]|3[0-9]|2[dD]|5[fF])")
 _ESCAPED = re.compile(rb"\\(?:u00([2-7][0-9a-fA-F])|.)", re.DOTALL)  # a backslash before a backslash is text
+_OPEN_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?")
+MAX_OPEN_ESCAPE: Final = 5  # characters of an escape without its last digit
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=:@!$%&*,;#?|^`'()[]{} ")
 
 
 class Redactor:
-    """Replaces each configured secret by `[redacted]`, also where it is written for JSON or for a URL.
-
-    Without secrets text and data come back as they are, at no cost.
-    """
+    """Replaces each configured secret by `[redacted]`, also where it is escaped for JSON or for a URL."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        kept = {secret for secret in secrets if len(secret) >= MIN_SECRET_CHARS}
-        self._forms = sorted({form for secret in kept for form in _forms(secret)}, key=len, reverse=True)
+        long_enough = {secret for secret in secrets if len(secret) >= MIN_SECRET_CHARS}
+        self._forms = sorted({form for secret in long_enough for form in _forms(secret)}, key=len, reverse=True)
         self._encoded = [form.encode(errors="replace") for form in self._forms]
 
     def __repr__(self) -> str:
         return f"Redactor(active={bool(self._forms)})"
 
     def text(self, text: str) -> str:
-        """The text without secrets."""
-        for form in self._forms:  # one fast scan each: a pattern of alternatives takes a hundred times as long
+        """The text with each secret replaced."""
+        for form in self._forms:  # a pattern of alternatives takes a hundred times as long
             if form in text:
                 text = text.replace(form, REDACTED)
         return text
 
     def data(self, data: bytes) -> bytes:
-        """The same for a body in UTF-8, JSON escapes of ordinary letters included."""
-        if self._encoded and b"\\u00" in data and _SPELLED.search(data):
+        """The body in UTF-8 with each secret replaced, also where JSON escapes its letters."""
+        if self._encoded and b"\\u00" in data and _ESCAPED_LETTER.search(data):
             data = _ESCAPED.sub(_unescape, data)
         for form in self._encoded:
             if form in data:
-                data = data.replace(form, REDACTED.encode())
+                data = b"".join(_redacted(data, form))
         return data
 
 
@@ -55,6 +54,25 @@ def _forms(secret: str) -> Iterator[str]:
     yield json.dumps(secret)[1:-1].replace("/", "\\/")
     yield quote(secret, safe="", errors="replace")
     yield quote_plus(secret, errors="replace")
+
+
+def _redacted(data: bytes, form: bytes) -> Iterator[bytes]:
+    """Yield the parts of the data with each occurrence replaced, with the whole escape that it begins in."""
+    done = 0
+    while (at := data.find(form, done)) >= 0:
+        yield data[done : _escape_start(data, done, at)]
+        yield REDACTED.encode()
+        done = at + len(form)
+    yield data[done:]
+
+
+def _escape_start(data: bytes, done: int, at: int) -> int:
+    r"""Return where an escape such as \n or \u0080 begins whose end seems to be the beginning of a secret; `at` if none."""
+    start = data.rfind(b"\\", max(done, at - MAX_OPEN_ESCAPE), at)
+    if start < 0 or not _OPEN_ESCAPE.fullmatch(data, start, at):
+        return at
+    slashes = start - len(data[done:start].rstrip(b"\\")) - done
+    return start if slashes % 2 == 0 else at  # a backslash before a backslash is text
 
 
 def _unescape(match: re.Match[bytes]) -> bytes:

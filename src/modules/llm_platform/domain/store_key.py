@@ -1,4 +1,4 @@
-"""The names of things in the store: a topic by its question, an entry by all that it depends on."""
+"""Keys of the research store: the name of a topic from its question, the key of an entry from all its inputs."""
 
 from __future__ import annotations
 
@@ -24,42 +24,42 @@ _KEY = re.compile(r"[0-9a-z_-]{1,64}")  # small letters: some file systems do no
 
 
 def topic_of(query: str) -> Topic:
-    """The topic of a question; one that differs in case and blanks only is the same."""
+    """The topic of a question; case and white space make no difference."""
     folded = " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", query).casefold()).split())
     digest = hashlib.sha256(folded.encode("utf-8", "surrogatepass")).hexdigest()[:TOPIC_HASH_CHARS]
     return Topic(name=f"{_slug(folded) or 'topic'}-{digest}", query=query)
 
 
 def _slug(text: str) -> str:
-    """The letters and digits of a text, marks that belong to them included, with `-` for all that is between them."""
-    kept: list[str] = []
+    """The letters, digits and combining marks of a text, joined by `-`."""
+    chars: list[str] = []
     for char in text:
         kind = unicodedata.category(char)[0]
-        if kind in "LN" or (kind == "M" and kept and kept[-1] != "-"):
-            kept.append(char)
-        elif kept and kept[-1] != "-":
-            kept.append("-")
-        if len(kept) == SLUG_CHARS:
+        if kind in "LN" or (kind == "M" and chars and chars[-1] != "-"):
+            chars.append(char)
+        elif chars and chars[-1] != "-":
+            chars.append("-")
+        if len(chars) == SLUG_CHARS:
             break
-    return "".join(kept).strip("-")
+    return "".join(chars).strip("-")
 
 
 def is_topic_name(name: str) -> bool:
-    """Whether a topic may be called that: letters, digits, marks, `-` and `_`. No way leads out of a folder by it."""
+    """Whether the name is valid: letters, digits, marks, `-` and `_` only, so that it cannot leave its folder."""
     if not _NAME.fullmatch(name) or len(name.encode("utf-8", "surrogatepass")) > _MAX_NAME_BYTES:
         return False
     return name.isascii() or all(char in "-_" or unicodedata.category(char)[0] in "LNM" for char in name)
 
 
 def is_entry_key(key: str) -> bool:
-    """Whether an entry may be called that."""
+    """Whether the key is valid."""
     return _KEY.fullmatch(key) is not None
 
 
 def store_key(*, version: str, model: str, language: str, **inputs: object) -> str:
-    """The key of an entry: its prompt's version, the model that made it, the language, and what went in (as JSON).
+    """The key of an entry: a hash of the prompt's version, the model, the language and the inputs as JSON.
 
-    Whatever of these changes, the old entry does not serve. TypeError for an input that has no JSON of its own.
+    Raises TypeError for an input without a JSON form.
     """
     parts = {"version": version, "model": model, "language": language, "inputs": inputs}
     text = json.dumps(parts, sort_keys=True, ensure_ascii=True, default=_plain)
@@ -67,7 +67,7 @@ def store_key(*, version: str, model: str, language: str, **inputs: object) -> s
 
 
 def _plain(value: object) -> object:
-    """What JSON does not know, the same in every process: a set in order, never an address in memory."""
+    """A JSON value that is equal in every process: a set is sorted."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     if isinstance(value, Set):

@@ -1,4 +1,4 @@
-"""Several steps at once, none of which outlives the others' failure."""
+"""Concurrent steps that end together."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Iterable
 
 
 async def gather_all(steps: Iterable[Awaitable[None]]) -> None:
-    """Wait for all of them, done side by side; the first error is raised when none of them is under way any more."""
+    """Run all steps concurrently. After an error the others are cancelled and awaited, then it is raised."""
     tasks = [asyncio.ensure_future(step) for step in steps]
     try:
         await asyncio.gather(*tasks)

@@ -1,4 +1,4 @@
-"""Where wordllama, which makes vectors on this machine, has a package. Elsewhere no line of pip installs it."""
+"""The platforms for which wordllama, the local embedder, has a package."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import platform
 import sys
 from typing import Final
 
-# The markers of the extra `retrieval` in pyproject.toml say the same; a test compares the two.
+# A test compares these with the markers of the extra `retrieval` in pyproject.toml.
 WORDLLAMA_MACHINES: Final = frozenset(
     [("linux", "x86_64"), ("darwin", "x86_64"), ("darwin", "arm64"), ("win32", "AMD64")]
 )
@@ -14,12 +14,12 @@ WORDLLAMA_BELOW: Final = (3, 14)
 
 
 def has_wordllama_wheel() -> bool:
-    """Whether pip finds wordllama for this interpreter and machine."""
+    """Whether pip can install wordllama for this interpreter and machine."""
     return sys.version_info < WORDLLAMA_BELOW and (sys.platform, platform.machine()) in WORDLLAMA_MACHINES
 
 
 def no_wordllama() -> str:
-    """Why there are no vectors here, and what to do; one line."""
+    """Why wordllama cannot be installed here, and what to do; one line."""
     here = f"Python {sys.version_info[0]}.{sys.version_info[1]} on {platform.system()} {platform.machine()}"
     return (
         f"wordllama, which makes the vectors, has no package for {here}; use Python 3.11 to 3.13 "

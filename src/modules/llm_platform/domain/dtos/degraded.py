@@ -1,7 +1,8 @@
-"""What did not go as asked, though an answer came."""
+"""The parts of an answer that failed or did less than requested."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict
@@ -10,7 +11,7 @@ from shared.exceptions import AppException
 
 
 class Degraded(BaseModel):
-    """One part that failed or did less than asked: who (`searxng/google`), why, and until when if that is known."""
+    """One part that failed or did less than requested: the component (`searxng/google`), the reason, and the end if known."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -20,7 +21,12 @@ class Degraded(BaseModel):
 
     @classmethod
     def of(cls, component: str, error: AppException) -> Degraded:
-        """The entry for an error that was survived; `until` is when the other side said to come back."""
+        """The entry for an error; `until` is the second from which on the service may be called again."""
         wait = error.retry_after_s
-        until = None if wait is None else datetime.now(UTC) + timedelta(seconds=wait)
-        return cls(component=component, reason=f"{error.code}: {error.message}", until=until)
+        until = None if wait is None else (datetime.now(UTC) + timedelta(seconds=wait + 0.999)).replace(microsecond=0)
+        return cls(component=error.component or component, reason=f"{error.code}: {error.message}", until=until)
+
+
+def distinct_degraded(entries: Iterable[Degraded]) -> tuple[Degraded, ...]:
+    """The entries without repetitions of a component with the same reason; of these the last one stays."""
+    return tuple({(entry.component, entry.reason): entry for entry in entries}.values())

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict
+
+ORIGIN_FIELD: Final = "llm-platform:origin"  # a filter that every passage with an origin has
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +40,10 @@ class LeftOut:
 class FoundDocument:
     """A document that was found and not read yet. `digest` is another one when its content is; `where` names it to people.
 
-    `read` blocks. `place` is how many bytes have been gone through when this one is done. `origin` tells one folder that ids
-    are paths below from another; None where ids are the documents' own. `unchanged`: the source knows that the collection holds
-    it as it is, and nobody need look.
+    `read` blocks. `place` is how many bytes have been gone through when this one is done. `origin` is the folder or source
+    that it comes from, as a digest. `unchanged`: the source knows that the collection holds it as it is. `qualified` gives the
+    document under another id, for a collection that holds another origin's document under `doc_id`; None where ids are the
+    documents' own, so that the newer one replaces the older.
     """
 
     doc_id: str
@@ -49,6 +53,7 @@ class FoundDocument:
     read: Callable[[], DocumentText | LeftOut]
     origin: str | None = None
     unchanged: bool = False
+    qualified: Callable[[], FoundDocument] | None = None
 
 
 class _Value(BaseModel):
@@ -75,8 +80,8 @@ class IndexReport(_Value):
     """What an indexing did. `unchanged` documents cost nothing, `failed` ones were left out, `removed` ones were pruned;
     `passages` were written. `problems` tells the first of them, `problem_count` is the number of all.
 
-    `displaced` of the changed ones took the place of a document that had the same path below another folder, and
-    `removed_elsewhere` of the removed ones had come from a folder that this indexing was not given.
+    `displaced` of the changed ones replaced a document of another folder that had the same id, and `removed_elsewhere` of the
+    removed ones came from a folder that this indexing was not given.
     """
 
     collection: str

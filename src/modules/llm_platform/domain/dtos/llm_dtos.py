@@ -1,8 +1,8 @@
-"""A request to a language model and its answer, whoever serves it."""
+"""A request to a language model and its answer."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -11,6 +11,13 @@ from modules.llm_platform.domain.dtos.sent import SentKind
 
 MAX_MESSAGES = 200
 MAX_ANSWER_TOKENS = 131_072
+
+
+class ConfiguredModel(NamedTuple):
+    """A language model that requests can select: `provider` and `model` of an LLMRequest."""
+
+    provider: str
+    model: str
 
 
 class ChatMessage(BaseModel):
@@ -23,10 +30,9 @@ class ChatMessage(BaseModel):
 
 
 class LLMRequest(BaseModel):
-    """What to ask. `provider` and `model` choose among those that are configured and can never name an address or a key.
+    """A prompt. `provider` and `model` select a configured model; they cannot name an address or a key.
 
-    `max_tries` bounds the calls it may take in all, retries and failover included. `holds` says for the ledger what is
-    sent with it: a question alone, or words of pages.
+    `max_tries` limits the calls, with retries and failover. `data_kind` is the kind of data for the egress log.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -36,11 +42,11 @@ class LLMRequest(BaseModel):
     model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
     max_tokens: int | None = Field(default=None, ge=1, le=MAX_ANSWER_TOKENS, strict=True)
     max_tries: int | None = Field(default=None, ge=1)
-    holds: SentKind = "query"
+    data_kind: SentKind = "query"
 
 
 class Usage(BaseModel):
-    """Tokens of one call, as the provider counted them (our own count where it said nothing)."""
+    """Tokens of one call, as the provider counted them (or as we count them if it does not report them)."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -49,7 +55,7 @@ class Usage(BaseModel):
 
 
 class Spending(BaseModel):
-    """What calls cost together, failed ones included. `cost_usd` is None as soon as one price is not known."""
+    """The cost of several calls, with failed ones. `cost_usd` is None if one price is unknown."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -89,12 +95,12 @@ class LLMResponse(BaseModel):
     degraded: tuple[Degraded, ...] = ()
 
     def after(self, spent: Spending, degraded: tuple[Degraded, ...]) -> Self:
-        """The same answer, which also tells what was spent and what failed before it."""
+        """The answer with the spending and the failures before it added."""
         return self.model_copy(update={"spent": spent + self.spent, "degraded": (*degraded, *self.degraded)})
 
 
 class LLMToken(BaseModel):
-    """The next piece of a streamed answer."""
+    """The next part of a streamed answer."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -102,7 +108,7 @@ class LLMToken(BaseModel):
 
 
 class LLMReset(BaseModel):
-    """A model died half-way: all tokens so far are void, the next model begins. `error` says why."""
+    """A model failed: all tokens so far are void, the next model starts. `error` is the reason."""
 
     model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
 

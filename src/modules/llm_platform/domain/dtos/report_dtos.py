@@ -1,4 +1,4 @@
-"""What the stages of a report hand to one another, and what the store keeps of them (requirements MS1 to MS8)."""
+"""The values that the stages of a report exchange and store (requirements MS1 to MS8)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.research_dtos import MAX_PLAN_QUESTIONS, Question, Synthesis
 from modules.llm_platform.domain.dtos.web_search_dtos import Language, WebSearchResultItem
 
-# What a model of its own can be set for (LLM_STAGES).
+# LLM_STAGES can set a model for each.
 LLMStage = Literal["plan", "queries", "rank", "summarize", "write", "judge"]
 ScoredBy = Literal["model", "keywords", "default"]
 
@@ -24,7 +24,7 @@ class _Value(BaseModel):
 
 
 class PlanRequest(_Value):
-    """A question to be taken apart. `other_than` are sub-questions that were looked at and not wanted."""
+    """A question to plan. `other_than` are rejected sub-questions."""
 
     query: Question
     language: Language | None = None
@@ -32,8 +32,8 @@ class PlanRequest(_Value):
 
 
 class ResearchPlan(_Value):
-    """Up to three sub-questions in the question's language. `planner` is the model that made them, or "decomposition";
-    `spent` what that took now: nothing where the plan was there already.
+    """Up to three sub-questions in the language of the question. `planner` is the model, or "decomposition"; `spent` is the
+    cost of this plan, nothing for a cached one.
     """
 
     query: str
@@ -45,9 +45,7 @@ class ResearchPlan(_Value):
 
 
 class AcceptedPlan(_Value):
-    """The sub-questions that a person agreed to, as the store keeps them: should the process end before the report is
-    there, nobody has to think of them again.
-    """
+    """The sub-questions that a person accepted, stored so that an interrupted report can use them again."""
 
     query: str
     questions: tuple[Question, ...] = Field(min_length=1, max_length=MAX_PLAN_QUESTIONS)
@@ -55,14 +53,14 @@ class AcceptedPlan(_Value):
 
 
 class SearchQueries(_Value):
-    """What one sub-question asks the search engines."""
+    """The search queries of one sub-question."""
 
     question: str
     queries: tuple[str, ...]
 
 
 class Candidate(_Value):
-    """A result, the sub-question whose search found it first, and every query that found it."""
+    """A result, the sub-question that found it first, and all queries that found it."""
 
     item: WebSearchResultItem
     question: str
@@ -70,7 +68,7 @@ class Candidate(_Value):
 
 
 class Score(_Value):
-    """The mean of the five criteria, 0 to 10 with one decimal, and who gave it."""
+    """The mean of the five criteria, 0 to 10 with one decimal, and its origin."""
 
     value: float
     by: ScoredBy
@@ -85,7 +83,7 @@ class RankedCandidate(_Value):
 
 
 class Summary(_Value):
-    """A page in short. `cut_tokens` counts what of the page the summary does not know; `by` is a model or "extractive"."""
+    """The summary of a page. `cut_tokens` counts the tokens of the page that it omits; `by` is a model or "extractive"."""
 
     url: str
     title: str
@@ -95,7 +93,7 @@ class Summary(_Value):
 
 
 class RankedBatch(_Value):
-    """What one call ranked, as the store keeps it. `version` covers all that the scores depend on but the results."""
+    """The stored scores of one call. `version` covers everything that the scores depend on, except the results."""
 
     version: str
     keys: tuple[str, ...]
@@ -110,6 +108,6 @@ class RankedSummaries(_Value):
 
 
 class KeptSynthesis(_Value):
-    """A finished text, as the store keeps it: should the process end before the answer is out, nobody pays for it again."""
+    """A stored text, so that an interrupted report does not pay for it again."""
 
     synthesis: Synthesis

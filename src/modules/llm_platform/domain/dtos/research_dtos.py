@@ -51,7 +51,11 @@ MAX_URL_CHARS = 2000
 MAX_INSTRUCTION_CHARS = 2000
 MAX_LLM_CALLS = 10_000
 LONGEST_RESEARCH_S = 86_400
-OF_A_REPORT = ("plan", "urls", "instructions", "max_llm_calls", "max_cost_usd", "max_seconds", "fresh")
+MAX_TURNS = 10  # of a request; the last MAX_STORED_TURNS of them are used
+MAX_TURN_CHARS = 20_000  # of an earlier answer in a request
+MAX_STORED_TURNS = 3
+MAX_STORED_ANSWER_CHARS = 1000
+OF_A_REPORT = ("plan", "urls", "max_llm_calls", "max_cost_usd", "max_seconds", "fresh")
 
 
 def _clean_url(url: str) -> str:
@@ -67,14 +71,30 @@ GivenUrl = Annotated[
 ]
 
 
+PreviousId = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[\x20-\x7e]+$")]
+
+
+class Turn(BaseModel):
+    """An earlier question of a conversation and its answer."""
+
+    model_config = ConfigDict(frozen=True)
+
+    question: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_QUERY_CHARS)]
+    answer: str = Field(default="", max_length=MAX_TURN_CHARS)
+
+
 class ResearchRequest(BaseModel):
     """A question. shallow: one search and one synthesis; deep: three searches side by side and one synthesis; report: the
     pages behind the results are ranked, read, summarised and written up (requirements MS1 to MS8).
 
-    The fields from `plan` on belong to a report. `plan` replaces the sub-questions of the model. `urls` are pages to
-    research: alone they are all that is read; where `sources` is given too, what is searched is added. `instructions` are
-    wishes for the text. `max_llm_calls`, `max_cost_usd` (US dollars) and `max_seconds` bound what it may take. `fresh`
-    takes nothing from the store.
+    `instructions` are wishes for the text, for a model to follow. `previous_id` is the `metadata.request_id` of an earlier
+    research of the same caller, `history` a conversation, oldest turn first: the question is understood in their context.
+    With both, `history` is used where the earlier research is no longer stored.
+
+    The fields from `plan` on belong to a report. `plan`
+    replaces the sub-questions of the model. `urls` are pages to research: alone they are all that is read; where `sources`
+    is given too, what is searched is added. `max_llm_calls`, `max_cost_usd` (US dollars) and `max_seconds` bound what it may
+    take. `fresh` takes nothing from the store.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -86,9 +106,11 @@ class ResearchRequest(BaseModel):
     omit_raw: bool = Field(default=False, strict=True)
     time_range: TimeRange | None = None
     domains: tuple[Domain, ...] = Field(default=(), max_length=MAX_DOMAINS)
+    instructions: str | None = Field(default=None, max_length=MAX_INSTRUCTION_CHARS)
+    previous_id: PreviousId | None = None
+    history: tuple[Turn, ...] = Field(default=(), max_length=MAX_TURNS)
     plan: tuple[Question, ...] | None = Field(default=None, min_length=1, max_length=MAX_PLAN_QUESTIONS)
     urls: tuple[GivenUrl, ...] = Field(default=(), max_length=MAX_URLS)
-    instructions: str | None = Field(default=None, max_length=MAX_INSTRUCTION_CHARS)
     max_llm_calls: int | None = Field(default=None, ge=0, le=MAX_LLM_CALLS, strict=True)
     max_cost_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False, strict=True)
     max_seconds: float | None = Field(default=None, gt=0, le=LONGEST_RESEARCH_S, allow_inf_nan=False, strict=True)
@@ -227,8 +249,9 @@ class RawResult(BaseModel):
 class ResearchMetadata(BaseModel):
     """What the answer took. `searches` counts requests to providers; `cost_usd` is None when a price is not known.
 
-    `sent_to` is the ledger of what left this process. Of a report: `plan` are its sub-questions, `topic` is its name in
-    the store, and `stored_at` says when it was finished where it came from there.
+    `sent_to` is the ledger of what left this process. `standalone_query` is how a follow-up question was understood, None for
+    every other one. Of a report: `plan` are its sub-questions, `topic` is its name in the store, and `stored_at` says when it
+    was finished where it came from there.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -236,6 +259,8 @@ class ResearchMetadata(BaseModel):
     latency_ms: int
     cache_hit: bool = False
     tokens_used: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
     cost_usd: float | None = 0.0
     searches: int = 0
     llm_calls: int = 0
@@ -246,6 +271,7 @@ class ResearchMetadata(BaseModel):
     uncited_sentences: int = 0
     correction: str | None = None
     request_id: str = ""
+    standalone_query: str | None = None
     sent_to: tuple[Sent, ...] = ()
     plan: tuple[str, ...] = ()
     topic: str | None = None
@@ -296,3 +322,19 @@ class HeldSources(BaseModel):
                 digest = hashlib.sha256(source.text.encode("utf-8", "surrogatepass")).hexdigest()
                 return HeldSource(index=index, url=source.url, title=source.title, text=source.text, sha256=digest)
         return None
+
+
+# What a follow-up question needs of an earlier research.
+
+
+class StoredTurns(BaseModel):
+    """The last turns of a conversation, oldest first. Each question is as it was understood, each answer shortened.
+
+    `scope` says where the last research searched; None if the caller sent the turns.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    turns: tuple[Turn, ...]
+    language: str | None = None
+    scope: str | None = None

@@ -62,8 +62,9 @@ class FoundPassage(_Value):
 
 
 class IndexedDocument(_Value):
-    """What a collection knows of a document: enough to see whether it changed, and to cite it. `origin` tells the folder that
-    it came from, see `FoundDocument`. `embedded` is false while its passages wait for their vectors.
+    """What a collection knows of a document: enough to see whether it changed, and to cite it. `origin` is the folder
+    that it came from, see `FoundDocument`. `embedded` is false while its passages wait for their vectors.
+    `form` is the version of the rules that made its passages; empty where an older version stored it.
     """
 
     doc_id: str
@@ -73,8 +74,9 @@ class IndexedDocument(_Value):
     url: str | None = None
     origin: str | None = None
     embedded: bool = True
+    form: str = ""
 
-    def came_from_elsewhere(self, origins: Container[str]) -> bool:
+    def came_from_elsewhere(self, origins: Container[str | None]) -> bool:
         """Whether it is known to have come from none of these folders."""
         return self.origin is not None and self.origin not in origins
 
@@ -100,14 +102,14 @@ class Hit(_Value):
 
 
 class RagSearch(_Value):
-    """What to look for. `top_k` None: the platform's own. `by_words_alone`: words may serve alone where no vector could be
+    """What to look for. `top_k` None: the platform's own. `keyword_fallback`: words may serve alone where no vector could be
     made; not for an outcome that is kept for good.
     """
 
     query: str
     top_k: int | None = None
     filters: Filters = {}
-    by_words_alone: bool = True
+    keyword_fallback: bool = True
 
 
 class RagHits(_Value):
@@ -169,3 +171,33 @@ class Outcome(NamedTuple):
     body: bytes
     request_sha256: str
     tenant: str = ""
+
+
+class StoredOutcome(NamedTuple):
+    """An outcome with the time at which it was stored, in seconds since 1970."""
+
+    outcome: Outcome
+    stored_at: float
+
+
+class OutcomeFilter(NamedTuple):
+    """Which outcomes of a store; None: any. Ages in seconds, by the clock of the store."""
+
+    stage: RagStage | None = None
+    kind: Literal["result", "failed"] | None = None
+    request_id: str | None = None
+    tenant: str | None = None
+    min_age_s: float = 0.0
+    max_age_s: float | None = None
+
+
+class FailedRequest(NamedTuple):
+    """The record of a request that failed, which can be sent again. `stored_at`: seconds since 1970, set by the store."""
+
+    stage: RagStage
+    request_id: str
+    tenant: str
+    value: bytes
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    stored_at: float = 0.0

@@ -70,10 +70,8 @@ class StoreStats(_Value):
 
 
 class Imported(_Value):
-    """What an import brought: entries taken, those left out because the store's own is as new, and those that are older than
-    the store keeps things.
-    """
+    """Counts of an import: entries added, those skipped because the stored one is as new, and those older than the TTL."""
 
-    taken: int
-    kept: int
+    added: int
+    skipped: int
     expired: int = 0

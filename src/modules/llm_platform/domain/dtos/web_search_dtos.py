@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
@@ -12,6 +12,8 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 
 SourceKind = Literal["web", "news", "academic", "documents"]
 TimeRange = Literal["day", "week", "month", "year"]
+
+DOCUMENTS: Final = "documents"  # the source kind, the provider and the page reader of the operator's own documents
 
 MAX_QUERY_CHARS = 500
 MAX_COUNT = 50

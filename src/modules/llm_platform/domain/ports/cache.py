@@ -15,8 +15,8 @@ class ICache(ABC, Generic[Value]):
 
     @abstractmethod
     async def get(self, key: str) -> Value | None:
-        """The value, or None when it was never set, has expired or was pushed out."""
+        """The value, or None if it was never set, has expired or was evicted."""
 
     @abstractmethod
     async def set(self, key: str, value: Value, ttl_s: float) -> None:
-        """Keep the value for `ttl_s` seconds; 0 or less keeps nothing."""
+        """Store the value for `ttl_s` seconds; 0 or less stores nothing."""

@@ -1,4 +1,4 @@
-"""The port of judges: claims and their quotes in, a verdict on each out."""
+"""The port of citation judges: claims and their quotes in, a verdict on each out."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, JudgedCla
 
 
 class ICitationJudge(ABC):
-    """Decides by its meaning whether a quote supports a claim, after the words of both were compared."""
+    """Decides by meaning whether a quote supports a claim, after the comparison of words."""
 
     name: str = "custom"  # in `degraded`
     version: str = ""  # of its prompt or rules: a stored verdict of another version is not used
 
     @abstractmethod
     async def judge(self, question: str, claims: Sequence[CitedClaim]) -> JudgedClaims:
-        """One verdict for each claim, in their order; None where there is none. Without claims nothing is spent.
+        """One verdict for each claim, in order; None without a verdict. Without claims no call is made.
 
         `claims` stand in the order of the answer to `question`. The verdicts are not trusted: callers limit what they
-        change. Raises an AppException when nothing could be judged; that of a language model counts what was spent.
+        change. Raises an AppException if no claim could be judged; an LLMException reports the spending.
         """

@@ -1,4 +1,4 @@
-"""The port of whatever documents are indexed from."""
+"""The port of document sources for indexing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class IDocumentWalk(ABC):
     """One way through documents. It blocks, and is used by one thread; `stop` alone may be called from any."""
 
     total_bytes: int  # of all that there is to go through
-    origins: Collection[str] = ()  # of the folders that it goes through, see `FoundDocument`
+    origins: Collection[str] | None = None  # those whose documents it gives completely; None: documents have no origins
     remarks: Sequence[tuple[str, str]] = ()  # what there is to say of a place beside the documents
 
     @abstractmethod
@@ -27,6 +27,9 @@ class IDocumentWalk(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close what was opened; a second call does nothing."""
+
+    def stored(self, displaced_origins: Collection[str]) -> None:  # noqa: B027  most walks store nothing
+        """Called when every document that the walk gave is stored. The collection has lost documents of these origins."""
 
 
 class IDocumentSource(ABC):

@@ -9,7 +9,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
 
 
 class IEmbedder(ABC):
-    """Somebody who turns text into vectors of one length."""
+    """Turns texts into vectors of one dimension."""
 
     name: str  # with its model: `wordllama/l2_supercat_256`; vectors of another name do not belong into the same collection
     dimension: int  # 0: it makes no vectors, or a service does not tell before the first text was embedded

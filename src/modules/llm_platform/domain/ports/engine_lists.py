@@ -1,4 +1,4 @@
-"""The small second port of a search provider that has many engines and asks those that the operator lists."""
+"""The optional port of a search provider with several engines, of which the operator lists some."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind
 
 @dataclass(frozen=True, slots=True)
 class EngineListCheck:
-    """The operator's list for one kind of source, held against what the service has.
+    """The operator's engine list for one kind of source, compared with the engines of the service.
 
-    `missing`: engines that it does not have; `off`: those that it asks only when they are named; `on`: engines of the kind
-    that it asks by itself, those of the list first.
+    `missing`: engines that the service does not have; `off`: engines that it uses only when named; `on`: enabled engines of
+    the kind, those of the list first.
     """
 
     kind: SourceKind
@@ -26,10 +26,10 @@ class EngineListCheck:
 
 @runtime_checkable
 class IEngineLists(Protocol):
-    """A search provider whose service tells which engines it has."""
+    """A search provider whose service lists its engines."""
 
     name: str
 
     async def engine_lists(self) -> tuple[EngineListCheck, ...]:
-        """One check for each kind of source that has a list. No engine is asked. Raises an AppException when the service
-        does not tell."""
+        """One check for each kind of source with a list, without a search. Raises an AppException if the service does not
+        list its engines."""

@@ -1,15 +1,28 @@
-"""The small second port of whatever can be asked how it is."""
+"""The ports behind the health report: adapters with a check, and the circuits of their services."""
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
+
+CircuitState = Literal["closed", "half_open", "open"]
 
 
 @runtime_checkable
 class IHealthProbe(Protocol):
-    """An adapter that can tell cheaply, and without spending money, whether its upstream would serve us."""
+    """An adapter that can check at no cost whether its upstream would serve a request."""
 
     name: str
 
     async def ping(self) -> str:
-        """A word about the upstream when it is well; raises an AppException, with cause and remedy, when it is not."""
+        """A short status of the upstream. Raises an AppException, with cause and remedy, if it is unhealthy."""
+
+
+class ICircuit(Protocol):
+    """The circuit of one service: open, no call is made; half open, one call decides (a read-only view)."""
+
+    @property
+    def state(self) -> CircuitState: ...
+
+    @property
+    def failures(self) -> int:
+        """Failed calls in a row."""

@@ -1,40 +1,83 @@
-"""The port of language models."""
+"""The port of language models, and the registry of those that are configured."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
-from typing import Protocol, runtime_checkable
+from collections.abc import AsyncIterator, Sequence
+from typing import Final, Protocol, runtime_checkable
 
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart
+from modules.llm_platform.domain.exceptions import LLMConfigError, LLMRequestError
+
+NOT_CONFIGURED: Final = (
+    "No language model is set up: set LLM_API_KEY with LLM_MODEL, or KIMI_API_KEY; "
+    "research works without one and quotes its sources (extractive)"
+)
 
 
 class ILLMProvider(ABC):
-    """A language model, or several behind one name, as this context sees it."""
+    """A language model, or several behind one name."""
 
     name: str = "custom"  # in `provider`, `degraded`, logs and metrics
     model: str | None = None  # what a request may ask for by name; None where several stand behind one name
 
     @abstractmethod
     async def generate(self, request: LLMRequest) -> LLMResponse:
-        """The whole answer: text that is not empty, reasoning blocks removed.
+        """The complete answer: never empty, reasoning blocks removed.
 
-        Raises an LLMException of `domain.exceptions` and nothing else; its `spent` counts what the failed try cost.
+        Raises an LLMException of `domain.exceptions` and nothing else; its `spent` is the cost of the failed call.
         Cancelling is safe at any point and closes the connection.
         """
 
     @abstractmethod
     def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
-        """The same answer piece by piece: LLMToken…, then one LLMResponse whose content is the tokens joined.
+        """The same answer as a stream: LLMToken…, then one LLMResponse whose content is the tokens joined.
 
-        After an LLMReset the tokens so far are void and another model begins. Errors as in `generate`, at any point.
+        After an LLMReset the tokens so far are void and another model starts. Errors as in `generate`, at any point.
         Closing the iterator closes the connection.
         """
 
 
 @runtime_checkable
 class IWarmUp(Protocol):
-    """The small second port of a model whose first request is slow: its client library takes half a second to load."""
+    """The optional port of a model whose first request is slow: its client library takes half a second to import."""
 
     async def warm_up(self) -> None:
-        """Load now what the first request will need, while the caller waits for something else. Raises nothing."""
+        """Load what the first request needs. Raises nothing."""
+
+
+class LLMRegistry:
+    """The configured models in failover order, each with a unique name."""
+
+    def __init__(self, providers: Sequence[ILLMProvider]) -> None:
+        """Raises ValueError if two providers have the same name."""
+        names = [provider.name for provider in providers]
+        if len(set(names)) < len(names):
+            raise ValueError(f"language models need unique names: {', '.join(names)}")
+        self._providers = tuple(providers)
+
+    @property
+    def providers(self) -> tuple[ILLMProvider, ...]:
+        return self._providers
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(provider.name for provider in self._providers)
+
+    def resolve(self, request: LLMRequest) -> tuple[ILLMProvider, ...]:
+        """The models that may serve the request, in failover order; never empty.
+
+        Raises LLMConfigError without any model, LLMRequestError if the request names one that is not configured.
+        """
+        if not self._providers:
+            raise LLMConfigError(NOT_CONFIGURED)
+        if request.provider is None and request.model is None:
+            return self._providers
+        candidates = [p for p in self._providers if request.provider in (None, p.name)]
+        if not candidates:
+            raise LLMRequestError(f"provider is not configured: choose one of {', '.join(self.names)}")
+        matching = tuple(p for p in candidates if request.model in (None, p.model))
+        if not matching:
+            models = dict.fromkeys(p.model for p in candidates if p.model)
+            raise LLMRequestError(f"model is not configured: choose one of {', '.join(models) or 'none, leave it out'}")
+        return matching

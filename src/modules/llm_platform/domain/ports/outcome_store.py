@@ -1,45 +1,85 @@
-"""The port of the store of outcomes, which makes one request one outcome across crashes (requirement RC8)."""
+"""The port of the store of outcomes, which makes one request one outcome across crashes (requirement RC8), and the port of the
+store of failed requests.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
-from modules.llm_platform.domain.dtos.retrieval_dtos import Outcome, RagStage
+from modules.llm_platform.domain.dtos.retrieval_dtos import (
+    FailedRequest,
+    Outcome,
+    OutcomeFilter,
+    RagStage,
+    StoredOutcome,
+)
 
 
 class IOutcomeStore(ABC):
-    """Keeps the first outcome of each request, by stage, tenant and request id, for some days."""
+    """Stores the first outcome of each request, by stage, tenant and request id, for some days."""
 
-    reach: str  # who shares it, for people: "all workers of this machine"
+    reach: str  # which processes share it, for messages: "all workers of this machine"
 
     @abstractmethod
     async def get(self, stage: RagStage, request_id: str, tenant: str = "") -> Outcome | None:
-        """The outcome that was kept, or None. Ids of two tenants are two ids; "" is where there are no tenants."""
+        """The stored outcome, or None. Each tenant has its own ids; "" without tenants."""
 
     async def get_many(self, wanted: Sequence[tuple[RagStage, str, str]]) -> list[Outcome | None]:
         """`get` for each stage, request id and tenant; all or OutcomeStoreError. A store that can looks them up in one go."""
         return [await self.get(*each) for each in wanted]
 
     @abstractmethod
-    async def keep(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        """Keep each unless there is one already; for each what is kept now, which is what has to be told.
+    async def put_if_absent(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        """Store each outcome unless its request has one; return the stored outcome of each, which must be sent.
 
-        What this returns outlives the process. Raises OutcomeStoreError.
+        The returned outcomes are durable. Raises OutcomeStoreError.
         """
 
     @abstractmethod
+    def scan(self, wanted: OutcomeFilter) -> AsyncIterator[StoredOutcome]:
+        """Yield the outcomes that match, the newest first, in pages. Outcomes that are stored meanwhile may be missing."""
+
+    @abstractmethod
+    async def remove(self, outcomes: Sequence[Outcome]) -> list[bool]:
+        """Remove each outcome that is still stored with the same bytes; return which were. Their requests are new then."""
+
+    @abstractmethod
     async def clean(self) -> int:
-        """Remove what is older than outcomes are kept; how many those were."""
+        """Remove the expired outcomes; return their number."""
 
     @abstractmethod
     async def probe(self) -> None:
-        """Write something small that nobody reads. Raises OutcomeStoreError where an outcome could not be kept now."""
+        """Test a write. Raises OutcomeStoreError if an outcome could not be stored now."""
 
     @abstractmethod
     async def identity(self) -> str:
-        """An id of what is stored, the same for all who share it and as long as it lives. Raises OutcomeStoreError."""
+        """The id of the store, equal in all processes that share it. Raises OutcomeStoreError."""
 
     @abstractmethod
     async def aclose(self) -> None:
         """Close what was opened; a second call does nothing."""
+
+
+class IFailedRequestStore(ABC):
+    """Stores the requests of failures, so that they can be sent again. Bounded in bytes, the oldest are dropped, and in age.
+
+    It is not part of the delivery guarantee: a missing request cannot be replayed, and nothing else. All methods raise
+    OutcomeStoreError.
+    """
+
+    @abstractmethod
+    async def put(self, request: FailedRequest) -> None:
+        """Store a request, in place of an earlier one of the same stage, tenant and id."""
+
+    @abstractmethod
+    async def list(self) -> list[FailedRequest]:
+        """Return the stored requests without those that are too old, the oldest first."""
+
+    @abstractmethod
+    async def remove(self, requests: Sequence[FailedRequest]) -> None:
+        """Remove those that were not stored again meanwhile."""
+
+    @abstractmethod
+    async def clean(self) -> int:
+        """Remove those that are too old; return their number."""

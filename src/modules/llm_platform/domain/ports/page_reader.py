@@ -8,15 +8,15 @@ from modules.llm_platform.domain.dtos.page_dtos import Page
 
 
 class IPageReader(ABC):
-    """Somebody who opens an address that a stranger may have chosen, and gives the text that is there."""
+    """Reads the text of a page whose address may be untrusted."""
 
     name: str  # in `Page.reader` and logs
 
     @abstractmethod
     async def read(self, url: str) -> Page:
-        """The page's text, which is never empty: what cannot be used as a source is an error.
+        """The page's text, which is never empty: a page without usable text is an error.
 
         Raises the page errors of `domain.exceptions` and nothing else: PageRequestError for an address that may not be
-        read, PageBlockedError where a login, a consent or a riddle stands before the text, PageError for a page that is
-        not there or holds no text. Cancelling is safe at any point and closes what was opened.
+        read, PageBlockedError for a login, a consent or a captcha instead of the text, PageError for a page that does
+        not exist or has no text. Cancelling is safe at any point and closes what was opened.
         """

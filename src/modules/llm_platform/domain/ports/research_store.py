@@ -1,4 +1,4 @@
-"""The port of the store that keeps every stage of every research by topic (requirement MS8)."""
+"""The port of the research store, which stores the stages of each research by topic (requirement MS8)."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ Value = TypeVar("Value", bound=BaseModel)
 
 
 class IResearchStore(ABC):
-    """A store whose entries outlive the process. What it cannot read it does not have: it never fails a research."""
+    """A durable store. An entry that cannot be read counts as absent, so that no research fails because of it."""
 
     @abstractmethod
     async def get(self, topic: Topic, stage: StoreStage, key: str, kind: type[Value]) -> Value | None:
-        """The value kept under the key (`domain.store_key`), or None: never kept, too old, or damaged."""
+        """The value of the key (`domain.store_key`), or None: never stored, expired, or damaged."""
 
     @abstractmethod
     async def put(self, topic: Topic, stage: StoreStage, key: str, value: BaseModel) -> None:
-        """Keep the value: from now on it is there whole, whatever happens to this process; before, it is not there.
+        """Store the value durably and atomically: a crash leaves either the complete value or none.
 
-        With a value that `EndsTopic` the topic is finished. A store that cannot be written to logs it and keeps nothing.
+        A value that `EndsTopic` finishes the topic. A failed write is logged and stores nothing.
         """
 
     @abstractmethod
     async def values(self, topic: Topic, stage: StoreStage, kind: type[Value]) -> tuple[Value, ...]:
-        """All values of one stage of one topic, oldest first. Each counts as a hit; none at all is a miss."""
+        """All values of one stage of one topic, oldest first. Each counts as a hit, an empty result as a miss."""
 
     @abstractmethod
     async def topics(self) -> tuple[StoredTopic, ...]:
-        """What is kept, newest first."""
+        """The stored topics, newest first."""
 
     @abstractmethod
     async def entries(self, name: str) -> tuple[StoredEntry, ...]:
-        """The entries of the topic of that name, in the order of the stages. TopicNotFoundError when there is none."""
+        """The entries of the topic, in the order of the stages. Raises TopicNotFoundError."""
 
     @abstractmethod
     async def clear(self, name: str | None = None) -> int:
-        """Remove one topic (TopicNotFoundError when it is not there) or all; how many entries that were."""
+        """Remove one topic (or raise TopicNotFoundError) or all; return the number of entries removed."""
 
     @abstractmethod
     async def clean(self) -> int:
-        """Remove what is older than the store keeps things; how many entries that were."""
+        """Remove the expired entries; return their number."""
 
     @abstractmethod
     async def stats(self) -> StoreStats:
@@ -60,8 +60,8 @@ class IResearchStore(ABC):
 
     @abstractmethod
     async def export(self, file: Path, name: str | None = None) -> int:
-        """Write one topic or all into a zip file, in one step; how many entries that were. StoreError when it cannot."""
+        """Write one topic or all into a zip file, atomically; return the number of entries. Raises StoreError."""
 
     @abstractmethod
     async def import_(self, file: Path) -> Imported:
-        """Take the entries of an exported file. StoreError, and nothing taken, where the file is none or holds tricks."""
+        """Add the entries of an exported file. Raises StoreError, and adds nothing, if the file is invalid or malicious."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from typing import TypedDict
 
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisPart, SynthesisToken
@@ -12,7 +13,7 @@ DEFAULT_MAX_TOKENS = 2048  # requirements RB8 to RB11
 
 
 class ISynthesizer(ABC):
-    """Somebody who writes an answer from numbered sources, or a report on several questions from whole pages."""
+    """Writes an answer from numbered sources, or a report on several questions from complete pages."""
 
     name: str = "custom"  # in `metadata.synthesizer` and `degraded`
     version: str = ""  # of its prompts or rules: a stored text of another version is not used
@@ -73,3 +74,75 @@ class ReportArguments(TypedDict, total=False):
 def report_arguments(writer: ISynthesizer, questions: Sequence[str]) -> ReportArguments:
     """`questions` as keyword arguments for `writer`; none where there are no questions or it writes no reports."""
     return {"questions": questions} if questions and writer.writes_reports else {}
+
+
+@dataclass(frozen=True, slots=True)
+class SynthesisRequest:
+    """The arguments of `ISynthesizer.synthesize` and `ISynthesizer.stream` as one value."""
+
+    question: str
+    sources: Sequence[Source]
+    language: str
+    max_tokens: int = DEFAULT_MAX_TOKENS
+    instructions: str | None = None
+    questions: Sequence[str] = ()
+
+    async def synthesize_with(self, writer: ISynthesizer) -> Synthesis:
+        """The text of `writer` for this request."""
+        return await writer.synthesize(
+            self.question,
+            self.sources,
+            self.language,
+            max_tokens=self.max_tokens,
+            instructions=self.instructions,
+            **report_arguments(writer, self.questions),
+        )
+
+    def stream_with(self, writer: ISynthesizer) -> AsyncIterator[SynthesisPart]:
+        """The text of `writer` for this request, piece by piece."""
+        return writer.stream(
+            self.question,
+            self.sources,
+            self.language,
+            max_tokens=self.max_tokens,
+            instructions=self.instructions,
+            **report_arguments(writer, self.questions),
+        )
+
+
+class BaseSynthesizer(ISynthesizer):
+    """Takes the arguments as one SynthesisRequest. Subclasses implement `write`, and `write_stream` if they can stream."""
+
+    @abstractmethod
+    async def write(self, request: SynthesisRequest) -> Synthesis:
+        """`synthesize` for this request."""
+
+    async def write_stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
+        """`stream` for this request; by default the whole text as one token."""
+        synthesis = await self.write(request)
+        yield SynthesisToken(text=synthesis.text)
+        yield synthesis
+
+    async def synthesize(
+        self,
+        question: str,
+        sources: Sequence[Source],
+        language: str,
+        *,
+        max_tokens: int = DEFAULT_MAX_TOKENS,
+        instructions: str | None = None,
+        questions: Sequence[str] = (),
+    ) -> Synthesis:
+        return await self.write(SynthesisRequest(question, sources, language, max_tokens, instructions, questions))
+
+    def stream(
+        self,
+        question: str,
+        sources: Sequence[Source],
+        language: str,
+        *,
+        max_tokens: int = DEFAULT_MAX_TOKENS,
+        instructions: str | None = None,
+        questions: Sequence[str] = (),
+    ) -> AsyncIterator[SynthesisPart]:
+        return self.write_stream(SynthesisRequest(question, sources, language, max_tokens, instructions, questions))

@@ -8,7 +8,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, W
 
 
 class IWebSearchProvider(ABC):
-    """A search engine as this context sees it."""
+    """A web search provider."""
 
     name: str = "custom"  # in `provider`, `degraded`, logs and metrics
 
@@ -16,7 +16,7 @@ class IWebSearchProvider(ABC):
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
         """Best result first, at most `request.count`, every URL http, https or doc.
 
-        Empty results mean that the provider looked and found nothing. One that could not look raises a web search error of
-        `domain.exceptions` and nothing else. What it cannot do of the request (a source kind, engines, a filter) it leaves
-        out and names in `degraded`. Cancelling is safe at any point and closes what was opened.
+        Empty results mean that the search found nothing. A failed search raises a web search error of `domain.exceptions`
+        and nothing else. An unsupported part of the request (a source kind, engines, a filter) is ignored and reported in
+        `degraded`. Cancelling is safe at any point and closes all connections.
         """

@@ -148,7 +148,7 @@ def test_no_passage_is_a_tiny_rest(first: int, second: int, max_words: int, over
     assert len(passages) == 1 or all(units(shown) >= TINY_SHARE * max_words for shown in passages if shown not in whole)
 
 
-def test_what_is_left_of_a_section_stays_with_it() -> None:
+def test_the_rest_of_a_section_stays_with_it() -> None:
     """Up to STRETCH times the usual length; beyond, what is cut off its beginning has the usual one."""
     end = "\n\n# Next\n\n" + sentences(20)
     sizes = [

@@ -9,7 +9,8 @@ from tests.growth import is_linear
 
 from modules.llm_platform.domain.context_budget import SOURCES_BUDGET_TOKENS, fit_to_budget
 from modules.llm_platform.domain.dtos.research_dtos import Source
-from modules.llm_platform.domain.text.tokens import count_tokens, sentence_spans
+from modules.llm_platform.domain.text.sentences import sentence_spans
+from modules.llm_platform.domain.text.tokens import count_tokens
 
 LONG = "Every sentence of this long source has about the same length. " * 200
 TEXTS = st.lists(st.text(alphabet="abz АЖя 中文字。 .!?\n19_é-ไท", max_size=200), max_size=6)
@@ -41,7 +42,7 @@ def test_never_over_budget_and_the_rest_is_reported(texts: list[str], budget: in
 
 
 @given(TEXTS, BUDGETS)
-def test_no_budget_lies_idle_while_something_is_cut(texts: list[str], budget: int) -> None:
+def test_no_budget_is_unused_while_a_source_is_cut(texts: list[str], budget: int) -> None:
     """What is left over would not hold the next sentence of any source that was cut."""
     given_sources = sources(*texts)
     packed = fit_to_budget(given_sources, budget)
@@ -89,7 +90,7 @@ def test_text_without_spaces_is_cut_within_its_share() -> None:
     assert count_tokens(packed.sources[0].text) == 60
 
 
-def test_what_fits_is_not_touched() -> None:
+def test_sources_within_the_budget_are_unchanged() -> None:
     """Below the budget the very same sources come back."""
     given_sources = sources("One.", "Two.")
     packed = fit_to_budget(given_sources)
@@ -99,7 +100,7 @@ def test_what_fits_is_not_touched() -> None:
 
 
 @pytest.mark.parametrize("unit", ["`", "![", "-", "[1", "\n", "字"])
-def test_hostile_texts_take_no_time(unit: str) -> None:
+def test_hostile_texts_take_linear_time(unit: str) -> None:
     """A page made to be slow to read is packed in a moment."""
     small, large = (sources(unit * (size // len(unit)), "Short.") for size in (20_000, 200_000))
     assert is_linear(lambda: fit_to_budget(small), lambda: fit_to_budget(large), 10)

@@ -27,10 +27,10 @@ NOTES = st.lists(st.tuples(HOSTS, KINDS, st.integers(0, 10_000)))
 def test_requests_to_one_host_are_summed_by_kind() -> None:
     """One entry for each host and kind, with the number of requests and the bytes of all."""
     ledger = EgressLog()
-    ledger.note("b.example", "query", 10)
-    ledger.note("a.example", "url", 3)
-    ledger.note("b.example", "page text", 500)
-    ledger.note("b.example", "query", 5)
+    ledger.add("b.example", "query", 10)
+    ledger.add("a.example", "url", 3)
+    ledger.add("b.example", "page text", 500)
+    ledger.add("b.example", "query", 5)
     assert ledger.sent() == (
         Sent(host="a.example", kind="url", requests=1, bytes=3),
         Sent(host="b.example", kind="page text", requests=1, bytes=500),
@@ -43,7 +43,7 @@ def test_nothing_that_is_noted_is_lost(notes: list) -> None:
     """Requests and bytes of the entries are those of the notes; each host and kind stands there once."""
     ledger = EgressLog()
     for note in notes:
-        ledger.note(*note)
+        ledger.add(*note)
     sent = ledger.sent()
     assert sum(entry.requests for entry in sent) == len(notes)
     assert sum(entry.bytes for entry in sent) == sum(size for *_, size in notes)
@@ -55,11 +55,11 @@ def test_nothing_that_is_noted_is_lost(notes: list) -> None:
 def test_what_is_taken_back_leaves_no_trace(notes: list, unsent: tuple) -> None:
     """A request that found no connection changes nothing, not even by an entry with zeros."""
     kept, changed = EgressLog(), EgressLog()
-    changed.note(*unsent)
+    changed.add(*unsent)
     for note in notes:
-        kept.note(*note)
-        changed.note(*note)
-    changed.take_back(*unsent)
+        kept.add(*note)
+        changed.add(*note)
+    changed.remove(*unsent)
     assert changed.sent() == kept.sent()
 
 

@@ -18,7 +18,7 @@ def test_the_mean() -> None:
     assert mean_vector([[1.0, 0.0]] * MAX_VECTORS + [[0.0, 9.0]] * MAX_VECTORS) == (1.0, 0.0)
 
 
-def test_taken_away() -> None:
+def test_the_mean_is_subtracted() -> None:
     """What is left points away from the mean, and has length 1."""
     assert mean_centered([1.0, 0.1], (1.0, 0.0), 2) == [0.0, 1.0]
     assert mean_centered([3.0, 4.0], (), 2) == pytest.approx([0.6, 0.8])
@@ -27,7 +27,7 @@ def test_taken_away() -> None:
 @pytest.mark.parametrize(
     "vector", [None, [], [1.0], [1.0, 2.0, 3.0], [math.nan, 1.0], [math.inf, 1.0], [0.0, 0.0], [1e-9, 0.0]]
 )
-def test_what_points_nowhere(vector: list[float] | None) -> None:
+def test_vectors_without_direction_give_none(vector: list[float] | None) -> None:
     """No direction, no vector."""
     assert mean_centered(vector, (), 2) is None
 

@@ -1,0 +1,105 @@
+"""The port of the store of researches that run in the background: a queue with leases, their events and their results."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+from modules.llm_platform.domain.dtos.research_dtos import HeldSources
+from modules.llm_platform.domain.dtos.research_job_dtos import (
+    ClaimedJob,
+    EventPage,
+    FinalStatus,
+    JobEvent,
+    NewResearchJob,
+    ResearchJob,
+    ResearchJobDetail,
+    ResearchProgress,
+    ResearchStatus,
+    WebhookDelivery,
+    WebhookStatus,
+)
+
+
+class LeaseLostError(Exception):
+    """The research was cancelled, or another worker runs it: this one must stop."""
+
+
+class IResearchJobStore(ABC):
+    """A durable store that several processes share. All methods raise StoreError if it cannot be used.
+
+    A worker claims a research for some seconds and renews the lease while it runs. A lease that runs out, as after a crash,
+    lets another worker claim it. A worker without a valid lease can write nothing. Times are those of the store.
+    """
+
+    # For the caller of the research. An id of another owner does not exist.
+
+    @abstractmethod
+    async def add(self, job: NewResearchJob, max_queued: int) -> bool:
+        """Queue the research durably; False if `max_queued` of this owner are queued already."""
+
+    @abstractmethod
+    async def get(self, owner: str, job_id: str) -> ResearchJobDetail | None:
+        """The research, or None."""
+
+    @abstractmethod
+    async def page(self, owner: str, limit: int, before: str | None = None) -> tuple[ResearchJob, ...]:
+        """Up to `limit` researches, newest first; with `before`, those that are older than the one with this id."""
+
+    @abstractmethod
+    async def cancel(self, owner: str, job_id: str, event: JobEvent) -> bool:
+        """End the research with `event`, whose number is ignored, unless it has ended. False: there is no such research."""
+
+    @abstractmethod
+    async def events(self, owner: str, job_id: str, after: int, limit: int) -> EventPage | None:
+        """Up to `limit` events after number `after`; None: there is no such research."""
+
+    @abstractmethod
+    async def sources(self, owner: str, job_id: str) -> HeldSources | None:
+        """The stored texts of its sources."""
+
+    # For workers.
+
+    @abstractmethod
+    async def claim(self, token: str, lease_s: float) -> ClaimedJob | None:
+        """Lease the oldest research that is queued or whose lease has run out, of an owner with the fewest running ones; None
+        if there is none.
+        """
+
+    @abstractmethod
+    async def renew(self, job: ClaimedJob, lease_s: float) -> None:
+        """Renew the lease. Raises LeaseLostError."""
+
+    @abstractmethod
+    async def append(self, job: ClaimedJob, events: Sequence[JobEvent], progress: ResearchProgress) -> None:
+        """Store the next events. Raises LeaseLostError."""
+
+    @abstractmethod
+    async def put_sources(self, job: ClaimedJob, sources: HeldSources) -> None:
+        """Store the texts of the sources. Raises LeaseLostError."""
+
+    @abstractmethod
+    async def finish(
+        self, job: ClaimedJob, status: FinalStatus, events: Sequence[JobEvent], progress: ResearchProgress
+    ) -> None:
+        """Store the last events and end the research; its webhook is due. All or nothing. Raises LeaseLostError."""
+
+    @abstractmethod
+    async def release(self, job: ClaimedJob) -> None:
+        """Put the research back at its place in the queue, as if this attempt had not begun. Does nothing without the lease."""
+
+    @abstractmethod
+    async def claim_webhook(self, lease_s: float) -> WebhookDelivery | None:
+        """The webhook that is due longest, for `lease_s` seconds; None: none is due."""
+
+    @abstractmethod
+    async def settle_webhook(self, delivery: WebhookDelivery, status: WebhookStatus, retry_in_s: float = 0.0) -> None:
+        """Record the result of this attempt. `pending`: it is due again in `retry_in_s` seconds."""
+
+    @abstractmethod
+    async def counts(self) -> Mapping[ResearchStatus, int]:
+        """The number of queued and running researches of all owners."""
+
+    @abstractmethod
+    async def clean(self) -> int:
+        """Remove the expired researches; return their number."""

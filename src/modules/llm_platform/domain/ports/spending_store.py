@@ -1,0 +1,17 @@
+"""The port of the spending store: US dollars spent per day and account."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+
+class ISpendingStore(ABC):
+    """Sums that survive a restart. Several processes may share them."""
+
+    @abstractmethod
+    async def add(self, day: str, amounts: Mapping[str, float]) -> Mapping[str, float]:
+        """Add US dollars to accounts of a day (`2026-01-31`) and return their sums; an amount of 0 only reads.
+
+        Days before are removed. Raises SpendingStoreError; nothing is added then.
+        """

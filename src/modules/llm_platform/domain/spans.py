@@ -1,0 +1,79 @@
+"""The table of all spans of a trace and their attributes (docs/reference/traces.md is written from it).
+
+Names and attributes are OpenTelemetry's semantic conventions where there are any. No attribute holds the text of a query, an
+answer or a page, a URL, or a secret.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+SpanKind = Literal["server", "client", "consumer", "internal"]
+
+RESULT: Final = "llm_platform.result"
+ERROR_TYPE: Final = "error.type"
+OF_EVERY_SPAN: Final = (RESULT, ERROR_TYPE)
+
+REQUEST_ID: Final = "llm_platform.request_id"
+METHOD: Final = "http.request.method"
+ROUTE: Final = "http.route"
+STATUS: Final = "http.response.status_code"
+DEPTH: Final = "llm_platform.depth"
+CACHE: Final = "llm_platform.cache"
+SOURCES: Final = "llm_platform.sources"
+DEGRADED: Final = "llm_platform.degraded"
+STAGE: Final = "llm_platform.stage"
+UPSTREAM_KIND: Final = "llm_platform.upstream.kind"
+UPSTREAM: Final = "llm_platform.upstream.name"
+MODEL: Final = "gen_ai.request.model"
+PROMPT_TOKENS: Final = "gen_ai.usage.input_tokens"
+COMPLETION_TOKENS: Final = "gen_ai.usage.output_tokens"
+COST: Final = "llm_platform.cost_usd"
+SYSTEM: Final = "messaging.system"
+OPERATION: Final = "messaging.operation.type"
+TOPIC: Final = "messaging.destination.name"
+PARTITION: Final = "messaging.destination.partition.id"
+OFFSET: Final = "messaging.kafka.offset"
+
+
+@dataclass(frozen=True, slots=True)
+class SpanType:
+    """One declared span. `name`: its name, with placeholders for the parts that vary."""
+
+    name: str
+    kind: SpanKind
+    help: str
+    attributes: tuple[str, ...]
+
+
+REQUEST_SPAN: Final = SpanType(
+    "{method} {route}",
+    "server",
+    "A request of a client, from its head to the end of the response; not of /health, /ready and /metrics.",
+    (METHOD, ROUTE, STATUS, REQUEST_ID),
+)
+MESSAGE_SPAN: Final = SpanType(
+    "process {topic}",
+    "consumer",
+    "A request from Kafka, from its turn to its outcome. Its parent, and its link, is the span in the headers of the message.",
+    (SYSTEM, OPERATION, TOPIC, PARTITION, OFFSET, REQUEST_ID),
+)
+RESEARCH_SPAN: Final = SpanType(
+    "research {depth}", "internal", "A research of a question.", (DEPTH, REQUEST_ID, CACHE, SOURCES, DEGRADED, COST)
+)
+STAGE_SPAN: Final = SpanType(
+    "{stage}",
+    "internal",
+    "A stage: plan, queries, search, rank, read, summarize, write, verify; of a request from Kafka also embed and retrieve. "
+    "Each query, page and batch of a report has its own; they overlap, so all are children of the research.",
+    (STAGE,),
+)
+UPSTREAM_SPAN: Final = SpanType(
+    "{kind} {upstream}",
+    "client",
+    "A call of a search provider, a language model or a page reader; of a stream, until its end.",
+    (UPSTREAM_KIND, UPSTREAM, MODEL, PROMPT_TOKENS, COMPLETION_TOKENS, COST),
+)
+
+SPANS: Final = (REQUEST_SPAN, MESSAGE_SPAN, RESEARCH_SPAN, STAGE_SPAN, UPSTREAM_SPAN)
