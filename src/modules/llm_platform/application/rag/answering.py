@@ -1,14 +1,13 @@
-"""Turn the context that an asker brings into pieces: words as they are, addresses read, documents looked up."""
+"""The context and the citations of an answer: snippets, read pages and indexed documents in, cited documents out."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from modules.llm_platform.application.research.writing import WrittenAnswer
-from modules.llm_platform.application.services.page_service import PageService
 from modules.llm_platform.domain.canonical_url import canonical_url, host_of, is_openable
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.page_dtos import Page
@@ -18,25 +17,42 @@ from modules.llm_platform.domain.exceptions import PageTimeoutError, VectorStore
 from modules.llm_platform.domain.markdown.markers import renumber_markers
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.merge_passages import merge_document_text
+from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from shared.exceptions import AppException
 
-# What an answer is written from: texts, and the documents that they are of.
+MAX_TITLE_CHARS: Final = 300
+MAX_TEXT_CHARS: Final = 100_000  # of a document that is given by its id only
+MAX_CONCURRENT_LOOKUPS: Final = 8
+MAX_PASSAGES: Final = 100  # of the context of one answer
+MAX_PAGES: Final = 10
+MAX_CONCURRENT_READS: Final = 5
+CONTEXT: Final = "context"  # component of `degraded`
+INDEX: Final = "index"  # component of `degraded`
+CITED_VERDICTS: Final = ("supported", "partial")  # with which a document counts as cited
 
+TOO_MANY_PASSAGES: Final = f"too_many: only the first {MAX_PASSAGES} context items are used"
+TOO_MANY_PAGES: Final = f"too_many: only the first {MAX_PAGES} addresses are read"
+NOT_INDEXED: Final = "not_found: a document given by its id only is not in the index"
+PAGE_LATE: Final = "The page was not read before the deadline of the answer: try again"
+INDEX_LATE: Final = "The index did not answer before the deadline: try again"
 
-MAX_TITLE_CHARS = 300
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+_Pages = Mapping[str, Page | AppException]
 
 
 @dataclass(frozen=True, slots=True)
 class ContextPassage:
-    """A text, and its document as an answer cites it; without id, address and title it cannot be cited."""
+    """A text, and its document as an answer cites it; a document without id, URL and title is not cited."""
 
     text: str
     document: RagCitation
 
     @property
     def key(self) -> tuple[str, str] | None:
-        """Equal for pieces of one document; None for words that come from nowhere in particular."""
+        """Equal for passages of one document; None if the document is unknown."""
         document = self.document
         if document.doc_id:
             return "id", document.doc_id
@@ -47,42 +63,37 @@ class ContextPassage:
 
 @dataclass(slots=True)
 class CollectedContext:
-    """The pieces so far, and what could not be had."""
+    """The passages collected so far, and what failed."""
 
-    pieces: list[ContextPassage] = field(default_factory=list)
+    passages: list[ContextPassage] = field(default_factory=list)
     degraded: list[Degraded] = field(default_factory=list)
-    failures: list[AppException] = field(default_factory=list)
+    errors: list[AppException] = field(default_factory=list)
 
-    def failed(self, component: str, error: AppException) -> None:
-        """A part that failed, though others may do."""
+    def add_error(self, component: str, error: AppException) -> None:
         self.degraded.append(Degraded.of(component, error))
-        self.failures.append(error)
+        self.errors.append(error)
 
 
-def document(doc_id: str | None, title: str | None, url: str | None) -> RagCitation:
-    """A document as it is cited: title on one line, no address that nobody may open, nothing empty."""
-    shown = " ".join((title or "").split())[:MAX_TITLE_CHARS]
-    return RagCitation(doc_id=doc_id or None, title=shown or None, url=url if url and is_openable(url) else None)
+def document_citation(doc_id: str | None, title: str | None, url: str | None) -> RagCitation:
+    """The document as it is cited: title on one line, only a URL that can be opened, None for empty fields."""
+    line = " ".join((title or "").split())[:MAX_TITLE_CHARS]
+    return RagCitation(doc_id=doc_id or None, title=line or None, url=url if url and is_openable(url) else None)
 
 
-def numbered(pieces: Sequence[ContextPassage]) -> tuple[Source, ...]:
-    """The pieces as sources, from 1."""
+def number_passages(passages: Sequence[ContextPassage]) -> tuple[Source, ...]:
+    """The passages as sources, numbered from 1."""
     return tuple(
-        Source(index=number, title=piece.document.title or "", url=piece.document.url or "", text=piece.text)
-        for number, piece in enumerate(pieces, 1)
+        Source(index=number, title=each.document.title or "", url=each.document.url or "", text=each.text)
+        for number, each in enumerate(passages, 1)
     )
 
 
-# Look up in the index the documents that a context names (requirement RC5).
-
-
-MAX_TEXT_CHARS: Final = 100_000  # of a document that is named without words of it
-LOOKED_UP_AT_ONCE: Final = 8
+# --- documents of the index (requirement RC5) -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class LookedUpDocuments:
-    """A document of the index; its text where it was asked for."""
+class LookupResult:
+    """A document of the index, with its text if it was requested."""
 
     title: str
     url: str | None
@@ -90,195 +101,184 @@ class LookedUpDocuments:
 
 
 class DocumentLookup:
-    """The documents of one collection, by id."""
+    """Finds the documents of one collection by id."""
 
     def __init__(self, store: IVectorStore, collection: str) -> None:
         self._store, self._collection = store, collection
 
     async def find(
-        self, doc_ids: Collection[str], whole: Collection[str], filters: Filters
-    ) -> dict[str, LookedUpDocuments]:
-        """Those of the documents that the index has and the filters let through; with their text those in `whole`.
+        self, doc_ids: Collection[str], with_text: Collection[str], filters: Filters
+    ) -> dict[str, LookupResult]:
+        """The indexed documents that pass the filters; those in `with_text` with their text.
 
-        What the filters hide is not there: neither its title nor a word of it is told. Raises the errors of the store.
+        A document that the filters exclude is absent: neither its title nor its text is returned. Raises the errors of the
+        store.
         """
-        to_open = list(doc_ids) if any(filters.values()) else [doc_id for doc_id in doc_ids if doc_id in whole]
-        by_name = [doc_id for doc_id in doc_ids if doc_id not in to_open]
-        found = await self._store.lookup(self._collection, by_name) if by_name else {}
-        known = {doc_id: LookedUpDocuments(each.title, each.url) for doc_id, each in found.items()}
-        for doc_id, passages in zip(to_open, await self._passages(to_open), strict=True):
+        read_ids = list(doc_ids) if any(filters.values()) else [doc_id for doc_id in doc_ids if doc_id in with_text]
+        other_ids = [doc_id for doc_id in doc_ids if doc_id not in read_ids]
+        indexed = await self._store.lookup(self._collection, other_ids) if other_ids else {}
+        found = {doc_id: LookupResult(each.title, each.url) for doc_id, each in indexed.items()}
+        passages_of = await _map_concurrently(self._passages, read_ids, MAX_CONCURRENT_LOOKUPS)
+        for doc_id, passages in passages_of.items():
             if passages and _passes(passages[0], filters):
-                text = merge_document_text(passages, MAX_TEXT_CHARS) if doc_id in whole else ""
-                known[doc_id] = LookedUpDocuments(passages[0].title, passages[0].url, text)
-        return known
+                text = merge_document_text(passages, MAX_TEXT_CHARS) if doc_id in with_text else ""
+                found[doc_id] = LookupResult(passages[0].title, passages[0].url, text)
+        return found
 
-    async def _passages(self, doc_ids: Sequence[str]) -> list[list[Passage]]:
-        at_once = asyncio.Semaphore(LOOKED_UP_AT_ONCE)
-
-        async def one(doc_id: str) -> list[Passage]:
-            async with at_once:
-                return await self._store.passages(self._collection, doc_id)
-
-        return await asyncio.gather(*map(one, doc_ids))
+    async def _passages(self, doc_id: str) -> list[Passage]:
+        return await self._store.passages(self._collection, doc_id)
 
 
 def _passes(passage: Passage, filters: Filters) -> bool:
-    """Whether a search with these filters could have found it."""
     return all(not set(values).isdisjoint(passage.fields.get(key, ())) for key, values in filters.items() if values)
 
 
-MAX_PIECES: Final = 100
-MAX_PAGES: Final = 10  # that are read for one answer
-PAGES_AT_ONCE: Final = 5
-CONTEXT: Final = "context"  # who is degraded where a part of it is not used
-INDEX: Final = "index"
-TOO_MANY: Final = f"too_many: only the first {MAX_PIECES} pieces are used"
-TOO_MANY_PAGES: Final = f"too_many: only the first {MAX_PAGES} addresses are read"
-NOT_THERE: Final = "not_found: a document that is named without words of it is not in the index"
-LATE: Final = "The page was not there before the deadline of the answer: try again"
-INDEX_LATE: Final = "The index did not answer before the deadline: try again"
-
-_Pages = Mapping[str, Page | AppException]
+# --- the context of a question --------------------------------------------------------------------------------------------
 
 
 class ContextResolver:
-    """Reads pages with the safe reader and looks documents up, all of it side by side."""
+    """Resolves the context of a question: snippets as they are, pages read, documents looked up, all concurrently."""
 
-    def __init__(self, pages: PageService, documents: DocumentLookup) -> None:
+    def __init__(self, pages: IPageReader, documents: DocumentLookup) -> None:
         self._pages, self._documents = pages, documents
 
+    @stage("read")
     async def collect(self, context: Sequence[ContextItem], filters: Filters, until: float) -> CollectedContext:
-        """The pieces in the order of the context, as far as they are there at `until` (event loop time)."""
+        """The passages in the order of the context that are available at `until` (event loop time)."""
         collected = CollectedContext()
-        items = [item for item in context if _says_something(item)]
-        if len(items) > MAX_PIECES:
-            collected.degraded.append(Degraded(component=CONTEXT, reason=TOO_MANY))
-            items = items[:MAX_PIECES]
-        urls = list(dict.fromkeys(item.url for item in items if item.url and not _words(item)))
+        items = [item for item in context if _snippet(item) or item.url or item.doc_id]
+        if len(items) > MAX_PASSAGES:
+            collected.degraded.append(Degraded(component=CONTEXT, reason=TOO_MANY_PASSAGES))
+            items = items[:MAX_PASSAGES]
+        urls = list(dict.fromkeys(item.url for item in items if item.url and not _snippet(item)))
         if len(urls) > MAX_PAGES:
             collected.degraded.append(Degraded(component=CONTEXT, reason=TOO_MANY_PAGES))
-        pages, known = await asyncio.gather(
-            self._read_all(urls[:MAX_PAGES], until), self._look_up(items, filters, until, collected)
+
+        async def read(url: str) -> Page | AppException:
+            return await self._read(url, until)
+
+        pages, documents = await asyncio.gather(
+            _map_concurrently(read, urls[:MAX_PAGES], MAX_CONCURRENT_READS),
+            self._look_up(items, filters, until, collected),
         )
         for url, page in pages.items():
             if isinstance(page, AppException):
-                collected.failed(f"read/{host_of(url) or CONTEXT}", page)
-        collected.pieces += _pieces(items, pages, known or {})
-        if known is not None and any(_is_a_name(item) and not _text_of(item, known) for item in items):
-            collected.degraded.append(Degraded(component=CONTEXT, reason=NOT_THERE))
+                collected.add_error(f"read/{host_of(url) or CONTEXT}", page)
+        collected.passages += _passages(items, pages, documents or {})
+        if documents is not None and any(_is_id_only(item) and not _text(item, documents) for item in items):
+            collected.degraded.append(Degraded(component=CONTEXT, reason=NOT_INDEXED))
         return collected
 
-    async def _read_all(self, urls: Sequence[str], until: float) -> _Pages:
-        at_once = asyncio.Semaphore(PAGES_AT_ONCE)
-
-        async def one(url: str) -> Page | AppException:
-            try:
-                async with asyncio.timeout_at(until), at_once:
-                    return await self._pages.read(url)
-            except TimeoutError:
-                return PageTimeoutError(LATE)
-            except AppException as error:
-                return error
-
-        return dict(zip(urls, await asyncio.gather(*map(one, urls)), strict=True))
+    async def _read(self, url: str, until: float) -> Page | AppException:
+        try:
+            async with asyncio.timeout_at(until):
+                return await self._pages.read(url)
+        except TimeoutError:
+            return PageTimeoutError(PAGE_LATE)
+        except AppException as error:
+            return error
 
     async def _look_up(
         self, items: Sequence[ContextItem], filters: Filters, until: float, collected: CollectedContext
-    ) -> dict[str, LookedUpDocuments] | None:
-        """What the index knows of the documents that are named; None when it cannot be asked."""
+    ) -> dict[str, LookupResult] | None:
+        """The indexed documents of the items; None if the lookup fails."""
         doc_ids = dict.fromkeys(item.doc_id for item in items if item.doc_id)
         if not doc_ids:
             return {}
+        with_text = {item.doc_id for item in items if item.doc_id and _is_id_only(item)}
         try:
             async with asyncio.timeout_at(until):
-                return await self._documents.find(
-                    doc_ids, {item.doc_id for item in items if item.doc_id and _is_a_name(item)}, filters
-                )
+                return await self._documents.find(doc_ids, with_text, filters)
         except TimeoutError:
-            collected.failed(INDEX, VectorStoreError(INDEX_LATE))
+            collected.add_error(INDEX, VectorStoreError(INDEX_LATE))
         except AppException as error:
-            collected.failed(INDEX, error)
+            collected.add_error(INDEX, error)
         return None
 
 
-def _pieces(
-    items: Sequence[ContextItem], pages: _Pages, known: Mapping[str, LookedUpDocuments]
+async def _map_concurrently(
+    call: Callable[[Item], Awaitable[Result]], items: Sequence[Item], limit: int
+) -> dict[Item, Result]:
+    """The results by item, at most `limit` calls at a time."""
+    slots = asyncio.Semaphore(limit)
+
+    async def one(item: Item) -> Result:
+        async with slots:
+            return await call(item)
+
+    return dict(zip(items, await asyncio.gather(*map(one, items)), strict=True))
+
+
+def _passages(
+    items: Sequence[ContextItem], pages: _Pages, documents: Mapping[str, LookupResult]
 ) -> Iterator[ContextPassage]:
     for item in items:
-        there = known.get(item.doc_id or "")
-        page = None if _words(item) else pages.get(item.url or "")
+        page = None if _snippet(item) else pages.get(item.url or "")
         if isinstance(page, Page):
-            yield ContextPassage(page.text, document(item.doc_id, page.title, item.url))
-        elif text := _text_of(item, known):
-            title, url = (there.title, there.url or item.url) if there else (None, item.url)
-            yield ContextPassage(text, document(item.doc_id, title, url))
+            yield ContextPassage(page.text, document_citation(item.doc_id, page.title, item.url))
+        elif text := _text(item, documents):
+            document = documents.get(item.doc_id or "")
+            title, url = (document.title, document.url or item.url) if document else (None, item.url)
+            yield ContextPassage(text, document_citation(item.doc_id, title, url))
 
 
-def _words(item: ContextItem) -> str:
+def _snippet(item: ContextItem) -> str:
     return item.snippet if item.snippet and item.snippet.strip() else ""
 
 
-def _text_of(item: ContextItem, known: Mapping[str, LookedUpDocuments]) -> str:
-    """The words that were given; those of the index where a document is merely named."""
-    if not _is_a_name(item):
-        return _words(item)
-    there = known.get(item.doc_id or "")
-    return there.text if there else ""
+def _text(item: ContextItem, documents: Mapping[str, LookupResult]) -> str:
+    """The snippet, or the indexed text of a document given by its id only."""
+    if not _is_id_only(item):
+        return _snippet(item)
+    document = documents.get(item.doc_id or "")
+    return document.text if document else ""
 
 
-def _is_a_name(item: ContextItem) -> bool:
-    """Whether the item names a document and brings neither words nor an address."""
-    return bool(item.doc_id) and not item.url and not _words(item)
+def _is_id_only(item: ContextItem) -> bool:
+    return bool(item.doc_id) and not item.url and not _snippet(item)
 
 
-def _says_something(item: ContextItem) -> bool:
-    return bool(_words(item) or item.url or item.doc_id)
-
-
-# Which documents an answer cites, and the answer with their numbers.
-
-
-HOLDS: Final = ("supported", "partial")  # the verdicts with which a document counts as cited
+# --- the cited documents --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class CitedDocuments:
-    """`[n]` in the text is the n-th of the citations; `degraded` says how many statements their sources do not hold."""
+    """`[n]` in the text is the n-th of the citations; `degraded` counts the unsupported citations."""
 
     text: str
     citations: tuple[RagCitation, ...]
     degraded: tuple[Degraded, ...]
 
 
-def cited_documents(written: WrittenAnswer, pieces: Sequence[ContextPassage]) -> CitedDocuments:
-    """The documents that checked sentences cite, each once, in the order of the text.
+def cited_documents(written: WrittenAnswer, passages: Sequence[ContextPassage]) -> CitedDocuments:
+    """The documents with supported citations, each once, in the order of the text.
 
-    Pieces that belong to one document share its number. A marker whose document is not among them goes.
+    Passages of one document share its number. A marker of a document that is not cited is removed.
     """
     documents: dict[tuple[str, str], RagCitation] = {}
     for citation in sorted(written.checked.citations, key=lambda each: each.start):
-        piece = pieces[citation.source_index - 1]
-        if citation.verdict in HOLDS and piece.key is not None:
-            documents.setdefault(piece.key, piece.document)
+        passage = passages[citation.source_index - 1]
+        if citation.verdict in CITED_VERDICTS and passage.key is not None:
+            documents.setdefault(passage.key, passage.document)
     places = {key: place for place, key in enumerate(documents, 1)}
-    numbers = {number: places[piece.key] for number, piece in enumerate(pieces, 1) if piece.key in places}
+    numbers = {number: places[each.key] for number, each in enumerate(passages, 1) if each.key in places}
     citations = tuple(documents.values())
-    return CitedDocuments(_with_numbers(written, numbers, citations), citations, _unsupported(written))
+    return CitedDocuments(_renumbered(written, numbers, citations), citations, _unsupported(written))
 
 
-def _with_numbers(written: WrittenAnswer, numbers: dict[int, int], citations: Sequence[RagCitation]) -> str:
-    shown = written.checked.cited
-    if all(numbers.get(number) == number for number in shown) and len(shown) == len(citations):
+def _renumbered(written: WrittenAnswer, numbers: dict[int, int], citations: Sequence[RagCitation]) -> str:
+    cited = written.checked.cited
+    if all(numbers.get(number) == number for number in cited) and len(cited) == len(citations):
         return written.text
-    # What a marker kept apart may come together when it goes, so the text is made safe anew.
+    # Removing a marker joins the text around it, so the result is sanitised again.
     sources = [Source(index=place, title="", url=each.url or "", text="") for place, each in enumerate(citations, 1)]
     return sanitize(renumber_markers(written.text, numbers), sources)
 
 
 def _unsupported(written: WrittenAnswer) -> tuple[Degraded, ...]:
     verdicts = [citation.verdict for citation in written.checked.citations]
-    failed = sum(verdict not in HOLDS for verdict in verdicts)
+    failed = sum(verdict not in CITED_VERDICTS for verdict in verdicts)
     if not failed:
         return ()
-    reason = f"unsupported: {failed} of {len(verdicts)} citations were not found in the documents that they name"
+    reason = f"unsupported: {failed} of {len(verdicts)} citations were not found in their documents"
     return (Degraded(component=written.synthesis.synthesizer, reason=reason),)

@@ -1,10 +1,10 @@
-"""application/rag/indexing.py"""
+"""application/rag/intake.py"""
 
 from __future__ import annotations
 
 import pytest
 
-from modules.llm_platform.application.rag.indexing import COST_SHARE, Checkpoints
+from modules.llm_platform.application.rag.intake import CHECKPOINT_COST_FACTOR, Checkpoints
 
 
 class World:
@@ -24,8 +24,8 @@ async def test_it_is_made_safe_after_some_time_and_not_before() -> None:
     checkpoints = Checkpoints(world.finish, 20, lambda: world.now)
     for now, finished in ((0, 0), (19, 0), (20, 1), (20, 1), (39, 1), (40, 2)):
         world.now = now
-        checkpoints.wrote()
-        await checkpoints.reached()
+        checkpoints.record_write()
+        await checkpoints.finish_if_due()
         assert world.finished == finished, now
 
 
@@ -34,7 +34,7 @@ async def test_nothing_written_nothing_to_make_safe() -> None:
     world = World()
     checkpoints = Checkpoints(world.finish, 20, lambda: world.now)
     for world.now in (20, 40, 60):
-        await checkpoints.reached()
+        await checkpoints.finish_if_due()
     assert world.finished == 1
 
 
@@ -43,15 +43,15 @@ async def test_dear_checkpoints_are_rare() -> None:
     world = World(cost_s=4)
     checkpoints = Checkpoints(world.finish, 20, lambda: world.now)
     world.now = 20
-    await checkpoints.reached()
+    await checkpoints.finish_if_due()
     world.now += 6
-    checkpoints.wrote()
-    due = world.now + 10 * COST_SHARE
+    checkpoints.record_write()
+    due = world.now + 10 * CHECKPOINT_COST_FACTOR
     world.now = due - 1
-    await checkpoints.reached()
+    await checkpoints.finish_if_due()
     assert world.finished == 1
     world.now = due
-    await checkpoints.reached()
+    await checkpoints.finish_if_due()
     assert world.finished == 2
 
 
@@ -62,4 +62,4 @@ async def test_a_failure_is_not_hidden() -> None:
         raise ValueError("the disk is full")
 
     with pytest.raises(ValueError, match="disk"):
-        await Checkpoints(finish, 0).reached()
+        await Checkpoints(finish, 0).finish_if_due()

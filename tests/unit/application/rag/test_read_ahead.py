@@ -1,4 +1,4 @@
-"""application/rag/indexing.py"""
+"""application/rag/intake.py"""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import aclosing
 
 import pytest
 
-from modules.llm_platform.application.rag.indexing import prefetch
-from modules.llm_platform.testing.patience import STARTS_WITHIN_S, becomes
+from modules.llm_platform.application.rag.intake import prefetch
+from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true
 
 
 class Source:
@@ -44,7 +44,7 @@ async def test_one_is_made_while_one_is_used_and_no_more() -> None:
     source = Source(5)
     async with aclosing(prefetch(source.values())) as values:
         assert await anext(values) == 0
-        assert await becomes(lambda: source.made == 2, STARTS_WITHIN_S)
+        assert await becomes_true(lambda: source.made == 2, START_TIMEOUT_S)
         await asyncio.sleep(0.01)
         assert source.made == 2
 

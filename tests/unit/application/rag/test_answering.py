@@ -35,13 +35,13 @@ async def known(world: RagWorld, passages: list[tuple[int, str]]) -> str:
         [(0, 40), (0, 40), (10, 30), (20, len(TEXT))],
     ],
 )
-async def test_what_passages_share_is_there_once(cuts: list[tuple[int, int]]) -> None:
+async def test_overlap_of_passages_is_merged_once(cuts: list[tuple[int, int]]) -> None:
     """Overlapping passages give the text that they were cut from, give or take the blanks between them."""
     text = await known(await RagWorld(()).indexed(), [(start, TEXT[start:end]) for start, end in cuts])
     assert text.split() == TEXT.split()
 
 
-async def test_what_does_not_fit_together_is_kept_apart() -> None:
+async def test_passages_without_overlap_are_separated() -> None:
     """Passages whose texts are not the document's own characters lose nothing."""
     assert (
         await known(await RagWorld(()).indexed(), [(0, "# Head\nOne."), (3, "# Head\nTwo.")])
@@ -56,7 +56,7 @@ async def test_a_long_document_is_cut() -> None:
     assert len(found["long"].text) == MAX_TEXT_CHARS
 
 
-async def test_only_what_is_asked_for_is_opened() -> None:
+async def test_only_requested_documents_are_read() -> None:
     """A title and an address need no passages."""
     world = await RagWorld().indexed()
     found = await DocumentLookup(world.store, COLLECTION).find(["sessions", "none", "roles"], ["roles"], {})

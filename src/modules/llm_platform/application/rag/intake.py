@@ -1,0 +1,434 @@
+"""The first stage of indexing: find the documents, read the new and changed ones, and split them into passages."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from uuid import UUID, uuid5
+
+from modules.llm_platform.domain.chunking import HEADING_SEPARATOR, MAX_WORDS, split_chunks
+from modules.llm_platform.domain.dtos.indexing_dtos import (
+    ORIGIN_FIELD,
+    DocumentText,
+    FoundDocument,
+    IndexProblem,
+    IndexProgress,
+    IndexReport,
+    LeftOut,
+)
+from modules.llm_platform.domain.dtos.retrieval_dtos import EmbeddedPassage, IndexedDocument, Passage, Vector
+from modules.llm_platform.domain.mean_centering import MAX_VECTORS, mean_vector
+from modules.llm_platform.domain.ports.document_source import IDocumentSource, IDocumentWalk
+from modules.llm_platform.domain.ports.vector_store import IVectorStore
+from modules.llm_platform.domain.text.language import detect
+
+MAX_PROBLEMS: Final = 1000  # in a report
+
+
+@dataclass(slots=True)
+class IndexingProgress:
+    """The counts of a run and the ids of its documents. Only the ids (about 150 bytes each) grow with the documents."""
+
+    total_bytes: int = 0
+    done_bytes: int = 0
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    failed: int = 0
+    removed: int = 0
+    displaced: int = 0
+    upgraded: int = 0  # had been stored in another form
+    removed_elsewhere: int = 0
+    passages: int = 0
+    problem_count: int = 0
+    problems: list[IndexProblem] = field(default_factory=list)
+    seen: dict[str, str | None] = field(default_factory=dict)  # origins by id
+    hidden: set[str] = field(default_factory=set)
+    origins: Collection[str] | None = None
+    displaced_origins: set[str] = field(default_factory=set)
+
+    def count_stored(self, document: IndexedDocument, before: IndexedDocument | None) -> None:
+        """Count a stored document; `before` is the one it replaced."""
+        self.passages += document.passages
+        if before is None:
+            self.added += 1
+            return
+        self.changed += 1
+        self.upgraded += before.form != document.form
+        if before.origin is not None and before.came_from_elsewhere((document.origin,)):
+            self.displaced += 1
+            self.displaced_origins.add(before.origin)
+
+    def count_failed(self, left: LeftOut) -> None:
+        """Count a document that was not read. It is not pruned."""
+        self.failed += 1
+        self.add_problem(left.where, left.reason)
+        if left.hides is not None:
+            self.hidden.add(left.hides)
+
+    def add_problem(self, where: str, reason: str) -> None:
+        self.problem_count += 1
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append(IndexProblem(where=where, reason=reason))
+
+    def is_missing(self, doc_id: str) -> bool:
+        """Whether the walk was complete for this document of the collection and did not find it."""
+        unqualified = doc_id.partition("/")[2]
+        hidden = any(doc_id.startswith(each) or unqualified.startswith(each) for each in self.hidden)
+        return doc_id not in self.seen and not hidden
+
+    def snapshot(self) -> IndexProgress:
+        return IndexProgress(
+            documents=self.added + self.changed + self.unchanged + self.failed,
+            passages=self.passages,
+            done_bytes=self.done_bytes,
+            total_bytes=self.total_bytes,
+        )
+
+    def report(self, collection: str, embedder: str) -> IndexReport:
+        counts = {name: getattr(self, name) for name in IndexReport.model_fields if hasattr(self, name)}
+        return IndexReport(collection=collection, embedder=embedder, **counts)
+
+
+# --- passages with stable ids ---------------------------------------------------------------------------------------------
+
+OVERLAP_WORDS: Final = 30  # of complete sentences that two adjacent passages share
+LABEL_SEARCH_CHARS: Final = 400  # of a passage: a heading that is in them is not part of the label
+FORM: Final = f"5/{MAX_WORDS}/{OVERLAP_WORDS}"  # a new value makes every document count as changed
+LANGUAGE_SAMPLE_CHARS: Final = 2000
+
+_PASSAGES: Final = UUID("8c1d2b57-6f0e-5f0c-9b57-2f6a4f1f3c77")  # the namespace of the ids
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkedDocument:
+    """A document and its passages, as they are stored."""
+
+    document: IndexedDocument
+    passages: list[Passage]
+
+    @property
+    def to_embed(self) -> list[str]:
+        """The texts of the passages for an embedder."""
+        return [each.searched for each in self.passages]
+
+
+def fingerprint(digest: str) -> str:
+    """A hash that changes with the document and with the chunking."""
+    return sha256(f"{FORM}:{digest}".encode()).hexdigest()
+
+
+def chunk_document(doc_id: str, digest: str, read: DocumentText, origin: str | None = None) -> ChunkedDocument:
+    """Split the text into passages of about MAX_WORDS that start at headings and end at sentences; none for an empty text."""
+    lang = read.lang or detect(read.text[:LANGUAGE_SAMPLE_CHARS])
+    fields = {**read.fields, "doc_id": (doc_id,)}
+    if lang and "lang" not in fields:
+        fields["lang"] = (lang,)
+    if origin is not None:
+        fields[ORIGIN_FIELD] = (origin,)
+    occurrences: Counter[str] = Counter()
+    passages = []
+    for span in split_chunks(read.text, language=lang or "en", overlap=OVERLAP_WORDS):
+        text = read.text[span.start : span.end]
+        passages.append(
+            Passage(
+                id=passage_id(doc_id, text, occurrences[text]), doc_id=doc_id, title=read.title, text=text, start=span.start,
+                url=read.url, source=read.source, lang=lang, fields=fields, label=_label(read.title, span.heading, text),
+            )
+        )  # fmt: skip
+        occurrences[text] += 1
+    document = IndexedDocument(
+        doc_id=doc_id, sha256=fingerprint(digest), passages=len(passages), title=read.title, url=read.url,
+        origin=origin, form=FORM,
+    )  # fmt: skip
+    return ChunkedDocument(document, passages)
+
+
+def _label(title: str, headings: str, text: str) -> str:
+    """The title and the headings above the passage, without those that the beginning of the passage repeats."""
+    beginning = _plain(text[:LABEL_SEARCH_CHARS])
+    labels = {_plain(each): each for each in (title, *headings.split(HEADING_SEPARATOR))}
+    return "\n".join(each for plain, each in labels.items() if plain and plain not in beginning)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def passage_id(doc_id: str, text: str, before: int) -> str:
+    """Equal for equal texts of one document; `before` counts the earlier passages of the document with this text."""
+    return str(uuid5(_PASSAGES, "\0".join((doc_id, str(before), text)).encode("utf-8", "replace").decode()))
+
+
+WALK_BATCH_DOCUMENTS: Final = 256
+WALK_BATCH_BYTES: Final = 16_000_000
+BATCH_PASSAGES: Final = 256  # that are embedded together; a document is never divided
+NO_TEXT: Final = "it holds no text"
+EMPTIED: Final = "it contains no text any more: its passages were removed from the index"
+DUPLICATE_ID: Final = "another document has the id {!r}: give each its own doc_id, or index their common folder"
+
+Result = TypeVar("Result")
+
+
+@dataclass(slots=True)
+class DocumentBatch:
+    """Documents to store. `known` are their older versions in the collection; `place` is the position in bytes."""
+
+    place: int
+    documents: list[ChunkedDocument] = field(default_factory=list)
+    known: Mapping[str, IndexedDocument] = field(default_factory=dict)
+    left_out: list[LeftOut] = field(default_factory=list)
+    problems: list[tuple[str, str]] = field(default_factory=list)
+    passages: int = 0
+
+
+class DocumentIntake:
+    """Walks a source in its own thread, and counts what it finds."""
+
+    def __init__(
+        self,
+        source: IDocumentSource,
+        store: IVectorStore,
+        collection: str,
+        progress: IndexingProgress,
+        *,
+        only: bool = False,
+    ) -> None:
+        """With `only` documents of other origins lose their ids: they will be removed."""
+        self._only = only
+        self._source = source
+        self._store = store
+        self._collection = collection
+        self._progress = progress
+        self._walk: IDocumentWalk | None = None
+
+    async def batches(self, paths: Sequence[Path], *, is_new: bool) -> AsyncGenerator[DocumentBatch, None]:
+        """Yield the new and changed documents, all if the collection `is_new`. An empty batch reports the position."""
+        thread = ThreadPoolExecutor(1, "indexing")
+        walk = self._walk = await _in(thread, self._source.walk, paths)
+        try:
+            self._progress.total_bytes = walk.total_bytes
+            self._progress.origins = walk.origins
+            for problem in walk.remarks:
+                self._progress.add_problem(*problem)
+            rest = iter(walk)
+            place = 0
+            while walked := await _in(thread, _take, rest, place):
+                found = [each for each in walked if isinstance(each, FoundDocument)]
+                place = found[-1].place if found else place
+                pending, known = await self._changed(walked, is_new=is_new)
+                while pending:
+                    batch = await _in(thread, _read, pending, known)
+                    for left in batch.left_out:
+                        self._progress.count_failed(left)
+                    for problem in batch.problems:
+                        self._progress.add_problem(*problem)
+                    yield batch
+                yield DocumentBatch(place)
+            await _in(thread, walk.close)
+        finally:
+            walk.stop()
+            thread.submit(walk.close)  # after the running call
+            thread.shutdown(wait=False)
+
+    async def stored(self) -> None:
+        """Report to the walk that the collection contains everything it found."""
+        if self._walk is not None:
+            await asyncio.to_thread(self._walk.stored, self._progress.displaced_origins)
+
+    async def _changed(
+        self, walked: Sequence[FoundDocument | LeftOut], *, is_new: bool
+    ) -> tuple[deque[FoundDocument], Mapping[str, IndexedDocument]]:
+        """The documents to read, each id once, and the documents of the collection with their ids."""
+        found = [each for each in walked if isinstance(each, FoundDocument)]
+        for left in walked:
+            if isinstance(left, LeftOut):
+                self._progress.count_failed(left)
+        known: dict[str, IndexedDocument] = {}
+        if not is_new:
+            known = await self._lookup([each.doc_id for each in found if not each.unchanged])
+            new = [each.qualified() for each in found if each.qualified and self._may_be_qualified(each, known)]
+            known |= await self._lookup([each.doc_id for each in new])
+        pending: deque[FoundDocument] = deque()
+        for document in found:
+            each = self._with_final_id(document, known)
+            if each.doc_id in self._progress.seen:
+                self._progress.count_failed(LeftOut(each.where, DUPLICATE_ID.format(each.doc_id)))
+                continue
+            self._progress.seen[each.doc_id] = each.origin
+            there = known.get(each.doc_id)
+            if (there is not None and _is_same(each, there)) or (each.unchanged and not is_new):
+                self._progress.unchanged += 1
+            else:
+                pending.append(each)
+        return pending, known
+
+    async def _lookup(self, doc_ids: Sequence[str]) -> dict[str, IndexedDocument]:
+        return await self._store.lookup(self._collection, doc_ids) if doc_ids else {}
+
+    def _may_be_qualified(self, found: FoundDocument, known: Mapping[str, IndexedDocument]) -> bool:
+        there = known.get(found.doc_id)
+        is_ours = there is not None and not there.came_from_elsewhere((found.origin,))
+        return not (found.unchanged or is_ours or self._only)
+
+    def _with_final_id(self, found: FoundDocument, known: Mapping[str, IndexedDocument]) -> FoundDocument:
+        """The document with a qualified id if another origin has the plain one, or if it was stored with it before."""
+        if found.qualified is None:
+            return found
+        is_taken = self._progress.seen.get(found.doc_id, found.origin) != found.origin
+        if is_taken or self._may_be_qualified(found, known):
+            qualified = found.qualified()
+            if is_taken or found.doc_id in known or qualified.doc_id in known:
+                return qualified
+        return found
+
+
+def _is_same(found: FoundDocument, there: IndexedDocument) -> bool:
+    return there.sha256 == fingerprint(found.digest) and there.origin == found.origin
+
+
+def _take(rest: Iterator[FoundDocument | LeftOut], place: int) -> list[FoundDocument | LeftOut]:
+    """The next documents, fewer if they are large: some of them have their content in memory."""
+    taken: list[FoundDocument | LeftOut] = []
+    for each in islice(rest, WALK_BATCH_DOCUMENTS):
+        taken.append(each)
+        if isinstance(each, FoundDocument) and each.place - place > WALK_BATCH_BYTES:
+            break
+    return taken
+
+
+def _read(pending: deque[FoundDocument], known: Mapping[str, IndexedDocument]) -> DocumentBatch:
+    """Read and chunk documents until there are enough passages."""
+    batch = DocumentBatch(0, known=known)
+    while pending and batch.passages < BATCH_PASSAGES:
+        found = pending.popleft()
+        batch.place = found.place
+        read = found.read()
+        if isinstance(read, LeftOut):
+            batch.left_out.append(read)
+            continue
+        document = chunk_document(found.doc_id, found.digest, read, found.origin)
+        if not document.passages and found.doc_id not in known:
+            batch.left_out.append(LeftOut(found.where, NO_TEXT))
+            continue
+        batch.documents.append(document)
+        batch.passages += len(document.passages)
+        if note := read.note if document.passages else EMPTIED:
+            batch.problems.append((found.where, note))
+    return batch
+
+
+async def _in(thread: ThreadPoolExecutor, work: Callable[..., Result], *args: Any) -> Result:
+    return await asyncio.get_running_loop().run_in_executor(thread, partial(work, *args))
+
+
+# --- prefetching ----------------------------------------------------------------------------------------------------------
+
+Value = TypeVar("Value")
+
+
+async def prefetch(source: AsyncGenerator[Value, None]) -> AsyncGenerator[Value, None]:
+    """Yield the values of the source; each is computed while the one before is in use. Closing this closes the source."""
+    pending: asyncio.Task[Value] | None = None
+    try:
+        pending = _next(source)
+        while True:
+            try:
+                value = await pending
+            except StopAsyncIteration:
+                pending = None
+                return
+            pending = _next(source)
+            yield value
+    finally:
+        if pending is not None:
+            pending.cancel()
+            await asyncio.wait([pending])
+            if not pending.cancelled():
+                pending.exception()  # retrieved, so that asyncio logs nothing
+        await source.aclose()
+
+
+def _next(source: AsyncIterator[Value]) -> asyncio.Task[Value]:
+    async def step() -> Value:
+        return await anext(source)
+
+    return asyncio.create_task(step())
+
+
+# --- checkpoints ----------------------------------------------------------------------------------------------------------
+
+CHECKPOINT_S: Final = 20.0  # of work that a crash may lose
+CHECKPOINT_COST_FACTOR: Final = 10  # at most a tenth of the time is spent on checkpoints
+
+
+class Checkpoints:
+    """Decides when to call `finish`, which makes the written documents durable. It and the next write may be slow."""
+
+    def __init__(
+        self,
+        finish: Callable[[], Awaitable[None]],
+        every_s: float = CHECKPOINT_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._finish = finish
+        self._every_s = every_s
+        self._clock = clock
+        self._due = clock() + every_s
+        self._began: float | None = None  # of the last one, until the first write after it
+
+    def record_write(self) -> None:
+        """After a write: the cost of the last checkpoint is known now."""
+        if self._began is not None:
+            now = self._clock()
+            self._due = now + max(self._every_s, (now - self._began) * CHECKPOINT_COST_FACTOR)
+            self._began = None
+
+    async def finish_if_due(self) -> None:
+        """After a complete batch: make a checkpoint if it is due."""
+        if self._began is None and self._clock() >= self._due:
+            self._began = self._clock()
+            await self._finish()
+
+
+# --- the mean of a new collection -----------------------------------------------------------------------------------------
+
+MEAN_PASSAGES: Final = 2000  # from which the mean of the vectors is computed once
+
+
+@dataclass(slots=True)
+class EmbeddedBatch:
+    """Documents with vectors, ready to be stored; see DocumentBatch."""
+
+    place: int
+    documents: list[tuple[IndexedDocument, list[EmbeddedPassage]]] = field(default_factory=list)
+    known: Mapping[str, IndexedDocument] = field(default_factory=dict)
+
+    @property
+    def vectors(self) -> list[Vector]:
+        return [each.vector for _, passages in self.documents for each in passages if each.vector is not None]
+
+
+async def collect_mean(
+    batches: AsyncGenerator[EmbeddedBatch, None],
+) -> tuple[list[EmbeddedBatch], tuple[float, ...]]:
+    """The first batches with at least MEAN_PASSAGES passages together, and the mean of their vectors."""
+    first: list[EmbeddedBatch] = []
+    passages = 0
+    async for batch in batches:
+        first.append(batch)
+        passages += sum(len(each) for _, each in batch.documents)
+        if passages >= MEAN_PASSAGES:
+            break
+    vectors = [vector for batch in first for vector in batch.vectors]
+    step = max(1, len(vectors) // MAX_VECTORS)
+    return first, mean_vector(vectors[::step])
