@@ -16,7 +16,9 @@ def answer(*urls: str, text: str = "words") -> WebSearchResponse:
 
 def test_high_in_two_lists_beats_first_in_one() -> None:
     """Reciprocal rank fusion."""
-    fused = fuse_results([answer("https://a.test/", "https://b.test/"), answer("https://c.test/", "https://b.test/")], 10)
+    fused = fuse_results(
+        [answer("https://a.test/", "https://b.test/"), answer("https://c.test/", "https://b.test/")], 10
+    )
     assert fused[0].url == "https://b.test/"
 
 

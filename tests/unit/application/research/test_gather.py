@@ -11,7 +11,7 @@ from modules.llm_platform.application.services.web_search_service import WebSear
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import ResearchTimeoutError, WebSearchBlockedError, WebSearchError
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.testing.patience import STARTS_WITHIN_S, becomes
+from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true
 
 
 class Scripted(IWebSearchProvider):
@@ -81,7 +81,7 @@ async def test_all_failing_raises_the_last_error() -> None:
         await run(Scripted({"one": WebSearchBlockedError("x"), "two": WebSearchError("y")}), "one", "two")
 
 
-async def test_the_deadline_takes_what_is_there() -> None:
+async def test_results_at_the_deadline_are_used() -> None:
     """A search that is late is given up and named; what came in time serves."""
     provider = Scripted({"slow": 30.0})
     found, _ = await run(provider, "fast", "slow", within=0.1)
@@ -100,7 +100,7 @@ async def test_cancelling_leaves_nothing_running() -> None:
     """The searches of a cancelled gather end with it."""
     provider = Scripted({"slow": 30.0, "slower": 40.0})
     task = asyncio.create_task(run(provider, "slow", "slower"))
-    assert await becomes(lambda: provider.running == 2, STARTS_WITHIN_S)
+    assert await becomes_true(lambda: provider.running == 2, START_TIMEOUT_S)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -120,7 +120,7 @@ async def test_cancelling_leaves_nothing_running() -> None:
         ("translated works", False),
     ],
 )
-def test_who_asks_for_the_latest(question: str, wanted: bool) -> None:
+def test_questions_for_the_latest(question: str, wanted: bool) -> None:
     """A question that asks for the newest and names no time of its own."""
     assert wants_latest(question) is wanted
 

@@ -58,7 +58,7 @@ class TestAnswers:
             "9" * 100_000,
         ],
     )
-    def test_what_is_no_verdict_is_none(self, text: str) -> None:
+    def test_invalid_verdict_is_none(self, text: str) -> None:
         """Nothing is made of rows that name no claim, no verdict or two of them."""
         assert parse_verdicts(text, 1) == [None]
 
@@ -68,7 +68,8 @@ class TestAnswers:
         assert parse_verdicts(text, 4) == [None, "supported", None, "supported"]
 
     @pytest.mark.parametrize(
-        "text", ['[[1,"supported"],' * 100_000, "1. supported " * 50_000, '[1, "' + "x" * 1_000_000, "1 supported\n" * 100_000]
+        "text",
+        ['[[1,"supported"],' * 100_000, "1. supported " * 50_000, '[1, "' + "x" * 1_000_000, "1 supported\n" * 100_000],
     )
     def test_a_huge_answer_is_read_as_far_as_it_makes_sense(self, text: str) -> None:
         """A model that repeats itself gives no more than the verdicts that were asked for."""
@@ -103,7 +104,7 @@ class TestPrompt:
         assert "[7]" not in user
         assert shown == (0, 1)
 
-    def test_a_claim_without_room_is_left_out_whole(self) -> None:
+    def test_claim_that_does_not_fit_is_omitted(self) -> None:
         """What is too long for a prompt is not shown in part: nobody can judge a piece of it."""
         long = CitedClaim(claim="long", quote="x" * MAX_PAIR_CHARS)
         assert build_request("Q?", [CLAIM, long, CLAIM], 32_000)[1] == (0, 2)
@@ -129,4 +130,4 @@ class TestPrompt:
 
     def test_what_leaves_is_named(self) -> None:
         """The egress log says that words of pages were sent."""
-        assert build_request("Q?", [CLAIM], 32_000)[0].holds == "page text"
+        assert build_request("Q?", [CLAIM], 32_000)[0].data_kind == "page text"

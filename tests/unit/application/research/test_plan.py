@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.application.research.plan import PROMPT, decompose_question, distinct, parse, plan
+from modules.llm_platform.application.research.plan import (
+    PROMPT,
+    decompose_question,
+    distinct_questions,
+    parse_questions,
+    plan,
+)
 from modules.llm_platform.domain.exceptions import LLMBlockedError
 from modules.llm_platform.domain.text.tokens import words
 from modules.llm_platform.testing import FakeLLM
@@ -40,13 +46,13 @@ QUESTION = "How does asyncio schedule tasks and what are the limits of threads?"
 )
 def test_a_plan_is_read_in_whatever_form_it_comes(answer: str, expected: list[str]) -> None:
     """Prefixed lines win over a JSON list, that over bullets, those over plain lines."""
-    assert parse(answer, QUESTION, "en") == expected
+    assert parse_questions(answer, QUESTION, "en") == expected
 
 
 @given(st.text(max_size=2000))
 def test_no_answer_breaks_the_parser(answer: str) -> None:
     """Whatever the model says, the parser returns strings."""
-    assert all(isinstance(item, str) for item in parse(answer, QUESTION, "en"))
+    assert all(isinstance(item, str) for item in parse_questions(answer, QUESTION, "en"))
 
 
 async def test_the_models_questions_are_taken() -> None:
@@ -65,7 +71,7 @@ async def test_a_short_plan_is_filled() -> None:
     assert len({frozenset(words(question)) for question in made.questions}) == 3
 
 
-async def test_a_failing_model_is_told_and_replaced() -> None:
+async def test_failing_model_is_reported_and_replaced() -> None:
     """Without the model the decomposition serves, and `degraded` says why."""
     made = await plan(QUESTION, "en", FakeLLM([LLMBlockedError("quota used up", retry_after_s=60)]))
     assert made.questions[0] == QUESTION
@@ -88,30 +94,30 @@ async def test_no_model_no_call() -> None:
 )
 def test_every_question_gives_three_searches(question: str, language: str) -> None:
     """Any language, any script, with or without parts: three different questions."""
-    assert len(distinct(decompose_question(question, language), language)) == 3
+    assert len(distinct_questions(decompose_question(question, language), language)) == 3
 
 
-def test_same_words_are_one_question() -> None:
+def test_questions_with_equal_words_are_one() -> None:
     """Order, case, punctuation and stop words make no new question."""
     asked = ["What is asyncio?", "asyncio", "ASYNCIO is what", "asyncio threads"]
-    assert distinct(asked, "en") == ("What is asyncio?", "asyncio threads")
+    assert distinct_questions(asked, "en") == ("What is asyncio?", "asyncio threads")
 
 
-def test_what_was_searched_is_not_searched_again() -> None:
+def test_taken_question_is_not_selected_again() -> None:
     """`taken` questions stay out."""
-    assert distinct(["fusion energy", "tokamak"], "en", taken=["Fusion energy?"]) == ("tokamak",)
+    assert distinct_questions(["fusion energy", "tokamak"], "en", taken=["Fusion energy?"]) == ("tokamak",)
 
 
 def test_questions_too_long_or_too_short_are_left_out() -> None:
     """What no provider would take is no question."""
     unseen = "\u200b\u200b\u2060"
-    assert distinct(["ab", "x" * 501, unseen, "", "a\x00b c", "half \ud83d one", "good one"], "en") == ("good one",)
+    assert distinct_questions(["ab", "x" * 501, unseen, "", "a\x00b c", "half \ud83d one", "good one"], "en") == ("good one",)
 
 
 def test_the_prompt_names_the_form_that_the_parser_reads() -> None:
     """Prompt and parser stand beside each other and must agree."""
     assert '"Question:"' in PROMPT
-    assert parse("Question: as the prompt asks", QUESTION, "en") == ["as the prompt asks"]
+    assert parse_questions("Question: as the prompt asks", QUESTION, "en") == ["as the prompt asks"]
 
 
 @pytest.mark.parametrize(
@@ -130,9 +136,20 @@ def test_the_sides_of_a_topic_bear_no_marks_of_the_sentence(question: str, words
 
 @pytest.mark.parametrize(
     "question",
-    ["🦀🦀🦀", "😀 😀 😀", "???", "x" * 500, "word " * 99 + "end", "the the the", "日本語", "1+1", "a, b and c", "이벤트 루프"],
+    [
+        "🦀🦀🦀",
+        "😀 😀 😀",
+        "???",
+        "x" * 500,
+        "word " * 99 + "end",
+        "the the the",
+        "日本語",
+        "1+1",
+        "a, b and c",
+        "이벤트 루프",
+    ],
 )
-async def test_whatever_is_asked_gives_three_searches_and_the_question_first(question: str) -> None:
+async def test_decomposition_gives_three_searches_and_the_question_first(question: str) -> None:
     """Signs without words and the longest question that is allowed, too."""
     made = await plan(question, "en", None)
     assert made.questions[0] == question

@@ -10,16 +10,16 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from modules.llm_platform.application.research.plan import (
-    QUESTIONS,
+    MAX_QUESTIONS,
     REPORT_PROMPT,
     Plan,
     aspect_questions,
-    distinct,
+    distinct_questions,
     sub_questions,
 )
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMReset, LLMResponse, LLMStreamPart, LLMToken
 from modules.llm_platform.domain.exceptions import LLMBlockedError, LLMConnectionError, LLMProviderException
-from modules.llm_platform.testing import Death, FakeLLM
+from modules.llm_platform.testing import BrokenStream, FakeLLM
 
 QUESTION = "How do solar sails work, and who builds them?"
 THREE = ("How does a solar sail work?", "Who builds solar sails?", "What limits solar sails?")
@@ -29,7 +29,7 @@ SEED_LINES = "\n".join(f"ПОДЗАПРОС: {line}" for line in THREE)
 async def made(llm: FakeLLM | None, question: str = QUESTION, language: str = "en", **wishes: object) -> Plan:
     """The plan; what was told on the way must be the plan."""
     told: list[str] = []
-    plan = await sub_questions(question, language, llm, tell=told.append, **wishes)  # type: ignore[arg-type]
+    plan = await sub_questions(question, language, llm, emit=told.append, **wishes)  # type: ignore[arg-type]
     assert tuple(told) == plan.questions
     return plan
 
@@ -75,31 +75,31 @@ async def test_the_model_is_asked_for_the_questions_language(language: str, name
     plan = await made(llm, language=language)
     assert list(plan.questions) == lines
     assert f"Write in {name}." in llm.requests[0].messages[-1].content
-    assert llm.requests[0].holds == "query"
+    assert llm.requests[0].data_kind == "query"
 
 
 @pytest.mark.parametrize(
     "answer", ["None", "I cannot comply.", "[NaN]", "<think>no</think> ", "Sure, here they are:", "{}", "?!"]
 )
-async def test_an_answer_without_a_plan_is_replaced_and_told(answer: str) -> None:
+async def test_answer_without_a_plan_is_replaced_and_reported(answer: str) -> None:
     """The parts of the question serve, and `degraded` names the model."""
     plan = await made(FakeLLM([answer]))
-    assert plan.questions == distinct(aspect_questions(QUESTION, "en"), "en")
+    assert plan.questions == distinct_questions(aspect_questions(QUESTION, "en"), "en")
     assert [each.component for each in plan.degraded] == ["plan/fake"]
 
 
-async def test_a_failing_model_is_told_and_replaced() -> None:
+async def test_failing_model_is_reported_and_replaced() -> None:
     """An error of the model costs what it says it cost and leaves a plan."""
     plan = await made(FakeLLM([LLMBlockedError("quota used up", retry_after_s=60)]))
-    assert plan.questions == distinct(aspect_questions(QUESTION, "en"), "en")
+    assert plan.questions == distinct_questions(aspect_questions(QUESTION, "en"), "en")
     assert plan.degraded[0].component == "plan/fake"
     assert plan.degraded[0].until is not None
     assert plan.spent.calls == 1
 
 
-async def test_what_a_dying_model_said_stays() -> None:
+async def test_questions_of_a_broken_stream_stay() -> None:
     """A sub-question that was told is searched already: the parts of the question fill up behind it."""
-    plan = await made(FakeLLM([Death(f"ПОДЗАПРОС: {THREE[0]}\nПОДЗАПРОС: Who bu")]))
+    plan = await made(FakeLLM([BrokenStream(f"ПОДЗАПРОС: {THREE[0]}\nПОДЗАПРОС: Who bu")]))
     assert plan.questions == (THREE[0], *aspect_questions(QUESTION, "en"))[:3]
     assert len(plan.degraded) == 1
 
@@ -125,18 +125,18 @@ class _Silent(FakeLLM):
         yield LLMToken(text="ПОДЗАПРОС: A question about sails?\n")
 
 
-async def test_a_stream_without_an_end_is_an_error_that_is_told() -> None:
+async def test_stream_without_an_end_is_reported() -> None:
     """A broken provider does not break the plan."""
     plan = await made(_Silent())
     assert plan.questions == ("A question about sails?", *aspect_questions(QUESTION, "en"))
     assert plan.degraded[0].reason.startswith(LLMProviderException.code)
 
 
-async def test_each_question_is_told_as_soon_as_its_line_is_complete() -> None:
+async def test_question_is_emitted_when_its_line_is_complete() -> None:
     """The first sub-question is known long before the model has ended."""
     told = asyncio.Event()
     llm = FakeLLM([SEED_LINES], chunk_chars=30, chunk_delay_s=0.05)
-    task = asyncio.create_task(sub_questions(QUESTION, "en", llm, tell=lambda _: told.set()))
+    task = asyncio.create_task(sub_questions(QUESTION, "en", llm, emit=lambda _: told.set()))
     await asyncio.wait_for(told.wait(), 60)
     assert not task.done()
     assert llm.running == 1
@@ -147,7 +147,7 @@ async def test_cancelling_passes_through() -> None:
     """A cancelled plan leaves no call behind and makes no stand-in."""
     llm = FakeLLM([SEED_LINES], delay_s=60)
     told: list[str] = []
-    task = asyncio.create_task(sub_questions(QUESTION, "en", llm, tell=told.append))
+    task = asyncio.create_task(sub_questions(QUESTION, "en", llm, emit=told.append))
     await asyncio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -159,7 +159,7 @@ async def test_cancelling_passes_through() -> None:
 async def test_without_a_model_the_question_is_taken_apart() -> None:
     """Nothing is asked or spent; the parts of the question are the plan."""
     plan = await made(None)
-    assert plan.questions == distinct(aspect_questions(QUESTION, "en"), "en")
+    assert plan.questions == distinct_questions(aspect_questions(QUESTION, "en"), "en")
     assert plan.spent.calls == 0
 
 
@@ -188,8 +188,8 @@ def test_the_prompt_is_short_and_bears_the_mark() -> None:
 def test_no_answer_breaks_the_plan(answer: str, chunk: int) -> None:
     """Whatever a model says, in whatever pieces: one to three different usable questions, told as planned."""
     plan = asyncio.run(made(FakeLLM([answer], chunk_chars=chunk)))
-    assert 1 <= len(plan.questions) <= QUESTIONS
-    assert distinct(plan.questions, "en") == plan.questions
+    assert 1 <= len(plan.questions) <= MAX_QUESTIONS
+    assert distinct_questions(plan.questions, "en") == plan.questions
 
 
 async def test_endless_repetition_is_no_plan_and_no_load() -> None:

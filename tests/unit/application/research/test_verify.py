@@ -88,7 +88,7 @@ async def test_a_failed_call_counts() -> None:
     assert (done.spent.calls, done.spent.tokens) == (2, 70)
 
 
-async def test_nobody_is_asked_when_the_deadline_is_near() -> None:
+async def test_no_judgment_near_the_deadline() -> None:
     """A call that would surely be late is not paid for."""
     judge = FakeCitationJudge("supported")
     done = await verified(judge, seconds=0.5)
@@ -97,7 +97,7 @@ async def test_nobody_is_asked_when_the_deadline_is_near() -> None:
     assert "timeout" in done.degraded[0].reason
 
 
-async def test_what_is_missing_is_counted() -> None:
+async def test_missing_verdicts_are_counted() -> None:
     """Where some have no verdict, those of the words stay for them, and `degraded` says for how many."""
 
     def one(claim: CitedClaim) -> ModelVerdict | None:
@@ -112,7 +112,7 @@ def order(judge: FakeCitationJudge, writer: FakeSynthesizer) -> WritingRequest:
     now = asyncio.get_running_loop().time()
     return WritingRequest(
         question=QUESTION, sources=SOURCES, language="en", max_tokens=500, writer=writer,
-        last_resort=ExtractiveSynthesizer(), deadline=now + FOREVER_S, offer_deep=False,
+        fallback=ExtractiveSynthesizer(), deadline=now + FOREVER_S, offer_deep=False,
         verification=Verification(judge, now + FOREVER_S),
     )  # fmt: skip
 

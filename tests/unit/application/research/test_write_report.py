@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from modules.llm_platform.application.research.writing import (
-    PREPARED_APART_CHARS,
+    PREPARED_IN_THREAD_CHARS,
     UNCITED,
     WritingRequest,
     WrittenAnswer,
@@ -18,10 +18,12 @@ from modules.llm_platform.application.research.writing import (
 )
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisPart, SynthesisToken
+from modules.llm_platform.domain.exceptions import DailyBudgetError, LLMException, LLMProviderException
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
+from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.testing import FakeSynthesizer
-from modules.llm_platform.testing.patience import RETURNS_WITHIN_S, STARTS_WITHIN_S, becomes
+from modules.llm_platform.testing.waiting import CANCEL_TIMEOUT_S, START_TIMEOUT_S, becomes_true
 
 QUESTIONS = ("What moves water?", "What does it cost?")
 CLAIM = "Pump 77 moves forty litres of water a minute"
@@ -41,7 +43,7 @@ LONG = tuple(
 def order(writer: ISynthesizer, sources: tuple[Source, ...] = SHORT, **fields: Any) -> WritingRequest:
     return WritingRequest(
         question="How do pumps work?", sources=sources, language="en", max_tokens=500, writer=writer,
-        last_resort=ExtractiveSynthesizer(), deadline=asyncio.get_running_loop().time() + 30, offer_deep=False, **fields,
+        fallback=ExtractiveSynthesizer(), deadline=asyncio.get_running_loop().time() + 30, offer_deep=False, **fields,
     )  # fmt: skip
 
 
@@ -50,7 +52,7 @@ async def written(asked: WritingRequest, *, streamed: bool = True) -> WrittenAns
 
 
 @pytest.mark.parametrize("streamed", [True, False])
-async def test_the_writer_hears_of_sub_questions_and_wishes(streamed: bool) -> None:
+async def test_writer_gets_sub_questions_and_instructions(streamed: bool) -> None:
     """A report's order reaches the writer whole."""
     writer = FakeSynthesizer(f"{CLAIM} [1].")
     await written(order(writer, questions=QUESTIONS, instructions="Be brief."), streamed=streamed)
@@ -100,7 +102,17 @@ async def test_a_writer_that_knows_no_reports_still_writes(
     assert [each.verdict for each in done.checked.citations] == ["supported"]
 
 
-async def test_a_report_that_cites_nothing_says_so() -> None:
+@pytest.mark.parametrize("error", [DailyBudgetError("spent"), LLMProviderException("broken")])
+async def test_answer_without_the_model_says_why(error: LLMException) -> None:
+    """A model that a budget did not allow has not failed; the text of quotes does not say so."""
+    texts = messages_for("en")
+    sources = (source("How do pumps work? Pumps work with two valves."),)
+    text = (await written(order(FakeSynthesizer(error=error), sources))).text
+    is_budget = isinstance(error, DailyBudgetError)
+    assert text.endswith(texts.quotes_only if is_budget else texts.model_failed)
+
+
+async def test_report_without_citations_is_degraded() -> None:
     """Whatever was wished for, an uncited report is told to be one; a cited one, and another answer, are not."""
     plain = FakeSynthesizer("Pumps are nice machines that everybody likes.")
     assert [each.reason for each in (await written(order(plain, questions=QUESTIONS))).degraded] == [UNCITED]
@@ -111,7 +123,7 @@ async def test_a_report_that_cites_nothing_says_so() -> None:
 @pytest.mark.parametrize("streamed", [True, False])
 async def test_long_pages_are_checked_like_short_ones(streamed: bool) -> None:
     """Prepared in a thread while the writer writes, they give the very same citations."""
-    assert sum(len(each.text) for each in LONG) > PREPARED_APART_CHARS
+    assert sum(len(each.text) for each in LONG) > PREPARED_IN_THREAD_CHARS
     text = f"{CLAIM} [1][4]. Valve 7 of machine 2 was opened on day 7 [2]. Pump 77 moves ninety litres [3]."
     done = await written(order(FakeSynthesizer(text), LONG, questions=QUESTIONS), streamed=streamed)
     assert done.checked == CitationChecker(LONG, "en").check(done.text)
@@ -139,7 +151,9 @@ async def test_long_pages_do_not_hold_up_other_researches(
     """They are prepared and checked off the event loop, short ones on it, where no thread need be waited for."""
     monkeypatch.setattr(Watched, "threads", [])
     monkeypatch.setattr(f"{write.__module__}.CitationChecker", Watched)
-    await written(order(FakeSynthesizer(f"{CLAIM} [1]."), sources, questions=QUESTIONS), streamed=False)
+    # A text that no other test writes: the verdict on one that was checked before is remembered.
+    text = f"{CLAIM} [1]. Nobody else says so."
+    await written(order(FakeSynthesizer(text), sources, questions=QUESTIONS), streamed=False)
     assert [thread != threading.get_ident() for thread in Watched.threads] == ([True, True] if apart else [False])
 
 
@@ -154,9 +168,9 @@ async def test_cancelling_does_not_wait_for_long_pages(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(f"{write.__module__}.CitationChecker", Slow)
     task = asyncio.create_task(written(order(FakeSynthesizer(delay_s=60), LONG, questions=QUESTIONS)))
-    assert await becomes(preparing.is_set, STARTS_WITHIN_S)
+    assert await becomes_true(preparing.is_set, START_TIMEOUT_S)
     task.cancel()
-    await asyncio.wait([task], timeout=RETURNS_WITHIN_S)
+    await asyncio.wait([task], timeout=CANCEL_TIMEOUT_S)
     gone = task.cancelled()
     let_go.set()
     assert gone

@@ -1,4 +1,4 @@
-"""A research as the service hands it on: what is asked, whom to tell, where the ledger is."""
+"""The context of one research: its request, its event sink and its egress log."""
 
 from __future__ import annotations
 
@@ -6,36 +6,64 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from modules.llm_platform.application.research.events import ResearchEvent
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, Source
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, Source, Turn
 from modules.llm_platform.domain.egress_log import EgressLog
 from modules.llm_platform.domain.text.language import detect
 
-OWN_LANGUAGE = "en"  # for our own words where the question's language is not known
+DEFAULT_LANGUAGE = "en"  # of messages, if the language of the question is unknown
 
-Tell = Callable[[ResearchEvent], None]
+EmitEvent = Callable[[ResearchEvent], None]
+
+
+@dataclass(frozen=True, slots=True)
+class FollowUp:
+    """How a question was understood in its conversation.
+
+    `asked` is the question as it was asked, `query` stands by itself. `questions` are the searches that the same model call
+    planned. `sources` are those of the earlier research, if it searched where this one does.
+    """
+
+    asked: str
+    query: str
+    turns: tuple[Turn, ...] = ()
+    language: str | None = None
+    questions: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
+    spent: Spending = NOTHING_SPENT
+    degraded: tuple[Degraded, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ResearchContext:
-    """One research. `began` is event loop time in seconds; `detected` the question's language, None where nobody can say;
-    `hold` keeps the texts that quotes point into, so that they can be asked for. `streamed`: somebody reads the tokens.
+    """One research. `began` is event loop time; `detected` is the language of the question, None if unknown.
+
+    The query of `request` stands by itself, also for a follow-up question. `store_sources` stores the texts that quotes point
+    into. `streamed`: the caller reads tokens.
     """
 
     request: ResearchRequest
     request_id: str
     detected: str | None
-    tell: Tell
-    hold: Callable[[tuple[Source, ...]], Awaitable[None]]
+    emit: EmitEvent
+    store_sources: Callable[[tuple[Source, ...]], Awaitable[None]]
     streamed: bool
     began: float
-    ledger: EgressLog
+    egress_log: EgressLog
+    follow_up: FollowUp | None = None
 
     @property
     def language(self) -> str:
-        """Of our own words and of the answer."""
-        return self.detected or OWN_LANGUAGE
+        """The language of the answer and of its messages."""
+        return self.detected or DEFAULT_LANGUAGE
+
+    @property
+    def earlier_sources(self) -> tuple[Source, ...]:
+        """The sources of the earlier research that this one may reuse."""
+        return self.follow_up.sources if self.follow_up else ()
 
 
-def language_of(request: ResearchRequest) -> str | None:
-    """The language that is asked for, else the question's; None where nobody can say."""
+def request_language(request: ResearchRequest) -> str | None:
+    """The language of the request, else of its question; None if unknown."""
     return request.language or detect(request.query)

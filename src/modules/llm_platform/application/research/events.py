@@ -1,4 +1,4 @@
-"""What a running research tells, in order (docs/reference/http.md). Readers must accept types that they do not know."""
+"""The events of a research, in order (docs/reference/http.md). Readers must accept unknown types."""
 
 from __future__ import annotations
 
@@ -16,20 +16,24 @@ class _Event(BaseModel):
 
 
 class Started(_Event):
-    """First of all: the request was accepted."""
+    """First: the request was accepted."""
 
     type: Literal["started"] = "started"
 
 
 class Planned(_Event):
-    """The questions that will be searched; told again, whole, when more are added."""
+    """All questions that will be searched; emitted again when more are added.
+
+    `standalone_query` is how a follow-up question was understood; None for every other one.
+    """
 
     type: Literal["planned"] = "planned"
     questions: tuple[str, ...]
+    standalone_query: str | None = None
 
 
 class Searched(_Event):
-    """One search came back with `count` results."""
+    """One search returned `count` results."""
 
     type: Literal["searched"] = "searched"
     query: str
@@ -38,8 +42,8 @@ class Searched(_Event):
     cached: bool
 
 
-class Kept(BaseModel):
-    """A result that goes on; `score` is the mean of the five criteria in a report, else None."""
+class RankedResult(BaseModel):
+    """A selected result; `score` is the mean of the five criteria in a report, else None."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -49,16 +53,16 @@ class Kept(BaseModel):
 
 
 class Ranked(_Event):
-    """The results that go on, best first; `defaulted` counts those that got a stand-in score."""
+    """The selected results, best first; `defaulted` counts those without a score from the model."""
 
     type: Literal["ranked"] = "ranked"
     query: str
-    kept: tuple[Kept, ...]
+    kept: tuple[RankedResult, ...]
     defaulted: int = 0
 
 
 class Read(_Event):
-    """A page of a report was opened: `chars` of text are there, or `status` is the code of the error."""
+    """A page of a report was read: it has `chars` characters, or `status` is the code of the error."""
 
     type: Literal["read"] = "read"
     url: str
@@ -67,35 +71,35 @@ class Read(_Event):
 
 
 class Summarized(_Event):
-    """A page of a report has its summary."""
+    """A page of a report was summarized."""
 
     type: Literal["summarized"] = "summarized"
     url: str
 
 
 class SourcesNumbered(_Event):
-    """The numbers that the answer will cite; they never change."""
+    """The source numbers that the answer cites; they never change."""
 
     type: Literal["sources"] = "sources"
     sources: tuple[SourceRef, ...]
 
 
 class Token(_Event):
-    """The next piece of the answer, sanitised."""
+    """The next sanitised part of the answer."""
 
     type: Literal["token"] = "token"
     text: str
 
 
 class Reset(_Event):
-    """A writer failed half-way: the tokens so far are void."""
+    """A writer failed: the tokens so far are void."""
 
     type: Literal["reset"] = "reset"
     reason: str
 
 
 class Done(_Event):
-    """Last: the whole answer. Its `synthesis` is the tokens since the last reset."""
+    """Last: the complete answer. Its `synthesis` is the tokens since the last reset."""
 
     type: Literal["done"] = "done"
     response: ResearchResponse

@@ -1,7 +1,7 @@
-"""The first stage: what to look for. A deep research searches three questions (docs/reference/http.md), a report
-answers up to three sub-questions (requirement MS1).
+"""The plan of a research: three search queries of a deep research (docs/reference/http.md), or up to three sub-questions of
+a report (requirement MS1).
 
-A model makes them where there is one; a plain decomposition fills what it leaves open, and serves alone.
+A model writes them; a decomposition by rules completes its list, and replaces it if no model is configured.
 """
 
 from __future__ import annotations
@@ -10,26 +10,26 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from modules.llm_platform.application.research.model_output.lists import read_strings
-from modules.llm_platform.application.research.model_output.streamed_lists import stream_list
+from modules.llm_platform.application.research.model_output.lists import read_strings, stream_list
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, ChatMessage, LLMRequest, Spending
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, clean_query
 from modules.llm_platform.domain.exceptions import LLMException
 from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.text.language import language_name, stop_words
 from modules.llm_platform.domain.text.tokens import words
 from modules.llm_platform.domain.untrusted_text import one_line
 
-LATE_PLAN = "timeout: the model did not plan in time, the question was taken apart without it"
-QUESTIONS = 3
+LATE_PLAN = "timeout: the model did not plan in time; the question was split without it"
+MAX_QUESTIONS = 3
 MIN_QUESTION_CHARS = 3
-PLAN_MAX_TOKENS = 1024  # room for a model that thinks before it lists three lines
-PLAN_VERSION = "1"  # part of the key of what is kept: raise it with every change of the words of the prompts
-UNUSABLE = "llm_provider: its answer held no sub-question; the question was taken apart without it"
-MAX_REFUSED = 12  # sub-questions that are named to the model as not wanted, the last ones
-KIN_CHARS = 4  # two words that begin with the same four letters are forms of one word, or nearly
-MAX_TOPIC_WORDS = 12  # a longer topic finds nothing, with more words after it still less
+PLAN_MAX_TOKENS = 1024  # with room for reasoning before the list
+PLAN_VERSION = "1"  # part of the store key: raise it with every change of the prompts
+UNUSABLE = "llm_provider: its answer contained no sub-question; the question was split without it"
+MAX_REJECTED = 12  # sub-questions that the prompt names as rejected, the last ones
+WORD_STEM_CHARS = 4  # words with the same first letters count as forms of one word
+MAX_TOPIC_WORDS = 12  # a longer query finds nothing
 MAX_TOPIC_CHARS = 200
 
 PROMPT = """Split the question into {count} web searches that together answer it. Each covers another side of it and can be
@@ -42,14 +42,14 @@ REPORT_PROMPT = """\
 Break the question down into up to {count} sub-questions, whose answers together make a report on it.
 Each asks for one thing, is short and clear, and is understood without the others: it names what it is about. They cover \
 different sides without overlap, first of all those that the question itself names. Names and terms stay as they are.
-{refused}Write in {language}. Output only the sub-questions, one a line, each after the mark "ПОДЗАПРОС:" (the same mark in \
+{rejected}Write in {language}. Output only the sub-questions, one a line, each after the mark "ПОДЗАПРОС:" (the same mark in \
 every language).
 
 Question: {question}"""
-_REFUSED = "The reader has seen and does not want these, so find other sides: {others}\n"
+_REJECTED = "The reader has seen and does not want these, so find other sides: {others}\n"
 
 _QUOTES = "\"'“”„«»()¿¡"
-_ENDS = "?？.!,;:。！，；："  # not taken off the beginning: .NET is a name
+_ENDS = "?？.!,;:。！，；："  # not stripped at the start: .NET is a name
 _AND = re.compile(
     r"\s*[;?？；。]\s+|\s*,\s+|\s+(?:and|or|versus|vs\.?|und|oder|et|ou|y|e|o|i|и|или|та)\s+|(?:以及|还有|和|与|、|と)",
     re.I,
@@ -60,7 +60,7 @@ _CLAUSE = re.compile(
 )
 
 
-# Sides of a topic that searching for the bare topic misses, by language.
+# Aspects that a search for the bare topic misses, by language.
 _ASPECTS = {
     "en": ("how it works", "problems and limits"),
     "de": ("Funktionsweise", "Probleme und Grenzen"),
@@ -83,9 +83,9 @@ _ASPECTS = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The questions to search, none of them twice, and what making them took.
+    """Distinct questions to search, and what the plan cost.
 
-    `by_model`: a model wrote at least one of them and came to its own end, so that asking it again would give no more.
+    `by_model`: a model wrote at least one of them and its answer was not cut off.
     """
 
     questions: tuple[str, ...]
@@ -94,86 +94,88 @@ class Plan:
     by_model: bool = False
 
 
+@stage("plan")
 async def plan(question: str, language: str, llm: ILLMProvider | None) -> Plan:
-    """Three questions; a model that fails is reported in `degraded`, and the decomposition serves."""
+    """Three questions. If the model fails, `degraded` reports it and the decomposition is used."""
     if llm is None:
-        return Plan(distinct(decompose_question(question, language), language))
-    prompt = PROMPT.format(count=QUESTIONS, question=question)
-    ask = LLMRequest(messages=(ChatMessage(role="user", content=prompt),), max_tokens=PLAN_MAX_TOKENS)
+        return Plan(distinct_questions(decompose_question(question, language), language))
+    prompt = PROMPT.format(count=MAX_QUESTIONS, question=question)
+    request = LLMRequest(messages=(ChatMessage(role="user", content=prompt),), max_tokens=PLAN_MAX_TOKENS)
     try:
-        answer = await llm.generate(ask)
+        answer = await llm.generate(request)
     except LLMException as error:
         degraded = (Degraded.of(f"plan/{llm.name}", error),)
-        return Plan(distinct(decompose_question(question, language), language), error.spent, degraded)
-    written = parse(answer.content, question, language)
-    found = distinct([*written, *decompose_question(question, language)], language)
+        return Plan(distinct_questions(decompose_question(question, language), language), error.spent, degraded)
+    written = parse_questions(answer.content, question, language)
+    questions = distinct_questions([*written, *decompose_question(question, language)], language)
     by_model = bool(written) and answer.finish_reason == "stop"
-    return Plan(found, answer.spent, answer.degraded, by_model)
+    return Plan(questions, answer.spent, answer.degraded, by_model)
 
 
+@stage("plan")
 async def sub_questions(
     question: str,
     language: str,
     llm: ILLMProvider | None,
     *,
     other_than: Sequence[str] = (),
-    tell: Callable[[str], None],
+    emit: Callable[[str], None],
 ) -> Plan:
-    """Up to three sub-questions, each told as soon as it is known; `other_than` were looked at and not wanted.
+    """Up to three sub-questions, each emitted as soon as it is known; none of the rejected ones in `other_than`.
 
-    A model's plan may be shorter than three. Where it has none, or breaks off, the decomposition fills the rest, the question
-    itself first; `degraded` says why. What is told is the plan, in its order.
+    A model may plan fewer than three. If it plans none or breaks off, the decomposition completes the plan, the question
+    itself first, and `degraded` says why.
     """
-    chosen = Chosen(language, taken=other_than, tell=tell)
+    selected = QuestionSelector(language, taken=other_than, emit=emit)
     degraded: tuple[Degraded, ...] = ()
-    spent, whole = NOTHING_SPENT, False
+    spent, is_complete = NOTHING_SPENT, False
     if llm is not None:
         try:
-            answer = await stream_list(llm, _report_request(question, language, other_than), chosen.take)
+            answer = await stream_list(llm, _report_request(question, language, other_than), selected.add)
         except LLMException as error:
             spent, degraded = error.spent, (Degraded.of(f"plan/{llm.name}", error),)
         else:
             spent, degraded = answer.spent, answer.degraded
-            chosen.take_all(parse(answer.content, question, language))  # lines without a prefix, or with several
-            whole = bool(chosen.items)
-            if not whole:
+            selected.add_all(parse_questions(answer.content, question, language))  # not only lines with the prefix
+            is_complete = bool(selected.items)
+            if not is_complete:
                 degraded = (*degraded, Degraded(component=f"plan/{llm.name}", reason=UNUSABLE))
-    if not whole:
-        chosen.take_all(aspect_questions(question, language))
-    if not chosen.items:  # everything that we could think of was refused
-        chosen = Chosen(language, tell=tell)
-        chosen.take_all(aspect_questions(question, language))
-    return Plan(tuple(chosen.items), spent, degraded)
+    if not is_complete:
+        selected.add_all(aspect_questions(question, language))
+    if not selected.items:  # all of them were rejected before
+        selected = QuestionSelector(language, emit=emit)
+        selected.add_all(aspect_questions(question, language))
+    return Plan(tuple(selected.items), spent, degraded)
 
 
 def _report_request(question: str, language: str, other_than: Sequence[str]) -> LLMRequest:
-    refused = _REFUSED.format(others=" | ".join(map(one_line, other_than[-MAX_REFUSED:]))) if other_than else ""
+    rejected = _REJECTED.format(others=" | ".join(map(one_line, other_than[-MAX_REJECTED:]))) if other_than else ""
     prompt = REPORT_PROMPT.format(
-        count=QUESTIONS, refused=refused, language=language_name(language), question=one_line(question)
+        count=MAX_QUESTIONS, rejected=rejected, language=language_name(language), question=one_line(question)
     )
     return LLMRequest(messages=(ChatMessage(role="user", content=prompt),), max_tokens=PLAN_MAX_TOKENS)
 
 
-def parse(text: str, question: str, language: str) -> list[str]:
-    """The questions of a model's answer, in whatever form they come.
+def parse_questions(text: str, question: str, language: str) -> list[str]:
+    """The questions of a model's answer, in any of its formats.
 
-    A plain line may be anything (`None`, `Sure, here they are:`): it counts only with a word of the question in it.
+    A plain line (`Sure, here they are:`) counts only if it shares a content word with the question.
     """
     listed = read_strings(text, plain=False)
-    return listed or [line for line in read_strings(text) if similar_questions(line, question, language)]
+    return listed or [line for line in read_strings(text) if shares_content_word(line, question, language)]
 
 
-def similar_questions(text: str, question: str, language: str) -> bool:
-    """Whether the text has a word of the question, in whatever form; function words do not count."""
-    return not _beginnings(text, language).isdisjoint(_beginnings(question, language))
+def shares_content_word(text: str, question: str, language: str) -> bool:
+    """Whether the two texts share a content word, in any inflection."""
+    return not _stems(text, language).isdisjoint(_stems(question, language))
 
 
-def _beginnings(text: str, language: str) -> set[str]:
-    return {word[:KIN_CHARS] for word in _meaning(text, language)}
+def _stems(text: str, language: str) -> set[str]:
+    return {word[:WORD_STEM_CHARS] for word in _content_key(text, language)}
 
 
 def decompose_question(question: str, language: str) -> list[str]:
-    """The question, its parts, then sides of its topic: what a person would search without thinking long."""
+    """The question, its parts, then aspects of its topic."""
     topic = content_words(question, language)
     parts = [part.strip(" ?？.!") for part in _AND.split(question)]
     parts = [_with_topic(part, topic, language) for part in parts if len(content_words(part, language)) >= 1]
@@ -183,26 +185,26 @@ def decompose_question(question: str, language: str) -> list[str]:
 
 
 def aspect_questions(question: str, language: str) -> list[str]:
-    """Sub-questions that can stand as headings: the parts of the question where each is a question of its own, else the
-    question and sides of it.
+    """Sub-questions that can be headings: the parts of the question if each is a question itself, else the question and its
+    aspects.
     """
     parts = [part.strip(" ?？.!") for part in _CLAUSE.split(question)]
-    if len(parts) > 1 and all(_asks(part, language) for part in parts):
+    if len(parts) > 1 and all(_is_question(part, language) for part in parts):
         mark = question[-1] if question.endswith(("?", "？")) else ""
         return [f"{part[0].upper()}{part[1:]}{mark}" for part in parts]
     bare = question.rstrip(" ?？.!。")[:MAX_TOPIC_CHARS]
     aspects = _ASPECTS.get(language.partition("-")[0], _ASPECTS["en"])
-    return [question, *(f"{bare}: {aspect}" for aspect in aspects if not similar_questions(aspect, question, language))]
+    return [question, *(f"{bare}: {aspect}" for aspect in aspects if not shares_content_word(aspect, question, language))]
 
 
-def _asks(part: str, language: str) -> bool:
-    """Whether the part begins as questions do, with a function word, and says something after it."""
+def _is_question(part: str, language: str) -> bool:
+    """Whether the part starts with a function word, as questions do, and has content words."""
     first, *rest = words(part) or [""]
     return bool(rest) and first in stop_words(language) and bool(content_words(part, language))
 
 
 def content_words(text: str, language: str) -> list[str]:
-    """The words of a question that a search needs, as they were written."""
+    """The words without the stop words, as written."""
     stops = stop_words(language)
     return [
         word.strip(_QUOTES).rstrip(_ENDS)
@@ -212,65 +214,62 @@ def content_words(text: str, language: str) -> list[str]:
 
 
 def _with_topic(part: str, topic: Sequence[str], language: str) -> str:
-    """A part that stands alone: one content word says little without the topic that the others share."""
+    """The part, with words of the topic if it has a single content word."""
     own = content_words(part, language)
     missing = [word for word in topic if word not in part]
     return part if len(own) > 1 or not missing else " ".join([part, *missing[:3]])
 
 
-class Chosen:
-    """The first `limit` usable questions that ask for something else than those before them and those `taken`.
-
-    Each is told when it is taken.
-    """
+class QuestionSelector:
+    """Collects the first `limit` valid questions that differ from each other and from those in `taken`; emits each one."""
 
     def __init__(
         self,
         language: str,
         *,
         taken: Iterable[str] = (),
-        limit: int = QUESTIONS,
-        tell: Callable[[str], None] | None = None,
+        limit: int = MAX_QUESTIONS,
+        emit: Callable[[str], None] | None = None,
     ) -> None:
         self.items: list[str] = []
-        self._language, self._limit, self._tell = language, limit, tell
-        self._seen = {_meaning(question, language) for question in taken}
+        self._language, self._limit, self._emit = language, limit, emit
+        self._seen = {_content_key(question, language) for question in taken}
 
-    def take(self, question: str) -> None:
+    def add(self, question: str) -> None:
         if len(self.items) == self._limit or not is_query(question):
             return
-        meaning = _meaning(question, self._language)
-        if meaning in self._seen:
+        key = _content_key(question, self._language)
+        if key in self._seen:
             return
-        self._seen.add(meaning)
+        self._seen.add(key)
         self.items.append(question)
-        if self._tell:
-            self._tell(question)
+        if self._emit:
+            self._emit(question)
 
-    def take_all(self, questions: Iterable[str]) -> None:
+    def add_all(self, questions: Iterable[str]) -> None:
         for question in questions:
-            self.take(question)
+            self.add(question)
 
 
-def distinct(
-    questions: Iterable[str], language: str, taken: Iterable[str] = (), limit: int = QUESTIONS
+def distinct_questions(
+    questions: Iterable[str], language: str, taken: Iterable[str] = (), limit: int = MAX_QUESTIONS
 ) -> tuple[str, ...]:
-    """What is `Chosen` of these questions."""
-    chosen = Chosen(language, taken=taken, limit=limit)
-    chosen.take_all(questions)
-    return tuple(chosen.items)
+    """The questions that a QuestionSelector accepts."""
+    selected = QuestionSelector(language, taken=taken, limit=limit)
+    selected.add_all(questions)
+    return tuple(selected.items)
 
 
 def is_query(question: str) -> bool:
-    """Whether providers take it: neither too short nor too long, something in it can be seen, all of it can be sent."""
+    """Whether providers accept it: valid length, visible characters, and encodable as UTF-8."""
     try:
         question.encode()
         return MIN_QUESTION_CHARS <= len(clean_query(question)) <= MAX_QUERY_CHARS
-    except ValueError:  # half a character, too
+    except ValueError:  # a lone surrogate is a UnicodeEncodeError
         return False
 
 
-def _meaning(question: str, language: str) -> frozenset[str]:
-    """What a search engine sees of it: two questions with the same words, stop words apart, are one."""
-    found = frozenset(words(question)) or frozenset(question.split())  # signs alone (three emoji) are a query too
+def _content_key(question: str, language: str) -> frozenset[str]:
+    """The words without stop words: questions with equal keys find the same."""
+    found = frozenset(words(question)) or frozenset(question.split())  # emoji alone are a query too
     return found - stop_words(language) or found

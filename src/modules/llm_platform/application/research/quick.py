@@ -1,4 +1,4 @@
-"""The quick answers, shallow and deep: search, and write from what the search results say (requirements RB1 and RB2)."""
+"""Shallow and deep research: search, and write an answer from the search results (requirements RB1 and RB2)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.events import (
     Done,
-    Kept,
     Planned,
     Ranked,
+    RankedResult,
     Reset,
     Searched,
     SourcesNumbered,
@@ -21,10 +21,10 @@ from modules.llm_platform.application.research.events import (
 )
 from modules.llm_platform.application.research.plan import (
     LATE_PLAN,
+    MAX_QUESTIONS,
     PLAN_VERSION,
-    QUESTIONS,
     Plan,
-    distinct,
+    distinct_questions,
     plan,
 )
 from modules.llm_platform.application.research.response import (
@@ -33,6 +33,7 @@ from modules.llm_platform.application.research.response import (
     nothing_found_text,
     source_ref,
 )
+from modules.llm_platform.application.research.reuse import earlier_results, is_answered, reusable_sources
 from modules.llm_platform.application.research.search import (
     SearchResults,
     fuse_results,
@@ -41,32 +42,31 @@ from modules.llm_platform.application.research.search import (
 )
 from modules.llm_platform.application.research.verification import Verification
 from modules.llm_platform.application.research.writing import WritingRequest, WrittenAnswer, write
-from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
+from modules.llm_platform.domain.follow_up import names_something
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.llm import ILLMProvider, IWarmUp
 from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer
+from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.store_key import store_key
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
 
-MAX_SOURCES = 20  # a deep research finds up to thirty; the tail costs tokens and is seldom cited
-RESERVE_SHARE = 0.1  # of the time allowed, kept for the extractive answer when the deadline comes near
+MAX_SOURCES = 20  # of up to 30 found; the last ones cost tokens and are seldom cited
+RESERVE_SHARE = 0.1  # of the time, for the extractive answer near the deadline
 RESERVE_MAX_S = 3.0
 PLAN_SHARE = 0.3
 
 
 @dataclass(frozen=True, slots=True)
 class ResearchOptions:
-    """The operator's settings: seconds for one research, results of one search, tokens of one answer, seconds that the
-    questions of a deep research are cached.
-    """
+    """Settings: seconds of one research, results of one search, tokens of one answer, cache seconds of a deep plan."""
 
     timeout_s: float = 120.0
     results_per_search: int = 10
@@ -76,23 +76,23 @@ class ResearchOptions:
 
 @dataclass(frozen=True, slots=True)
 class _QuickRun:
-    """One research under way; at `deadline` (event loop time) the last resort begins to write."""
+    """One running research; at `deadline` (event loop time) the fallback starts to write."""
 
-    order: ResearchContext
+    context: ResearchContext
     deadline: float
 
 
 class QuickResearch:
-    """Answers from search results: one search when shallow, three side by side when deep.
+    """Answers from search results: one search for a shallow research, three concurrent ones for a deep one.
 
-    `plans` caches the questions that the model made of a deep one; None asks for them each time.
+    `plans` caches the questions of deep researches; None disables the cache.
     """
 
     def __init__(
         self,
-        search: WebSearchService,
+        search: IWebSearchProvider,
         writer: ISynthesizer,
-        last_resort: ISynthesizer,
+        fallback: ISynthesizer,
         planner: ILLMProvider | None = None,
         options: ResearchOptions | None = None,
         plans: ICache[ResearchPlan] | None = None,
@@ -100,62 +100,81 @@ class QuickResearch:
     ) -> None:
         self._search = search
         self._writer = writer
-        self._last_resort = last_resort
+        self._fallback = fallback
         self._planner = planner
         self._options = options or ResearchOptions()
         self._plans = plans
         self._judge = judge
         self._reserve_s = min(RESERVE_MAX_S, self._options.timeout_s * RESERVE_SHARE)
 
-    async def answer(self, order: ResearchContext) -> None:
-        """Tell all events of the research but the first, Done last.
+    async def answer(self, context: ResearchContext) -> None:
+        """Emit all events of the research except the first one; Done is the last.
 
-        Raises the AppException that left nothing to answer from.
+        Raises the AppException after which nothing is left to answer from.
         """
-        run = _QuickRun(order, order.began + self._options.timeout_s - self._reserve_s)
+        run = _QuickRun(context, context.began + self._options.timeout_s - self._reserve_s)
         planned = await self._plan(run)
+        earlier = self._earlier_sources(run)
         async with self._warmed_up(run):
-            gathered = await self._gather(run, planned)
-        sources, raw = number_sources(fuse_results(gathered.answers, self._source_limit(run)))
-        self._tell_sources(run, sources)
-        await order.hold(sources)
+            gathered = await self._gather_beside(run, planned, earlier)
+        answers = (*gathered.answers, *([earlier_results(earlier)] if earlier else []))
+        sources, raw = number_sources(fuse_results(answers, self._source_limit(run)))
+        self._emit_sources(run, sources)
+        await context.store_sources(sources)
         written = await self._write(run, sources)
         response = build_response(
             ResearchResult(
-                run.order.request, run.order.request_id, run.order.language, planned, gathered, sources, raw, written
+                context.request, context.request_id, context.language, planned, gathered, sources, raw, written
             ),
-            last_resort=self._last_resort.name,
-            sent_to=order.ledger.sent(),
-            latency_s=asyncio.get_running_loop().time() - run.order.began,
+            fallback=self._fallback.name,
+            sent_to=context.egress_log.sent(),
+            latency_s=asyncio.get_running_loop().time() - context.began,
         )
         log.info(
             "research done",
             extra={
-                "depth": run.order.request.depth,
+                "depth": context.request.depth,
                 "sources": len(sources),
                 "latency_ms": response.metadata.latency_ms,
             },
         )
-        run.order.tell(Done(request_id=run.order.request_id, response=response))
+        context.emit(Done(request_id=context.request_id, response=response))
+
+    @staticmethod
+    def _earlier_sources(run: _QuickRun) -> tuple[Source, ...]:
+        follow_up = run.context.follow_up
+        return reusable_sources(follow_up, run.context.language) if follow_up else ()
+
+    async def _gather_beside(self, run: _QuickRun, planned: Plan, earlier: tuple[Source, ...]) -> SearchResults:
+        """The results of the searches. A shallow one makes none if the earlier sources answer the question."""
+        context = run.context
+        if not earlier or context.follow_up is None:
+            return await self._gather(run, planned)
+        if context.request.depth == "shallow" and await is_answered(context.follow_up, earlier, context.language):
+            return SearchResults((), (), 0)
+        try:
+            return await self._gather(run, planned)
+        except AppException as error:
+            return SearchResults((), (Degraded.of("search", error),), len(planned.questions))
 
     async def _plan(self, run: _QuickRun) -> Plan:
-        if run.order.request.depth == "shallow":
-            return Plan((run.order.request.query,))
+        if run.context.request.depth == "shallow":
+            return Plan((run.context.request.query,))
         try:
             async with asyncio.timeout(self._options.timeout_s * PLAN_SHARE):
-                planned = await self._planned(run.order)
+                planned = _planned_before(run.context) or await self._cached_plan(run.context)
         except TimeoutError:
             planned = replace(
-                await plan(run.order.request.query, run.order.language, None),
-                spent=Spending(calls=1),  # it may have written, but nobody will ever tell how much
+                await plan(run.context.request.query, run.context.language, None),
+                spent=Spending(calls=1),  # the call is paid for, its tokens are unknown
                 degraded=(Degraded(component="plan", reason=LATE_PLAN),),
             )
-        run.order.tell(Planned(request_id=run.order.request_id, questions=planned.questions))
+        run.context.emit(Planned(request_id=run.context.request_id, questions=planned.questions))
         return planned
 
-    async def _planned(self, order: ResearchContext) -> Plan:
-        """The plan of the same question asked before, at no cost, or a new one; what failed in part is not cached."""
-        question, language = order.request.query, order.language
+    async def _cached_plan(self, context: ResearchContext) -> Plan:
+        """The cached plan of the same question, or a new one; a degraded plan is not cached."""
+        question, language = context.request.query, context.language
         if self._plans is None or self._planner is None or self._options.plan_ttl_s <= 0:
             return await plan(question, language, self._planner)
         key = store_key(version=PLAN_VERSION, model=self._planner.name, language=language, deep=question)
@@ -171,7 +190,7 @@ class QuickResearch:
 
     @asynccontextmanager
     async def _warmed_up(self, run: _QuickRun) -> AsyncGenerator[None, None]:
-        """The model gets ready while the searches are waited for; one that is not ready in time is asked all the same."""
+        """Warm the model up during the searches; at the deadline the writer starts without waiting further."""
         if not isinstance(self._planner, IWarmUp):
             yield
             return
@@ -185,24 +204,25 @@ class QuickResearch:
     async def _gather(self, run: _QuickRun, planned: Plan) -> SearchResults:
         gathered = await self._search_all(run, planned.questions)
         empty = sum(not answer.results for answer in gathered.answers)
-        if run.order.request.depth == "shallow" or not empty:
+        if run.context.request.depth == "shallow" or not empty:
             return gathered
-        # A question that found nothing is replaced by what the engines themselves suggest.
+        # The engines' own suggestions replace questions without results.
         suggested = (suggestion for answer in gathered.answers for suggestion in answer.suggestions)
-        instead = distinct(suggested, run.order.language, taken=planned.questions, limit=min(empty, QUESTIONS))
-        if not instead:
+        limit = min(empty, MAX_QUESTIONS)
+        replacements = distinct_questions(suggested, run.context.language, taken=planned.questions, limit=limit)
+        if not replacements:
             return gathered
-        run.order.tell(Planned(request_id=run.order.request_id, questions=(*planned.questions, *instead)))
+        run.context.emit(Planned(request_id=run.context.request_id, questions=(*planned.questions, *replacements)))
         try:
-            return gathered + await self._search_all(run, instead)
+            return gathered + await self._search_all(run, replacements)
         except AppException as error:
-            return gathered + SearchResults((), (Degraded.of("search/suggested", error),), len(instead))
+            return gathered + SearchResults((), (Degraded.of("search/suggested", error),), len(replacements))
 
     async def _search_all(self, run: _QuickRun, questions: Sequence[str]) -> SearchResults:
-        def found(request: WebSearchRequest, answer: WebSearchResponse) -> None:
-            run.order.tell(
+        def emit_searched(request: WebSearchRequest, answer: WebSearchResponse) -> None:
+            run.context.emit(
                 Searched(
-                    request_id=run.order.request_id,
+                    request_id=run.context.request_id,
                     query=request.query,
                     provider=answer.provider,
                     count=len(answer.results),
@@ -211,47 +231,62 @@ class QuickResearch:
             )
 
         requests = [self._to_search(run, question) for question in questions]
-        return await search_questions(requests, self._search, run.deadline, found)
+        return await search_questions(requests, self._search, run.deadline, emit_searched)
 
     def _to_search(self, run: _QuickRun, question: str) -> WebSearchRequest:
-        asked = run.order.request
+        research = run.context.request
         return WebSearchRequest(
             query=question,
             count=self._options.results_per_search,
-            sources=asked.sources,
-            language=run.order.detected,
-            time_range=asked.time_range,
-            domains=asked.domains,
+            sources=research.sources,
+            language=run.context.detected,
+            time_range=research.time_range,
+            domains=research.domains,
         )
 
     def _source_limit(self, run: _QuickRun) -> int:
-        return self._options.results_per_search if run.order.request.depth == "shallow" else MAX_SOURCES
+        return self._options.results_per_search if run.context.request.depth == "shallow" else MAX_SOURCES
 
-    def _tell_sources(self, run: _QuickRun, sources: Sequence[Source]) -> None:
-        kept = tuple(Kept(url=source.url, title=source.title) for source in sources)
-        run.order.tell(Ranked(request_id=run.order.request_id, query=run.order.request.query, kept=kept))
-        run.order.tell(SourcesNumbered(request_id=run.order.request_id, sources=tuple(map(source_ref, sources))))
+    def _emit_sources(self, run: _QuickRun, sources: Sequence[Source]) -> None:
+        selected = tuple(RankedResult(url=source.url, title=source.title) for source in sources)
+        run.context.emit(Ranked(request_id=run.context.request_id, query=run.context.request.query, kept=selected))
+        run.context.emit(SourcesNumbered(request_id=run.context.request_id, sources=tuple(map(source_ref, sources))))
+
+    def _question_to_write(self, context: ResearchContext) -> str:
+        """The question that stands by itself. Quotes are selected for it as it was asked: the sources are on its topic, and the
+        words of the topic would outweigh those of the question.
+        """
+        follow_up = context.follow_up
+        is_quoted = follow_up is not None and self._planner is None and names_something(follow_up.asked, context.language)
+        return follow_up.asked if follow_up is not None and is_quoted else context.request.query
 
     async def _write(self, run: _QuickRun, sources: tuple[Source, ...]) -> WrittenAnswer | None:
         if not sources:
-            text = nothing_found_text(run.order.request.depth, run.order.language)
-            run.order.tell(Token(request_id=run.order.request_id, text=text))
+            text = nothing_found_text(run.context.request.depth, run.context.language)
+            run.context.emit(Token(request_id=run.context.request_id, text=text))
             return None
-        order = WritingRequest(
-            question=run.order.request.query,
+        request = WritingRequest(
+            question=self._question_to_write(run.context),
             sources=sources,
-            language=run.order.language,
+            language=run.context.language,
             max_tokens=self._options.max_tokens,
             writer=self._writer,
-            last_resort=self._last_resort,
+            fallback=self._fallback,
             deadline=run.deadline,
-            offer_deep=run.order.request.depth == "shallow",
+            offer_deep=run.context.request.depth == "shallow",
             by_model=self._planner is not None,
+            instructions=run.context.request.instructions,
             verification=Verification(self._judge, run.deadline) if self._judge else None,
         )
         return await write(
-            order,
-            run.order.streamed,
-            show=lambda text: run.order.tell(Token(request_id=run.order.request_id, text=text)),
-            take_back=lambda reason: run.order.tell(Reset(request_id=run.order.request_id, reason=reason)),
+            request,
+            run.context.streamed,
+            on_text=lambda text: run.context.emit(Token(request_id=run.context.request_id, text=text)),
+            on_reset=lambda reason: run.context.emit(Reset(request_id=run.context.request_id, reason=reason)),
         )
+
+
+def _planned_before(context: ResearchContext) -> Plan | None:
+    """The searches that the model planned when it read a follow-up question; the cost is counted there."""
+    follow_up = context.follow_up
+    return Plan(follow_up.questions, by_model=True) if follow_up and follow_up.questions else None

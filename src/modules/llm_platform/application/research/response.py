@@ -1,14 +1,13 @@
-"""Fold what the stages brought into the answer that every door gives (docs/reference/http.md)."""
+"""Builds the answer of a research from the results of its stages (docs/reference/http.md)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from modules.llm_platform.application.research.plan import Plan
 from modules.llm_platform.application.research.search import SearchResults, providers_of
 from modules.llm_platform.application.research.writing import WrittenAnswer
-from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.degraded import distinct_degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.research_dtos import (
     Depth,
@@ -26,7 +25,7 @@ from modules.llm_platform.domain.text.messages import messages_for
 
 @dataclass(frozen=True, slots=True)
 class ResearchResult:
-    """What a research has in hand at its end; `written` is None when nothing was found."""
+    """The results of all stages; `written` is None if nothing was found."""
 
     request: ResearchRequest
     request_id: str
@@ -36,62 +35,59 @@ class ResearchResult:
     sources: tuple[Source, ...]
     raw: tuple[RawResult, ...]
     written: WrittenAnswer | None
-    spent: Spending | None = None  # by all stages, where they were counted together
+    spent: Spending | None = None  # by all stages, if a budget counted them
 
 
 def build_response(
-    done: ResearchResult, *, last_resort: str, latency_s: float, sent_to: tuple[Sent, ...] = ()
+    result: ResearchResult, *, fallback: str, latency_s: float, sent_to: tuple[Sent, ...] = ()
 ) -> ResearchResponse:
-    """The answer; of the sources it keeps those that the text cites, under their numbers."""
-    written = done.written
-    synthesis = written.synthesis if written else Synthesis(text="", synthesizer=last_resort, answered=False)
+    """The answer, with the sources that its text cites under their numbers."""
+    written = result.written
+    synthesis = written.synthesis if written else Synthesis(text="", synthesizer=fallback, answered=False)
     cited = written.checked.cited if written else frozenset()
-    failed = written.degraded if written else ()
+    degraded = written.degraded if written else ()
     return ResearchResponse(
-        query=done.request.query,
-        depth=done.request.depth,
-        synthesis=written.text if written else nothing_found_text(done.request.depth, done.language),
-        sources=tuple(source_ref(source) for source in done.sources if source.index in cited),
-        raw_results=None if done.request.omit_raw else done.raw,
+        query=result.request.query,
+        depth=result.request.depth,
+        synthesis=written.text if written else nothing_found_text(result.request.depth, result.language),
+        sources=tuple(source_ref(source) for source in result.sources if source.index in cited),
+        raw_results=None if result.request.omit_raw else result.raw,
         citations=written.checked.citations if written else (),
-        degraded=_once((*done.planned.degraded, *done.gathered.degraded, *synthesis.degraded, *failed)),
-        metadata=_metadata(done, synthesis, latency_s, sent_to),
+        degraded=distinct_degraded((*result.planned.degraded, *result.gathered.degraded, *synthesis.degraded, *degraded)),
+        metadata=_metadata(result, synthesis, latency_s, sent_to),
     )
 
 
 def _metadata(
-    done: ResearchResult, synthesis: Synthesis, latency_s: float, sent_to: tuple[Sent, ...]
+    result: ResearchResult, synthesis: Synthesis, latency_s: float, sent_to: tuple[Sent, ...]
 ) -> ResearchMetadata:
-    writing = done.written.spent if done.written else NOTHING_SPENT
-    spent = done.spent if done.spent is not None else done.planned.spent + writing
-    answers = done.gathered.answers
+    writing = result.written.spent if result.written else NOTHING_SPENT
+    spent = result.spent if result.spent is not None else result.planned.spent + writing
+    answers = result.gathered.answers
     return ResearchMetadata(
         latency_ms=round(latency_s * 1000),
         cache_hit=synthesis.cached,
         tokens_used=spent.tokens,
+        prompt_tokens=spent.prompt_tokens,
+        completion_tokens=spent.completion_tokens,
         cost_usd=spent.cost_usd,
-        searches=done.gathered.searches,
+        searches=result.gathered.searches,
         llm_calls=spent.calls,
         synthesizer=synthesis.synthesizer,
         providers=tuple(dict.fromkeys(name for answer in answers for name in providers_of(answer))),
-        language=done.language,
+        language=result.language,
         truncated_tokens=synthesis.truncated_tokens,
-        uncited_sentences=done.written.checked.uncited_sentences if done.written else 0,
+        uncited_sentences=result.written.checked.uncited_sentences if result.written else 0,
         correction=next((answer.correction for answer in answers if answer.correction), None),
-        request_id=done.request_id,
+        request_id=result.request_id,
         sent_to=sent_to,
     )
 
 
-def _once(degraded: Iterable[Degraded]) -> tuple[Degraded, ...]:
-    """Each trouble once: a model that failed at the plan is skipped again at the answer."""
-    return tuple({(entry.component, entry.reason): entry for entry in degraded}.values())
-
-
 def nothing_found_text(depth: Depth, language: str) -> str:
-    """Our words where no search found anything; a shallow research names the deep one."""
-    own = messages_for(language)
-    return own.nothing_found if depth != "shallow" else f"{own.nothing_found} {own.go_deeper}"
+    """The text of an answer without results; for a shallow research it suggests a deep one."""
+    messages = messages_for(language)
+    return messages.nothing_found if depth != "shallow" else f"{messages.nothing_found} {messages.go_deeper}"
 
 
 def source_ref(source: Source) -> SourceRef:

@@ -1,4 +1,4 @@
-"""Search all questions side by side (requirement RB6)."""
+"""Search several questions concurrently, and fuse their results into numbered sources (requirement RB6)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.canonical_url import canonical_url, is_openable, is_web_url
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.research_dtos import RawResult, Source
-from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
+from modules.llm_platform.domain.dtos.web_search_dtos import (
+    DOCUMENTS,
+    WebSearchRequest,
+    WebSearchResponse,
+    WebSearchResultItem,
+)
 from modules.llm_platform.domain.exceptions import ResearchTimeoutError
+from modules.llm_platform.domain.ports.tracing import stage
+from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from shared.exceptions import AppException
 
-SEARCHES_AT_ONCE = 4
-FUSED = "+"  # between the names of providers that made one answer together
+MAX_CONCURRENT_SEARCHES = 4
+PROVIDER_SEPARATOR = "+"  # between the names of providers of one answer
 RECENT = "month"  # requirement RB17: time_range month for recent content
+RRF_K = 60  # Cormack, Clarke, Büttcher 2009: reciprocal rank fusion
+MAX_TITLE_CHARS = 300  # of a result
+MAX_RESULT_CHARS = 20_000  # of a snippet or summary
 
 _WANTS_LATEST = re.compile(
     r"\b(?:latest|newest|recent(?:ly)?|current(?:ly)?|up[- ]to[- ]date|breaking"
@@ -35,7 +44,7 @@ _NAMES_TIME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SearchResults:
-    """The answers in the order of the questions that had one; `searches` counts the requests that went to providers."""
+    """The answers in the order of their questions; `searches` counts the requests to providers."""
 
     answers: tuple[WebSearchResponse, ...]
     degraded: tuple[Degraded, ...]
@@ -48,31 +57,31 @@ class SearchResults:
 
 
 def providers_of(answer: WebSearchResponse) -> tuple[str, ...]:
-    """Who answered: two where a folder and the web were asked side by side."""
-    return tuple(name for name in answer.provider.split(FUSED) if name)
+    """The names of the providers; two if documents and the web were searched together."""
+    return tuple(name for name in answer.provider.split(PROVIDER_SEPARATOR) if name)
 
 
 def wants_latest(question: str) -> bool:
-    """Whether the question asks for what is new and names no time of its own."""
+    """Whether the question asks for the latest information and names no time."""
     return bool(_WANTS_LATEST.search(question)) and not _NAMES_TIME.search(question)
 
 
 async def search_questions(
     requests: Sequence[WebSearchRequest],
-    search: WebSearchService,
+    search: IWebSearchProvider,
     deadline: float,
-    found: Callable[[WebSearchRequest, WebSearchResponse], None],
+    on_answer: Callable[[WebSearchRequest, WebSearchResponse], None],
 ) -> SearchResults:
-    """Search all at once, tell each answer through `found`, and take what is there at `deadline` (event loop time).
+    """Search concurrently until `deadline` (event loop time); `on_answer` gets each answer when it arrives.
 
-    A search that failed stands in `degraded`. All failed: the last error is raised. None came in time: ResearchTimeoutError.
+    `degraded` reports failed searches. If all fail, raises the last error; ResearchTimeoutError if none ended in time.
     """
-    at_once = asyncio.Semaphore(SEARCHES_AT_ONCE)
+    slots = asyncio.Semaphore(MAX_CONCURRENT_SEARCHES)
 
     async def one(request: WebSearchRequest) -> tuple[WebSearchResponse, int]:
-        async with at_once:
+        async with slots:
             answer, searches = await search_latest_first(request, search)
-        found(request, answer)
+        on_answer(request, answer)
         return answer, searches
 
     tasks = [asyncio.create_task(one(request)) for request in requests]
@@ -87,23 +96,22 @@ async def search_questions(
     return _collect(requests, tasks)
 
 
-async def search_latest_first(request: WebSearchRequest, search: WebSearchService) -> tuple[WebSearchResponse, int]:
-    """The answer, and how many requests it took: what asks for the latest is looked for in the last month first."""
-    dated = (
-        request.time_range or request.freshness or request.sources == ("documents",)
-    )  # which are not searched by date
-    if not dated and wants_latest(request.query):
+@stage("search")
+async def search_latest_first(request: WebSearchRequest, search: IWebSearchProvider) -> tuple[WebSearchResponse, int]:
+    """The answer and the number of requests it took. A query for the latest is searched in the last month first."""
+    has_own_range = request.time_range or request.freshness
+    if not has_own_range and request.sources != (DOCUMENTS,) and wants_latest(request.query):
         recent = await search.search(request.with_(time_range=RECENT))
         if recent.results:
-            return recent, _asked(recent)
+            return recent, _request_count(recent)
         answer = await search.search(request)
-        return answer, _asked(recent) + _asked(answer)
+        return answer, _request_count(recent) + _request_count(answer)
     answer = await search.search(request)
-    return answer, _asked(answer)
+    return answer, _request_count(answer)
 
 
-def _asked(answer: WebSearchResponse) -> int:
-    """The requests that this answer took."""
+def _request_count(answer: WebSearchResponse) -> int:
+    """The requests to providers that this answer took."""
     return 0 if answer.cached else max(1, len(providers_of(answer)))
 
 
@@ -123,38 +131,32 @@ def _collect(
             degraded.append(Degraded.of(name, error))
             last, searches = error, searches + 1
         else:
-            answer, asked = task.result()
+            answer, requests_made = task.result()
             answers.append(answer)
             degraded.extend(answer.degraded)
-            searches += asked
+            searches += requests_made
     if not answers:
         raise last
     return SearchResults(tuple(answers), tuple(dict.fromkeys(degraded)), searches)
 
 
-# Fuse what several searches found into one list of numbered sources, best first.
-
-
-RRF_K = 60  # Cormack, Clarke, Büttcher 2009: reciprocal rank fusion
-
-
 def fuse_results(answers: Sequence[WebSearchResponse], limit: int) -> list[WebSearchResultItem]:
-    """The best `limit` results by reciprocal rank, each canonical address once, with the longest text that came for it."""
+    """The best `limit` results by reciprocal rank fusion; of equal canonical URLs the one with the longest text."""
     scores: dict[str, float] = {}
     best: dict[str, WebSearchResultItem] = {}
     for answer in answers:
         for rank, item in enumerate(answer.results, 1):
             key = canonical_url(item.url)
             scores[key] = scores.get(key, 0.0) + 1.0 / (RRF_K + rank)
-            held = best.get(key)
-            if held is None or len(item.text) > len(held.text):
+            known = best.get(key)
+            if known is None or len(item.text) > len(known.text):
                 best[key] = item
-    order = sorted(best, key=lambda key: -scores[key])  # stable: of equals the one found first
+    order = sorted(best, key=lambda key: -scores[key])  # stable: equal scores keep the order of the results
     return [best[key] for key in order[:limit]]
 
 
 def number_sources(items: Sequence[WebSearchResultItem]) -> tuple[tuple[Source, ...], tuple[RawResult, ...]]:
-    """Sources 1, 2, 3… and the raw results beside them: `raw_results[n - 1].content` is the text of source n."""
+    """Sources numbered from 1, and their raw results: `raw_results[n - 1].content` is the text of source n."""
     raw = tuple(RawResult.of(item) for item in items)
     sources = tuple(
         Source(index=index, title=item.title, url=item.url, text=item.content, published=item.published)
@@ -163,26 +165,17 @@ def number_sources(items: Sequence[WebSearchResultItem]) -> tuple[tuple[Source, 
     return sources, raw
 
 
-# What of a provider's answer a report goes on with: a provider may be anybody's code, its results are strangers', and
-# what the store kept of them may have been carried here from elsewhere.
-
-
-MAX_TITLE_CHARS = 300  # of a result, as of a page
-MAX_RESULT_CHARS = 20_000  # of what a provider says of a result: a long summary
-DOCUMENTS = "documents"
-
-
 def usable_results(answer: WebSearchResponse, count: int) -> tuple[WebSearchResultItem, ...]:
-    """At most so many results as were asked for, none longer than a result is. Only the documents may name a document:
-    what stands on a list of results of the web must not have a file read.
+    """At most `count` results, shortened to the limits. Only the documents provider may return a document: a result of the
+    web must not make the reader open a file.
     """
     documents = DOCUMENTS in providers_of(answer)
-    may_be_read = is_openable if documents else is_web_url
-    items = (item for item in answer.results if may_be_read(item.url))
-    return tuple(_cut(item) for item in islice(items, count))
+    is_allowed = is_openable if documents else is_web_url
+    items = (item for item in answer.results if is_allowed(item.url))
+    return tuple(_shortened(item) for item in islice(items, count))
 
 
-def _cut(item: WebSearchResultItem) -> WebSearchResultItem:
+def _shortened(item: WebSearchResultItem) -> WebSearchResultItem:
     if len(item.title) <= MAX_TITLE_CHARS and max(len(item.snippet), len(item.summary or "")) <= MAX_RESULT_CHARS:
         return item
     summary = item.summary and item.summary[:MAX_RESULT_CHARS]

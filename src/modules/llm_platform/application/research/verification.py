@@ -1,4 +1,4 @@
-"""Let a judge look at the citations of an answer after its words were compared; where it cannot, their verdicts stay."""
+"""A judge verifies the citations of an answer after the comparison of words; without a judgment the word verdicts stay."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from typing import Final, get_args
 from modules.llm_platform.application.research.model_output.cleaning import strip_reasoning
 from modules.llm_platform.application.research.model_output.rows import Row, read_rows
 from modules.llm_platform.domain.citations.checker import CheckedAnswer
-from modules.llm_platform.domain.citations.judged import can_be_judged, claims_of, judged
+from modules.llm_platform.domain.citations.model_verdicts import apply_model_verdict, can_be_judged, claims_of
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, ChatMessage, LLMRequest, Spending
 from modules.llm_platform.domain.dtos.research_dtos import Citation, CitedClaim, JudgedClaims, ModelVerdict, Source
 from modules.llm_platform.domain.exceptions import LLMException
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.untrusted_text import fence_line, neutralised, one_line
 from shared.exceptions import AppException
 
-MIN_JUDGING_S: Final = 1.0  # with less time left a call would be paid for and not waited for
-LATE: Final = "timeout: the verdicts are those of the words, since no time was left to verify them"
-UNREADABLE: Final = "llm_provider: its answer held no verdicts; those of the words stay"
-INCOMPLETE: Final = "incomplete: {count} of {all} citations were not judged and keep the verdict of the words"
+MIN_JUDGING_S: Final = 1.0  # with less time left no call is made
+LATE: Final = "timeout: no time was left to verify the citations; they keep the verdicts of their words"
+UNREADABLE: Final = "llm_provider: its answer contained no verdicts; the citations keep those of their words"
+INCOMPLETE: Final = "incomplete: {count} of {all} citations were not judged and keep the verdicts of their words"
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """Who judges the citations of an answer, and until when (event loop time)."""
+    """The judge of the citations of an answer, and its deadline (event loop time)."""
 
     judge: ICitationJudge
     until: float
@@ -40,7 +41,7 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The citations with their final verdicts, what that cost, and what went wrong."""
+    """The citations with their final verdicts, the spending and the failures."""
 
     checked: CheckedAnswer
     spent: Spending = NOTHING_SPENT
@@ -48,65 +49,66 @@ class Verified:
 
 
 async def verify(
-    by: Verification, question: str, answer: str, language: str, sources: Sequence[Source], checked: CheckedAnswer
+    verification: Verification, question: str, answer: str, language: str, sources: Sequence[Source], checked: CheckedAnswer
 ) -> Verified:
-    """Ask the judge about all citations of the answer at once; about none whose source has its very words."""
+    """Judge all citations of the answer in one call, except those whose source has the same words."""
     claims = claims_of(answer, language) if checked.citations else {}
-    of_citation = [claims.get((each.start, each.end), "") for each in checked.citations]
-    places = [n for n, each in enumerate(checked.citations) if can_be_judged(each, of_citation[n])]
+    claim_of = [claims.get((each.start, each.end), "") for each in checked.citations]
+    places = [n for n, each in enumerate(checked.citations) if can_be_judged(each, claim_of[n])]
     if not places:
         return Verified(checked)
     titles = {source.index: source.title for source in sources}
-    asked = [_cited_claim(checked.citations[n], of_citation[n], titles) for n in places]
-    said, degraded = await _asked(by, question, asked)
-    verdicts = dict(zip(places, said.verdicts, strict=False))
+    cited_claims = [_cited_claim(checked.citations[n], claim_of[n], titles) for n in places]
+    judgment, degraded = await _judge(verification, question, cited_claims)
+    verdicts = dict(zip(places, judgment.verdicts, strict=False))
     citations = tuple(
-        judged(each, of_citation[n], verdict) if (verdict := verdicts.get(n)) is not None else each
+        apply_model_verdict(each, claim_of[n], verdict) if (verdict := verdicts.get(n)) is not None else each
         for n, each in enumerate(checked.citations)
     )
-    return Verified(replace(checked, citations=citations), said.spent, (*said.degraded, *degraded))
+    return Verified(replace(checked, citations=citations), judgment.spent, (*judgment.degraded, *degraded))
 
 
 def _cited_claim(citation: Citation, claim: str, titles: dict[int, str]) -> CitedClaim:
     return CitedClaim(claim=claim, quote=citation.quote, title=titles.get(citation.source_index, ""))
 
 
-async def _asked(
-    by: Verification, question: str, claims: Sequence[CitedClaim]
+@stage("verify")
+async def _judge(
+    verification: Verification, question: str, claims: Sequence[CitedClaim]
 ) -> tuple[JudgedClaims, tuple[Degraded, ...]]:
-    """What the judge says, nothing where it is late or fails; and a word for `degraded` where a verdict is missing."""
-    if by.until - asyncio.get_running_loop().time() < MIN_JUDGING_S:
-        return JudgedClaims(verdicts=()), (Degraded(component=by.judge.name, reason=LATE),)
+    """The judgment, without verdicts if the judge fails or is late, and entries for missing verdicts."""
+    name = verification.judge.name
+    if verification.until - asyncio.get_running_loop().time() < MIN_JUDGING_S:
+        return JudgedClaims(verdicts=()), (Degraded(component=name, reason=LATE),)
     try:
-        async with asyncio.timeout_at(by.until):
-            said = await by.judge.judge(question, claims)
-    except TimeoutError:  # it may have answered, but nobody will ever tell how much
-        return JudgedClaims(verdicts=(), spent=Spending(calls=1)), (Degraded(component=by.judge.name, reason=LATE),)
+        async with asyncio.timeout_at(verification.until):
+            judgment = await verification.judge.judge(question, claims)
+    except TimeoutError:  # the call is paid for, its tokens are unknown
+        return JudgedClaims(verdicts=(), spent=Spending(calls=1)), (Degraded(component=name, reason=LATE),)
     except AppException as error:
         spent = error.spent if isinstance(error, LLMException) else NOTHING_SPENT
-        return JudgedClaims(verdicts=(), spent=spent), (Degraded.of(by.judge.name, error),)
-    missing = len(claims) - sum(verdict is not None for verdict in said.verdicts[: len(claims)])
+        return JudgedClaims(verdicts=(), spent=spent), (Degraded.of(name, error),)
+    missing = len(claims) - sum(verdict is not None for verdict in judgment.verdicts[: len(claims)])
     if not missing:
-        return said, ()
+        return judgment, ()
     reason = UNREADABLE if missing == len(claims) else INCOMPLETE.format(count=missing, all=len(claims))
-    return said, (Degraded(component=by.judge.name, reason=reason),)
+    return judgment, (Degraded(component=name, reason=reason),)
 
 
-# Let a language model judge citations: all claims of an answer, each with its quote, in one call.
-# Claims were written by a model and quotes by strangers. Each pair is one line of JSON between two fence lines, so that
-# no quote can pass for another pair, and a row of the answer counts only where it names one verdict and no other row
-# differs.
+# Citation verification by a language model: all claims of an answer with their quotes in one call.
+# Claims and quotes are untrusted. Each pair is one line of JSON between two fence lines, so that no quote can imitate
+# another pair. A row of the answer counts only if it names one verdict and no other row contradicts it.
 
 
-JUDGE_VERSION = "1"  # part of the keys of what is kept: raise it with every change of the words below
+JUDGE_VERSION = "1"  # part of the store keys: raise it with every change of the prompt
 DEFAULT_CONTEXT_TOKENS = 32_000
-MAX_CLAIMS = 120  # of one answer; a longer one is judged by its first
-MAX_PAIR_CHARS = 6000  # of a claim and its quote: a longer pair is no sentence, and what is cut cannot be judged
+MAX_CLAIMS = 120  # of one answer, the first ones
+MAX_PAIR_CHARS = 6000  # of a claim and its quote; a longer pair is not judged
 MAX_QUESTION_CHARS = 500
 MAX_TITLE_CHARS = 150
-ANSWER_TOKENS = 2048  # for some thinking
-ANSWER_TOKENS_EACH = 16  # for the row of a claim, however it is written
-RESERVED_TOKENS = 128  # what a provider's own chat format takes, and our counting may miss
+ANSWER_TOKENS = 2048  # for reasoning
+ANSWER_TOKENS_PER_CLAIM = 16
+RESERVED_TOKENS = 128  # for the provider's chat format and errors of our count
 MAX_LINES = 2000
 MAX_LINE_CHARS = 300
 MAX_CELL_CHARS = 40
@@ -133,15 +135,15 @@ _NUMBER_KEY = re.compile(
     r"key|n|nr|no|№|#|id|idx|index|num|number|claim|claim[ _]?(?:id|no|nr|number|index)|row|line", re.I
 )
 _VERDICT_KEY = re.compile(r"verdict|label|judg\w*|result|status|support\w*|value", re.I)
-_SPOKEN = r"partially supported|partly supported|not supported|unsupported|supported|partial(?:ly)?"
+_VERDICT_WORDS = r"partially supported|partly supported|not supported|unsupported|supported|partial(?:ly)?"
 _NUMBER = re.compile(r"\W{0,4}(?:claim|row|no)?\W{0,3}(\d{1,3})\W{0,3}", re.I)
-_NUMBERED_LINE = re.compile(rf"[^\w\[{{]{{0,8}}(?:claim|row)?\s{{0,3}}#?(\d{{1,3}})[\W_]{{1,8}}(?:{_SPOKEN})\b", re.I)
-_SPOKEN_WORD = re.compile(rf"\b(?:{_SPOKEN})\b", re.I)
+_NUMBERED_LINE = re.compile(rf"[^\w\[{{]{{0,8}}(?:claim|row)?\s{{0,3}}#?(\d{{1,3}})[\W_]{{1,8}}(?:{_VERDICT_WORDS})\b", re.I)
+_VERDICT_WORD = re.compile(rf"\b(?:{_VERDICT_WORDS})\b", re.I)
 
 
 class LLMCitationJudge(ICitationJudge):
-    """One call for all claims. `context_tokens` is how much the smallest model behind `llm` holds, prompt and answer
-    together. Raises what the port of models raises.
+    """One call for all claims. `context_tokens` is the context length of the smallest model behind `llm`. Raises the errors
+    of the LLM port.
     """
 
     version = JUDGE_VERSION
@@ -165,23 +167,23 @@ class LLMCitationJudge(ICitationJudge):
 def build_request(
     question: str, claims: Sequence[CitedClaim], context_tokens: int
 ) -> tuple[LLMRequest, tuple[int, ...]]:
-    """The request, and the places of the claims that found room in it; their numbers in the prompt count from 1."""
-    asked = one_line(question)[:MAX_QUESTION_CHARS]
-    answer_tokens = min(ANSWER_TOKENS + ANSWER_TOKENS_EACH * min(len(claims), MAX_CLAIMS), context_tokens // 2)
-    room = context_tokens - answer_tokens - RESERVED_TOKENS - count_tokens(_RULES) - count_tokens(asked)
+    """The request, and the indexes of the claims that fit into it; the prompt numbers them from 1."""
+    question_line = one_line(question)[:MAX_QUESTION_CHARS]
+    answer_tokens = min(ANSWER_TOKENS + ANSWER_TOKENS_PER_CLAIM * min(len(claims), MAX_CLAIMS), context_tokens // 2)
+    room = context_tokens - answer_tokens - RESERVED_TOKENS - count_tokens(_RULES) - count_tokens(question_line)
     shown = _fitting(claims, room)
     lines = [_line(number, claims[place]) for number, place in enumerate(shown, 1)]
-    fence = fence_line(asked, *lines)
-    user = "\n".join([f"Question: {asked}", fence, *lines, fence, f"The rows of all {len(lines)} claims:"])
+    fence = fence_line(question_line, *lines)
+    user = "\n".join([f"Question: {question_line}", fence, *lines, fence, f"The rows of all {len(lines)} claims:"])
     messages = (
         ChatMessage(role="system", content=_RULES.format(fence=fence)),
         ChatMessage(role="user", content=user),
     )
-    return LLMRequest(messages=messages, max_tokens=answer_tokens, holds="page text"), shown
+    return LLMRequest(messages=messages, max_tokens=answer_tokens, data_kind="page text"), shown
 
 
 def _fitting(claims: Sequence[CitedClaim], room: int) -> tuple[int, ...]:
-    """The first claims for which there is room (tokens), without those that are too long to be shown whole."""
+    """The indexes of the first claims that fit into `room` tokens, without those that are too long."""
     short = [place for place, each in enumerate(claims) if len(each.claim) + len(each.quote) <= MAX_PAIR_CHARS]
     short = short[:MAX_CLAIMS]
     ends = accumulate(count_tokens(_line(place, claims[place])) + 1 for place in short)
@@ -195,53 +197,53 @@ def _line(number: int, claim: CitedClaim) -> str:
 
 
 def parse_verdicts(text: str, count: int) -> list[ModelVerdict | None]:
-    """The verdicts on claims 1 to `count`; None for one without a row, or with rows that differ."""
+    """The verdicts on claims 1 to `count`; None without a row or with contradicting rows."""
     found: dict[int, set[ModelVerdict]] = {}
-    rows = [each for row in read_rows(text) for each in _of_row(row)]
-    for number, verdict in rows or _of_lines(strip_reasoning(text)):
+    rows = [each for row in read_rows(text) for each in _read_row(row)]
+    for number, verdict in rows or _read_lines(strip_reasoning(text)):
         found.setdefault(number, set()).add(verdict)
-    said = (found.get(number, set()) for number in range(1, count + 1))
-    return [next(iter(verdicts)) if len(verdicts) == 1 else None for verdicts in said]
+    verdicts_of = (found.get(number, set()) for number in range(1, count + 1))
+    return [next(iter(verdicts)) if len(verdicts) == 1 else None for verdicts in verdicts_of]
 
 
-def _of_row(row: Row) -> Iterator[tuple[int, ModelVerdict]]:
-    """What a row says. Only the cell behind the number counts: in later ones a model may repeat what it was shown."""
+def _read_row(row: Row) -> Iterator[tuple[int, ModelVerdict]]:
+    """The verdict of a row. Only the cell after the number counts: later cells may repeat the prompt."""
     if not isinstance(row, Mapping):
-        yield from _pair(row[0], row[1])
+        yield from _read_pair(row[0], row[1])
         return
-    named = (_number(value) for key, value in row.items() if _NUMBER_KEY.fullmatch(key.strip()))
+    named = (_read_number(value) for key, value in row.items() if _NUMBER_KEY.fullmatch(key.strip()))
     numbers = [number for number in named if number is not None]
     verdicts = [value for key, value in row.items() if _VERDICT_KEY.fullmatch(key.strip())]
     if numbers and len(verdicts) == 1:
-        yield from _pair(numbers[0], verdicts[0])
+        yield from _read_pair(numbers[0], verdicts[0])
     elif not numbers and not verdicts:
         for key, value in row.items():  # {"1": "supported", "2": "partial"}
-            yield from _pair(key, value)
+            yield from _read_pair(key, value)
 
 
-def _pair(number: object, verdict: object) -> Iterator[tuple[int, ModelVerdict]]:
-    value, word = _number(number), _word(verdict)
+def _read_pair(number: object, verdict: object) -> Iterator[tuple[int, ModelVerdict]]:
+    value, word = _read_number(number), _read_verdict(verdict)
     if value is not None and word is not None:
         yield value, word
 
 
-def _number(value: object) -> int | None:
+def _read_number(value: object) -> int | None:
     if isinstance(value, str):
         found = _NUMBER.fullmatch(value) if len(value) <= MAX_CELL_CHARS else None
         return int(found[1]) if found else None
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _word(value: object) -> ModelVerdict | None:
+def _read_verdict(value: object) -> ModelVerdict | None:
     if not isinstance(value, str) or len(value) > MAX_CELL_CHARS:
         return None
     return _VERDICTS.get(" ".join(value.casefold().replace("_", " ").split()).strip(" .*`\"'"))
 
 
-def _of_lines(text: str) -> Iterable[tuple[int, ModelVerdict]]:
-    """`1. supported`, `| 2 | partial |`: lines that begin with a number and a verdict, and name no other."""
+def _read_lines(text: str) -> Iterable[tuple[int, ModelVerdict]]:
+    """Lines that start with a number and a verdict and name no other, such as `1. supported` and `| 2 | partial |`."""
     for line in text.splitlines()[:MAX_LINES]:
         numbered = _NUMBERED_LINE.match(line[:MAX_LINE_CHARS])
-        words = {_word(word) for word in _SPOKEN_WORD.findall(line[:MAX_LINE_CHARS])} if numbered else set()
+        words = {_read_verdict(word) for word in _VERDICT_WORD.findall(line[:MAX_LINE_CHARS])} if numbered else set()
         if numbered and len(words) == 1 and (verdict := words.pop()) is not None:
             yield int(numbered[1]), verdict

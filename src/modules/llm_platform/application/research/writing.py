@@ -1,4 +1,4 @@
-"""The last stage: a writer makes the text, the sanitiser lets through what may be shown, the checker says where it stands."""
+"""The writing stage: a writer makes the text, the sanitiser filters it, the checker verifies its citations."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TypedDict
+from functools import lru_cache
 
 from modules.llm_platform.application.research.verification import Verification, Verified, verify
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisReset, SynthesisToken
-from modules.llm_platform.domain.exceptions import LLMException, LLMProviderException
+from modules.llm_platform.domain.exceptions import DailyBudgetError, LLMException, LLMProviderException
 from modules.llm_platform.domain.markdown.sanitizer import AnswerSanitizer, sanitize
-from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer, report_arguments
+from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer, SynthesisRequest
+from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.text.messages import messages_for
 from shared.exceptions import AppException
 
 LATE = "timeout: not finished before the deadline of the research"
-NOTHING_TO_SHOW = "its text held nothing that may be shown"
-UNCITED = "uncited: the report names no source for what it says, so that nothing of it was checked"
-PREPARED_APART_CHARS = (
-    150_000  # of all sources together: the checker takes some 15 ms to prepare them, more goes to a thread
-)
-CUT = "length: the answer was cut where it was longest; raise LLM_MAX_TOKENS for a longer one"
+EMPTY_TEXT = "its text contained nothing that can be shown"
+UNCITED = "uncited: the report cites no source, so none of its statements was checked"
+CUT_OFF = "length: the answer was cut off at its maximum length; raise LLM_MAX_TOKENS for a longer one"
+PREPARED_IN_THREAD_CHARS = 150_000  # of all sources together; preparing fewer takes the checker about 15 ms
+REMEMBERED_ANSWERS = 64  # complete texts with their sources, at most about 20 MB; usually less than 1 MB
 
 
 @dataclass(frozen=True, slots=True)
 class WritingRequest:
-    """What is to be written, by whom, until when (event loop time), and who steps in at the end.
+    """What to write and with which writers. At `deadline` (event loop time) the fallback replaces a late writer.
 
-    `by_model`: a language model stands behind the writer, so that one who is late has made a call that is paid for.
-    `questions` are the sub-questions of a report, none of another answer; `instructions` the person's own wishes.
-    `verification`: who judges the citations after their words were compared; None leaves it at that.
+    `by_model`: the writer calls a language model, so a late one has cost a call. `questions` are the sub-questions of a
+    report. `offer_deep`: an answer without citations suggests a deep research. `verification` judges the citations after
+    the comparison of words; None skips it.
     """
 
     question: str
@@ -42,7 +42,7 @@ class WritingRequest:
     language: str
     max_tokens: int
     writer: ISynthesizer
-    last_resort: ISynthesizer
+    fallback: ISynthesizer
     deadline: float
     offer_deep: bool
     by_model: bool = False
@@ -50,10 +50,22 @@ class WritingRequest:
     instructions: str | None = None
     verification: Verification | None = None
 
+    @property
+    def synthesis(self) -> SynthesisRequest:
+        """The arguments of the writer."""
+        return SynthesisRequest(
+            question=self.question,
+            sources=self.sources,
+            language=self.language,
+            max_tokens=self.max_tokens,
+            instructions=(self.instructions or "").strip() or None,
+            questions=self.questions,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class WrittenAnswer:
-    """The text as it was shown, what the writer said of it, and where each sentence stands. `spent`: by writers and judge."""
+    """The text as shown, the writer's synthesis, and the checked citations. `spent` counts writers and judge."""
 
     text: str
     synthesis: Synthesis
@@ -62,175 +74,172 @@ class WrittenAnswer:
     spent: Spending
 
 
-class _Page:
-    """What the reader sees of the answer: sanitised pieces that can be taken back only as a whole."""
+class _Output:
+    """The text that the reader sees: sanitised parts, which a reset takes back all together."""
 
     def __init__(
-        self, order: WritingRequest, checker: _Checking, show: Callable[[str], None], take_back: Callable[[str], None]
+        self, request: WritingRequest, checker: _Checker, on_text: Callable[[str], None], on_reset: Callable[[str], None]
     ) -> None:
-        self._sources = sources = order.sources
-        self._checker, self._show, self._take_back = checker, show, take_back
+        self._sources = sources = request.sources
+        self._checker, self._on_text, self._on_reset = checker, on_text, on_reset
         self._sanitizer = AnswerSanitizer(sources)
-        self.shown: list[str] = []
-
-    def feed(self, text: str) -> None:
-        """The next piece of a stream. What it cites is checked at once: the model is still writing, and nobody waits."""
-        safe = self._sanitizer.feed(text)
-        self._put(safe)
-        if safe:
-            self._checker.look_at(safe)
-
-    def whole(self, text: str) -> None:
-        self._put(sanitize(text, self._sources))
-
-    def finish(self) -> None:
-        self._put(self._sanitizer.finish())
-
-    def add(self, text: str) -> None:
-        """Own words behind the answer."""
-        self._put(text)
-
-    def reset(self, reason: str) -> None:
-        self._sanitizer = AnswerSanitizer(self._sources)
-        if self.shown:
-            self.shown.clear()
-            self._take_back(reason)
-
-    def _put(self, safe: str) -> None:
-        if safe:
-            self.shown.append(safe)
-            self._show(safe)
+        self._parts: list[str] = []
 
     @property
     def text(self) -> str:
-        return "".join(self.shown)
+        return "".join(self._parts)
+
+    def feed(self, text: str) -> None:
+        """Add the next part of a stream. Its citations are checked at once, while the model still writes."""
+        safe = self._sanitizer.feed(text)
+        self.add(safe)
+        if safe:
+            self._checker.check_early(safe)
+
+    def finish(self) -> None:
+        """Add what the sanitiser still buffers of a stream."""
+        self.add(self._sanitizer.finish())
+
+    def add_all(self, text: str) -> None:
+        """Add a complete text."""
+        self.add(_sanitized(text, self._sources))
+
+    def add(self, safe: str) -> None:
+        """Add a text that needs no sanitising."""
+        if safe:
+            self._parts.append(safe)
+            self._on_text(safe)
+
+    def reset(self, reason: str) -> None:
+        """Void the text so far."""
+        self._sanitizer = AnswerSanitizer(self._sources)
+        if self._parts:
+            self._parts.clear()
+            self._on_reset(reason)
 
 
-class _Checking:
-    """The checker, which gets long sources ready in a thread while the writer begins."""
+class _Checker:
+    """The citation checker; it prepares long sources in a thread while the writer starts."""
 
-    def __init__(self, order: WritingRequest) -> None:
-        self._checker = CitationChecker(order.sources, order.language)
-        apart = sum(len(source.text) for source in order.sources) > PREPARED_APART_CHARS
-        self._ready = asyncio.get_running_loop().run_in_executor(None, self._checker.prepare) if apart else None
+    def __init__(self, request: WritingRequest) -> None:
+        self._checker = CitationChecker(request.sources, request.language)
+        self._sources = request.sources
+        self._language = request.language
+        self._is_streamed = False
+        is_long = sum(len(source.text) for source in request.sources) > PREPARED_IN_THREAD_CHARS
+        loop = asyncio.get_running_loop()
+        self._prepared = loop.run_in_executor(None, self._checker.prepare) if is_long else None
 
-    def look_at(self, text: str) -> None:
-        """Find out about a piece of the answer what can be known already."""
-        if self._ready is None or self._ready.done():
-            self._checker.check(text)
+    def check_early(self, text: str) -> None:
+        """Check a part of the answer, so that the checker remembers its sentences."""
+        self._is_streamed = True
+        if self._prepared is None or self._prepared.done():
+            self._checker.check_early(text)
 
+    @stage("verify")
     async def check(self, text: str) -> CheckedAnswer:
-        """What is known of the whole answer."""
-        if self._ready is None:
-            return self._checker.check(text)
-        await self._ready
+        """Check the complete answer."""
+        if self._prepared is None:
+            return self._checker.check(text) if self._is_streamed else _checked(text, self._sources, self._language)
+        await self._prepared
         return await asyncio.to_thread(self._checker.check, text)
 
 
+@lru_cache(REMEMBERED_ANSWERS)
+def _checked(text: str, sources: tuple[Source, ...], language: str) -> CheckedAnswer:
+    """Check a complete answer. A text from the cache is often the same: checking it took two thirds of a request's CPU."""
+    return CitationChecker(sources, language).check(text)
+
+
+_sanitized = lru_cache(REMEMBERED_ANSWERS)(sanitize)
+
+
 async def write(
-    order: WritingRequest, streamed: bool, show: Callable[[str], None], take_back: Callable[[str], None]
+    request: WritingRequest, streamed: bool, on_text: Callable[[str], None], on_reset: Callable[[str], None]
 ) -> WrittenAnswer:
-    """Write, show and check the answer. `streamed` asks the writer for pieces; without it the text is shown at once."""
-    checker = _Checking(order)
-    page = _Page(order, checker, show, take_back)
-    synthesis, degraded = await _written(order, streamed, page)
-    text = page.text
+    """Write, show and check the answer. With `streamed` the writer streams; else its text is shown at once."""
+    checker = _Checker(request)
+    output = _Output(request, checker, on_text, on_reset)
+    synthesis, degraded = await _synthesize(request, streamed, output)
+    text = output.text
     checked = await checker.check(text)
-    own = messages_for(order.language)
-    stood_in = order.writer is not order.last_resort and synthesis.synthesizer == order.last_resort.name
-    if stood_in and synthesis.answered:
-        page.add(f"\n\n{own.model_failed}")
-    if order.offer_deep and not (synthesis.answered and checked.cited):
-        page.add(f"\n\n{own.go_deeper}")
-    if order.questions and synthesis.answered and not checked.cited:
+    messages = messages_for(request.language)
+    is_fallback = request.writer is not request.fallback and synthesis.synthesizer == request.fallback.name
+    if is_fallback and synthesis.answered:
+        unpaid = any(each.component == DailyBudgetError.component for each in degraded)  # the model was not called
+        output.add(f"\n\n{messages.quotes_only if unpaid else messages.model_failed}")
+    if request.offer_deep and not (synthesis.answered and checked.cited):
+        output.add(f"\n\n{messages.go_deeper}")
+    if request.questions and synthesis.answered and not checked.cited:
         degraded = (*degraded, Degraded(component=synthesis.synthesizer, reason=UNCITED))
     if synthesis.finish_reason == "length":
-        degraded = (*degraded, Degraded(component=synthesis.synthesizer, reason=CUT))
-    # All that can be read is with the reader by now: the judge holds up the verdicts alone.
-    verified = Verified(checked) if stood_in else await _verified(order, text, checked)
+        degraded = (*degraded, Degraded(component=synthesis.synthesizer, reason=CUT_OFF))
+    # The reader has the whole text by now: the judge delays only the verdicts.
+    verified = Verified(checked)
+    if request.verification is not None and not is_fallback:
+        verified = await verify(
+            request.verification, request.question, text, request.language, request.sources, checked
+        )
     return WrittenAnswer(
-        page.text, synthesis, verified.checked, (*degraded, *verified.degraded), synthesis.spent + verified.spent
+        output.text, synthesis, verified.checked, (*degraded, *verified.degraded), synthesis.spent + verified.spent
     )
 
 
-async def _verified(order: WritingRequest, text: str, checked: CheckedAnswer) -> Verified:
-    if order.verification is None:
-        return Verified(checked)
-    return await verify(order.verification, order.question, text, order.language, order.sources, checked)
-
-
-async def _written(order: WritingRequest, streamed: bool, page: _Page) -> tuple[Synthesis, tuple[Degraded, ...]]:
-    """The writer's text; the last resort's where the writer is late, fails, or wrote nothing that may be shown."""
-    name = order.writer.name
+@stage("write")
+async def _synthesize(
+    request: WritingRequest, streamed: bool, output: _Output
+) -> tuple[Synthesis, tuple[Degraded, ...]]:
+    """The writer's text; the fallback's if the writer is late, fails, or writes nothing that can be shown."""
+    name = request.writer.name
     try:
-        async with asyncio.timeout_at(order.deadline):
-            synthesis = await (_stream if streamed else _at_once)(order, order.writer, page)
+        async with asyncio.timeout_at(request.deadline):
+            synthesis = await (_stream(request, output) if streamed else _write_all(request, request.writer, output))
     except TimeoutError:
         late = Degraded(component=name, reason=LATE)
-        return await _stand_in(order, page, "deadline", Spending(calls=int(order.by_model))), (late,)
+        return await _fall_back(request, output, "deadline", Spending(calls=int(request.by_model))), (late,)
     except AppException as error:
-        if order.writer is order.last_resort:
+        if request.writer is request.fallback:
             raise
         spent = error.spent if isinstance(error, LLMException) else NOTHING_SPENT
-        return await _stand_in(order, page, error.code, spent), (Degraded.of(name, error),)
-    if page.text.strip():
+        return await _fall_back(request, output, error.code, spent), (Degraded.of(name, error),)
+    if output.text.strip():
         return synthesis, ()
-    empty = Degraded(component=synthesis.synthesizer, reason=NOTHING_TO_SHOW)
-    return await _stand_in(order, page, "empty", synthesis.spent), (*synthesis.degraded, empty)
+    empty = Degraded(component=synthesis.synthesizer, reason=EMPTY_TEXT)
+    return await _fall_back(request, output, "empty", synthesis.spent), (*synthesis.degraded, empty)
 
 
-async def _stream(order: WritingRequest, writer: ISynthesizer, page: _Page) -> Synthesis:
+async def _stream(request: WritingRequest, output: _Output) -> Synthesis:
     synthesis: Synthesis | None = None
-    parts = writer.stream(
-        order.question, order.sources, order.language, **_wanted(order), **report_arguments(writer, order.questions)
-    )
+    parts = request.synthesis.stream_with(request.writer)
     async with aclosing(parts) as stream:  # type: ignore[type-var]  # every implementation is an async generator
         async for part in stream:
             if isinstance(part, SynthesisToken):
-                page.feed(part.text)
+                output.feed(part.text)
             elif isinstance(part, SynthesisReset):
-                page.reset(part.reason)
+                output.reset(part.reason)
             else:
                 synthesis = part
     if synthesis is None:
-        raise LLMProviderException("The writer's stream ended without an answer: ask another one")
-    page.finish()
+        raise LLMProviderException("The writer's stream ended without an answer: use another writer")
+    output.finish()
     return synthesis
 
 
-async def _at_once(order: WritingRequest, writer: ISynthesizer, page: _Page) -> Synthesis:
-    synthesis = await writer.synthesize(
-        order.question, order.sources, order.language, **_wanted(order), **report_arguments(writer, order.questions)
-    )
-    page.whole(synthesis.text)
+async def _write_all(request: WritingRequest, writer: ISynthesizer, output: _Output) -> Synthesis:
+    synthesis = await request.synthesis.synthesize_with(writer)
+    output.add_all(synthesis.text)
     return synthesis
 
 
-class _Expected(TypedDict, total=False):
-    max_tokens: int
-    instructions: str
-
-
-def _wanted(order: WritingRequest) -> _Expected:
-    """Wishes are passed on when there are some: a writer may know nothing of them."""
-    wanted = _Expected(max_tokens=order.max_tokens)
-    if order.instructions and order.instructions.strip():
-        wanted["instructions"] = order.instructions
-    return wanted
-
-
-async def _stand_in(order: WritingRequest, page: _Page, reason: str, spent: Spending) -> Synthesis:
-    """What the last resort wrote; `spent` is what the writer before it cost."""
-    page.reset(reason)
-    synthesis = await _at_once(order, order.last_resort, page)
+async def _fall_back(request: WritingRequest, output: _Output, reason: str, spent: Spending) -> Synthesis:
+    """The fallback's text; `spent` is the cost of the writer before it."""
+    output.reset(reason)
+    synthesis = await _write_all(request, request.fallback, output)
     return synthesis.model_copy(update={"spent": spent + synthesis.spent})
 
 
-# A text that was written before, given again.
-
-
 class StoredTextWriter(ISynthesizer):
-    """Stands where the writer stood: the same question from the same sources has the same answer, and costs nothing."""
+    """Returns a stored synthesis instead of a new one: the same question from the same sources, at no cost."""
 
     writes_reports = True
 

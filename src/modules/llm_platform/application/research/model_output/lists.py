@@ -1,24 +1,27 @@
-"""Questions and queries out of a model's answer, whatever list it makes of them."""
+"""Read questions and queries from a model's answer in any list format, whole or line by line while it streams."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import aclosing
 from functools import lru_cache
 from typing import Final
 
-from modules.llm_platform.application.research.model_output.cleaning import strip_reasoning, visible
-from modules.llm_platform.application.research.model_output.json import MAX_DEPTH, read_values
+from modules.llm_platform.application.research.model_output.cleaning import remove_invisible, strip_reasoning
+from modules.llm_platform.application.research.model_output.lenient_json import MAX_DEPTH, read_values
+from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMReset, LLMResponse, LLMToken
+from modules.llm_platform.domain.exceptions import LLMProviderException
+from modules.llm_platform.domain.ports.llm import ILLMProvider
 
-# The words that models put before, beside and instead of questions, in the languages they answer in; all in small
-# letters.
+# Lower-case words that models write before, beside and instead of questions.
 
 
 def _phrases(*lines: str) -> frozenset[str]:
     return frozenset(phrase for line in lines for phrase in line.split("|"))
 
 
-# Before a question, `Question 1:`, and as the key of one.
+# Prefixes of a question (`Question 1:`), and JSON keys of one.
 LABELS: Final = _phrases(
     "question|sub-question|subquestion|sub question|query|sub-query|subquery|sub query|search|search query|topic|subtopic",
     "запрос|подзапрос|поисковый запрос|вопрос|подвопрос|тема|подтема",
@@ -29,20 +32,20 @@ LABELS: Final = _phrases(
     "pytanie|podpytanie|zapytanie|питання|підпитання|запит|підзапит|soru|alt soru|sorgu|arama",
     "问题|子问题|查询|子查询|搜索|搜索查询|質問|サブ質問|検索|クエリ|질문|하위 질문|검색|검색어|سؤال|استعلام|प्रश्न|खोज",
 )
-# As the key of several, or of one where there is no label.
-KEYS: Final = LABELS | _phrases(
+# JSON keys of a list of questions.
+ITEM_KEYS: Final = LABELS | _phrases(
     "questions|sub-questions|subquestions|sub questions|queries|sub-queries|subqueries|sub queries|searches|search queries",
     "topics|subtopics|plan|items|list|results|q|text|title|запросы|подзапросы|поисковые запросы|вопросы|подвопросы|темы",
     "план|текст|fragen|unterfragen|teilfragen|suchanfragen|requêtes|sous-questions|preguntas|consultas|domande|perguntas",
     "vragen|pytania|zapytania|питання|запити|问题列表|查询列表",
 )
-# As the key of what is not a question.
-BESIDE: Final = _phrases(
+# JSON keys of other values.
+METADATA_KEYS: Final = _phrases(
     "id|n|no|index|number|lang|language|type|status|reason|reasoning|goal|why|rationale|explanation|purpose|note|notes",
     "comment|comments|aspect|thought|thoughts|номер|язык|тип|цель|причина|пояснение|комментарий|аспект|обоснование",
 )
-# Instead of a question.
-NOTHING: Final = LABELS | _phrases(
+# Written instead of a question.
+NON_ITEMS: Final = LABELS | _phrases(
     "none|null|nil|n/a|nan|undefined|true|false|ok|нет|ничего|keine|keiner|aucun|aucune|ninguna|ninguno|nada|nessuna|无"
 )
 REFUSALS: Final = (
@@ -55,89 +58,88 @@ REFUSALS: Final = (
 
 MAX_ITEMS: Final = 50
 MAX_LINES: Final = 2000
-MAX_ITEM_CHARS: Final = 2000  # of a line, and of an item; a longer one is repetition
-MAX_PAIRS: Final = 4  # of quotes and emphasis around an item
+MAX_ITEM_CHARS: Final = 2000  # of a line and of an item
+MAX_PAIRS: Final = 4  # of quotes and emphasis around an item that are removed
 
 _PREFIX = re.compile(
-    r"(?:\(?\d{1,3}[.):]|[^\w\[{(]){0,12}+(?P<label>[^\W\d_][^\d:：]{0,24}?)\s{0,3}(?:[#№]?\s?\d{1,3})?[.)]?"
+    r"(?:\(?\d{1,3}[.):]|[^\w\[{(［]){0,12}+(?P<label>[^\W\d_][^\d:：]{0,24}?)\s{0,3}(?:[#№]?\s?\d{1,3})?[.)]?"
     r"[*_]{0,3}\s{0,3}[:：][*_]{0,3}\s{0,9}"
 )
 _BULLET = re.compile(
     r"\s{0,40}(?:[-*•–—·▪◦‣+]\s+|[*_]{0,2}\(?(?:\d{1,2}[.):]|[A-Za-zА-яа-я]\))[*_]{0,2}\s+|\d{1,2}、\s*|[①-⑳]\s*)"
 )
-_HEADING = re.compile(r".*[:：]\W{0,6}|#{1,6}\s.*|[`~]{3,}.*|\W*")
+_NOT_AN_ITEM = re.compile(r".*[:：]\W{0,6}|#{1,6}\s.*|[`~]{3,}.*|\W*")
 _KEY_NUMBER = "0123456789 _"
 _JSON_BEGINS = r"[\[{［](?=\s*(?:[\[{(\]}\"'“«`/#]|[\w -]{1,40}[:：])|[^\]\n]{0,300}+\]\s*$)"
 _IS_JSON = re.compile(_JSON_BEGINS, re.M)
 _HAS_JSON = re.compile(rf"(?:^|[:：])[^\S\n]{{0,80}}{_JSON_BEGINS}", re.M)
 _PAIRS: Final = ('""', "''", "“”", "„“", "«»", "‘’", "``", "**", "<>")
-_ENDS = ".!?:： "
-_LOOSE = " \t\r\n,;"
+_TRAILING = ".!?:： "
+_SEPARATORS = " \t\r\n,;"
 
 
 def read_strings(text: str, *, plain: bool = True) -> list[str]:
-    """The items of a plan or of queries in order, tidied, at most `MAX_ITEMS`; a refusal or `None` gives none.
+    """The cleaned items of a list in order, at most `MAX_ITEMS`, duplicates included; none for a refusal or `None`.
 
-    Taken from the first of these that gives any: lines with a prefix (unless the answer begins as JSON), a JSON list or
-    objects, numbered or bulleted lines, plain lines. An item that comes twice is given twice. `plain` False leaves the last
-    kind out: such a line may be anything, `Let me think`, and whether it is an item the caller can tell by its words.
+    The first of these formats that gives items is used: lines with a prefix (unless the answer begins as JSON), JSON,
+    numbered or bulleted lines, and, if `plain`, other lines, which may be anything (`Let me think`).
     """
     body = strip_reasoning(text)
     lines = [line for raw in body.splitlines()[:MAX_LINES] if (line := raw[:MAX_ITEM_CHARS].strip())]
     is_json = _IS_JSON.match(body) is not None
-    found = [] if is_json else _prefixed(lines)
-    found = found or (_listed(body) if is_json or _HAS_JSON.search(body) else [])
-    found = found or [_BULLET.sub("", line, count=1) for line in lines if _BULLET.match(line)]
-    if plain and not found and not is_json:
-        found = [line for line in lines if not _HEADING.fullmatch(line) and not _is_refusal(line)]
-    return list(_usable(found))
+    items = [] if is_json else _prefixed_items(lines)
+    items = items or (_json_items(body) if is_json or _HAS_JSON.search(body) else [])
+    items = items or [_BULLET.sub("", line, count=1) for line in lines if _BULLET.match(line)]
+    if plain and not items and not is_json:
+        items = [line for line in lines if not _NOT_AN_ITEM.fullmatch(line) and not _is_refusal(line)]
+    return list(_clean_items(items))
 
 
 def read_line(line: str) -> str | None:
-    """The item of one streamed line if it bears one prefix, else None; a line with more of them is read with the others."""
+    """The item of a streamed line with exactly one prefix, else None; `read_strings` reads lines with several."""
     line = strip_reasoning(line[:MAX_ITEM_CHARS])
     pieces = _after_prefix(line)
-    return next(_usable(pieces), None) if len(pieces) == 1 else None
+    return next(_clean_items(pieces), None) if len(pieces) == 1 else None
 
 
 def _is_refusal(line: str) -> bool:
     return line.lower().replace("’", "'").lstrip("\"'«“* ").startswith(REFUSALS)
 
 
-def _prefixed(lines: list[str]) -> list[str]:
-    """What follows the prefixes; a prefix that stands alone is that of the next line."""
+def _prefixed_items(lines: list[str]) -> list[str]:
+    """The texts after the prefixes; a prefix alone on a line belongs to the next line."""
     items: list[str] = []
-    awaited = False
+    expects_item = False
     for line in lines:
         pieces = _after_prefix(line)
         if pieces:
             items += pieces
-            awaited = not any(piece.strip(_LOOSE) for piece in pieces)
-        elif awaited:
+            expects_item = not any(piece.strip(_SEPARATORS) for piece in pieces)
+        elif expects_item:
             items += [] if _BULLET.match(line) else [line]
-            awaited = False
-    return [item for item in items if item.strip(_LOOSE)]
+            expects_item = False
+    return [item for item in items if item.strip(_SEPARATORS)]
 
 
 def _after_prefix(line: str) -> list[str]:
-    """The items of a line that bears a prefix: a model may write all of them in one line, each with its prefix."""
+    """The items of a line with a prefix; a model may write several in one line, each with its prefix."""
     first = _prefix_of(line)
-    return _again(first["label"]).split(line[first.end() :]) if first else []
+    return _repeated_prefix(first["label"]).split(line[first.end() :]) if first else []
 
 
 def _prefix_of(line: str) -> re.Match[str] | None:
-    found = _PREFIX.match(line)
-    return found if found and found["label"].strip(" *_").lower() in LABELS else None
+    items = _PREFIX.match(line)
+    return items if items and items["label"].strip(" *_").lower() in LABELS else None
 
 
 @lru_cache(maxsize=64)
-def _again(label: str) -> re.Pattern[str]:
-    """The same prefix later in the line, written as it was the first time."""
+def _repeated_prefix(label: str) -> re.Pattern[str]:
+    """Matches further occurrences of the same prefix in the line."""
     return re.compile(rf"[\s*_]{re.escape(label)}(?:\s?[#№]?\d{{1,3}})?[*_]{{0,3}}\s?[:：]")
 
 
-def _listed(body: str) -> list[str]:
-    return [string for value in read_values(body, cut=True) for string in _strings_in(value, 0)]
+def _json_items(body: str) -> list[str]:
+    return [string for value in read_values(body, incomplete=True) for string in _strings_in(value, 0)]
 
 
 def _strings_in(value: object, depth: int) -> Iterator[str]:
@@ -149,41 +151,99 @@ def _strings_in(value: object, depth: int) -> Iterator[str]:
         for item in value:
             yield from _strings_in(item, depth + 1)
     elif isinstance(value, dict):
-        for inner in _asked(value):
+        for inner in _item_values(value):
             yield from _strings_in(inner, depth + 1)
 
 
-def _asked(pairs: dict[str, object]) -> list[object]:
-    """The values under keys that name questions, lists before single ones (`{"query": ..., "sub_questions": [...]}`)."""
-    named = [value for key, value in pairs.items() if _name(key) in KEYS]
-    lists: list[object] = [value for value in named if isinstance(value, dict | list)]
-    return lists or named or [value for key, value in pairs.items() if _name(key) not in BESIDE]
+def _item_values(pairs: dict[str, object]) -> list[object]:
+    """The values of keys that name questions, lists before strings (`{"query": ..., "sub_questions": [...]}`)."""
+    matching = [value for key, value in pairs.items() if _normalized_key(key) in ITEM_KEYS]
+    lists: list[object] = [value for value in matching if isinstance(value, dict | list)]
+    return lists or matching or [value for key, value in pairs.items() if _normalized_key(key) not in METADATA_KEYS]
 
 
-def _name(key: str) -> str:
+def _normalized_key(key: str) -> str:
     return key.lower().replace("_", " ").rstrip(_KEY_NUMBER).strip()
 
 
-def _usable(found: Iterable[str]) -> Iterator[str]:
-    kept = 0
-    for item in found:
-        tidied = _tidy(item)
-        if tidied and tidied.lower().rstrip(_ENDS) not in NOTHING:
-            kept += 1
-            yield tidied
-        if kept == MAX_ITEMS:
+def _clean_items(items: Iterable[str]) -> Iterator[str]:
+    count = 0
+    for item in items:
+        cleaned = _clean_item(item)
+        if cleaned and cleaned.lower().rstrip(_TRAILING) not in NON_ITEMS:
+            count += 1
+            yield cleaned
+        if count == MAX_ITEMS:
             return
 
 
-def _tidy(item: str) -> str:
-    """Without bullet, prefix, and the quotes or emphasis around the whole; those within it stay."""
-    item = _BULLET.sub("", visible(item).strip(), count=1)
+def _clean_item(item: str) -> str:
+    """The item without bullet, prefix, and the quotes or emphasis around all of it."""
+    item = _BULLET.sub("", remove_invisible(item).strip(), count=1)
     prefix = _prefix_of(item)
-    item = (item[prefix.end() :] if prefix else item).strip(_LOOSE)
+    item = (item[prefix.end() :] if prefix else item).strip(_SEPARATORS)
     for _ in range(MAX_PAIRS):
         if len(item) > 1 and item[0] + item[-1] in _PAIRS:
-            item = item[1:-1].strip(_LOOSE)
+            item = item[1:-1].strip(_SEPARATORS)
     for quote in '"“”«»`':
-        if item.count(quote) == 1 and (item.startswith(quote) or item.endswith(quote)):  # its partner was cut off
-            item = item.strip(quote).strip(_LOOSE)
+        if item.count(quote) == 1 and (item.startswith(quote) or item.endswith(quote)):  # the other quote is missing
+            item = item.strip(quote).strip(_SEPARATORS)
     return item
+
+
+_OPENING, _CLOSING = "<think>", "</think>"
+MAX_STREAMED_LINES: Final = 200  # read while they arrive; the rest is read at the end of the answer
+
+
+async def stream_list(llm: ILLMProvider, request: LLMRequest, take: Callable[[str], None]) -> LLMResponse:
+    """Stream an answer; `take` gets the item of each line with a prefix as soon as the line is complete.
+
+    Items stay taken when a model fails half-way and another one starts over. Raises the errors of ILLMProvider.
+    """
+    lines = _LineReader(take)
+    answer: LLMResponse | None = None
+    async with aclosing(llm.stream(request)) as parts:  # type: ignore[type-var]  # an async generator
+        async for part in parts:
+            if isinstance(part, LLMToken):
+                lines.feed(part.text)
+            elif isinstance(part, LLMReset):
+                lines = _LineReader(take)
+            else:
+                answer = part
+    if answer is None:
+        raise LLMProviderException("The language model's stream ended without an answer: ask another model")
+    lines.feed("\n")
+    return answer
+
+
+class _LineReader:
+    """Joins tokens to lines and passes on the items of lines with a prefix, outside of reasoning."""
+
+    def __init__(self, take: Callable[[str], None]) -> None:
+        self._take = take
+        self._open: list[str] = []
+        self._seen = 0
+        self._thinking = False
+
+    def feed(self, text: str) -> None:
+        *ends, rest = text.split("\n")
+        for end in ends:
+            if self._seen < MAX_STREAMED_LINES:
+                self._line("".join([*self._open, end]))
+            self._seen += 1
+            self._open.clear()
+        if rest:
+            self._open.append(rest)
+
+    def _line(self, line: str) -> None:
+        item = read_line(self._without_reasoning(line))
+        if item:
+            self._take(item)
+
+    def _without_reasoning(self, line: str) -> str:
+        """The part of the line outside of reasoning, which a provider may not have removed."""
+        opened, closed = line.rfind(_OPENING), line.rfind(_CLOSING)
+        if opened < 0 and closed < 0:
+            return "" if self._thinking else line
+        self._thinking = opened > closed
+        return "" if self._thinking else line[closed + len(_CLOSING) :]

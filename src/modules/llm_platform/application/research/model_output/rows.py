@@ -1,4 +1,7 @@
-"""The rows of a model's answer: every complete object or array, out of whatever it is wrapped in."""
+"""Read the rows of a model's answer: complete JSON objects and arrays at any depth, else lines of text.
+
+Also numbers in any notation: `read_number`.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +12,20 @@ from itertools import islice
 from typing import Final
 
 from modules.llm_platform.application.research.model_output.cleaning import strip_reasoning
-from modules.llm_platform.application.research.model_output.json import MAX_DEPTH, read_values, unescaped
+from modules.llm_platform.application.research.model_output.lenient_json import MAX_DEPTH, read_values, unescaped
+from modules.llm_platform.domain.ranking import TOP_SCORE
 
-# A mark between nothing and ten, however a model writes it down.
-
-
-TOP: Final = 10.0  # the scale that fractions and percents are brought to
-MAX_CHARS: Final = 80  # a longer text is no number
+MAX_NUMBER_CHARS: Final = 80  # a longer text is not a number
 
 _NUMBER = r"[-+−]?\d{1,15}(?:[.,]\d{1,15})?"
-_WRITTEN = re.compile(
-    rf"(?P<mark>{_NUMBER})\s*(?:(?:/|из|out\s+of|of|von|sur|de)\s*(?P<top>{_NUMBER})|(?P<percent>%))?"
+_SCORE = re.compile(
+    rf"(?P<score>{_NUMBER})\s*(?:(?:/|из|out\s+of|of|von|sur|de)\s*(?P<scale>{_NUMBER})|(?P<percent>%))?"
     r"\s*(?:points?|pts?|баллов|балла|балл|Punkte?|分)?\s*(?:\(.*\)|[-–—]\s.*)?",
     re.I | re.S,
 )
-_AROUND_A_NUMBER = " \t\r\n\"'“”„«»`*_~≈=.:;,!"
+_NUMBER_TRIM = " \t\r\n\"'“”„«»`*_~≈=.:;,!"
 
-_WORDS: Final = {
+_NUMBER_WORDS: Final = {
     word: float(number)
     for number, names in enumerate(
         (
@@ -43,14 +43,14 @@ _WORDS: Final = {
         )
     )
     for word in names.split()
-    if word not in {"none", "null"}  # no answer rather than the worst
+    if word not in {"none", "null"}  # these mean a missing score, not the score 0
 }
 
 
 def read_number(value: object) -> float | None:
     """7, "7", "7,5", "8/10", "80%" (8.0), "4 of 5" (8.0), "seven", "семь": the number, else None; never NaN or infinite.
 
-    A fraction and a percentage are brought to 0..10; a plain number is given as it is, out of range too.
+    Fractions and percentages are scaled to 0..10; other numbers are returned unchanged, even out of range.
     """
     if isinstance(value, str):
         return _from_text(value)
@@ -60,18 +60,18 @@ def read_number(value: object) -> float | None:
 
 
 def _from_text(text: str) -> float | None:
-    if len(text) > MAX_CHARS:
+    if len(text) > MAX_NUMBER_CHARS:
         return None
-    bare = text.strip(_AROUND_A_NUMBER)
-    named = _WORDS.get(bare.casefold())
-    found = _WRITTEN.fullmatch(bare) if named is None else None
+    trimmed = text.strip(_NUMBER_TRIM)
+    spelled_out = _NUMBER_WORDS.get(trimmed.casefold())
+    found = _SCORE.fullmatch(trimmed) if spelled_out is None else None
     if found is None:
-        return named
-    mark = _float(found["mark"])
+        return spelled_out
+    score = _float(found["score"])
     if found["percent"]:
-        return mark / TOP
-    top = _float(found["top"]) if found["top"] else TOP
-    return mark * TOP / top if top > 0 else None
+        return score / TOP_SCORE
+    scale = _float(found["scale"]) if found["scale"] else TOP_SCORE
+    return score * TOP_SCORE / scale if scale > 0 else None
 
 
 def _float(digits: str) -> float:
@@ -86,32 +86,30 @@ def _finite(number: float) -> float | None:
     return exact if math.isfinite(exact) else None
 
 
-# Rows that a model wrote as lines: a Markdown table, comma-separated values, `1. Title: 7, 8, 6, 7, 8`, blocks of
-# pairs.
-
+# Rows written as text: a Markdown table, comma-separated values, `1. Title: 7, 8, 6, 7, 8`, blocks of `name: value` lines.
 
 MAX_LINES: Final = 2000
 MAX_LINE_CHARS: Final = 600
-MIN_MARKS: Final = 3  # fewer numbers in a line or block are prose
-TITLE: Final = "title"  # of a block that begins with a title alone
+MIN_SCORES: Final = 3  # a line or block with fewer numbers is prose
+TITLE: Final = "title"  # key of the first line of a block, when it is not a pair
 
 _BETWEEN = re.compile(r"[|;,\t]")
 _NUMBERED = re.compile(r"\(?#?(\d{1,3})[.):]\s+(\S.*)")
 _TITLED = re.compile(r"(.*\S)\s*(?:[:：—–]|\s-)\s*(\S{1,20})")
 _PAIR = re.compile(r"[^\w(]{0,12}(\w[\w \-]{0,60}?)[*_\"'`]{0,3}\s?[:：=]\s*(\S.*)")
-_AROUND = " \t\"'“”«»`*"
+_CELL_TRIM = " \t\"'“”«»`*"
 
 
 def read_written_rows(text: str, limit: int) -> list[Mapping[str, object] | Sequence[object]]:
-    """Lines as [number, title, mark, ...], else blocks of `name: value` lines as objects; at most `limit`."""
+    """Lines as [number, title, score, ...], else blocks of `name: value` lines as objects; at most `limit`."""
     lines = [line[:MAX_LINE_CHARS].strip() for line in text.splitlines()[:MAX_LINES]]
-    return [*islice(_lines_with_marks(lines), limit)] or [*islice(_blocks(lines), limit)]
+    return [*islice(_lines_with_scores(lines), limit)] or [*islice(_pair_blocks(lines), limit)]
 
 
-def _lines_with_marks(lines: list[str]) -> Iterator[list[object]]:
+def _lines_with_scores(lines: list[str]) -> Iterator[list[object]]:
     for line in lines:
         cells = _cells(_parts(line.strip("|()[]{}* ")))
-        if _marks(cells) >= MIN_MARKS:
+        if _count_scores(cells) >= MIN_SCORES:
             yield cells
 
 
@@ -121,17 +119,17 @@ def _parts(line: str) -> list[str]:
     if numbered:
         parts[:1] = numbered.groups()
     at = len(numbered.groups()) - 1 if numbered else 0
-    titled = _TITLED.fullmatch(parts[at].strip())
-    if titled and read_number(titled[2]) is not None:
-        parts[at : at + 1] = titled.groups()
+    title_and_score = _TITLED.fullmatch(parts[at].strip())
+    if title_and_score and read_number(title_and_score[2]) is not None:
+        parts[at : at + 1] = title_and_score.groups()
     return parts
 
 
 def _cells(parts: list[str]) -> list[object]:
-    """A title with separators in it is one cell again."""
+    """The cells with the parts of a title joined again, which the split at separators cut."""
     cells: list[object] = []
     title: list[str] = []
-    for part in (part.strip(_AROUND) for part in parts):
+    for part in (part.strip(_CELL_TRIM) for part in parts):
         if part and read_number(part) is None:
             title.append(part)
             continue
@@ -142,28 +140,28 @@ def _cells(parts: list[str]) -> list[object]:
     return [*cells, ", ".join(title)] if title else cells
 
 
-def _blocks(lines: list[str]) -> Iterator[dict[str, object]]:
-    """A name that comes again, or a line without a pair, begins the next block; that line is its title."""
+def _pair_blocks(lines: list[str]) -> Iterator[dict[str, object]]:
+    """A repeated name, or a line that is not a pair, begins the next block; that line is its title."""
     block: dict[str, object] = {}
     for line in lines:
         pair = _PAIR.fullmatch(line)
         if line and (not pair or pair[1].lower() in block):
-            if _marks(block.values()) >= MIN_MARKS:
+            if _count_scores(block.values()) >= MIN_SCORES:
                 yield block
-            block = {} if pair else {TITLE: line.strip(_AROUND + "#.:-)(0123456789")}
+            block = {} if pair else {TITLE: line.strip(_CELL_TRIM + "#.:-)(0123456789")}
         if pair:
-            block[pair[1].lower()] = pair[2].strip(_AROUND + ",")
-    if _marks(block.values()) >= MIN_MARKS:
+            block[pair[1].lower()] = pair[2].strip(_CELL_TRIM + ",")
+    if _count_scores(block.values()) >= MIN_SCORES:
         yield block
 
 
-def _marks(values: Iterable[object]) -> int:
+def _count_scores(values: Iterable[object]) -> int:
     return sum(read_number(value) is not None for value in values)
 
 
 MAX_ROWS: Final = 256
-MAX_HEAD: Final = 3  # number, title, address: what may stand beside a list of marks
-KEY: Final = "key"  # where a row keeps the key that it stood under
+MAX_LABEL_CELLS: Final = 3  # number, title, address: cells beside a list of scores
+KEY: Final = "key"  # of a row: the JSON key of the row itself
 
 Row = Mapping[str, object] | Sequence[object]
 
@@ -171,7 +169,7 @@ _ESCAPED_JSON = re.compile(r"[\[{,:]\s*\\\"")
 _PLAIN_JSON = re.compile(r"[\[{,:]\s*\"")
 _HTML_JSON = re.compile(r"[\[{,:]\s*&(?:quot|#34|#39|apos);")
 _ENTITY = re.compile(r"&(?:(quot|#34)|(apos|#39|#x27)|amp|lt|gt);")
-_MARK_KEYS: Final = frozenset({"score", "value", "mark", "rating", "оценка", "балл", "значение", "рейтинг"})
+_SCORE_KEYS: Final = frozenset({"score", "value", "rating", "оценка", "балл", "значение", "рейтинг"})
 _WRAPPER = re.compile(
     r"results?|items?|data|rows?|scores?|rank\w*|rating\w*|output|answer|результат\w*|оценк\w*|рейтинг\w*|ответ\w*",
     re.I,
@@ -179,20 +177,19 @@ _WRAPPER = re.compile(
 
 
 def read_rows(text: str) -> list[Row]:
-    """All complete rows of an answer in order, at most `MAX_ROWS`, flattened out of what they are wrapped in.
+    """All complete rows of an answer in order, at most `MAX_ROWS`, without their wrappers.
 
-    An object of plain values is a row, and so is an array of two and more. A row that stood under a key which may be its
-    title or number has it in `row["key"]`; an array of marks alone has it in front. Marks of an object within the row are
-    pairs of the row; a list of marks makes the row an array: [number, title, mark, mark, ...]. Where there is neither
-    object nor array, lines that hold a title and marks are rows.
+    An object of scalars is a row, and an array of two or more. The key of a row, which may be its title or number, is in
+    `row["key"]`, or the first cell of an array of scores. Scores in a nested object become pairs of the row; a nested list
+    of scores makes the row an array: [number, title, score, score, ...]. An answer without JSON is read as lines of text.
     """
-    body = _decoded(strip_reasoning(text))
+    body = _unescape_json(strip_reasoning(text))
     rows = (row for value in read_values(body) for row in _rows(value, 0))
     return list(islice(rows, MAX_ROWS)) or read_written_rows(body, MAX_ROWS)
 
 
-def _decoded(text: str) -> str:
-    """JSON that came as a string of JSON, or with the entities of HTML."""
+def _unescape_json(text: str) -> str:
+    """Undo JSON inside a JSON string, and HTML entities in JSON."""
     if "&" in text and _HTML_JSON.search(text):
         return _ENTITY.sub(lambda found: '"' if found[1] else "'" if found[2] else " ", text)
     if "\\" in text and _ESCAPED_JSON.search(text) and not _PLAIN_JSON.search(text):
@@ -218,55 +215,55 @@ def _rows_of_array(array: list[object], depth: int) -> Iterator[Row]:
 
 
 def _rows_of_object(pairs: dict[str, object], depth: int) -> Iterator[Row]:
-    titled = not all(isinstance(value, dict | list) for value in pairs.values())
-    inner = {key: _mark(value) for key, value in pairs.items()} if titled else pairs
-    plain = {key: value for key, value in inner.items() if not isinstance(value, dict | list)}
+    title_and_score = not all(isinstance(value, dict | list) for value in pairs.values())
+    inner = {key: _score_of(value) for key, value in pairs.items()} if title_and_score else pairs
+    scalars = {key: value for key, value in inner.items() if not isinstance(value, dict | list)}
     nested: dict[str, object] = {key: value for key, value in inner.items() if isinstance(value, dict | list) and value}
-    whole = _joined(inner, plain, nested) if plain else None
-    if whole:
-        yield whole
+    merged = _merged_row(inner, scalars, nested) if scalars else None
+    if merged:
+        yield merged
         return
     for key, value in nested.items():
         rows = _rows(value, depth)
-        yield from (_under(key, row) for row in rows) if _is_flat(value) else rows
+        yield from (_with_key(key, row) for row in rows) if _is_flat(value) else rows
 
 
-def _joined(inner: dict[str, object], plain: dict[str, object], nested: dict[str, object]) -> Row | None:
-    """The object as one row where its marks stand in it plainly, or in one object or list of their own; else None."""
+def _merged_row(inner: dict[str, object], scalars: dict[str, object], nested: dict[str, object]) -> Row | None:
+    """The object as one row, when its scores are scalars or in one nested object or list; else None."""
     if not nested:
-        return plain
+        return scalars
     if not all(_is_flat(value) for value in nested.values()):
         return None
     first = next(iter(nested.values()))
     if len(nested) == 1 and isinstance(first, dict):
-        return plain | first
-    if isinstance(first, list) and _are_marks(first) and len(plain) <= MAX_HEAD:
+        return scalars | first
+    if isinstance(first, list) and _are_scores(first) and len(scalars) <= MAX_LABEL_CELLS:
         return [part for value in inner.values() for part in (value if isinstance(value, list) else [value])]
-    return plain if len(plain) > 1 and not any(isinstance(value, dict) for value in nested.values()) else None
+    return scalars if len(scalars) > 1 and not any(isinstance(value, dict) for value in nested.values()) else None
 
 
-def _mark(value: object) -> object:
-    """`{"score": 7, "reason": "..."}` is the mark 7."""
+def _score_of(value: object) -> object:
+    """The score of an object with one score (`{"score": 7, "reason": "..."}`); other values unchanged."""
     if not isinstance(value, dict) or not _is_flat(value):
         return value
-    marks = [inner for key, inner in value.items() if key.strip().lower() in _MARK_KEYS]
+    scores = [inner for key, inner in value.items() if key.strip().lower() in _SCORE_KEYS]
     others = [
         inner
         for key, inner in value.items()
-        if key.strip().lower() not in _MARK_KEYS and read_number(inner) is not None
+        if key.strip().lower() not in _SCORE_KEYS and read_number(inner) is not None
     ]
-    return marks[0] if len(marks) == 1 and not others else value
+    return scores[0] if len(scores) == 1 and not others else value
 
 
-def _under(key: str, row: Row) -> Row:
+def _with_key(key: str, row: Row) -> Row:
     if _WRAPPER.fullmatch(key.strip()):
         return row
     if isinstance(row, Mapping):
         return {KEY: key, **row}
-    return [key, *row] if _are_marks(row) or not isinstance(row[0], int | float) else row
+    return [key, *row] if _are_scores(row) or not isinstance(row[0], int | float) else row
 
 
-def _are_marks(items: Sequence[object]) -> bool:
+def _are_scores(items: Sequence[object]) -> bool:
     return len(items) > 1 and all(read_number(item) is not None for item in items)
 
 

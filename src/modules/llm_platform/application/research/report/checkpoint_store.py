@@ -1,4 +1,4 @@
-"""What one research has in the store: each finished item is put there at once, and what is there is not made again."""
+"""The research store as one research uses it: every finished item is stored at once and not made again."""
 
 from __future__ import annotations
 
@@ -11,58 +11,69 @@ from pydantic import BaseModel
 
 from modules.llm_platform.domain.dtos.store_dtos import StoreStage, Topic
 from modules.llm_platform.domain.exceptions import StoreError
+from modules.llm_platform.domain.metrics import OK, STORE_REQUESTS
+from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_store import IResearchStore
 from modules.llm_platform.domain.store_key import store_key
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
 
-STORE_TIMEOUT_S = 10.0  # for one entry; who takes longer would hold up every item of the research
-SLOW = f"the store did not answer within {STORE_TIMEOUT_S:.0f} s: nothing more is kept of this research"
+STORE_TIMEOUT_S = 10.0  # for one entry; every item of the research waits for the store
+SLOW = f"the store did not answer within {STORE_TIMEOUT_S:.0f} s: nothing more of this research is stored"
+
+READ, WRITE, MISS = "read", "write", "miss"  # values of labels
 
 Value = TypeVar("Value", bound=BaseModel)
 Result = TypeVar("Result")
 
 
 class CheckpointStore:
-    """The store as one topic in one language sees it. A `fresh` research takes nothing, and keeps what it makes.
+    """One topic of the store in one language. A `fresh` research reads nothing from it, but writes to it.
 
-    A store that fails or hangs costs the research nothing but itself: it is not asked again, and `trouble` says why.
+    After the first error or timeout the store is not called again, and `failure` holds the error: the research goes on.
     """
 
-    def __init__(self, store: IResearchStore, topic: Topic, language: str, *, fresh: bool) -> None:
+    def __init__(
+        self, store: IResearchStore, topic: Topic, language: str, *, fresh: bool, metrics: IMetrics = NO_METRICS
+    ) -> None:
+        self._metrics = metrics
         self.topic = topic
-        self.trouble: AppException | None = None
+        self.failure: AppException | None = None
         self._store = store
         self._language = language
         self._fresh = fresh
 
     def key(self, version: str, model: str, **inputs: object) -> str:
-        """The key of an entry that this prompt version and model make of these inputs."""
+        """The key of an entry made by this prompt version and model from these inputs."""
         return store_key(version=version, model=model, language=self._language, **inputs)
 
     async def get(self, stage: StoreStage, key: str, kind: type[Value]) -> Value | None:
-        if self._fresh or self.trouble:
+        if self._fresh or self.failure:
             return None
-        return await self._survived(self._store.get(self.topic, stage, key, kind))
+        return await self._guarded(READ, self._store.get(self.topic, stage, key, kind))
 
     async def values(self, stage: StoreStage, kind: type[Value]) -> tuple[Value, ...]:
-        if self._fresh or self.trouble:
+        if self._fresh or self.failure:
             return ()
-        return await self._survived(self._store.values(self.topic, stage, kind)) or ()
+        return await self._guarded(READ, self._store.values(self.topic, stage, kind)) or ()
 
     async def put(self, stage: StoreStage, key: str, value: BaseModel) -> None:
-        if not self.trouble:
-            await self._survived(self._store.put(self.topic, stage, key, value))
+        if not self.failure:
+            await self._guarded(WRITE, self._store.put(self.topic, stage, key, value))
 
-    async def _survived(self, asked: Awaitable[Result]) -> Result | None:
-        """What the store said; None where it failed or took too long."""
+    async def _guarded(self, operation: str, call: Awaitable[Result]) -> Result | None:
+        """The result of the call; None after an error or a timeout."""
         try:
             async with asyncio.timeout(STORE_TIMEOUT_S):
-                return await asked
+                result = await call
+            is_miss = operation == READ and not result
+            self._metrics.count(STORE_REQUESTS, operation, MISS if is_miss else OK)
+            return result
         except TimeoutError:
-            self.trouble = StoreError(SLOW)
+            self.failure = StoreError(SLOW)
         except AppException as error:
-            self.trouble = error
-        log.warning("store given up for this research", extra={"error": self.trouble.code})
+            self.failure = error
+        self._metrics.count(STORE_REQUESTS, operation, self.failure.code)
+        log.warning("store disabled for this research", extra={"error": self.failure.code})
         return None

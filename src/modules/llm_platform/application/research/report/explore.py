@@ -1,7 +1,7 @@
-"""From the question to ranked results (requirements MS1 to MS3): plan, queries, searches, ranking.
+"""From the question to ranked results: plan, queries, searches, ranking.
 
-Nothing waits for the last of its kind: a sub-question is searched as soon as its line is written, and what a search finds is
-ranked while the others are still under way.
+The stages overlap: a sub-question is searched as soon as the model has written its line, and the results of a search are
+ranked while other searches run.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from modules.llm_platform.application.research.budget import ExpectedCalls
 from modules.llm_platform.application.research.events import Planned, Searched
 from modules.llm_platform.application.research.plan import (
     LATE_PLAN,
+    MAX_QUESTIONS,
     PLAN_VERSION,
-    QUESTIONS,
     Plan,
     is_query,
     sub_questions,
@@ -26,10 +26,10 @@ from modules.llm_platform.application.research.report.queries import (
     query_languages,
     search_queries,
 )
-from modules.llm_platform.application.research.report.rank import RankScheduler, SearchState
+from modules.llm_platform.application.research.report.rank import BATCH, RankScheduler, SearchState
 from modules.llm_platform.application.research.report.run import ReportRun
+from modules.llm_platform.application.research.reuse import earlier_results, reusable_sources
 from modules.llm_platform.application.research.search import (
-    DOCUMENTS,
     providers_of,
     search_latest_first,
     usable_results,
@@ -43,6 +43,7 @@ from modules.llm_platform.domain.dtos.report_dtos import (
 )
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import (
+    DOCUMENTS,
     SourceKind,
     WebSearchRequest,
     WebSearchResponse,
@@ -51,72 +52,69 @@ from modules.llm_platform.domain.exceptions import ResearchTimeoutError
 from modules.llm_platform.domain.text.tokens import words
 from shared.exceptions import AppException
 
-BATCH = 10  # results ranked in one call (requirement MS3)
-SEARCH_VERSION = "1"  # of what is kept of a search
-SEARCHES_AT_ONCE = 8  # of one report; each service has a pace of its own beside it
-RANKS_AT_ONCE = 16
-LATE_SEARCHES = "timeout: {count} searches had no answer in the time for them"
-LATE = "timeout: what was not ranked in time was scored by keywords"
+SEARCH_VERSION = "1"  # of stored search results
+CONCURRENT_SEARCHES = 8  # of one report; providers have rate limits of their own
+CONCURRENT_RANKINGS = 16
+SEARCH_TIMEOUT = "timeout: {count} searches had no answer in time"
+RANK_TIMEOUT = "timeout: results that were not ranked in time were scored by keywords"
 
-RankedSoFar = Callable[[Sequence[RankedCandidate], int], None]
+RankingListener = Callable[[Sequence[RankedCandidate], int], None]
 
 
 @dataclass(slots=True)
-class Explored:
-    """What was found. `answers` are those of the searches, `stood_in` counts the scores that stand in for a model's."""
+class Exploration:
+    """What was found; `fallback_scores` counts the results that the model did not score."""
 
     questions: tuple[str, ...]
     ranked: tuple[RankedCandidate, ...]
     answers: tuple[WebSearchResponse, ...]
     searches: int
-    stood_in: int
+    fallback_scores: int
 
 
 class Explorer:
-    """Explores one question. `ranked_so_far`, where somebody wants to know, is told after each batch what has a score, and
-    how many results are known.
-    """
+    """Explores one question. `on_ranked` is called after each batch with the scored results and the number of all results."""
 
-    def __init__(self, run: ReportRun, ranked_so_far: RankedSoFar | None = None) -> None:
+    def __init__(self, run: ReportRun, on_ranked: RankingListener | None = None) -> None:
         self._run = run
-        self._ranked_so_far = ranked_so_far
-        self._ground = SearchState()
-        self._desk = RankScheduler(run, self._ground)
+        self._on_ranked = on_ranked
+        self._state = SearchState()
+        self._ranker = RankScheduler(run, self._state)
         self._languages = query_languages(run.language, run.options.query_languages)
-        # Where nobody knows the question's language, English is only that of our own words.
-        self._possible = self._languages if run.order.detected or run.options.query_languages else ()
-        self._kinds = _kinds(run.request)
-        self._searches_at_once = asyncio.Semaphore(SEARCHES_AT_ONCE)
-        self._ranks_at_once = asyncio.Semaphore(RANKS_AT_ONCE)
-        each = len(self._languages) * run.options.queries_per_language * len(self._kinds)
-        self._expecting = ExpectedCalls(run.budget, each)
-        self._known: asyncio.Task[Mapping[str, Score]]
+        # When the question's language is unknown, `run.language` is only the language of messages.
+        self._query_languages = self._languages if run.context.detected or run.options.query_languages else ()
+        self._source_kinds = _source_kinds(run.request)
+        self._searches_at_once = asyncio.Semaphore(CONCURRENT_SEARCHES)
+        self._ranks_at_once = asyncio.Semaphore(CONCURRENT_RANKINGS)
+        each = len(self._languages) * run.options.queries_per_language * len(self._source_kinds)
+        self._expected = ExpectedCalls(run.budget, each)
+        self._stored: asyncio.Task[Mapping[str, Score]]
         self._group: asyncio.TaskGroup
 
-    async def explore(self) -> Explored:
-        """All that is found and ranked until the time for it is over.
+    async def explore(self) -> Exploration:
+        """Everything found and ranked until the deadline.
 
-        Where every search failed the last error is raised; where none came back in time, ResearchTimeoutError.
+        Raises the last error when every search failed, ResearchTimeoutError when none finished in time.
         """
         try:
-            async with asyncio.timeout_at(self._run.budget.until("rank")):
+            async with asyncio.timeout_at(self._run.budget.phase_end("rank")):
                 async with asyncio.TaskGroup() as self._group:
-                    self._known = self._group.create_task(self._desk.scores_of_before())
+                    self._stored = self._group.create_task(self._ranker.stored_scores())
                     await self._plan()
         except TimeoutError:
-            self._run.note(Degraded(component="rank", reason=LATE))
-            self._ground.score_the_rest(self._run.request.query, self._run.language)
+            self._run.add_degraded(Degraded(component="rank", reason=RANK_TIMEOUT))
+            self._state.score_remaining(self._run.request.query, self._run.language)
         except ExceptionGroup as group:
-            raise _first_of(group) from group
-        self._expecting.nothing()
-        self._complain()
-        ground = self._ground
-        return Explored(
-            tuple(ground.questions), tuple(self._ranked()), tuple(ground.answers), ground.searches, ground.stood_in
+            raise _first_error(group) from group
+        self._expected.clear()
+        self._report_failed_searches()
+        state = self._state
+        return Exploration(
+            tuple(state.questions), tuple(self._ranked()), tuple(state.answers), state.searches, state.fallback_scores
         )
 
     def _ranked(self) -> list[RankedCandidate]:
-        return self._ground.ranked(self._run.request.query, self._run.language)
+        return self._state.ranked(self._run.request.query, self._run.language)
 
     # --- plan -------------------------------------------------------------------------------------------------------
 
@@ -124,152 +122,164 @@ class Explorer:
         run = self._run
         if run.request.plan:
             for question in dict.fromkeys(run.request.plan):
-                self._begin(question)
+                self._start_question(question)
             return
         key = run.stage_key("plan", PLAN_VERSION, query=run.request.query)
-        if kept := await run.shelf.get("search_queries", key, ResearchPlan):
-            for question in kept.questions[:QUESTIONS]:
-                self._begin(question)
+        if stored := await run.checkpoints.get("search_queries", key, ResearchPlan):
+            for question in stored.questions[:MAX_QUESTIONS]:
+                self._start_question(question)
             return
         made = await self._sub_questions()
-        if run.note_stage("plan", made.degraded):
+        if run.record_stage("plan", made.degraded):
             planner = run.tools.model_of("plan")
             value = ResearchPlan(
                 query=run.request.query, language=run.language, questions=made.questions, planner=planner
             )
-            await run.shelf.put("search_queries", key, value)
+            await run.checkpoints.put("search_queries", key, value)
 
     async def _sub_questions(self) -> Plan:
         run = self._run
         try:
-            async with asyncio.timeout_at(run.budget.until("plan")):
-                return await sub_questions(run.request.query, run.language, run.llm("plan"), tell=self._begin)
+            async with asyncio.timeout_at(run.budget.phase_end("plan")):
+                return await sub_questions(run.request.query, run.language, run.llm("plan"), emit=self._start_question)
         except TimeoutError:
             late = Degraded(component="plan", reason=LATE_PLAN)
-            begun = tuple(self._ground.questions)
-            if begun:  # those that came in time are searched already
+            begun = tuple(self._state.questions)
+            if begun:  # these are being searched already
                 return Plan(begun, degraded=(late,))
-            plain = await sub_questions(run.request.query, run.language, None, tell=self._begin)
+            plain = await sub_questions(run.request.query, run.language, None, emit=self._start_question)
             return replace(plain, degraded=(late,))
 
-    def _begin(self, question: str) -> None:
-        self._ground.questions.append(question)
-        self._run.tell(Planned(request_id=self._run.request_id, questions=tuple(self._ground.questions)))
-        if self._kinds:
-            self._expecting.questions(+1)
-            self._group.create_task(self._branch(question))
+    def _start_question(self, question: str) -> None:
+        self._state.questions.append(question)
+        self._run.emit(Planned(request_id=self._run.request_id, questions=tuple(self._state.questions)))
+        if self._source_kinds:
+            if len(self._state.questions) == 1:
+                self._add_earlier_sources(question)
+            self._expected.add_questions(1)
+            self._group.create_task(self._search_question(question))
+
+    def _add_earlier_sources(self, question: str) -> None:
+        """Rank the matching sources of the research that this one follows, beside the results of its first question."""
+        follow_up = self._run.context.follow_up
+        found = reusable_sources(follow_up, self._run.language) if follow_up else ()
+        if found:
+            query = self._run.request.query
+            addresses = self._state.add_results(earlier_results(found).results, question, query)
+            self._expected.add_batches(1)
+            self._group.create_task(self._rank(addresses, question, query))
 
     # --- queries ----------------------------------------------------------------------------------------------------
 
-    async def _branch(self, question: str) -> None:
+    async def _search_question(self, question: str) -> None:
         run = self._run
         languages, per_language = self._languages, run.options.queries_per_language
         key = run.stage_key("queries", QUERIES_VERSION, question=question, languages=languages, count=per_language)
-        kept = await run.shelf.get("search_queries", key, SearchQueries)
-        if kept:
-            self._expecting.questions(-1)
-            for query in filter(is_query, kept.queries[: len(languages) * per_language]):
-                self._look(question, query)
+        stored = await run.checkpoints.get("search_queries", key, SearchQueries)
+        if stored:
+            self._expected.add_questions(-1)
+            for query in filter(is_query, stored.queries[: len(languages) * per_language]):
+                self._start_query(question, query)
             return
         made = await search_queries(
             run.request.query, question, languages, per_language, run.llm("queries"),
-            tell=lambda query: self._look(question, query),
+            emit=lambda query: self._start_query(question, query),
         )  # fmt: skip
-        self._expecting.questions(-1)
-        if run.note_stage("queries", made.degraded):
-            await run.shelf.put("search_queries", key, SearchQueries(question=question, queries=made.queries))
+        self._expected.add_questions(-1)
+        if run.record_stage("queries", made.degraded):
+            await run.checkpoints.put("search_queries", key, SearchQueries(question=question, queries=made.queries))
 
-    def _look(self, question: str, query: str) -> None:
-        """Search for a query that nobody has searched for yet."""
-        meaning = tuple(words(query)) or (query,)
-        if meaning in self._ground.queries:
+    def _start_query(self, question: str, query: str) -> None:
+        """Start the searches of a query, unless an equal one was searched."""
+        normalized = tuple(words(query)) or (query,)
+        if normalized in self._state.queries:
             return
-        self._ground.queries.add(meaning)
-        for kinds in self._kinds:
-            self._expecting.batches(+1)
+        self._state.queries.add(normalized)
+        for kinds in self._source_kinds:
+            self._expected.add_batches(1)
             self._group.create_task(self._search_and_rank(question, query, kinds))
 
     # --- searches ---------------------------------------------------------------------------------------------------
 
     async def _search_and_rank(self, question: str, query: str, kinds: tuple[SourceKind, ...]) -> None:
         answer = await self._search(query, kinds)
-        found = self._ground.not_seen(answer.results, question, query) if answer else []
+        found = self._state.add_results(answer.results, question, query) if answer else []
         batches = [found[start : start + BATCH] for start in range(0, len(found), BATCH)]
-        self._expecting.batches(len(batches) - 1)  # one was expected of every search
+        self._expected.add_batches(len(batches) - 1)  # one batch was expected of every search
         for batch in batches:
             self._group.create_task(self._rank(batch, question, query))
 
     async def _search(self, query: str, kinds: tuple[SourceKind, ...]) -> WebSearchResponse | None:
-        run, ground = self._run, self._ground
+        run, state = self._run, self._state
         request = self._request(query, kinds)
-        key = run.shelf.key(SEARCH_VERSION, run.tools.label("search"), request=request.model_dump(mode="json"))
-        kept = await run.shelf.get("search_results", key, WebSearchResponse)
-        found = kept or await self._asked(request)
+        key = run.checkpoints.key(SEARCH_VERSION, run.tools.label("search"), request=request.model_dump(mode="json"))
+        stored = await run.checkpoints.get("search_results", key, WebSearchResponse)
+        found = stored or await self._call_providers(request)
         if found is None:
             return None
-        usable = {"results": usable_results(found, request.count), "cached": found.cached or kept is not None}
+        usable = {"results": usable_results(found, request.count), "cached": found.cached or stored is not None}
         answer = found.model_copy(update=usable)
-        ground.answers.append(answer)
-        run.note(*answer.degraded)
-        run.tell(
+        state.answers.append(answer)
+        run.add_degraded(*answer.degraded)
+        run.emit(
             Searched(
                 request_id=run.request_id, query=query, provider=answer.provider,
                 count=len(answer.results), cached=answer.cached,
             )
         )  # fmt: skip
-        # A file may change at any time, so what was found in documents is not kept.
-        if not kept and answer.results and DOCUMENTS not in providers_of(answer):
-            await run.shelf.put("search_results", key, answer.model_copy(update={"raw": None}))
+        # Files may change at any time, so results from documents are not stored.
+        if not stored and answer.results and DOCUMENTS not in providers_of(answer):
+            await run.checkpoints.put("search_results", key, answer.model_copy(update={"raw": None}))
         return answer
 
-    async def _asked(self, request: WebSearchRequest) -> WebSearchResponse | None:
-        """What the providers say; None where they fail, or take longer than searching may."""
-        run, ground = self._run, self._ground
+    async def _call_providers(self, request: WebSearchRequest) -> WebSearchResponse | None:
+        """The providers' response; None when they fail or exceed the time for searching."""
+        run, state = self._run, self._state
         try:
-            async with self._searches_at_once, asyncio.timeout_at(run.budget.until("search")):
+            async with self._searches_at_once, asyncio.timeout_at(run.budget.phase_end("search")):
                 answer, asked = await search_latest_first(request, run.tools.search)
         except TimeoutError:
-            ground.searches += 1
-            ground.late += 1
+            state.searches += 1
+            state.late += 1
             return None
         except AppException as error:
-            ground.searches += 1
-            ground.failures.append(error)
-            run.note(Degraded.of("search", error))
+            state.searches += 1
+            state.failures.append(error)
+            run.add_degraded(Degraded.of("search", error))
             return None
-        ground.searches += asked
+        state.searches += asked
         return answer
 
     def _request(self, query: str, kinds: tuple[SourceKind, ...]) -> WebSearchRequest:
-        asked = self._run.request
+        request = self._run.request
         return WebSearchRequest(
             query=query,
             count=self._run.options.results_per_search,
             sources=kinds,
-            language=query_language(query, self._possible),
-            time_range=asked.time_range,
-            domains=asked.domains,
+            language=query_language(query, self._query_languages),
+            time_range=request.time_range,
+            domains=request.domains,
         )
 
     async def _rank(self, addresses: Sequence[str], question: str, query: str) -> None:
-        known = await self._known
+        known = await self._stored
         async with self._ranks_at_once:
-            await self._desk.rank(addresses, question, query, known)
-        self._expecting.batches(-1)
-        if self._ranked_so_far:
-            self._ranked_so_far(self._ranked(), len(self._ground.candidates))
+            await self._ranker.rank(addresses, question, query, known)
+        self._expected.add_batches(-1)
+        if self._on_ranked:
+            self._on_ranked(self._ranked(), len(self._state.candidates))
 
-    def _complain(self) -> None:
-        """Searches that failed are no searches that found nothing."""
-        if self._ground.late:
-            self._run.note(Degraded(component="search", reason=LATE_SEARCHES.format(count=self._ground.late)))
-        if self._ground.answers or not self._kinds or self._run.request.urls:
+    def _report_failed_searches(self) -> None:
+        """Report timed-out searches, and raise when no search succeeded."""
+        if self._state.late:
+            self._run.add_degraded(Degraded(component="search", reason=SEARCH_TIMEOUT.format(count=self._state.late)))
+        if self._state.candidates or self._state.answers or not self._source_kinds or self._run.request.urls:
             return
-        raise self._ground.failures[-1] if self._ground.failures else ResearchTimeoutError()
+        raise self._state.failures[-1] if self._state.failures else ResearchTimeoutError()
 
 
-def _kinds(asked: ResearchRequest) -> tuple[tuple[SourceKind, ...], ...]:
-    """The kinds of sources to search, those of the web together; none where only given addresses are asked for."""
+def _source_kinds(asked: ResearchRequest) -> tuple[tuple[SourceKind, ...], ...]:
+    """The groups of source kinds to search, web kinds together; none when the request only names addresses."""
     if asked.urls and "sources" not in asked.model_fields_set:
         return ()
     web = tuple(kind for kind in asked.sources if kind != DOCUMENTS)
@@ -277,7 +287,7 @@ def _kinds(asked: ResearchRequest) -> tuple[tuple[SourceKind, ...], ...]:
     return tuple(kinds for kinds in (web, documents) if kinds)
 
 
-def _first_of(group: ExceptionGroup) -> Exception:
-    """The error itself: who calls a report knows nothing of the tasks inside it."""
+def _first_error(group: ExceptionGroup) -> Exception:
+    """The first error inside a group: callers do not handle exception groups."""
     first = group.exceptions[0]
-    return _first_of(first) if isinstance(first, ExceptionGroup) else first
+    return _first_error(first) if isinstance(first, ExceptionGroup) else first

@@ -1,4 +1,4 @@
-"""From a question to a structured report (requirements MS1 to MS7): this page is the pipeline, each stage has its own file."""
+"""The report pipeline: plan, search, rank, read, summarize, write, verify. Each stage has its own module."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from modules.llm_platform.application.research.events import Kept, Ranked, Reset, SourcesNumbered, Token
+from modules.llm_platform.application.research.events import Ranked, RankedResult, Reset, SourcesNumbered, Token
 from modules.llm_platform.application.research.plan import Plan
-from modules.llm_platform.application.research.report.explore import Explored, Explorer, RankedSoFar
+from modules.llm_platform.application.research.report.explore import Exploration, Explorer, RankingListener
 from modules.llm_platform.application.research.report.rank import BATCH, RANK_VERSION, rank_summaries
-from modules.llm_platform.application.research.report.read import DOCUMENTS, OpenPage, ReadScheduler, WantedPage
-from modules.llm_platform.application.research.report.run import ReportRun, Shortfall, is_late
+from modules.llm_platform.application.research.report.read import PageRequest, ReadPage, ReadScheduler
+from modules.llm_platform.application.research.report.run import ReportRun, Shortfall, is_timed_out
 from modules.llm_platform.application.research.report.sources import (
     ReportSources,
     from_pages,
@@ -32,123 +32,127 @@ from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.ranking import pick_top
 from modules.llm_platform.domain.text.messages import messages_for
 
-FINAL_PAGES = 5  # a report is written from the full texts of so many (requirement MS6), or of all that a person gave
-STAND_INS = 10  # further results that may be read where the best cannot
-EARLY_SHARE = 0.5  # of the results ranked, before the best so far are read (REPORT_READ_EARLY)
-MIN_ANSWER_TOKENS = 16  # what the smallest setting allows; a call for which that is too dear is refused by the budget
-PATIENCE_S = 30.0  # with summaries, when the text is there and they have no part in it any more
-UNFINISHED = "unfinished: {count} summaries were not there when the text was; they have no part in it"
-CUT_SUMMARIES = "page_cut: {count} summaries know only the beginning of their page"
+FINAL_PAGES = 5  # pages whose full text the writer gets, unless the request names more addresses
+SPARE_PAGES = 10  # further results that are read when better ones cannot be read
+EARLY_SHARE = 0.5  # share of the results that must be ranked before early reading starts (REPORT_READ_EARLY)
+MIN_ANSWER_TOKENS = 16  # the budget refuses a call for which even this is too expensive
+SUMMARY_WAIT_S = 30.0  # for summaries that are not finished when the text is
+SUMMARIES_LATE = "unfinished: {count} summaries were not ready when the text was; it does not use them"
+CUT_SUMMARIES = "page_cut: {count} summaries cover only the beginning of their page"
 
 
 @dataclass(frozen=True, slots=True)
-class ReportMade:
-    """The answer, and the texts that its quotes point into. `whole`: all who should have a part in it had. `lasting`: it is
-    whole and worth keeping, since nothing in it can have changed by tomorrow, as a file of one's own may.
+class FinishedReport:
+    """The response and the texts that its quotes point into.
+
+    `is_complete`: the expected writer wrote it and no limit cut it short. `is_storable`: it is complete and uses no
+    documents, which may change at any time.
     """
 
     response: ResearchResponse
     sources: tuple[Source, ...]
-    whole: bool
-    lasting: bool
+    is_complete: bool
+    is_storable: bool
 
 
-async def make_report(run: ReportRun) -> ReportMade:
-    """Plan, search, rank, read, summarise, write, check. Raises the AppException that left nothing to write from."""
-    async with ReadScheduler(run) as desk:
-        given = [WantedPage(url=url, title=url, question=run.request.query) for url in dict.fromkeys(run.request.urls)]
-        for wanted in given:
-            desk.begin(wanted)
-        explored = await Explorer(run, _early_reading(run, desk)).explore()
+async def make_report(run: ReportRun) -> FinishedReport:
+    """Run the pipeline. Raises the AppException that left no source to write from."""
+    async with ReadScheduler(run) as reader:
+        given = [PageRequest(url=url, title=url, question=run.request.query) for url in dict.fromkeys(run.request.urls)]
+        for page_request in given:
+            reader.start(page_request)
+        explored = await Explorer(run, _early_reading(run, reader)).explore()
         best = pick_top(explored.ranked, len(explored.ranked), explored.questions, first=run.options.pages)
-        pages = await desk.collect([*given, *_wanted(run, best, given)], max(run.options.pages, len(given)))
-        pages = await _best_by_summary(run, desk, pages, max(FINAL_PAGES, len(given)))
-        material = from_pages(pages) if pages else from_results(best, run.options.pages, DOCUMENTS)
-        if not material.sources and not explored.answers:
-            raise desk.failure  # nobody searched, and of the pages that were asked for none could be read
-        _tell_sources(run, material.sources, pages)
-        await run.order.hold(material.sources)
-        written = await _write(run, explored, material.sources)
-        summaries = await _last_summaries(run, desk, pages)
-    return _made(run, explored, best, material, written, summaries)
+        pages = await reader.collect([*given, *_page_requests(run, best, given)], max(run.options.pages, len(given)))
+        pages = await _rank_by_summary(run, reader, pages, max(FINAL_PAGES, len(given)))
+        report_sources = from_pages(pages) if pages else from_results(best, run.options.pages)
+        if not report_sources.sources and not explored.answers:
+            raise reader.failure  # no search, and none of the requested pages could be read
+        _emit_sources(run, report_sources.sources, pages)
+        await run.context.store_sources(report_sources.sources)
+        answer = await _write(run, explored, report_sources.sources)
+        summaries = await _remaining_summaries(run, reader, pages)
+    return _finish(run, explored, best, report_sources, answer, summaries)
 
 
-def _early_reading(run: ReportRun, desk: ReadScheduler) -> RankedSoFar | None:
-    """Reads the best so far from the middle of the ranking on, where the operator wants that."""
+def _early_reading(run: ReportRun, reader: ReadScheduler) -> RankingListener | None:
+    """A listener that starts reading the best results before the ranking ends; None when the setting is off."""
 
-    def look(ranked: Sequence[RankedCandidate], known: int) -> None:
+    def start_reading(ranked: Sequence[RankedCandidate], known: int) -> None:
         if len(ranked) >= known * EARLY_SHARE:
-            for wanted in _wanted(run, pick_top(ranked, run.options.pages, ()), ()):
-                desk.begin(wanted)
+            for page_request in _page_requests(run, pick_top(ranked, run.options.pages, ()), ()):
+                reader.start(page_request)
 
-    return look if run.options.read_early else None
+    return start_reading if run.options.read_early else None
 
 
-def _wanted(run: ReportRun, best: Sequence[RankedCandidate], given: Sequence[WantedPage]) -> list[WantedPage]:
-    """The results to read, best first: as many as there shall be pages, and those that may stand in for them."""
-    taken = {canonical_url(each.url) for each in given}
+def _page_requests(run: ReportRun, best: Sequence[RankedCandidate], given: Sequence[PageRequest]) -> list[PageRequest]:
+    """The results to read, best first, and spare ones. Addresses of the request are not repeated."""
+    requested = {canonical_url(each.url) for each in given}
     room = max(0, run.options.pages - len(given))
-    limit = room + STAND_INS if room else 0
+    limit = room + SPARE_PAGES if room else 0
     return [
-        WantedPage(url=item.url, title=item.title, question=each.candidate.question, score=each.score.value)
+        PageRequest(url=item.url, title=item.title, question=each.candidate.question, score=each.score.value)
         for each in best[:limit]
-        if canonical_url((item := each.candidate.item).url) not in taken
+        if canonical_url((item := each.candidate.item).url) not in requested
     ]
 
 
-async def _best_by_summary(run: ReportRun, desk: ReadScheduler, pages: list[OpenPage], count: int) -> list[OpenPage]:
-    """The `count` pages whose summaries rank best; so many or fewer need no ranking (requirement MS6)."""
+async def _rank_by_summary(run: ReportRun, reader: ReadScheduler, pages: list[ReadPage], count: int) -> list[ReadPage]:
+    """The `count` pages with the best summaries, then pages without a summary. `count` or fewer are not ranked."""
     if len(pages) <= count:
         return pages
-    run.budget.expect("rank", -(-len(pages) // BATCH))
-    summaries = await desk.summaries(run.budget.until("collect_summaries"))
-    there = [each for each in pages if each.page.url in summaries]
-    texts = [summaries[each.page.url] for each in there]
+    run.budget.expect_calls("rank", -(-len(pages) // BATCH))
+    summaries = await reader.summaries(run.budget.phase_end("collect_summaries"))
+    summarized = [each for each in pages if each.page.url in summaries]
+    texts = [summaries[each.page.url] for each in summarized]
     key = run.stage_key("rank", RANK_VERSION, query=run.request.query, summaries=[each.text for each in texts])
-    kept = await run.shelf.get("ranked_summaries", key, RankedSummaries)
-    if kept is None or len(kept.scores) != len(there):
-        made = await rank_summaries(texts, run.request.query, run.llm("rank", "rank_summaries"))
-        run.note(*made.degraded)
-        kept = RankedSummaries(urls=tuple(each.url for each in texts), scores=made.scores)
-        if not made.defaulted:
-            await run.shelf.put("ranked_summaries", key, kept)
-    order = sorted(zip(there, kept.scores, strict=True), key=lambda pair: -pair[1].value)
+    stored = await run.checkpoints.get("ranked_summaries", key, RankedSummaries)
+    if stored is None or len(stored.scores) != len(summarized):
+        ranking = await rank_summaries(texts, run.request.query, run.llm("rank", "rank_summaries"))
+        run.add_degraded(*ranking.degraded)
+        stored = RankedSummaries(urls=tuple(each.url for each in texts), scores=ranking.scores)
+        if not ranking.defaulted:
+            await run.checkpoints.put("ranked_summaries", key, stored)
+    order = sorted(zip(summarized, stored.scores, strict=True), key=lambda pair: -pair[1].value)
     late = [each for each in pages if each.page.url not in summaries]
     return [*(page for page, _ in order), *late][:count]
 
 
-def _tell_sources(run: ReportRun, sources: Sequence[Source], pages: Sequence[OpenPage]) -> None:
-    scores = {each.wanted.url: each.wanted.score for each in pages}
-    kept = tuple(Kept(url=each.url, title=each.title, score=scores.get(each.url)) for each in sources)
-    run.tell(Ranked(request_id=run.request_id, query=run.request.query, kept=kept))
-    run.tell(SourcesNumbered(request_id=run.request_id, sources=tuple(map(source_ref, sources))))
+def _emit_sources(run: ReportRun, sources: Sequence[Source], pages: Sequence[ReadPage]) -> None:
+    scores = {each.request.url: each.request.score for each in pages}
+    kept = tuple(RankedResult(url=each.url, title=each.title, score=scores.get(each.url)) for each in sources)
+    run.emit(Ranked(request_id=run.request_id, query=run.request.query, kept=kept))
+    run.emit(SourcesNumbered(request_id=run.request_id, sources=tuple(map(source_ref, sources))))
 
 
-async def _write(run: ReportRun, explored: Explored, sources: tuple[Source, ...]) -> WrittenAnswer | None:
+async def _write(run: ReportRun, explored: Exploration, sources: tuple[Source, ...]) -> WrittenAnswer | None:
     if not sources:
-        run.tell(Token(request_id=run.request_id, text=messages_for(run.language).nothing_found))
+        run.emit(Token(request_id=run.request_id, text=messages_for(run.language).nothing_found))
         return None
-    max_tokens = max(MIN_ANSWER_TOKENS, run.budget.answer_tokens("write", run.options.max_tokens))
+    max_tokens = max(MIN_ANSWER_TOKENS, run.budget.max_answer_tokens("write", run.options.max_tokens))
     writer = run.tools.writer(run.llm("write"), run.context_tokens("write", max_tokens))
     key = run.stage_key(
         "write", writer.version, query=run.request.query, questions=explored.questions,
         instructions=run.request.instructions, sources=[(each.title, each.url, each.text) for each in sources],
     )  # fmt: skip
-    kept = await run.shelf.get("answers", key, KeptSynthesis)
-    written = await write(
-        _order(run, explored, sources, StoredTextWriter(kept.synthesis) if kept else writer, max_tokens),
-        run.order.streamed,
-        show=lambda text: run.tell(Token(request_id=run.request_id, text=text)),
-        take_back=lambda reason: run.tell(Reset(request_id=run.request_id, reason=reason)),
+    stored = await run.checkpoints.get("answers", key, KeptSynthesis)
+    answer = await write(
+        _writing_request(run, explored, sources, StoredTextWriter(stored.synthesis) if stored else writer, max_tokens),
+        run.context.streamed,
+        on_text=lambda text: run.emit(Token(request_id=run.request_id, text=text)),
+        on_reset=lambda reason: run.emit(Reset(request_id=run.request_id, reason=reason)),
     )
-    if run.tools.llms and not kept and _by_the_right_one(run, written):  # quotes cost nothing: they need no keeping
-        synthesis = written.synthesis.model_copy(update={"spent": NOTHING_SPENT, "cached": True})
-        await run.shelf.put("answers", key, KeptSynthesis(synthesis=synthesis))
-    return written
+    if (
+        run.tools.llms and not stored and _is_by_expected_writer(run, answer)
+    ):  # an extractive text costs nothing to make again
+        synthesis = answer.synthesis.model_copy(update={"spent": NOTHING_SPENT, "cached": True})
+        await run.checkpoints.put("answers", key, KeptSynthesis(synthesis=synthesis))
+    return answer
 
 
-def _order(
-    run: ReportRun, explored: Explored, sources: tuple[Source, ...], writer: ISynthesizer, max_tokens: int
+def _writing_request(
+    run: ReportRun, explored: Exploration, sources: tuple[Source, ...], writer: ISynthesizer, max_tokens: int
 ) -> WritingRequest:
     return WritingRequest(
         question=run.request.query,
@@ -156,8 +160,8 @@ def _order(
         language=run.language,
         max_tokens=max_tokens,
         writer=writer,
-        last_resort=run.tools.last_resort,
-        deadline=run.budget.until("write"),
+        fallback=run.tools.fallback,
+        deadline=run.budget.phase_end("write"),
         offer_deep=False,
         questions=explored.questions,
         instructions=run.request.instructions,
@@ -165,58 +169,58 @@ def _order(
     )
 
 
-def _by_the_right_one(run: ReportRun, written: WrittenAnswer) -> bool:
-    """Not the last resort's text where a model should have written."""
-    return not run.tools.llms or written.synthesis.synthesizer != run.tools.last_resort.name
+def _is_by_expected_writer(run: ReportRun, answer: WrittenAnswer) -> bool:
+    """Whether the model wrote the text, where there is one, and not the fallback writer."""
+    return not run.tools.llms or answer.synthesis.synthesizer != run.tools.fallback.name
 
 
 def _verification(run: ReportRun) -> Verification | None:
     judge = run.tools.judge(run.llm("judge")) if run.tools.judge else None
-    return Verification(_KeptJudge(run, judge), run.budget.until("judge")) if judge else None
+    return Verification(_CachingJudge(run, judge), run.budget.phase_end("judge")) if judge else None
 
 
-class _KeptJudge(ICitationJudge):
-    """A judge whose verdicts are kept in the store: a text that comes from there is not judged, and paid for, again."""
+class _CachingJudge(ICitationJudge):
+    """A judge that stores its verdicts, so that a stored text is not judged and paid for again."""
 
     def __init__(self, run: ReportRun, judge: ICitationJudge) -> None:
         self.name, self.version = judge.name, judge.version
         self._run, self._judge = run, judge
 
     async def judge(self, question: str, claims: Sequence[CitedClaim]) -> JudgedClaims:
-        shown = [(each.claim, each.quote, each.title) for each in claims]
-        key = self._run.stage_key("judge", self.version, query=question, claims=shown)
-        kept = await self._run.shelf.get("answers", key, JudgedClaims)
-        if kept and len(kept.verdicts) == len(claims):
-            return kept
-        said = await self._judge.judge(question, claims)
-        if any(said.verdicts):
-            unpaid = said.model_copy(update={"spent": NOTHING_SPENT, "degraded": ()})
-            await self._run.shelf.put("answers", key, unpaid)
-        return said
+        texts = [(each.claim, each.quote, each.title) for each in claims]
+        key = self._run.stage_key("judge", self.version, query=question, claims=texts)
+        stored = await self._run.checkpoints.get("answers", key, JudgedClaims)
+        if stored and len(stored.verdicts) == len(claims):
+            return stored
+        judged = await self._judge.judge(question, claims)
+        if any(judged.verdicts):
+            unpaid = judged.model_copy(update={"spent": NOTHING_SPENT, "degraded": ()})
+            await self._run.checkpoints.put("answers", key, unpaid)
+        return judged
 
 
-async def _last_summaries(run: ReportRun, desk: ReadScheduler, pages: Sequence[OpenPage]) -> list[Summary]:
-    """Those that were made beside the writing. Nobody waits long for one that hangs."""
-    soon = asyncio.get_running_loop().time() + PATIENCE_S
-    summaries = await desk.summaries(min(soon, run.budget.until("write")))
+async def _remaining_summaries(run: ReportRun, reader: ReadScheduler, pages: Sequence[ReadPage]) -> list[Summary]:
+    """The summaries that are finished within SUMMARY_WAIT_S; the others are reported as degraded."""
+    soon = asyncio.get_running_loop().time() + SUMMARY_WAIT_S
+    summaries = await reader.summaries(min(soon, run.budget.phase_end("write")))
     if missing := {each.page.url for each in pages} - summaries.keys():
-        run.note(Degraded(component="summarize", reason=UNFINISHED.format(count=len(missing))))
+        run.add_degraded(Degraded(component="summarize", reason=SUMMARIES_LATE.format(count=len(missing))))
     return list(summaries.values())
 
 
-def _made(
+def _finish(
     run: ReportRun,
-    explored: Explored,
+    explored: Exploration,
     best: Sequence[RankedCandidate],
-    material: ReportSources,
-    written: WrittenAnswer | None,
+    report_sources: ReportSources,
+    answer: WrittenAnswer | None,
     summaries: Sequence[Summary],
-) -> ReportMade:
-    short = _shortfall(run, explored, written)
-    _note_all(run, material, short, summaries)
-    if written and (more := short.in_words(run.language)):
-        run.tell(Token(request_id=run.request_id, text=more))
-        written = replace(written, text=written.text + more)
+) -> FinishedReport:
+    short = _shortfall(run, explored, answer)
+    _record_degraded(run, report_sources, short, summaries)
+    if answer and (more := short.message(run.language)):
+        run.emit(Token(request_id=run.request_id, text=more))
+        answer = replace(answer, text=answer.text + more)
     response = build_response(
         ResearchResult(
             request=run.request,
@@ -224,34 +228,40 @@ def _made(
             language=run.language,
             planned=Plan(explored.questions, degraded=tuple(run.degraded)),
             gathered=SearchResults(explored.answers, (), explored.searches),
-            sources=material.sources,
-            raw=raw_results(best, material),
-            written=written,
+            sources=report_sources.sources,
+            raw=raw_results(best, report_sources),
+            written=answer,
             spent=run.budget.spent,
         ),
-        last_resort=run.tools.last_resort.name,
-        latency_s=asyncio.get_running_loop().time() - run.order.began,
+        fallback=run.tools.fallback.name,
+        latency_s=asyncio.get_running_loop().time() - run.context.began,
     )
-    cut_tokens = response.metadata.truncated_tokens + material.cut_tokens + sum(each.cut_tokens for each in summaries)
-    of_a_report = {"plan": explored.questions, "topic": run.shelf.topic.name, "truncated_tokens": cut_tokens}
-    response = response.model_copy(update={"metadata": response.metadata.model_copy(update=of_a_report)})
-    whole = written is not None and _by_the_right_one(run, written) and not short.is_of_the_limits
-    return ReportMade(response, material.sources, whole=whole, lasting=whole and not material.documents)
+    cut_tokens = (
+        response.metadata.truncated_tokens + report_sources.cut_tokens + sum(each.cut_tokens for each in summaries)
+    )
+    report_metadata = {"plan": explored.questions, "topic": run.checkpoints.topic.name, "truncated_tokens": cut_tokens}
+    response = response.model_copy(update={"metadata": response.metadata.model_copy(update=report_metadata)})
+    complete = answer is not None and _is_by_expected_writer(run, answer) and not short.is_caused_by_limits
+    return FinishedReport(
+        response, report_sources.sources, is_complete=complete, is_storable=complete and not report_sources.documents
+    )
 
 
-def _shortfall(run: ReportRun, explored: Explored, written: WrittenAnswer | None) -> Shortfall:
-    """What the limits and the model left undone; without a model nobody expects its marks."""
+def _shortfall(run: ReportRun, explored: Exploration, answer: WrittenAnswer | None) -> Shortfall:
+    """What limits and failures left out. Without a model no scores of a model are missing."""
     return Shortfall(
-        left_out=run.budget.left_out,
-        stood_in=explored.stood_in if run.tools.llms else 0,
+        left_out=run.budget.refused_calls,
+        fallback_scores=explored.fallback_scores if run.tools.llms else 0,
         results=len(explored.ranked),
-        late=is_late([*run.degraded, *(written.degraded if written else ())]),
+        late=is_timed_out([*run.degraded, *(answer.degraded if answer else ())]),
     )
 
 
-def _note_all(run: ReportRun, material: ReportSources, short: Shortfall, summaries: Sequence[Summary]) -> None:
-    run.note(*material.degraded, *short.degraded())
+def _record_degraded(
+    run: ReportRun, report_sources: ReportSources, short: Shortfall, summaries: Sequence[Summary]
+) -> None:
+    run.add_degraded(*report_sources.degraded, *short.degraded())
     if cut := sum(each.cut_tokens > 0 for each in summaries):
-        run.note(Degraded(component="summarize", reason=CUT_SUMMARIES.format(count=cut)))
-    if run.shelf.trouble:
-        run.note(Degraded.of("store", run.shelf.trouble))
+        run.add_degraded(Degraded(component="summarize", reason=CUT_SUMMARIES.format(count=cut)))
+    if run.checkpoints.failure:
+        run.add_degraded(Degraded.of("store", run.checkpoints.failure))

@@ -1,4 +1,4 @@
-"""Plans of reports, for a person to look at, and what the person made of them."""
+"""Plans of reports that a user reviews before the report is made, and the plans that users accepted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from modules.llm_platform.application.research.context import OWN_LANGUAGE
+from modules.llm_platform.application.research.context import DEFAULT_LANGUAGE
 from modules.llm_platform.application.research.plan import LATE_PLAN, PLAN_VERSION, Plan, sub_questions
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
 from modules.llm_platform.application.research.report.run import NO_MODEL, ReportTools
@@ -18,23 +18,23 @@ from modules.llm_platform.domain.text.language import detect
 
 PLAN_TIMEOUT_S = 60.0
 DECOMPOSITION = "decomposition"
-ACCEPTED = "accepted"  # in the place of a prompt's version: a person agreed, whichever model had proposed it
+ACCEPTED_VERSION = "accepted"  # in place of a prompt version: an accepted plan is valid for every model
 
 
 class Planner:
-    """Makes plans with the tools of the reports."""
+    """Makes, stores and finds plans."""
 
     def __init__(self, tools: ReportTools) -> None:
         self._tools = tools
 
     async def plan(self, request: PlanRequest) -> ResearchPlan:
-        """Sub-questions for a person to look at; taken from the store unless others are wanted."""
+        """Sub-questions for review, from the store unless the request rejects some (`other_than`)."""
         language, tools = _language(request), self._tools
-        shelf = self._shelf(request, fresh=bool(request.other_than))
-        key = shelf.key(PLAN_VERSION, tools.label("plan"), query=request.query)
-        if kept := await shelf.get("search_queries", key, ResearchPlan):
-            return kept.model_copy(update={"spent": NOTHING_SPENT})
-        made, degraded = await self._made(request, language)
+        checkpoints = self._checkpoints(request, fresh=bool(request.other_than))
+        key = checkpoints.key(PLAN_VERSION, tools.label("plan"), query=request.query)
+        if stored := await checkpoints.get("search_queries", key, ResearchPlan):
+            return stored.model_copy(update={"spent": NOTHING_SPENT})
+        made, degraded = await self._generate(request, language)
         by = tools.model_of("plan") if tools.llms.get("plan") and not degraded else NO_MODEL
         plan = ResearchPlan(
             query=request.query,
@@ -45,43 +45,43 @@ class Planner:
             spent=made.spent,
         )
         if not degraded:
-            await shelf.put("search_queries", key, plan)
+            await checkpoints.put("search_queries", key, plan)
         return plan
 
     async def accept(self, request: PlanRequest, questions: Sequence[str]) -> None:
-        """Remember that a person wants these sub-questions."""
-        shelf = self._shelf(request)
+        """Store these sub-questions as the accepted plan."""
+        checkpoints = self._checkpoints(request)
         plan = AcceptedPlan(query=request.query, questions=tuple(questions), accepted_at=datetime.now(UTC))
-        await shelf.put("search_queries", self._accepted_key(shelf, request), plan)
+        await checkpoints.put("search_queries", self._accepted_key(checkpoints, request), plan)
 
     async def accepted(self, request: PlanRequest) -> AcceptedPlan | None:
-        """What a person wanted last; None where nobody was asked, or it is too long ago."""
-        shelf = self._shelf(request)
-        return await shelf.get("search_queries", self._accepted_key(shelf, request), AcceptedPlan)
+        """The plan that was accepted last; None when there is none or it has expired."""
+        checkpoints = self._checkpoints(request)
+        return await checkpoints.get("search_queries", self._accepted_key(checkpoints, request), AcceptedPlan)
 
-    async def _made(self, request: PlanRequest, language: str) -> tuple[Plan, tuple[Degraded, ...]]:
+    async def _generate(self, request: PlanRequest, language: str) -> tuple[Plan, tuple[Degraded, ...]]:
         model = self._tools.llms.get("plan")
-        others = request.other_than
+        rejected = request.other_than
         try:
             async with asyncio.timeout(PLAN_TIMEOUT_S):
-                made = await sub_questions(request.query, language, model, other_than=others, tell=_nobody_listens)
+                made = await sub_questions(request.query, language, model, other_than=rejected, emit=_ignore)
         except TimeoutError:
-            plain = await sub_questions(request.query, language, None, other_than=others, tell=_nobody_listens)
-            # It may have written, but nobody will ever tell how much.
+            plain = await sub_questions(request.query, language, None, other_than=rejected, emit=_ignore)
+            # The call may have cost something, but its usage is unknown.
             late = Plan(plain.questions, Spending(calls=1, cost_usd=None))
             return late, (Degraded(component="plan", reason=LATE_PLAN),)
         return made, made.degraded
 
-    def _shelf(self, request: PlanRequest, *, fresh: bool = False) -> CheckpointStore:
-        return CheckpointStore(self._tools.store, topic_of(request.query), _language(request), fresh=fresh)
+    def _checkpoints(self, request: PlanRequest, *, fresh: bool = False) -> CheckpointStore:
+        return self._tools.checkpoints(topic_of(request.query), _language(request), fresh=fresh)
 
-    def _accepted_key(self, shelf: CheckpointStore, request: PlanRequest) -> str:
-        return shelf.key(ACCEPTED, "", query=request.query)
+    def _accepted_key(self, checkpoints: CheckpointStore, request: PlanRequest) -> str:
+        return checkpoints.key(ACCEPTED_VERSION, "", query=request.query)
 
 
 def _language(request: PlanRequest) -> str:
-    return request.language or detect(request.query) or OWN_LANGUAGE
+    return request.language or detect(request.query) or DEFAULT_LANGUAGE
 
 
-def _nobody_listens(question: str) -> None:
-    """A plan for a person is shown whole."""
+def _ignore(question: str) -> None:
+    """Sub-questions are returned together, not streamed."""

@@ -1,6 +1,6 @@
-"""What a sub-question asks the search engines, in each language (requirement MS1).
+"""Search queries for a sub-question, in each language.
 
-A model writes the queries; where there is none, or it fails, the sub-question is searched as it stands, and by its words.
+A model writes them. Without one, or when it fails, the sub-question and its content words are the queries.
 """
 
 from __future__ import annotations
@@ -8,21 +8,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from modules.llm_platform.application.research.model_output.lists import read_strings
-from modules.llm_platform.application.research.model_output.streamed_lists import stream_list
-from modules.llm_platform.application.research.plan import Chosen, content_words, is_query, similar_questions
+from modules.llm_platform.application.research.model_output.lists import read_strings, stream_list
+from modules.llm_platform.application.research.plan import (
+    QuestionSelector,
+    content_words,
+    is_query,
+    shares_content_word,
+)
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest
 from modules.llm_platform.domain.exceptions import LLMException
 from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.text.language import detect, language_name, stop_words
 from modules.llm_platform.domain.text.tokens import words
 from modules.llm_platform.domain.untrusted_text import one_line
 
-QUERIES_VERSION = "1"  # part of the key of what is kept: raise it with every change of the words below
+QUERIES_VERSION = "1"  # part of store keys: raise it when the prompt changes
 QUERIES_MAX_TOKENS = 1024  # room for a model that thinks before it lists a few lines
-SECOND_LANGUAGE = "en"  # where most of what can be read is written
-MAX_TOPIC_WORDS = 4  # of the question, added to a sub-question that does not name what it is about
+SECOND_LANGUAGE = "en"  # most pages are written in it
+MAX_TOPIC_WORDS = 4  # of the question, added to a sub-question that does not name its topic
 UNUSABLE = "llm_provider: its answer held no search query"
 
 _PROMPT = """\
@@ -40,21 +45,22 @@ _VARIETY = "Queries in one language differ in their words and look for different
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """What to search for, no query twice."""
+    """Distinct queries."""
 
     queries: tuple[str, ...]
     degraded: tuple[Degraded, ...] = ()
 
 
-def query_languages(question_language: str, wanted: Sequence[str]) -> tuple[str, ...]:
-    """The languages to search in: those that are wanted, else the question's and English; none twice."""
-    asked = wanted or (question_language, SECOND_LANGUAGE)
+def query_languages(question_language: str, configured: Sequence[str]) -> tuple[str, ...]:
+    """The configured languages, else the question's and English, each once."""
+    candidates = configured or (question_language, SECOND_LANGUAGE)
     found: dict[str, str] = {}
-    for tag in asked:
+    for tag in candidates:
         found.setdefault(tag.partition("-")[0].lower(), tag)
     return tuple(found.values())
 
 
+@stage("queries")
 async def search_queries(
     question: str,
     sub_question: str,
@@ -62,35 +68,34 @@ async def search_queries(
     per_language: int,
     llm: ILLMProvider | None,
     *,
-    tell: Callable[[str], None],
+    emit: Callable[[str], None],
 ) -> Queries:
-    """Up to `per_language` queries in each language, each told as soon as it is known; a model's failure is in `degraded`."""
-    chosen = Chosen(languages[0], limit=per_language * len(languages), tell=tell)
+    """Up to `per_language` queries in each language, each emitted as soon as it is known; `degraded` names a model error."""
+    selected = QuestionSelector(languages[0], limit=per_language * len(languages), emit=emit)
     degraded: tuple[Degraded, ...] = ()
     if llm is not None:
         try:
-            answer = await stream_list(llm, _request(question, sub_question, languages, per_language), chosen.take)
+            answer = await stream_list(llm, _request(question, sub_question, languages, per_language), selected.add)
         except LLMException as error:
             degraded = (Degraded.of(f"queries/{llm.name}", error),)
         else:
             degraded = answer.degraded
-            chosen.take_all(parse(answer.content, f"{question} {sub_question}", languages[0]))
-            if not chosen.items:
+            selected.add_all(parse(answer.content, f"{question} {sub_question}", languages[0]))
+            if not selected.items:
                 degraded = (*degraded, Degraded(component=f"queries/{llm.name}", reason=UNUSABLE))
-    if not chosen.items:
-        return Queries(_plain(question, sub_question, languages, per_language, tell), degraded)
-    return Queries(tuple(chosen.items), degraded)
+    if not selected.items:
+        return Queries(_fallback_queries(question, sub_question, languages, per_language, emit), degraded)
+    return Queries(tuple(selected.items), degraded)
 
 
 def parse(text: str, topic: str, language: str) -> list[str]:
-    """The queries of a model's answer, in whatever form they come.
+    """The queries in a model's answer, in any list format.
 
-    Plain lines may be anything (`None`, a refusal): they count only where one of them has a word of the topic, in whatever
-    language the others are.
+    Plain lines may be a refusal: they count only when one of them shares a word with the topic.
     """
     listed = read_strings(text, plain=False)
     plain = [] if listed else read_strings(text)
-    return listed or (plain if any(similar_questions(line, topic, language) for line in plain) else [])
+    return listed or (plain if any(shares_content_word(line, topic, language) for line in plain) else [])
 
 
 def _request(question: str, sub_question: str, languages: Sequence[str], per_language: int) -> LLMRequest:
@@ -104,33 +109,30 @@ def _request(question: str, sub_question: str, languages: Sequence[str], per_lan
     return LLMRequest(messages=(ChatMessage(role="user", content=prompt),), max_tokens=QUERIES_MAX_TOKENS)
 
 
-def _plain(
-    question: str, sub_question: str, languages: Sequence[str], per_language: int, tell: Callable[[str], None]
+def _fallback_queries(
+    question: str, sub_question: str, languages: Sequence[str], per_language: int, emit: Callable[[str], None]
 ) -> tuple[str, ...]:
-    """The sub-question, then its words alone, with the question's where it does not name what it is about."""
+    """The sub-question, then its content words, with the question's when it does not name its topic."""
     language = languages[0]
     own = content_words(sub_question, language)
-    if not similar_questions(sub_question, question, language):
+    if not shares_content_word(sub_question, question, language):
         own += content_words(question, language)[:MAX_TOPIC_WORDS]
     by_words = {tuple(words(query)): query for query in (" ".join(own), sub_question) if is_query(query)}
     found = tuple(by_words.values())[::-1][: per_language * len(languages)]
     for query in found:
-        tell(query)
+        emit(query)
     return found
 
 
-# In which language a query of a report is searched (docs/explanation/searching.md).
+def query_language(query: str, languages: Sequence[str]) -> str | None:
+    """The query's language, as the matching tag of `languages` (pt-BR, not pt); None when it is unknown.
 
-
-def query_language(query: str, possible: Sequence[str]) -> str | None:
-    """Its own, as one of the tags that are `possible` (pt-BR, not pt); None, for all languages, where nobody can say.
-
-    A query is short, and often too little to tell one language of the world: between two its function words do.
+    A query is often too short to detect its language; then its function words decide among `languages`.
     """
     if found := detect(query):
-        return next((tag for tag in possible if tag.partition("-")[0] == found), found)
-    if len(possible) == 1:
-        return possible[0]
+        return next((tag for tag in languages if tag.partition("-")[0] == found), found)
+    if len(languages) == 1:
+        return languages[0]
     used = set(words(query))
-    met = sorted(((len(used & stop_words(tag)), tag) for tag in possible), reverse=True)
-    return met[0][1] if met and met[0][0] > met[1][0] else None
+    matches = sorted(((len(used & stop_words(tag)), tag) for tag in languages), reverse=True)
+    return matches[0][1] if matches and matches[0][0] > matches[1][0] else None

@@ -1,4 +1,4 @@
-"""Reports for the research service: from the store where one is finished, else made and kept (requirement MS8)."""
+"""Reports for the research service: replayed from the store when a finished one is stored, else made and stored."""
 
 from __future__ import annotations
 
@@ -20,71 +20,68 @@ from modules.llm_platform.application.research.report.replay import (
     store_report,
 )
 from modules.llm_platform.application.research.report.run import ReportRun, ReportTools
-from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse, Source
-from modules.llm_platform.domain.exceptions import PriceUnknownError
+from modules.llm_platform.domain.exceptions import PriceUnknownError, StoreError
 from modules.llm_platform.domain.store_key import topic_of
 
-# Reports under way: who asks for one that is being made already follows it, so that it is paid for once.
-
-
-Ending = Callable[[ResearchContext], Done]  # the last event, as one of those who asked gets it
-Make = Callable[[ResearchContext, Sequence[ResearchEvent]], Awaitable[Ending]]  # with what was told so far, which grows
+FinalEvent = Callable[[ResearchContext], Done]  # builds the last event for one follower
+MakeReport = Callable[
+    [ResearchContext, Sequence[ResearchEvent]], Awaitable[FinalEvent]
+]  # gets the list of emitted events, which grows
 
 
 class ReportSingleFlight:
-    """The reports that one process makes, by all that decides what becomes of them."""
+    """The running reports of one process by key: equal requests share one report, which is paid for once."""
 
     def __init__(self) -> None:
         self._under_way: dict[Hashable, _ReportFlight] = {}
 
-    async def follow(self, key: Hashable, order: ResearchContext, make: Make) -> Ending:
-        """Tell `order` all events but the last of the report with this key, from its first on, whoever began it.
+    async def follow(self, key: Hashable, context: ResearchContext, make: MakeReport) -> FinalEvent:
+        """Emit all events but the last of the report with this key to `context`; start the report when none is running.
 
-        Raises what the report ended with, for all who follow it: the same would happen again. It goes on as long as one
-        of them is there, and is stopped when the last one leaves.
+        Raises the error of the report to all followers. The report is cancelled when its last follower leaves.
         """
-        shared = self._under_way.get(key)
-        if shared is None:
-            shared = self._under_way[key] = _ReportFlight(order, make)
-            shared.task.add_done_callback(lambda _: self._forget(key, shared))
+        flight = self._under_way.get(key)
+        if flight is None:
+            flight = self._under_way[key] = _ReportFlight(context, make)
+            flight.task.add_done_callback(lambda _: self._forget(key, flight))
         try:
-            return await shared.followed_by(order)
+            return await flight.follow(context)
         finally:
-            if not shared.followers:
-                self._forget(key, shared)  # nobody shall join what is being stopped
-                await shared.stop()
+            if not flight.followers:
+                self._forget(key, flight)  # nothing joins a report that is being stopped
+                await flight.stop()
 
     async def aclose(self) -> None:
-        """Stop all of them."""
-        for shared in [*self._under_way.values()]:
-            await shared.stop()
+        """Cancel all running reports."""
+        for flight in [*self._under_way.values()]:
+            await flight.stop()
 
-    def _forget(self, key: Hashable, shared: _ReportFlight) -> None:
-        if self._under_way.get(key) is shared:
+    def _forget(self, key: Hashable, flight: _ReportFlight) -> None:
+        if self._under_way.get(key) is flight:
             del self._under_way[key]
 
 
 class _ReportFlight:
-    """One report, made in a task that belongs to nobody who asked; its ledger is that of the first."""
+    """One report in a task of its own. It uses the egress log of the first context."""
 
-    def __init__(self, first: ResearchContext, make: Make) -> None:
+    def __init__(self, first: ResearchContext, make: MakeReport) -> None:
         self.followers: list[ResearchContext] = []
-        self._told: list[ResearchEvent] = []
+        self._events: list[ResearchEvent] = []
         self._sources: tuple[Source, ...] | None = None
-        self.task = asyncio.create_task(self._made(replace(first, tell=self._tell, hold=self._hold), make))
-        self.task.add_done_callback(_look_at)
+        self.task = asyncio.create_task(self._make(replace(first, emit=self._emit, store_sources=self._store_sources), make))
+        self.task.add_done_callback(_consume_error)
 
-    async def followed_by(self, order: ResearchContext) -> Ending:
-        for event in self._told:
-            _tell(order, event)
-        self.followers.append(order)
+    async def follow(self, context: ResearchContext) -> FinalEvent:
+        for event in self._events:
+            _emit(context, event)
+        self.followers.append(context)
         try:
             if self._sources is not None:
-                await order.hold(self._sources)
+                await context.store_sources(self._sources)
             await asyncio.wait([self.task])
         finally:
-            self.followers = [each for each in self.followers if each is not order]
+            self.followers = [each for each in self.followers if each is not context]
         return self.task.result()
 
     async def stop(self) -> None:
@@ -92,28 +89,28 @@ class _ReportFlight:
             self.task.cancel()
             await asyncio.wait([self.task])
 
-    async def _made(self, order: ResearchContext, make: Make) -> Ending:
-        return await make(order, self._told)
+    async def _make(self, context: ResearchContext, make: MakeReport) -> FinalEvent:
+        return await make(context, self._events)
 
-    def _tell(self, event: ResearchEvent) -> None:
-        self._told.append(event)
-        for order in self.followers:
-            _tell(order, event)
+    def _emit(self, event: ResearchEvent) -> None:
+        self._events.append(event)
+        for context in self.followers:
+            _emit(context, event)
 
-    async def _hold(self, sources: tuple[Source, ...]) -> None:
+    async def _store_sources(self, sources: tuple[Source, ...]) -> None:
         self._sources = sources
-        for order in self.followers:
-            await order.hold(sources)
+        for context in self.followers:
+            await context.store_sources(sources)
 
 
-def _tell(order: ResearchContext, event: ResearchEvent) -> None:
-    """Under the id of who asked."""
-    own = event.request_id == order.request_id
-    order.tell(event if own else event.model_copy(update={"request_id": order.request_id}))
+def _emit(context: ResearchContext, event: ResearchEvent) -> None:
+    """Emit the event under the request id of `context`."""
+    own = event.request_id == context.request_id
+    context.emit(event if own else event.model_copy(update={"request_id": context.request_id}))
 
 
-def _look_at(task: asyncio.Task[Ending]) -> None:
-    """So that a failure which nobody waited for leaves no complaint behind."""
+def _consume_error(task: asyncio.Task[FinalEvent]) -> None:
+    """Retrieve the exception, so that asyncio does not log it as never retrieved."""
     if not task.cancelled():
         task.exception()
 
@@ -122,98 +119,114 @@ log = logging.getLogger(__name__)
 
 
 class Reporter:
-    """Makes reports with one set of tools. The first report has the store cleaned, beside its own work."""
+    """Makes reports with one set of tools. The first report also starts the cleaning of the store."""
 
     def __init__(self, tools: ReportTools) -> None:
         self.planner = Planner(tools)
         self._tools = tools
-        self._shared = ReportSingleFlight()
+        self._flights = ReportSingleFlight()
         self._cleaning: asyncio.Task[None] | None = None
 
     def check(self, request: ResearchRequest) -> None:
-        """Raises PriceUnknownError for a limit that could not be kept; before anything is begun."""
+        """Raises PriceUnknownError when the request limits the cost and prices are unknown."""
         if request.max_cost_usd is not None and self._tools.llms and self._tools.price is None:
             raise PriceUnknownError
 
-    async def report(self, order: ResearchContext) -> None:
-        """Tell all events of the report but the first, Done last. One that is being made with the same limits is shared.
+    async def report(self, context: ResearchContext) -> None:
+        """Emit all events of the report but the first, Done last. Equal requests with equal limits share one report.
 
-        Raises the AppException that left nothing to write from.
+        Raises the AppException that left no source to write from.
         """
         if self._cleaning is None:
-            self._cleaning = asyncio.create_task(StoreService(self._tools.store).clean_quietly())
-        request = order.request
-        shelf = CheckpointStore(self._tools.store, topic_of(request.query), order.language, fresh=request.fresh)
-        key = report_key(shelf, self._tools, request)
+            self._cleaning = asyncio.create_task(self._clean_store())
+        request = context.request
+        checkpoints = self._tools.checkpoints(topic_of(request.query), context.language, fresh=request.fresh)
+        key = report_key(checkpoints, self._tools, request, context.earlier_sources)
 
-        async def make(shared: ResearchContext, told: Sequence[ResearchEvent]) -> Ending:
-            return await self._stored(shared, shelf, key) or await self._made(shared, told, shelf, key)
+        async def make(flight: ResearchContext, emitted: Sequence[ResearchEvent]) -> FinalEvent:
+            return await self._replay_stored(flight, checkpoints, key) or await self._make(
+                flight, emitted, checkpoints, key
+            )
 
         limits = (request.max_llm_calls, request.max_cost_usd, request.max_seconds)
-        ending = await self._shared.follow((key, request.fresh, limits), order, make)
-        order.tell(ending(order))
+        final_event = await self._flights.follow((key, request.fresh, limits), context, make)
+        context.emit(final_event(context))
 
     async def aclose(self) -> None:
-        """Stop what is still under way."""
-        await self._shared.aclose()
+        """Cancel running reports and the cleaning of the store."""
+        await self._flights.aclose()
         if self._cleaning and not self._cleaning.done():
             self._cleaning.cancel()
             await asyncio.wait([self._cleaning])
 
-    async def _stored(self, order: ResearchContext, shelf: CheckpointStore, key: str) -> Ending | None:
-        finished = await find_stored_report(
-            shelf, key, order.request, order.language, offline=self._tools.options.offline
-        )
-        if finished is None:
-            return None
-        log.info("research from the store", extra={"depth": "report", "latency_ms": _latency_ms(order)})
-        await order.hold(finished.sources)
-        for event in finished.told_again(order.request_id):
-            order.tell(event)
-        return _ending(finished.answer_again)
+    async def _clean_store(self) -> None:
+        try:
+            removed = await self._tools.store.clean()
+        except StoreError as error:  # a store that cannot be cleaned can still be read
+            log.warning("store not cleaned", extra={"error": error.code})
+        else:
+            log.info("store cleaned", extra={"entries": removed})
 
-    async def _made(
-        self, order: ResearchContext, told: Sequence[ResearchEvent], shelf: CheckpointStore, key: str
-    ) -> Ending:
-        # Made with all that was found: whoever asks for the report next may want the results too.
-        whole = replace(order, request=order.request.model_copy(update={"omit_raw": False}))
-        made = await make_report(ReportRun(order=whole, tools=self._tools, budget=self._budget(order), shelf=shelf))
-        metadata = made.response.metadata.model_copy(update={"sent_to": order.ledger.sent()})
-        response = made.response.model_copy(update={"metadata": metadata})
-        if made.lasting:
-            events = (*told, Done(request_id=order.request_id, response=response))
-            await store_report(shelf, key, order.request, order.language, events=events, sources=made.sources)
-        elif made.whole:
-            await mark_finished(shelf, key)
+    async def _replay_stored(
+        self, context: ResearchContext, checkpoints: CheckpointStore, key: str
+    ) -> FinalEvent | None:
+        stored = await find_stored_report(
+            checkpoints, key, context.request, context.language, offline=self._tools.options.offline
+        )
+        if stored is None:
+            return None
+        log.info("research from the store", extra={"depth": "report", "latency_ms": _latency_ms(context)})
+        await context.store_sources(stored.sources)
+        for event in stored.replayed_events(context.request_id):
+            context.emit(event)
+        return _final_event(stored.replayed_response)
+
+    async def _make(
+        self, context: ResearchContext, emitted: Sequence[ResearchEvent], checkpoints: CheckpointStore, key: str
+    ) -> FinalEvent:
+        # Made with raw_results even when the request omits them: the stored report also serves requests that do not.
+        unabridged = replace(context, request=context.request.model_copy(update={"omit_raw": False}))
+        report = await make_report(
+            ReportRun(context=unabridged, tools=self._tools, budget=self._budget(context), checkpoints=checkpoints)
+        )
+        metadata = report.response.metadata.model_copy(update={"sent_to": context.egress_log.sent()})
+        response = report.response.model_copy(update={"metadata": metadata})
+        if report.is_storable:
+            events = (*emitted, Done(request_id=context.request_id, response=response))
+            await store_report(
+                checkpoints, key, context.request, context.language, events=events, sources=report.sources
+            )
+        elif report.is_complete:
+            await mark_finished(checkpoints, key)
         log.info(
             "research done",
-            extra={"depth": "report", "sources": len(made.sources), "latency_ms": metadata.latency_ms},
+            extra={"depth": "report", "sources": len(report.sources), "latency_ms": metadata.latency_ms},
         )
-        return _ending(response)
+        return _final_event(response)
 
-    def _budget(self, order: ResearchContext) -> Budget:
-        asked = order.request
-        seconds = min(self._tools.options.timeout_s, asked.max_seconds or self._tools.options.timeout_s)
+    def _budget(self, context: ResearchContext) -> Budget:
+        request = context.request
+        seconds = min(self._tools.options.timeout_s, request.max_seconds or self._tools.options.timeout_s)
         return Budget(
-            max_llm_calls=asked.max_llm_calls,
-            max_cost_usd=asked.max_cost_usd,
-            deadline=order.began + seconds,
+            max_llm_calls=request.max_llm_calls,
+            max_cost_usd=request.max_cost_usd,
+            deadline=context.began + seconds,
             price=self._tools.price,
         )
 
 
-def _ending(response: ResearchResponse) -> Ending:
-    """The answer for each who asked: under the own id, with or without the results, and the time that it took for them."""
+def _final_event(response: ResearchResponse) -> FinalEvent:
+    """Builds the last event for a context, with its request id, its latency, and raw_results unless it omits them."""
 
-    def done(order: ResearchContext) -> Done:
-        own = {"request_id": order.request_id, "latency_ms": _latency_ms(order)}
+    def done(context: ResearchContext) -> Done:
+        own = {"request_id": context.request_id, "latency_ms": _latency_ms(context)}
         metadata = response.metadata.model_copy(update=own)
-        raw = None if order.request.omit_raw else response.raw_results
+        raw = None if context.request.omit_raw else response.raw_results
         answer = response.model_copy(update={"metadata": metadata, "raw_results": raw})
-        return Done(request_id=order.request_id, response=answer)
+        return Done(request_id=context.request_id, response=answer)
 
     return done
 
 
-def _latency_ms(order: ResearchContext) -> int:
-    return round((asyncio.get_running_loop().time() - order.began) * 1000)
+def _latency_ms(context: ResearchContext) -> int:
+    return round((asyncio.get_running_loop().time() - context.began) * 1000)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from modules.llm_platform.application.research.report.queries import Queries, query_languages, search_queries
 from modules.llm_platform.domain.exceptions import LLMBudgetError, LLMConnectionError
 from modules.llm_platform.domain.text.tokens import words
-from modules.llm_platform.testing import Death, FakeLLM
+from modules.llm_platform.testing import BrokenStream, FakeLLM
 
 QUESTION = "Расскажи о Mixture of Tokens"
 SUB_QUESTION = "Где используется Mixture of Tokens?"
@@ -26,10 +26,10 @@ async def made(
     languages: tuple[str, ...] = ("ru", "en"),
     per_language: int = 1,
 ) -> Queries:
-    """The queries; what was told on the way must be the queries."""
-    told: list[str] = []
-    queries = await search_queries(question, sub_question, languages, per_language, llm, tell=told.append)
-    assert tuple(told) == queries.queries
+    """The queries; what was emitted on the way must be the queries."""
+    emitted: list[str] = []
+    queries = await search_queries(question, sub_question, languages, per_language, llm, emit=emitted.append)
+    assert tuple(emitted) == queries.queries
     return queries
 
 
@@ -64,7 +64,7 @@ def test_a_question_is_searched_in_its_language_and_in_english(
     ],
     ids=["seed", "numbered", "English prefix", "numbers", "object", "JSON", "plain", "too many"],
 )
-async def test_queries_in_any_form_are_the_same_queries(answer: str) -> None:
+async def test_queries_are_read_from_any_list_format(answer: str) -> None:
     """The seed's lines, other prefixes, numbers, JSON, plain lines: one query in each language, no duplicate."""
     assert await made(FakeLLM([answer])) == Queries((RUSSIAN, ENGLISH))
 
@@ -74,7 +74,7 @@ async def test_a_term_that_needs_no_translation_is_searched_once() -> None:
     assert (await made(FakeLLM(["ЗАПРОС: solar sail\nЗАПРОС: solar sail"]))).queries == ("solar sail",)
 
 
-async def test_the_prompt_names_what_is_wanted() -> None:
+async def test_prompt_names_count_languages_and_topic() -> None:
     """Languages by name and in order, the number of queries, the question and the sub-question; pages are not in it."""
     llm = FakeLLM([f"ЗАПРОС: {RUSSIAN}"])
     await made(llm, per_language=2)
@@ -82,21 +82,21 @@ async def test_the_prompt_names_what_is_wanted() -> None:
     assert "Exactly 4, in this order: 2 in Russian, then 2 in English" in prompt
     assert f"Question: {QUESTION}\nTopic: {SUB_QUESTION}" in prompt
     assert "ПОДЗАПРОС" not in prompt
-    assert llm.requests[0].holds == "query"
+    assert llm.requests[0].data_kind == "query"
     assert len(prompt) < 900
 
 
 @pytest.mark.parametrize("error", [LLMConnectionError(), LLMBudgetError()])
-async def test_a_failing_model_is_told_and_replaced(error: Exception) -> None:
+async def test_failing_model_is_reported_and_replaced(error: Exception) -> None:
     """The sub-question itself is searched, and its words; `degraded` says why."""
     queries = await made(FakeLLM([error]))
     assert queries.queries == (SUB_QUESTION, "используется Mixture of Tokens")
     assert [each.component for each in queries.degraded] == ["queries/fake"]
 
 
-async def test_what_a_dying_model_said_stays() -> None:
+async def test_queries_of_a_model_that_failed_half_way_stay() -> None:
     """Its whole lines are searched already and serve; its half line does not."""
-    queries = await made(FakeLLM([Death(f"ЗАПРОС: {RUSSIAN}\nЗАПРОС: Mix")]))
+    queries = await made(FakeLLM([BrokenStream(f"ЗАПРОС: {RUSSIAN}\nЗАПРОС: Mix")]))
     assert queries.queries == (RUSSIAN,)
     assert len(queries.degraded) == 1
 
@@ -104,7 +104,7 @@ async def test_what_a_dying_model_said_stays() -> None:
 @pytest.mark.parametrize(
     "answer", ["None", "I cannot comply.", "[NaN]", "Извините, я не могу помочь.", "A matter for experts."]
 )
-async def test_an_answer_without_a_query_is_replaced_and_told(answer: str) -> None:
+async def test_answer_without_a_query_is_reported_and_replaced(answer: str) -> None:
     """A refusal is never searched for."""
     queries = await made(FakeLLM([answer]))
     assert queries.queries[0] == SUB_QUESTION
@@ -129,12 +129,14 @@ async def test_without_a_model_the_sub_question_is_searched(
     assert made_without == Queries(queries)
 
 
-async def test_a_query_is_told_as_soon_as_its_line_is_complete() -> None:
+async def test_query_is_emitted_when_its_line_is_complete() -> None:
     """The first search can begin while the model writes."""
-    told = asyncio.Event()
+    emitted = asyncio.Event()
     llm = FakeLLM([f"ЗАПРОС: {RUSSIAN}\nЗАПРОС: {ENGLISH}"], chunk_chars=40, chunk_delay_s=0.05)
-    task = asyncio.create_task(search_queries(QUESTION, SUB_QUESTION, ("ru", "en"), 1, llm, tell=lambda _: told.set()))
-    await asyncio.wait_for(told.wait(), 60)
+    task = asyncio.create_task(
+        search_queries(QUESTION, SUB_QUESTION, ("ru", "en"), 1, llm, emit=lambda _: emitted.set())
+    )
+    await asyncio.wait_for(emitted.wait(), 60)
     assert not task.done()
     assert (await task).queries == (RUSSIAN, ENGLISH)
 
@@ -156,7 +158,9 @@ async def test_cancelling_passes_through() -> None:
     sub_question=st.text(min_size=3, max_size=60).filter(lambda text: text.isprintable() and len(text.split()) > 0),
     per_language=st.integers(1, 3),
 )
-def test_never_more_than_asked_for_and_never_none(answer: str | None, sub_question: str, per_language: int) -> None:
+def test_there_are_between_one_and_the_requested_number_of_queries(
+    answer: str | None, sub_question: str, per_language: int
+) -> None:
     """Whatever the model says: one to `per_language` queries a language, all different."""
     llm = None if answer is None else FakeLLM([answer])
     queries = asyncio.run(made(llm, sub_question=sub_question, per_language=per_language)).queries

@@ -46,7 +46,7 @@ ARRAY = [1, "Tea", 7, 8]
         (None, []),
     ],
 )
-def test_wrappers_are_taken_off(value: object, rows: list[object]) -> None:
+def test_rows_are_unwrapped(value: object, rows: list[object]) -> None:
     """The row is the same, however it was wrapped; a key that may be its title or number stays with it."""
     assert read_rows(json.dumps(value)) == rows
 
@@ -62,17 +62,17 @@ def test_wrappers_are_taken_off(value: object, rows: list[object]) -> None:
         f"Fine [1]: {json.dumps(TEA)} and no more.",
     ],
 )
-def test_what_stands_around_does_not_matter(text: str) -> None:
+def test_text_around_rows_is_ignored(text: str) -> None:
     """Reasoning, fences, prose, a second coat of JSON, entities."""
     assert read_rows(text) == [TEA]
 
 
-def test_an_ampersand_is_no_entity_of_json() -> None:
+def test_ampersand_in_json_is_kept() -> None:
     """In well-formed JSON a title keeps what it says."""
     assert read_rows('[[1, "R&amp;D &quot;x&quot;", 7]]') == [[1, "R&amp;D &quot;x&quot;", 7]]
 
 
-def test_objects_in_objects_have_an_end() -> None:
+def test_nesting_is_bounded() -> None:
     """What is wrapped more often than any answer is left out."""
     assert read_rows('{"a":' * 60 + '{"b": "c"}' + "}" * 60) == []
 
@@ -102,14 +102,14 @@ def test_rows_are_bounded() -> None:
         ("I cannot comply.", []),
     ],
 )
-def test_lines_are_rows_where_there_is_no_json(text: str, rows: list[object]) -> None:
+def test_lines_are_rows_without_json(text: str, rows: list[object]) -> None:
     """Tables, separated values and blocks of pairs; prose with numbers in it is none of these."""
     assert read_rows(text) == rows
 
 
 @pytest.mark.parametrize("sign", SIGNS)
 @pytest.mark.parametrize("replaced", [0, 1])
-def test_one_wrong_character_costs_two_rows_at_most(sign: str, replaced: int) -> None:
+def test_wrong_character_loses_two_rows_at_most(sign: str, replaced: int) -> None:
     """A character put in, torn out or replaced anywhere in ten rows leaves eight of them as they were."""
     rows = [[number, title, 8, 7, 6, 7, 8] for number, title in enumerate(TITLES, 1)]
     text = json.dumps(rows, ensure_ascii=False)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.application.research.model_output.json import MAX_DEPTH, read_values, unescaped
+from modules.llm_platform.application.research.model_output.lenient_json import MAX_DEPTH, read_values, unescaped
 
 PLAIN = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-(10**12), 10**12), PLAIN)
@@ -16,19 +16,19 @@ ROWS = st.lists(st.one_of(st.lists(SCALARS), st.dictionaries(PLAIN, SCALARS)), m
 
 
 @given(ROWS)
-def test_json_is_json(rows: list[object]) -> None:
+def test_valid_json_is_read(rows: list[object]) -> None:
     """What is well-formed comes back as it is."""
     assert read_values(json.dumps(rows, ensure_ascii=False)) == [rows]
 
 
 @given(st.lists(st.lists(st.one_of(st.integers(0, 10), st.text("abc déя-/:", min_size=1)), min_size=1), min_size=1))
-def test_a_spare_comma_changes_nothing(rows: list[object]) -> None:
+def test_extra_comma_is_ignored(rows: list[object]) -> None:
     """The reader of loose JSON and the reader of JSON agree on the same words."""
     assert read_values(json.dumps(rows, ensure_ascii=False)[:-1] + ",]") == [rows]
 
 
 @given(ROWS, st.data())
-def test_a_text_that_ends_early_keeps_what_is_whole(rows: list[object], data: st.DataObject) -> None:
+def test_complete_values_of_cut_json_are_read(rows: list[object], data: st.DataObject) -> None:
     """No value of a cut text is another than in the whole one, and order is kept."""
     text = json.dumps(rows)
     cut = text[: data.draw(st.integers(0, len(text) - 1))]
@@ -70,7 +70,7 @@ def test_a_text_that_ends_early_keeps_what_is_whole(rows: list[object], data: st
         ("[" + "9" * 5000 + ", 1]", ["9" * 5000, 1]),
     ],
 )  # fmt: skip
-def test_what_models_do_to_json(text: str, value: object) -> None:
+def test_invalid_json_is_repaired(text: str, value: object) -> None:
     """Each habit of models, and what is meant by it."""
     assert read_values(text) == [value]
 
@@ -88,18 +88,18 @@ def test_what_models_do_to_json(text: str, value: object) -> None:
         ("no bracket", [], []),
     ],
 )
-def test_the_end_is_missing(text: str, whole: list[object], cut: list[object]) -> None:
+def test_json_without_end_is_read(text: str, whole: list[object], cut: list[object]) -> None:
     """What is whole is kept; with `cut` also what was begun, as far as its own parts are whole."""
     assert read_values(text) == whole
-    assert read_values(text, cut=True) == cut
+    assert read_values(text, incomplete=True) == cut
 
 
-def test_what_is_nested_too_deeply_is_left_out_and_the_rest_is_read() -> None:
+def test_too_deep_values_are_skipped() -> None:
     """Brackets that go on for ever are given up, and reading begins anew behind them."""
     assert read_values("[" * 3 * MAX_DEPTH + "'a'" + "]" * 3 * MAX_DEPTH + "[{'b': 1}]")[-1] == [{"b": 1}]
 
 
 @given(st.text())
-def test_unescaped_text_can_be_sent(body: str) -> None:
+def test_unescaped_text_is_encodable(body: str) -> None:
     """Whatever the escapes say, no half characters are left."""
     assert unescaped(body).encode() is not None

@@ -45,7 +45,7 @@ def _item(url: str, title: str = "Heat pumps", snippet: str = "Heat pumps in col
     return WebSearchResultItem(title=title, url=url, snippet=snippet, source="web")
 
 
-async def test_ten_thousand_results_of_one_address_are_one() -> None:
+async def test_results_of_one_address_are_one_result() -> None:
     """A provider may send what it likes: each address is ranked once."""
     model = ReportModel()
     answer = answer_of(await World(Results([_item("https://one.example/")] * 10_000), model).events())
@@ -53,7 +53,7 @@ async def test_ten_thousand_results_of_one_address_are_one() -> None:
     assert len(answer.raw_results or ()) == 1
 
 
-async def test_more_results_than_were_asked_for_are_not_all_paid_for() -> None:
+async def test_results_beyond_the_requested_count_are_not_ranked() -> None:
     """Five thousand addresses from each search: so many as were wanted are ranked."""
     items = [_item(f"https://site{n}.example/") for n in range(5000)]
     model = ReportModel()
@@ -62,7 +62,7 @@ async def test_more_results_than_were_asked_for_are_not_all_paid_for() -> None:
     assert {event.count for event in events if event.type == "searched"} == {10}
 
 
-async def test_huge_titles_are_cut_and_cost_no_time() -> None:
+async def test_huge_titles_are_cut_in_bounded_time() -> None:
     """Titles and snippets of a megabyte: cut where they come in, so that no event, prompt or answer carries them."""
     items = [_item(f"https://site{n}.example/", f"{n} " + "A" * 1_000_000, "B" * 1_000_000) for n in range(10)]
     began = time.monotonic()
@@ -89,8 +89,10 @@ async def test_documents_may_name_documents() -> None:
     assert web.read_urls == ["doc:guide.md"]
 
 
-@pytest.mark.parametrize("url", ["http://[::1", "http://[bad]/", "http://a\u2100b.example/", "https://x:99999/", "http://"])
-async def test_addresses_that_no_parser_takes_cost_only_themselves(url: str) -> None:
+@pytest.mark.parametrize(
+    "url", ["http://[::1", "http://[bad]/", "http://a\u2100b.example/", "https://x:99999/", "http://"]
+)
+async def test_invalid_addresses_are_dropped(url: str) -> None:
     """A given address that cannot even be split is one more page that cannot be read."""
     web = Web(some_pages(), walled=[url])
     answer = answer_of(await World(web, ReportModel()).events(urls=[url], sources=["web"]))
@@ -126,7 +128,7 @@ class Counting(Web):
         return await super().read(url)
 
 
-async def test_the_largest_plan_is_searched_a_few_at_a_time() -> None:
+async def test_concurrent_searches_are_bounded() -> None:
     """Ten questions, three queries in four languages each: all are searched and ranked, side by side within bounds."""
 
     class Many(ReportModel):

@@ -36,13 +36,13 @@ from modules.llm_platform.application.research.model_output.cleaning import MAX_
         (" \n", ""),
     ],
 )
-def test_what_is_not_the_answer_goes(text: str, answer: str) -> None:
+def test_reasoning_and_fences_are_removed(text: str, answer: str) -> None:
     """Reasoning of every kind of model, a fence around the whole, signs that nobody sees; all else stays."""
     assert strip_reasoning(text) == answer
 
 
 @given(st.text())
-def test_the_answer_can_be_sent_and_is_bounded(text: str) -> None:
+def test_answer_is_encodable_and_bounded(text: str) -> None:
     """No half characters, no blanks around, never longer than it was."""
     answer = strip_reasoning(text)
     assert answer.encode() is not None
@@ -50,6 +50,6 @@ def test_the_answer_can_be_sent_and_is_bounded(text: str) -> None:
     assert len(answer) <= len(text)
 
 
-def test_an_answer_without_end_is_cut() -> None:
+def test_endless_answer_is_cut() -> None:
     """What a repeating model says after the bound is not looked at."""
     assert len(strip_reasoning("a" * 3 * MAX_CHARS)) == MAX_CHARS

@@ -53,7 +53,7 @@ class Asked(Web):
 # --- the store ------------------------------------------------------------------------------------------------------------
 
 
-async def test_who_left_out_the_results_keeps_them_for_the_next(tmp_path: Path) -> None:
+async def test_report_with_omit_raw_is_stored_with_results(tmp_path: Path) -> None:
     """`omit_raw` says how the answer is given, not what is kept: asked again without it, the results are there."""
     world = World(Web(some_pages()), ReportModel(), store(tmp_path))
     assert answer_of(await world.events(omit_raw=True)).raw_results is None
@@ -63,7 +63,7 @@ async def test_who_left_out_the_results_keeps_them_for_the_next(tmp_path: Path) 
     assert answer_of(await world.events(omit_raw=True)).raw_results is None
 
 
-async def test_a_report_over_documents_is_not_told_again_whatever_their_addresses(tmp_path: Path) -> None:
+async def test_report_over_documents_is_not_replayed(tmp_path: Path) -> None:
     """Under DOCUMENTS_BASE_URL a file's address looks like the web's: who read it tells what it is."""
     world = World(Asked(reader="documents"), ReportModel(), store(tmp_path))
     first = answer_of(await world.events())
@@ -72,7 +72,9 @@ async def test_a_report_over_documents_is_not_told_again_whatever_their_addresse
 
 
 @pytest.mark.parametrize("model", [ReportModel(), None], ids=["model", "quotes"])
-async def test_a_finished_report_over_documents_is_listed_as_finished(tmp_path: Path, model: ReportModel | None) -> None:
+async def test_a_finished_report_over_documents_is_listed_as_finished(
+    tmp_path: Path, model: ReportModel | None
+) -> None:
     """The store says that it ended, and holds nothing of its answer: the files may change."""
     kept = store(tmp_path)
     world = World(Asked(reader="documents"), model, kept)
@@ -92,7 +94,7 @@ async def test_a_report_over_documents_that_its_limits_cut_is_not_finished(tmp_p
     assert [topic.finished for topic in await kept.topics()] == [False]
 
 
-async def test_what_a_search_lacked_is_said_after_a_restart_too(tmp_path: Path) -> None:
+async def test_degraded_search_is_reported_after_a_restart(tmp_path: Path) -> None:
     """An engine was blocked when the results were kept: a report that is made of them later says so."""
     hole = Degraded(component="searxng/google", reason="captcha")
     await World(Asked((hole,)), ReportModel(), store(tmp_path)).events()
@@ -102,7 +104,7 @@ async def test_what_a_search_lacked_is_said_after_a_restart_too(tmp_path: Path) 
     assert hole in answer.degraded
 
 
-async def test_two_identical_reports_at_once_are_both_right(tmp_path: Path) -> None:
+async def test_identical_concurrent_reports_are_equal(tmp_path: Path) -> None:
     """In one process, on one topic: both end with the same text, and what they kept serves the third."""
     worlds = [World(Web(some_pages()), ReportModel(delay_s=0.01), store(tmp_path)) for _ in range(2)]
     both = await asyncio.gather(*(world.events() for world in worlds))
@@ -121,7 +123,7 @@ async def test_without_a_store_a_report_is_made_each_time() -> None:
     assert world.calls()["write"] == 2
 
 
-async def test_a_store_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hanging_store_is_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once, for all of the research: the report comes, and says what is wrong."""
     monkeypatch.setattr(checkpoint_store, "STORE_TIMEOUT_S", 0.05)
 
@@ -133,7 +135,7 @@ async def test_a_store_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -
     assert [entry.component for entry in answer_of(events).degraded] == ["store"]
 
 
-async def test_what_was_carried_here_damaged_is_made_anew(tmp_path: Path) -> None:
+async def test_damaged_stored_report_is_made_again(tmp_path: Path) -> None:
     """An imported ranking of summaries that fits nothing is no ranking."""
 
     class Odd(NoResearchStore):
@@ -144,7 +146,7 @@ async def test_what_was_carried_here_damaged_is_made_anew(tmp_path: Path) -> Non
     assert answer_of(await world.events()).citations
 
 
-async def test_kept_results_name_no_document_either() -> None:
+async def test_stored_results_name_no_document() -> None:
     """What an archive brought is a stranger's: no `doc:` address of a web search is read, no odd scheme."""
 
     class Carried(NoResearchStore):

@@ -10,10 +10,16 @@ import pytest
 from tests.report_world import QUESTION, ReportModel, Web, World, some_pages
 
 from modules.llm_platform.application.research.events import Done, ResearchEvent
+from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
 from modules.llm_platform.application.research.report.replay import request_key
 from modules.llm_platform.application.research.report.run import ReportOptions
+from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
+from modules.llm_platform.domain.exceptions import StoreError
+from modules.llm_platform.domain.metrics import STORE_REQUESTS
+from modules.llm_platform.domain.store_key import topic_of
 from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore
+from modules.llm_platform.testing import MemoryMetrics, MemoryResearchStore
 
 TTL_DAYS = 30.0
 
@@ -56,7 +62,7 @@ async def stopped_at(call: int, folder: Path) -> tuple[Counter[str], Web]:
 
 
 @pytest.mark.parametrize("call", range(12))
-async def test_what_was_finished_is_not_paid_for_twice(call: int, tmp_path: Path) -> None:
+async def test_finished_stages_are_not_paid_for_twice(call: int, tmp_path: Path) -> None:
     """Stopped in any call and run again: both runs together make no more calls, searches and reads than one whole run."""
     whole = World(Web(some_pages(12)), ReportModel(), store(tmp_path / "whole"))
     await whole.events()
@@ -69,7 +75,7 @@ async def test_what_was_finished_is_not_paid_for_twice(call: int, tmp_path: Path
     assert answer.citations
 
 
-async def test_a_finished_report_is_told_again_event_for_event(tmp_path: Path) -> None:
+async def test_finished_report_is_replayed_event_for_event(tmp_path: Path) -> None:
     """The same events in the same order under another id; no call, no search, no page; the answer has its date."""
     world = World(Web(some_pages()), ReportModel(), store(tmp_path))
     first = await world.events()
@@ -87,7 +93,7 @@ async def test_a_finished_report_is_told_again_event_for_event(tmp_path: Path) -
     assert {event.request_id for event in again} != {event.request_id for event in first}
 
 
-async def test_fresh_asks_everybody_again(tmp_path: Path) -> None:
+async def test_fresh_request_reads_nothing_from_the_store(tmp_path: Path) -> None:
     """`fresh` takes nothing from the store, and what it makes is kept for the next one."""
     world = World(Web(some_pages()), ReportModel(), store(tmp_path))
     await world.events()
@@ -120,7 +126,7 @@ async def test_another_request_is_another_report(change: dict[str, object], tmp_
     assert world.calls()["write"] == 2
 
 
-async def test_a_report_by_the_last_resort_is_not_kept(tmp_path: Path) -> None:
+async def test_report_by_the_fallback_writer_is_not_stored(tmp_path: Path) -> None:
     """Where the model failed at the text, the next run asks it again, and only it."""
     from modules.llm_platform.domain.exceptions import LLMConnectionError
 
@@ -132,7 +138,7 @@ async def test_a_report_by_the_last_resort_is_not_kept(tmp_path: Path) -> None:
     assert mended.calls() == Counter(write=1)
 
 
-async def test_the_sources_of_a_replayed_report_can_be_asked_for(tmp_path: Path) -> None:
+async def test_sources_of_a_replayed_report_are_available(tmp_path: Path) -> None:
     """The page behind a quote is there after a replay as it was after the research."""
     await World(Web(some_pages()), ReportModel(), store(tmp_path)).events()
     service = World(Web({}, down=True), ReportModel(), store(tmp_path)).service()
@@ -142,7 +148,7 @@ async def test_the_sources_of_a_replayed_report_can_be_asked_for(tmp_path: Path)
         assert held.text[citation.quote_start : citation.quote_end] == citation.quote
 
 
-async def test_offline_a_report_is_found_whoever_made_its_plan(tmp_path: Path) -> None:
+async def test_offline_report_is_found_with_any_plan(tmp_path: Path) -> None:
     """Asked without a plan, a report with a person's plan serves; asked with another plan, it does not."""
     await World(Web(some_pages()), ReportModel(), store(tmp_path)).events(plan=["Is it loud?"])
     offline = World(Web({}, down=True), None, store(tmp_path), ReportOptions(offline=True), labels={})
@@ -150,7 +156,7 @@ async def test_offline_a_report_is_found_whoever_made_its_plan(tmp_path: Path) -
     assert (await offline.events(plan=["Is it cheap?"]))[-1].type == "failed"
 
 
-async def test_a_report_is_found_whichever_door_it_was_asked_at(tmp_path: Path) -> None:
+async def test_report_is_found_from_every_endpoint(tmp_path: Path) -> None:
     """Whether it was streamed, and whether the sources were named or left to be the web, makes no other report of it; beside
     given addresses, sources that are named do.
     """
@@ -177,3 +183,27 @@ async def test_limits_do_not_make_another_report(tmp_path: Path) -> None:
     whole = World(Web(some_pages()), ReportModel(), store(tmp_path))
     assert not answer_of(await whole.events()).metadata.cache_hit
     assert answer_of(await whole.events(max_llm_calls=1)).metadata.cache_hit
+
+
+async def test_calls_of_the_store_are_counted() -> None:
+    """A value that is there, one that is not, a write, and the error after which the store is not called."""
+    broken, metrics = MemoryResearchStore(), MemoryMetrics()
+    checkpoints = CheckpointStore(broken, topic_of(QUESTION), "en", fresh=False, metrics=metrics)
+    plan = ResearchPlan(query=QUESTION, language="en", questions=("a",), planner="fake")
+    assert await checkpoints.get("search_queries", "k", ResearchPlan) is None
+    await checkpoints.put("search_queries", "k", plan)
+    assert await checkpoints.get("search_queries", "k", ResearchPlan) == plan
+    assert {labels: value for (_, *labels_), value in metrics.values.items() if (labels := tuple(labels_))} == {
+        ("read", "miss"): 1,
+        ("write", "ok"): 1,
+        ("read", "ok"): 1,
+    }
+
+    class Away(MemoryResearchStore):
+        async def put(self, *_: object) -> None:
+            raise StoreError
+
+    checkpoints = CheckpointStore(Away(), topic_of(QUESTION), "en", fresh=False, metrics=metrics)
+    for _ in range(2):
+        await checkpoints.put("search_queries", "k", plan)
+    assert metrics.values[STORE_REQUESTS.name, "write", StoreError.code] == 1

@@ -23,7 +23,7 @@ def only(events: list[ResearchEvent], kind: str) -> list[ResearchEvent]:
     return [event for event in events if event.type == kind]
 
 
-async def test_a_report_tells_its_stages_in_order() -> None:
+async def test_report_emits_its_stages_in_order() -> None:
     """started first; the plan before a search, a search before its ranks, pages read before sources, tokens after them."""
     events = await World(Web(some_pages()), ReportModel()).events()
     kinds = [event.type for event in events]
@@ -49,7 +49,7 @@ async def test_every_address_is_ranked_once_and_the_best_five_are_read() -> None
     assert answer.metadata.plan == SUB_QUESTIONS
 
 
-async def test_a_page_that_cannot_be_read_is_replaced_by_the_next_best() -> None:
+async def test_unreadable_page_is_replaced_by_the_next_best() -> None:
     """Two of the best five show a wall: five pages are read all the same, and the answer says which were not."""
     pages = some_pages(8)
     walled = list(pages)[:2]
@@ -61,7 +61,7 @@ async def test_a_page_that_cannot_be_read_is_replaced_by_the_next_best() -> None
     assert sum(entry.component.startswith("read/") for entry in answer_of(events).degraded) == 2
 
 
-async def test_one_text_under_two_addresses_is_one_source() -> None:
+async def test_equal_texts_are_one_source() -> None:
     """A page that holds what another one holds is no further witness."""
     pages = some_pages(6)
     first, second = list(pages)[:2]
@@ -71,7 +71,7 @@ async def test_one_text_under_two_addresses_is_one_source() -> None:
     assert not {first, second} <= {source.url for source in sources}
 
 
-async def test_no_page_at_all_leaves_the_words_of_the_search() -> None:
+async def test_without_readable_pages_search_results_are_sources() -> None:
     """Where every page is walled off the report is written from snippets, and says so."""
     pages = some_pages(4)
     answer = answer_of(await World(Web(pages, walled=list(pages)), ReportModel()).events())
@@ -90,7 +90,7 @@ async def test_nothing_found_is_an_answer_and_failing_searches_are_an_error() ->
 
 
 @pytest.mark.parametrize("stage", ["plan", "queries", "rank", "summarize", "write"])
-async def test_a_stage_whose_model_fails_has_a_stand_in(stage: str) -> None:
+async def test_stage_with_failing_model_has_a_fallback(stage: str) -> None:
     """Whatever single stage loses its model, a cited report comes out, and `degraded` names the stage or the model."""
     model = ReportModel(failing={stage: LLMConnectionError()})  # type: ignore[dict-item]
     answer = answer_of(await World(Web(some_pages()), model).events())
@@ -110,7 +110,7 @@ async def test_without_a_model_the_whole_pipeline_quotes() -> None:
     assert only(events, "summarized")
 
 
-async def test_given_addresses_alone_are_all_that_is_read() -> None:
+async def test_only_given_addresses_are_read_without_sources() -> None:
     """`urls` without `sources`: no search is made; with `sources`, both."""
     web = Web(some_pages())
     mine = ["https://mine.example/one", "https://mine.example/two"]
@@ -125,7 +125,7 @@ async def test_given_addresses_alone_are_all_that_is_read() -> None:
     assert len(both.read_urls) == 5
 
 
-async def test_a_persons_plan_replaces_the_models() -> None:
+async def test_plan_of_the_request_replaces_the_models() -> None:
     """`plan` is searched as given, each question once; the model is not asked for another."""
     model = ReportModel()
     plan = ["What is a compressor?", "What is a compressor?", "Is it loud?"]
@@ -152,7 +152,7 @@ async def test_more_pages_than_five_are_ranked_by_their_summaries() -> None:
     assert model.asked[-2] == "rank"
 
 
-async def test_the_text_of_a_source_can_be_asked_for() -> None:
+async def test_text_of_a_source_is_available() -> None:
     """The stored page of each source is there, and every quote stands in it where the citation says."""
     world = World(Web(some_pages()))
     service = world.service()
@@ -173,7 +173,7 @@ async def test_reading_early_reads_the_same_pages_or_more() -> None:
     assert kinds.count("read") >= 5
 
 
-async def test_a_page_counts_for_the_sub_question_that_found_it_best() -> None:
+async def test_page_belongs_to_the_sub_question_that_ranked_it_best() -> None:
     """The search that is quickest finds a page last, another one first: the page stands for the other one's sub-question."""
     pages = some_pages(12)
     urls = list(pages)
@@ -193,7 +193,7 @@ async def test_a_page_counts_for_the_sub_question_that_found_it_best() -> None:
     assert urls[11] in web.read_urls
 
 
-async def test_all_given_addresses_are_written_from() -> None:
+async def test_all_given_addresses_are_sources() -> None:
     """Seven addresses of a person's own: all seven are sources."""
     mine = [f"https://mine.example/{number}" for number in range(7)]
     events = await World(Web(some_pages()), ReportModel()).events(urls=mine)

@@ -8,7 +8,8 @@ import pytest
 from tests.report_world import ReportModel, Web, World, some_pages, stage_of
 
 from modules.llm_platform.application.research import budget
-from modules.llm_platform.application.research.budget import Budget, BudgetedLLM
+from modules.llm_platform.application.research.budget import Budget
+from modules.llm_platform.application.research.budgeted_llm import BudgetedLLM
 from modules.llm_platform.application.research.events import Done
 from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse
@@ -16,7 +17,7 @@ from modules.llm_platform.domain.exceptions import LLMBudgetError
 from modules.llm_platform.testing.llm import FakeLLM, question
 
 
-async def test_a_call_may_end_with_another_phase_than_its_stage() -> None:
+async def test_call_may_end_with_another_phase_than_its_stage() -> None:
     """When the time for ranking results is over, a call for one is refused; one for ranking summaries is made."""
     now = asyncio.get_running_loop().time
     began = iter((now() - 60.0,))  # of a hundred seconds: results are ranked in the first half
@@ -28,14 +29,13 @@ async def test_a_call_may_end_with_another_phase_than_its_stage() -> None:
     assert (await BudgetedLLM(FakeLLM(), budget, "rank", "rank_summaries").generate(question())).content
 
 
-async def test_summaries_are_ranked_when_the_time_for_results_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_summaries_are_ranked_after_the_ranking_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight pages were read and the results' time is up: the model still says which five are written from."""
-
 
     class SlowReader(ReportModel):
         async def generate(self, request: LLMRequest) -> LLMResponse:
             if stage_of(request) == "summarize":
-                monkeypatch.setitem(budget.ENDS, "rank", 0.0)  # type: ignore[arg-type]  # a dictionary underneath
+                monkeypatch.setitem(budget.PHASE_ENDS, "rank", 0.0)  # type: ignore[arg-type]  # a dictionary underneath
             return await super().generate(request)
 
     model = SlowReader(marks=lambda title: 9 if "Hotel" in title else 4)

@@ -91,7 +91,7 @@ def answer_of(events: Sequence[ResearchEvent]) -> ResearchResponse:
 # --- stores, defects ------------------------------------------------------------------------------------------------------
 
 
-async def test_a_store_that_fails_in_every_method_costs_nothing_but_itself() -> None:
+async def test_failing_store_does_not_fail_the_report() -> None:
     """The report is written as without a store, and says that it was not kept."""
     world = World(Web(some_pages()), ReportModel(), BrokenStore())
     answer = answer_of(await world.events())
@@ -105,7 +105,7 @@ class SlipError(RuntimeError):
 
 
 @pytest.mark.parametrize("stage", STAGES)
-async def test_a_defect_of_a_model_is_raised_as_itself(stage: LLMStage) -> None:
+async def test_defect_of_a_model_is_raised_unchanged(stage: LLMStage) -> None:
     """Never a group of exceptions; what runs beside it ends."""
     world = World(Web(some_pages(12)), ReportModel(failing={stage: SlipError("slip")}, text=REWORDED))
     with pytest.raises(SlipError):
@@ -113,7 +113,7 @@ async def test_a_defect_of_a_model_is_raised_as_itself(stage: LLMStage) -> None:
     assert len(asyncio.all_tasks()) == 1
 
 
-async def test_a_defect_of_a_reader_is_raised_as_itself() -> None:
+async def test_defect_of_a_reader_is_raised_unchanged() -> None:
     """The same for what reads pages, and for the summaries that were under way then."""
 
     class Slipping(Web):
@@ -130,7 +130,7 @@ async def test_a_defect_of_a_reader_is_raised_as_itself() -> None:
 # --- time and stopping ----------------------------------------------------------------------------------------------------
 
 
-async def test_searches_that_hang_leave_an_error_in_time() -> None:
+async def test_hanging_searches_raise_a_timeout() -> None:
     """Nothing there to write from: 503 timeout, before the time is over, and no search goes on behind it."""
     web = HangingWeb(searches=True)
     began = time.monotonic()
@@ -142,7 +142,7 @@ async def test_searches_that_hang_leave_an_error_in_time() -> None:
     assert web.under_way == 0
 
 
-async def test_one_search_that_hangs_is_waited_for_no_longer_than_searching_may_take() -> None:
+async def test_one_hanging_search_is_cut_at_the_search_deadline() -> None:
     """The others are ranked by the model meanwhile; the late one is counted and named as what it is."""
 
     class OneHangs(HangingWeb):
@@ -159,7 +159,7 @@ async def test_one_search_that_hangs_is_waited_for_no_longer_than_searching_may_
     assert web.under_way == 0
 
 
-async def test_pages_that_hang_leave_the_words_of_the_search() -> None:
+async def test_hanging_pages_leave_the_search_results_as_sources() -> None:
     """Until the time for reading is over; then the report is written from snippets, and no read goes on."""
     web = HangingWeb(reads=True)
     began = time.monotonic()
@@ -171,7 +171,7 @@ async def test_pages_that_hang_leave_the_words_of_the_search() -> None:
 
 
 @pytest.mark.parametrize("stage", STAGES)
-async def test_a_model_that_hangs_in_one_stage_leaves_an_answer_in_time(stage: LLMStage) -> None:
+async def test_model_hanging_in_one_stage_leaves_an_answer_in_time(stage: LLMStage) -> None:
     """Total time is kept, whatever stage never ends, and the answer says so in its text and in `degraded`."""
     began = time.monotonic()
     events = await World(Web(some_pages()), HangingModel(stage)).events(max_seconds=2.0)
@@ -193,7 +193,7 @@ async def _stopped_after(world: World, kind: str, count: int) -> None:
 
 @pytest.mark.parametrize("kind", ["started", "planned", "searched", "ranked", "read", "summarized", "sources", "token"])
 @pytest.mark.parametrize("count", [1, 2])
-async def test_closing_the_stream_leaves_nothing_behind(kind: str, count: int) -> None:
+async def test_closing_the_stream_cancels_all_tasks(kind: str, count: int) -> None:
     """In whatever phase the reader goes: no task is left, and nothing more is asked."""
     world = World(Web(some_pages(12)), ReportModel(delay_s=0.002), options=ReportOptions(pages=7, read_early=True))
     before = asyncio.all_tasks()
@@ -205,7 +205,7 @@ async def test_closing_the_stream_leaves_nothing_behind(kind: str, count: int) -
 
 
 @pytest.mark.parametrize("hangs", ["search", "read", *STAGES])
-async def test_cancelling_in_a_phase_that_hangs_ends_it(hangs: str) -> None:
+async def test_cancelling_a_hanging_phase_ends_it(hangs: str) -> None:
     """A reader who goes while a search, a page or a model hangs does not wait for it."""
     web = HangingWeb(searches=hangs == "search", reads=hangs == "read")
     model = HangingModel(hangs) if hangs in STAGES else ReportModel()  # type: ignore[arg-type]
@@ -225,7 +225,7 @@ FAULTS = [*STAGES, "search", "read", "store"]
 
 
 @pytest.mark.parametrize("faults", list(itertools.combinations(FAULTS, 2)), ids="+".join)
-async def test_the_laws_of_events_hold_whatever_fails(faults: tuple[str, str]) -> None:
+async def test_event_order_holds_under_all_faults(faults: tuple[str, str]) -> None:
     """planned before searched, sources before the first token, the text is the tokens, one end, whatever two parts fail."""
     pages = some_pages(8)
     failing = {stage: LLMConnectionError() for stage in STAGES if stage in faults}
@@ -236,7 +236,7 @@ async def test_the_laws_of_events_hold_whatever_fails(faults: tuple[str, str]) -
     assert (events[-1].type == "failed") is ("search" in faults)
 
 
-async def test_no_page_is_told_of_behind_the_sources() -> None:
+async def test_no_page_event_follows_the_sources_event() -> None:
     """A page that comes when the time for reading is over is stopped: nobody hears of it while the text is written."""
     late = next(iter(some_pages()))
 

@@ -23,7 +23,7 @@ async def limited(model: ReportModel, **limits: object) -> ResearchResponse:
 
 
 @pytest.mark.parametrize("calls", [0, 1, 2, 3, 5, 8, 10])
-async def test_never_more_calls_than_allowed_and_always_an_answer(calls: int) -> None:
+async def test_call_limit_is_respected_and_a_report_is_returned(calls: int) -> None:
     """`max_llm_calls` is never passed; a cited report comes all the same, and says which stages gave way."""
     model = ReportModel()
     answer = await limited(model, max_llm_calls=calls)
@@ -36,7 +36,7 @@ async def test_never_more_calls_than_allowed_and_always_an_answer(calls: int) ->
         assert model.asked[-1] == "write" or "write" in model.asked
 
 
-async def test_writing_and_ranking_come_before_queries_and_summaries() -> None:
+async def test_writing_and_ranking_have_priority_over_queries_and_summaries() -> None:
     """With three calls there is a text and a ranking by the model; with one there is a text."""
     three = ReportModel()
     await limited(three, max_llm_calls=3)
@@ -47,7 +47,7 @@ async def test_writing_and_ranking_come_before_queries_and_summaries() -> None:
     assert one.asked == ["write"]
 
 
-async def test_enough_is_enough() -> None:
+async def test_sufficient_limit_leaves_nothing_out() -> None:
     """A limit that is not reached changes nothing and is not mentioned."""
     free, bound = ReportModel(), ReportModel()
     await limited(free)
@@ -56,7 +56,7 @@ async def test_enough_is_enough() -> None:
     assert not [entry for entry in answer.degraded if "budget" in entry.reason]
 
 
-async def test_dollars_are_kept() -> None:
+async def test_cost_limit_is_respected() -> None:
     """`max_cost_usd`: nobody asks for what cannot be paid; the text is written by the model as long as it can be paid."""
     dear = await limited(ReportModel(), max_cost_usd=0.03)
     assert dear.metadata.cost_usd is not None
@@ -67,14 +67,14 @@ async def test_dollars_are_kept() -> None:
     assert broke.citations
 
 
-async def test_a_limit_in_dollars_needs_prices() -> None:
+async def test_cost_limit_requires_prices() -> None:
     """A limit that nobody could keep is refused, with the setting to set."""
     with pytest.raises(PriceUnknownError, match="LLM_PRICES"):
         await World(Web(some_pages()), ReportModel()).events(max_cost_usd=1.0)
 
 
 @pytest.mark.parametrize("delay_s", [0.3, 30.0])
-async def test_seconds_are_kept(delay_s: float) -> None:
+async def test_time_limit_is_respected(delay_s: float) -> None:
     """`max_seconds` with a model that is too slow: an answer before the time is over, from what is there by then."""
     began = time.monotonic()
     answer = await limited(ReportModel(delay_s=delay_s), max_seconds=1.5)

@@ -10,7 +10,7 @@ from tests.report_world import QUESTION, ReportModel, Web, World, laws_of_events
 
 from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent
-from modules.llm_platform.application.research.report.reporter import Ending, ReportSingleFlight
+from modules.llm_platform.application.research.report.reporter import FinalEvent, ReportSingleFlight
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
 from modules.llm_platform.domain.egress_log import EgressLog
@@ -19,17 +19,17 @@ A_WHILE_S = 20.0  # within which what is awaited comes, on any machine
 NEVER_S = 3600.0
 
 
-def asked(**wishes: object) -> ResearchRequest:
+def research_request(**wishes: object) -> ResearchRequest:
     return ResearchRequest.model_validate({"query": QUESTION, "depth": "report", **wishes})
 
 
-async def told(service: ResearchService, name: str, **wishes: object) -> list[ResearchEvent]:
-    return [event async for event in service.stream(asked(**wishes), request_id=name)]
+async def events_of(service: ResearchService, name: str, **wishes: object) -> list[ResearchEvent]:
+    return [event async for event in service.stream(research_request(**wishes), request_id=name)]
 
 
 async def begun(service: ResearchService, name: str, **wishes: object) -> AsyncGenerator[ResearchEvent, None]:
     """A stream that has told more than that it started: its report is under way."""
-    stream = service.stream(asked(**wishes), request_id=name)
+    stream = service.stream(research_request(**wishes), request_id=name)
     async with asyncio.timeout(A_WHILE_S):
         while (await anext(stream)).type != "planned":
             pass
@@ -50,27 +50,29 @@ def without_names(events: list[ResearchEvent]) -> list[dict[str, object]]:
     return [event.model_dump(exclude={"request_id"}) for event in events[:-1]]
 
 
-async def test_two_at_once_are_paid_for_once() -> None:
+async def test_concurrent_equal_reports_are_paid_for_once() -> None:
     """Both are told the same events in the same order, under their own ids, and get the same answer."""
     alone, shared = world(), world()
-    await told(alone.service(), "alone")
+    await events_of(alone.service(), "alone")
     service = shared.service()
-    first, second = await asyncio.gather(told(service, "one"), told(service, "two"))
+    first, second = await asyncio.gather(events_of(service, "one"), events_of(service, "two"))
     assert shared.calls() == alone.calls()
     assert without_names(first) == without_names(second)
     for events, name in ((first, "one"), (second, "two")):
         laws_of_events(events)
         assert {event.request_id for event in events} == {name} == {answer_of(events).metadata.request_id}
-    one, two = (answer_of(events).model_dump(exclude={"metadata": {"request_id", "latency_ms"}}) for events in (first, second))
+    one, two = (
+        answer_of(events).model_dump(exclude={"metadata": {"request_id", "latency_ms"}}) for events in (first, second)
+    )
     assert one == two
 
 
-async def test_who_comes_late_hears_all_from_the_beginning() -> None:
+async def test_late_follower_gets_all_events() -> None:
     """What was told before is told to the second at once, in order, then what follows as it happens."""
     shared = world()
     service = shared.service()
     stream = await begun(service, "one")
-    second = asyncio.create_task(told(service, "two"))
+    second = asyncio.create_task(events_of(service, "two"))
     rest = [event async for event in stream]
     late = await asyncio.wait_for(second, A_WHILE_S)
     assert without_names(late)[-len(rest) + 1 :] == without_names(rest)
@@ -79,25 +81,25 @@ async def test_who_comes_late_hears_all_from_the_beginning() -> None:
     assert shared.calls()["write"] == 1
 
 
-async def test_the_texts_behind_the_quotes_are_held_for_both() -> None:
+async def test_sources_are_stored_for_both_followers() -> None:
     """Each may ask for the sources of its answer by its own id."""
     service = world().service()
-    first, second = await asyncio.gather(told(service, "one"), told(service, "two"))
+    first, second = await asyncio.gather(events_of(service, "one"), events_of(service, "two"))
     index = answer_of(first).sources[0].index
     assert (await service.source("one", index)).text == (await service.source("two", index)).text != ""
     assert answer_of(second).sources
 
 
-async def test_results_are_given_to_who_wants_them() -> None:
+async def test_raw_results_are_returned_only_where_requested() -> None:
     """`omit_raw` says how the answer is given: whoever leaves the results out does so for nobody else."""
     service = world().service()
-    with_them, without = await asyncio.gather(told(service, "one"), told(service, "two", omit_raw=True))
+    with_them, without = await asyncio.gather(events_of(service, "one"), events_of(service, "two", omit_raw=True))
     assert answer_of(with_them).raw_results
     assert answer_of(without).raw_results is None
 
 
 @pytest.mark.parametrize("leaves", ["first", "second"])
-async def test_one_leaves_and_the_other_gets_its_answer(leaves: str) -> None:
+async def test_report_continues_when_one_follower_leaves(leaves: str) -> None:
     """A client that goes away stops nothing for the other."""
     shared = world()
     service = shared.service()
@@ -110,7 +112,7 @@ async def test_one_leaves_and_the_other_gets_its_answer(leaves: str) -> None:
     assert shared.calls()["write"] == 1
 
 
-async def test_all_leave_and_the_work_ends() -> None:
+async def test_report_is_cancelled_when_all_followers_leave() -> None:
     """The last one that goes away takes the report with it, at once, and the next one begins anew."""
     shared = world(NEVER_S)
     shared.model = ReportModel(delays={"queries": NEVER_S})
@@ -126,16 +128,16 @@ async def test_all_leave_and_the_work_ends() -> None:
     assert shared.model.asked[0] == "plan"
 
 
-async def test_a_failure_is_that_of_all() -> None:
+async def test_failure_is_raised_to_all_followers() -> None:
     """What could not be made for one cannot be made for the other: both are told why, nothing is tried twice."""
     shared = World(Web(some_pages(), down=True), ReportModel(delay_s=0.02))
     service = shared.service()
-    first, second = await asyncio.gather(told(service, "one"), told(service, "two"))
+    first, second = await asyncio.gather(events_of(service, "one"), events_of(service, "two"))
     for events in (first, second):
         assert isinstance(events[-1], Failed)
         assert events[-1].problem["code"] == "web_search_connection"
     assert shared.calls()["plan"] == 1
-    assert (await told(service, "three"))[-1].type == "failed"
+    assert (await events_of(service, "three"))[-1].type == "failed"
     assert shared.calls()["plan"] == 2
 
 
@@ -144,29 +146,29 @@ async def test_a_failure_is_that_of_all() -> None:
     [{"max_llm_calls": 50}, {"max_seconds": 300.0}, {"instructions": "Short."}, {"fresh": True}, {"language": "de"},
      {"query": "What do heat pumps cost?"}, {"plan": ("What is a heat pump?",)}],
 )  # fmt: skip
-async def test_what_may_become_another_report_is_one(wishes: dict[str, object]) -> None:
+async def test_different_requests_are_not_shared(wishes: dict[str, object]) -> None:
     """Other limits, wishes, languages or questions: nobody gets the answer of another question or budget."""
     shared = world()
     service = shared.service()
-    await asyncio.gather(told(service, "one"), told(service, "two", **wishes))
+    await asyncio.gather(events_of(service, "one"), events_of(service, "two", **wishes))
     assert shared.calls()["write"] == 2
 
 
-async def test_what_ended_is_not_joined() -> None:
+async def test_finished_report_is_not_joined() -> None:
     """Without a store a report asked again is made again."""
     shared = world()
     service = shared.service()
-    await told(service, "one")
-    await told(service, "two")
+    await events_of(service, "one")
+    await events_of(service, "two")
     assert shared.calls()["write"] == 2
 
 
-async def test_closing_stops_what_is_under_way() -> None:
+async def test_closing_cancels_running_reports() -> None:
     """Whoever still follows is told that it was stopped."""
     reports = ReportSingleFlight()
     began = asyncio.Event()
 
-    async def make(order: ResearchContext, told: object) -> Ending:
+    async def make(order: ResearchContext, told: object) -> FinalEvent:
         began.set()
         await asyncio.sleep(NEVER_S)
         raise AssertionError("it was to be stopped")
@@ -179,10 +181,10 @@ async def test_closing_stops_what_is_under_way() -> None:
 
 
 def order(name: str) -> ResearchContext:
-    async def hold(sources: object) -> None:
+    async def store_sources(sources: object) -> None:
         return None
 
     return ResearchContext(
-        request=asked(), request_id=name, detected="en", tell=lambda event: None, hold=hold, streamed=True, began=0.0,
-        ledger=EgressLog(),
+        request=research_request(), request_id=name, detected="en", emit=lambda event: None, store_sources=store_sources,
+        streamed=True, began=0.0, egress_log=EgressLog(),
     )  # fmt: skip

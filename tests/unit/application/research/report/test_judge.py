@@ -37,7 +37,7 @@ def answer(events: list[ResearchEvent]) -> ResearchResponse:
     return last.response
 
 
-async def test_one_call_after_the_text() -> None:
+async def test_judge_is_called_once_after_the_text() -> None:
     """One call for all citations, counted like any other; what it may not lift stays partial."""
     model = ReportModel(text=TEXT)
     done = answer(await world(model).events())
@@ -50,7 +50,7 @@ async def test_one_call_after_the_text() -> None:
     assert not [entry for entry in done.degraded if entry.component.startswith("judge")]
 
 
-async def test_without_a_judge_nothing_changes() -> None:
+async def test_without_judge_verdicts_are_lexical() -> None:
     """CITATION_JUDGE=off: no call, and the words decide."""
     model = ReportModel(text=TEXT)
     off = world(model)
@@ -61,7 +61,7 @@ async def test_without_a_judge_nothing_changes() -> None:
     assert {each.word_verdict for each in done.citations} == {None}
 
 
-async def test_a_failed_judge_costs_the_answer_nothing() -> None:
+async def test_failed_judge_leaves_the_answer() -> None:
     """The report is there, with the verdicts of the words and one entry in `degraded`."""
     model = ReportModel(text=TEXT, failing={"judge": LLMConnectionError()})
     done = answer(await world(model).events())
@@ -70,7 +70,7 @@ async def test_a_failed_judge_costs_the_answer_nothing() -> None:
     assert done.synthesis == TEXT
 
 
-async def test_the_budget_comes_first() -> None:
+async def test_budget_has_priority_over_the_judge() -> None:
     """Where the limit leaves no call for it, the words decide: `degraded` says so, the text needs no word of it."""
     model = ReportModel(text=TEXT)
     done = answer(await world(model).events(max_llm_calls=1))
@@ -81,7 +81,7 @@ async def test_the_budget_comes_first() -> None:
     assert "judge" not in done.synthesis
 
 
-async def test_calls_that_are_left_may_judge() -> None:
+async def test_remaining_calls_are_used_by_the_judge() -> None:
     """A limit holds with the judge, too."""
     unlimited = ReportModel(text=TEXT)
     await world(unlimited).events()
@@ -92,7 +92,7 @@ async def test_calls_that_are_left_may_judge() -> None:
 
 
 @pytest.mark.parametrize("verdict", ["supported", "partial", "unsupported"])
-async def test_a_stored_report_keeps_its_verdicts(verdict: str) -> None:
+async def test_stored_report_has_its_verdicts(verdict: str) -> None:
     """Told again it says the same, and asks nobody."""
     store = MemoryResearchStore()
     first = answer(await world(ReportModel(text=TEXT, verdict=lambda claim: verdict), store).events())
@@ -104,7 +104,7 @@ async def test_a_stored_report_keeps_its_verdicts(verdict: str) -> None:
     assert {each.checked_by for each in again.citations} == {"words", "model"}
 
 
-async def test_a_stored_text_is_not_judged_again() -> None:
+async def test_stored_text_is_not_judged_again() -> None:
     """The process ended between the text and the answer: text and verdicts are there, and nothing is paid for twice."""
     store = Interrupted()
     first = answer(await world(ReportModel(text=TEXT), store).events())
@@ -114,7 +114,7 @@ async def test_a_stored_text_is_not_judged_again() -> None:
     assert again.citations == first.citations
 
 
-async def test_a_report_that_no_model_judged_is_not_served_for_one() -> None:
+async def test_report_without_judge_is_not_replayed_for_one_with_judge() -> None:
     """Who turns the judge on gets judged citations, without paying for the text again."""
     store = MemoryResearchStore()
     off = world(ReportModel(text=TEXT), store)

@@ -48,7 +48,7 @@ from modules.llm_platform.application.research.model_output.rows import read_num
         *(("seven", 7), ("Семь", 7), ("sieben", 7), ("siete", 7), ("七", 7), ("Ten", 10), ("ноль", 0)),
     ],
 )
-def test_a_mark_is_a_number(value: object, number: float) -> None:
+def test_number_in_any_notation_is_read(value: object, number: float) -> None:
     """Whatever the spelling; fractions and percents are brought to 0..10."""
     assert read_number(value) == pytest.approx(number)
 
@@ -90,13 +90,13 @@ def test_a_mark_is_a_number(value: object, number: float) -> None:
         ),
     ],
 )
-def test_everything_else_is_none(value: object) -> None:
+def test_other_values_are_none(value: object) -> None:
     """No truth value, no list, nothing endless, no title with a number in it."""
     assert read_number(value) is None
 
 
 @given(st.one_of(st.text(), st.integers(), st.floats(), st.text("0123456789.,/%+- eE", max_size=90)))
-def test_a_number_is_finite(value: object) -> None:
+def test_numbers_are_finite(value: object) -> None:
     """Whatever comes in, nothing endless comes out."""
     number = read_number(value)
     assert number is None or math.isfinite(number)

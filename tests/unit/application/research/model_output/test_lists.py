@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modules.llm_platform.application.research.model_output.lists import (
-    BESIDE,
-    KEYS,
+    ITEM_KEYS,
     LABELS,
     MAX_ITEMS,
-    NOTHING,
+    METADATA_KEYS,
+    NON_ITEMS,
     REFUSALS,
     read_line,
     read_strings,
@@ -47,11 +47,12 @@ def test_every_label_is_a_prefix(label: str) -> None:
         "QUESTION: None",
         "Question without a colon",
         "[Question: no]",
+        "［Question: no [or]?",
         "Example: a",
         "12:30 is noon",
     ],
 )
-def test_other_lines_bear_no_item(line: str) -> None:
+def test_line_without_prefix_has_no_item(line: str) -> None:
     """A line is an item of the stream only where a known word and a colon stand before it."""
     assert read_line(line) is None
 
@@ -89,13 +90,13 @@ def test_other_lines_bear_no_item(line: str) -> None:
         ("Question: Question: Question:", []),
     ],
 )
-def test_lists_of_every_kind(text: str, items: list[str]) -> None:
+def test_every_list_format_is_read(text: str, items: list[str]) -> None:
     """Prefixes, JSON, bullets, plain lines; headings, refusals and empty words are no items."""
     assert read_strings(text) == items
 
 
 @given(st.lists(st.text("abcdef ghä?", min_size=4).filter(lambda text: text.strip()), min_size=1, max_size=5))
-def test_the_same_items_in_every_dress(items: list[str]) -> None:
+def test_items_are_equal_in_every_format(items: list[str]) -> None:
     """As a JSON list, with prefixes, or as bullets: the items are the same, in the same order."""
     items = [" ".join(item.split()) for item in items]
     dressed = (
@@ -111,7 +112,8 @@ def test_items_are_bounded() -> None:
     assert len(read_strings("\n".join(f"Query: pump {number}" for number in range(1000)))) == MAX_ITEMS
 
 
-def test_words_are_in_small_letters() -> None:
+def test_phrases_are_lower_case() -> None:
     """They are compared with lowered text, so another spelling would never match."""
-    assert all(word == word.lower() == word.strip() and word for word in {*LABELS, *KEYS, *BESIDE, *NOTHING, *REFUSALS})
-    assert BESIDE.isdisjoint(KEYS)
+    phrases = {*LABELS, *ITEM_KEYS, *METADATA_KEYS, *NON_ITEMS, *REFUSALS}
+    assert all(word == word.lower() == word.strip() and word for word in phrases)
+    assert METADATA_KEYS.isdisjoint(ITEM_KEYS)

@@ -59,7 +59,7 @@ class Asked(Web):
 
 
 @pytest.mark.parametrize("language", ["en", "de", "fr", "es", "it", "pt-BR", "nl", "pl", "ru", "uk", "zh", "ja", "ko"])
-async def test_the_text_says_in_its_language_what_the_limits_left_out(language: str) -> None:
+async def test_text_names_what_the_limits_left_out(language: str) -> None:
     """Two calls: which stages went without stands behind the text, and the text is still exactly the tokens."""
     events = await World(Web(some_pages()), ReportModel()).events(max_llm_calls=2, language=language)
     laws_of_events(events)
@@ -70,27 +70,27 @@ async def test_the_text_says_in_its_language_what_the_limits_left_out(language: 
     assert "{" not in answer.synthesis
 
 
-async def test_a_failed_ranking_says_how_many_results_it_concerns() -> None:
+async def test_failed_ranking_counts_its_results() -> None:
     """Eight results, no marks: keywords decide, and number and reason stand in text and `degraded`."""
     answer = answer_of(await World(Web(some_pages(8)), ReportModel(failing={"rank": LLMConnectionError()})).events())
     assert "Search results scored without the language model: 8." in answer.synthesis
     assert any(entry.reason.startswith("stand_in: 8 of 8 results") for entry in answer.degraded)
 
 
-async def test_without_a_model_nothing_stands_in_for_it() -> None:
+async def test_without_model_no_fallback_scores_are_reported() -> None:
     """Keywords are then how results are ranked: no note, in text or `degraded`."""
     answer = answer_of(await World(Web(some_pages())).events())
     assert "without the language model: " not in answer.synthesis
     assert answer.degraded == ()
 
 
-async def test_a_whole_report_adds_no_word() -> None:
+async def test_complete_report_adds_no_message() -> None:
     """What the model wrote is the text."""
     model = ReportModel()
     assert answer_of(await World(Web(some_pages()), model).events()).synthesis == model.text
 
 
-async def test_what_came_to_no_end_is_told_and_not_kept(tmp_path: Path) -> None:
+async def test_timed_out_stage_is_reported_and_report_is_not_stored(tmp_path: Path) -> None:
     """A ranking that was late: the text says so, and the next run makes the report anew."""
     late = World(Web(some_pages()), ReportModel(delays={"rank": NEVER_S}), store(tmp_path))
     answer = answer_of(await late.events(max_seconds=1.0))
@@ -100,9 +100,9 @@ async def test_what_came_to_no_end_is_told_and_not_kept(tmp_path: Path) -> None:
     assert again.calls()["rank"] == 1
 
 
-async def test_a_summary_that_hangs_holds_up_no_report(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hanging_summary_does_not_delay_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
     """The text is there and needs no summary: the answer comes, and says that they are missing."""
-    monkeypatch.setattr(pipeline, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(pipeline, "SUMMARY_WAIT_S", 0.05)
     model = ReportModel(delays={"summarize": NEVER_S})
     answer = answer_of(await asyncio.wait_for(World(Web(some_pages()), model).events(), PATIENCE_S))
     assert answer.synthesis == model.text
@@ -113,7 +113,7 @@ async def test_a_summary_that_hangs_holds_up_no_report(monkeypatch: pytest.Monke
 # --- cuts -----------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_page_that_is_too_long_is_said_to_be_cut() -> None:
+async def test_cut_page_is_reported() -> None:
     """Twice as long as what is held: about half of its tokens count as truncated, and `degraded` names the page."""
     pages = some_pages(1)
     text = "Heat pumps move heat in winter. " * (2 * MAX_SOURCE_CHARS // 32)
@@ -122,7 +122,7 @@ async def test_a_page_that_is_too_long_is_said_to_be_cut() -> None:
     assert answer.metadata.truncated_tokens == pytest.approx(count_tokens(text) / 2, rel=0.05)
 
 
-async def test_summaries_of_a_part_are_said_to_be_so() -> None:
+async def test_partial_summaries_are_reported() -> None:
     """A small context: what the summaries do not know of their pages counts as truncated."""
     pages = some_pages(5)
     texts = {url: f"{title}. " + f"Heat pumps of {title} move heat. " * 900 for url, title in pages.items()}
@@ -145,7 +145,7 @@ async def test_filters_reach_every_search() -> None:
     assert {request.sources for request in web.requests} == {("web", "news"), ("documents",)}
 
 
-async def test_a_region_that_is_wished_for_is_searched_in() -> None:
+async def test_requested_region_is_searched() -> None:
     """language pt-BR: what is Portuguese is searched as pt-BR, what is English as English."""
     queries = "ЗАПРОС: como funcionam as bombas de calor no inverno\nЗАПРОС: how do the heat pumps work in the winter"
 
@@ -158,7 +158,7 @@ async def test_a_region_that_is_wished_for_is_searched_in() -> None:
     assert {request.language for request in web.requests} == {"pt-BR", "en"}
 
 
-async def test_a_query_in_who_knows_what_language_is_searched_in_all() -> None:
+async def test_query_of_unknown_language_is_searched_in_all() -> None:
     """Two languages are possible and the words tell nothing: no engine is told a wrong one."""
 
     class Names(ReportModel):
@@ -184,7 +184,7 @@ async def test_any_number_of_pages_makes_a_report(pages: int) -> None:
 
 
 @pytest.mark.parametrize("more", [{}, {"sources": ["web"]}])
-async def test_given_pages_that_all_fail_are_a_failure(more: dict[str, object]) -> None:
+async def test_failure_of_all_given_pages_is_an_error(more: dict[str, object]) -> None:
     """No page of the person's could be read, and nobody else answered: that is the reader's error, not "nothing found"."""
     mine = ["https://mine.example/one", "https://mine.example/two"]
     events = await World(Web({}, walled=mine, down=True), ReportModel()).events(urls=mine, **more)
@@ -195,7 +195,7 @@ async def test_given_pages_that_all_fail_are_a_failure(more: dict[str, object]) 
     laws_of_events(events)
 
 
-async def test_a_writer_that_dies_half_way_is_taken_back_and_replayed_so(tmp_path: Path) -> None:
+async def test_failed_writer_is_reset_and_replayed_with_its_reset(tmp_path: Path) -> None:
     """Tokens, a reset, the last resort: `synthesis` is what came after the reset."""
 
     class Dying(ReportModel):
@@ -212,7 +212,7 @@ async def test_a_writer_that_dies_half_way_is_taken_back_and_replayed_so(tmp_pat
     laws_of_events(events)
 
 
-async def test_a_replay_keeps_its_resets(tmp_path: Path) -> None:
+async def test_replay_has_its_resets(tmp_path: Path) -> None:
     """A model's own reset half-way is an event like others: told again in its place, and the text is what came after it."""
     from modules.llm_platform.domain.dtos.llm_dtos import LLMReset
 
@@ -236,7 +236,7 @@ async def test_a_replay_keeps_its_resets(tmp_path: Path) -> None:
 # --- the plan for a person ------------------------------------------------------------------------------------------------
 
 
-async def test_a_plan_that_was_shown_is_the_one_that_is_searched(tmp_path: Path) -> None:
+async def test_shown_plan_is_searched(tmp_path: Path) -> None:
     """Asked once: shown again and searched from the store. `other_than` asks anew."""
     world = World(Web(some_pages()), ReportModel(), store(tmp_path))
     service = world.service()
@@ -249,7 +249,7 @@ async def test_a_plan_that_was_shown_is_the_one_that_is_searched(tmp_path: Path)
     assert not set(other.questions) & set(first.questions)
 
 
-async def test_a_plan_comes_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_plan_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that hangs: the question is taken apart without it, and the plan says so."""
     monkeypatch.setattr(planner, "PLAN_TIMEOUT_S", 0.05)
     service = World(Web(some_pages()), ReportModel(delays={"plan": NEVER_S})).service()
@@ -263,7 +263,7 @@ async def test_a_plan_comes_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- money ----------------------------------------------------------------------------------------------------------------
 
 
-async def test_calls_tokens_dollars_and_searches_are_those_that_were_made() -> None:
+async def test_metadata_counts_calls_tokens_dollars_and_searches() -> None:
     """Each call of the model counts once with what it told; each request to a provider once; a failed one too."""
     model, web = ReportModel(), Web(some_pages())
     metadata = answer_of(await World(web, model).events()).metadata

@@ -1,0 +1,123 @@
+"""A language model within the budget of a report."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from modules.llm_platform.application.research.budget import Budget, Phase, Reservation
+from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart, LLMToken, Spending
+from modules.llm_platform.domain.dtos.report_dtos import LLMStage
+from modules.llm_platform.domain.exceptions import LLMException, LLMTimeoutError
+from modules.llm_platform.domain.ports.llm import ILLMProvider, IWarmUp
+from modules.llm_platform.domain.text.tokens import count_tokens
+
+DEFAULT_MAX_ANSWER_TOKENS: Final = 4096  # if dollars are limited and the request sets no bound
+MESSAGE_TOKENS: Final = 8  # that a service adds to each message
+LATE = "not finished in the time that max_seconds leaves for {stage}"
+
+
+class BudgetedLLM(ILLMProvider):
+    """`llm` as one stage of a report may use it.
+
+    Each call reserves its maximum first, ends with `phase` (default: the phase of its stage) and is always settled.
+    A refused call raises LLMBudgetError and costs nothing.
+    """
+
+    def __init__(self, llm: ILLMProvider, budget: Budget, stage: LLMStage, phase: Phase | None = None) -> None:
+        self.name = llm.name
+        self.model = llm.model
+        self._llm = llm
+        self._budget = budget
+        self._stage = stage
+        self._phase: Phase = phase or stage
+
+    async def generate(self, request: LLMRequest) -> LLMResponse:
+        request, reservation = await self._reserve(request)
+        with self._accounted(reservation, request) as account:
+            async with asyncio.timeout_at(self._budget.phase_end(self._phase)):
+                answer = await self._llm.generate(request)
+            account.add(answer)
+        return answer
+
+    async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
+        """As the port says. Only the wait for the model is limited in time, not the reader's use of a part."""
+        request, reservation = await self._reserve(request)
+        until = self._budget.phase_end(self._phase)
+        with self._accounted(reservation, request) as account:
+            async with aclosing(self._llm.stream(request)) as parts:  # type: ignore[type-var]  # an async generator
+                while (part := await _next_part(parts, until)) is not None:
+                    account.add(part)
+                    yield part
+
+    async def warm_up(self) -> None:
+        if isinstance(self._llm, IWarmUp):
+            await self._llm.warm_up()
+
+    async def _reserve(self, request: LLMRequest) -> tuple[LLMRequest, Reservation]:
+        """The request with the bounds of the budget, and its reservation."""
+        bounds: dict[str, int] = {}
+        tokens = 0
+        if self._budget.is_priced:
+            tokens = prompt_tokens(request)
+            bounds["max_tokens"] = request.max_tokens or DEFAULT_MAX_ANSWER_TOKENS
+        reservation = await self._budget.reserve(self._stage, tokens, bounds.get("max_tokens", 0), self._phase)
+        if self._budget.is_limited:
+            bounds["max_tries"] = min(reservation.tries, request.max_tries or reservation.tries)
+        return request.model_copy(update=bounds) if bounds else request, reservation
+
+    @contextmanager
+    def _accounted(self, reservation: Reservation, request: LLMRequest) -> Iterator[_CallAccount]:
+        account = _CallAccount(self._budget, request)
+        try:
+            yield account
+        except TimeoutError:
+            raise LLMTimeoutError(LATE.format(stage=self._stage), spent=account.estimated()) from None
+        except LLMException as error:
+            account.spent = error.spent
+            raise
+        finally:
+            interrupted = account.spent is None
+            self._budget.settle(reservation, account.spent or account.estimated(), interrupted=interrupted)
+
+
+async def _next_part(parts: AsyncIterator[LLMStreamPart], until: float) -> LLMStreamPart | None:
+    """The next part, None at the end. Raises TimeoutError from `until` (event loop time) on."""
+    if asyncio.get_running_loop().time() >= until:
+        raise TimeoutError
+    async with asyncio.timeout_at(until):
+        return await anext(parts, None)
+
+
+@dataclass(slots=True)
+class _CallAccount:
+    """The reported cost of one call, and an estimate for a call that was interrupted."""
+
+    budget: Budget
+    request: LLMRequest
+    spent: Spending | None = None
+    tokens: list[str] = field(default_factory=list)
+
+    def add(self, part: LLMStreamPart) -> None:
+        if isinstance(part, LLMToken):
+            self.tokens.append(part.text)
+        elif isinstance(part, LLMResponse):
+            # A caller's own provider may report no spending: its call still counts as one.
+            usage = part.usage
+            self.spent = part.spent if part.spent.calls else self._one_call(usage.prompt_tokens, usage.completion_tokens)
+
+    def estimated(self) -> Spending:
+        """One call with its prompt and the tokens received so far."""
+        return self._one_call(prompt_tokens(self.request), count_tokens("".join(self.tokens)))
+
+    def _one_call(self, prompt_tokens: int, completion_tokens: int) -> Spending:
+        cost = self.budget.cost_of(prompt_tokens, completion_tokens)
+        return Spending(calls=1, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, cost_usd=cost)
+
+
+def prompt_tokens(request: LLMRequest) -> int:
+    """An estimate of the tokens of a prompt."""
+    return sum(count_tokens(message.content) + MESSAGE_TOKENS for message in request.messages)

@@ -1,0 +1,53 @@
+"""The sources of an earlier research that a follow-up question uses before, or instead of, a search."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from modules.llm_platform.application.research.context import FollowUp
+from modules.llm_platform.application.research.search import MAX_RESULT_CHARS, wants_latest
+from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, WebSearchResultItem
+from modules.llm_platform.domain.extractive.question import read_question
+from modules.llm_platform.domain.extractive.selection import select_quotes
+from modules.llm_platform.domain.ranking import keyword_score
+
+MAX_REUSED: Final = 5
+MIN_REUSED_SCORE: Final = 3.0  # of 10, by keywords
+INLINE_CHARS: Final = 30_000  # of all sources together; longer ones are searched in a thread
+
+
+def reusable_sources(follow_up: FollowUp, language: str) -> tuple[Source, ...]:
+    """The earlier sources that match the question, best first, each at most MAX_RESULT_CHARS long."""
+    short = [each.model_copy(update={"text": each.text[:MAX_RESULT_CHARS]}) for each in follow_up.sources]
+    query = follow_up.query
+    scores = {each.index: keyword_score(query, query, each.title, each.text, language) for each in short}
+    matching = [each for each in short if scores[each.index] >= MIN_REUSED_SCORE]
+    return tuple(sorted(matching, key=lambda each: -scores[each.index])[:MAX_REUSED])
+
+
+async def is_answered(follow_up: FollowUp, sources: Sequence[Source], language: str) -> bool:
+    """Whether sentences of the sources answer the question, as asked and as understood. Never for the latest news.
+
+    Both readings count: the topic alone fits the sources of an earlier answer on it.
+    """
+    if not sources or wants_latest(follow_up.asked) or wants_latest(follow_up.query):
+        return False
+    questions = [read_question(text, language) for text in dict.fromkeys((follow_up.asked, follow_up.query))]
+
+    def has_quotes() -> bool:
+        return all(select_quotes(question, sources).quotes for question in questions)
+
+    is_long = sum(len(each.text) for each in sources) > INLINE_CHARS
+    return await asyncio.to_thread(has_quotes) if is_long else has_quotes()
+
+
+def earlier_results(sources: Sequence[Source]) -> WebSearchResponse:
+    """The sources as the results of a search."""
+    items = tuple(
+        WebSearchResultItem(title=each.title, url=each.url, snippet=each.text, published_date=each.published)
+        for each in sources
+    )
+    return WebSearchResponse(query="", results=items)

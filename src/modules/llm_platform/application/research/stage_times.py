@@ -1,0 +1,84 @@
+"""Metrics of a research, read from its events: result, duration, and the time of each stage. Its span."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Final, Self
+
+from modules.llm_platform.application.research.context import EmitEvent
+from modules.llm_platform.application.research.events import Done, ResearchEvent
+from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
+from modules.llm_platform.domain.metrics import RESEARCH_DURATION, RESEARCHES, STAGE_DURATION, result_label
+from modules.llm_platform.domain.ports.metrics import IMetrics
+from modules.llm_platform.domain.ports.tracing import NO_SPAN, traced
+from modules.llm_platform.domain.spans import CACHE, COST, DEGRADED, DEPTH, REQUEST_ID, RESEARCH_SPAN, SOURCES
+
+# Type of an event to the stage that its first occurrence ends, in the order of the stages. The stages of a report overlap:
+# "read" is ranking, reading and summaries, from the first ranked results to the numbered sources.
+_ENDS: Final[Mapping[str, str]] = {"planned": "plan", "sources": "search"}
+_ENDS_OF_REPORT: Final[Mapping[str, str]] = {"planned": "plan", "ranked": "search", "sources": "read"}
+
+
+class StageTimes:
+    """Context manager around one research. Its `emit` passes events on and takes their time.
+
+    `write` ends with the last token and `verify` with the answer. A research without tokens after its sources has neither.
+    The stages of a report from the store are not counted.
+    """
+
+    __slots__ = ("_began", "_depth", "_emit", "_ended", "_ends", "_last_token", "_metrics", "_traced")
+
+    def __init__(self, depth: str, metrics: IMetrics, emit: EmitEvent) -> None:
+        self._depth = depth
+        self._metrics = metrics
+        self._emit = emit
+        self._traced = traced(RESEARCH_SPAN, f"research {depth}")
+        self._ends = dict(_ENDS_OF_REPORT if depth == "report" else _ENDS)
+        self._ended: list[tuple[str, float]] = []  # stage and time of its end
+        self._last_token: float | None = None
+
+    def __enter__(self) -> Self:
+        self._began = time.perf_counter()
+        self._traced.__enter__().span.set(DEPTH, self._depth)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._metrics.count(RESEARCHES, self._depth, result_label(error))
+        if error is None:
+            self._metrics.observe(RESEARCH_DURATION, time.perf_counter() - self._began, self._depth)
+        self._traced.__exit__(kind, error, trace)
+
+    def emit(self, event: ResearchEvent) -> None:
+        """Pass the event on."""
+        if event.type == "token":
+            self._last_token = time.perf_counter()
+        elif stage := self._ends.pop(event.type, None):
+            self._ended.append((stage, time.perf_counter()))
+        elif isinstance(event, Done):
+            self._describe(event.response)
+            if event.response.metadata.stored_at is None:
+                self._observe(time.perf_counter())
+        self._emit(event)
+
+    def _describe(self, response: ResearchResponse) -> None:
+        span, metadata = self._traced.span, response.metadata
+        if span is NO_SPAN:
+            return
+        span.set(REQUEST_ID, metadata.request_id)
+        span.set(CACHE, "hit" if metadata.cache_hit else "miss")
+        span.set(SOURCES, len(response.sources))
+        span.set(DEGRADED, len(response.degraded))
+        if metadata.cost_usd is not None:
+            span.set(COST, metadata.cost_usd)
+
+    def _observe(self, now: float) -> None:
+        if self._last_token is not None:
+            self._ended += [("write", self._last_token), ("verify", now)]
+        began = self._began
+        for stage, ended in self._ended:
+            self._metrics.observe(STAGE_DURATION, max(0.0, ended - began), self._depth, stage)
+            began = ended

@@ -1,0 +1,54 @@
+"""A text that comes from the cache again is neither sanitised nor checked again, and nothing else is mixed up with it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from modules.llm_platform.application.research.writing import WritingRequest, write
+from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
+from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.testing.synthesizer import FakeSynthesizer
+
+TEXT = "The harbour wall is nine metres high [1]."
+
+
+def source(text: str) -> Source:
+    return Source(index=1, title="Harbour", url="https://docs.test/1", text=text)
+
+
+def request(text: str, found: Source, language: str = "en") -> WritingRequest:
+    return WritingRequest(
+        question="How high is the harbour wall?",
+        sources=(found,),
+        language=language,
+        max_tokens=100,
+        writer=FakeSynthesizer(text),
+        fallback=FakeSynthesizer("nothing"),
+        deadline=asyncio.get_running_loop().time() + 60,
+        offer_deep=False,
+    )
+
+
+async def test_only_a_new_text_source_or_language_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The verdicts are those of the sources of this request, as without remembering."""
+    checked: list[str] = []
+    check = CitationChecker.check
+
+    def counted(checker: CitationChecker, answer: str) -> CheckedAnswer:
+        checked.append(answer)
+        return check(checker, answer)
+
+    monkeypatch.setattr(CitationChecker, "check", counted)
+    right, wrong = source("The harbour wall is nine metres high."), source("The harbour wall is two metres high.")
+    requests = [
+        request(TEXT, right), request(TEXT, right), request(TEXT, wrong), request(TEXT + " Yes.", right),
+        request(TEXT, right, "de"), request(TEXT, wrong),
+    ]  # fmt: skip
+    answers = [await write(each, False, lambda text: None, lambda reason: None) for each in requests]
+    verdicts = [answer.checked.citations[0].verdict for answer in answers]
+    assert len(checked) == 4
+    assert [verdicts[at] for at in (0, 1, 3)] == ["supported"] * 3
+    assert verdicts[2] == verdicts[5] != "supported"
+    assert [answer.text.partition("\n")[0] for answer in answers] == [TEXT, TEXT, TEXT, TEXT + " Yes.", TEXT, TEXT]
