@@ -1,4 +1,4 @@
-"""Everything that this context offers, in one hand."""
+"""All services of the platform."""
 
 from __future__ import annotations
 
@@ -7,17 +7,22 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
+from modules.llm_platform.application.rag.indexing import IndexingService
+from modules.llm_platform.application.rag.retrieval import RetrievalService
 from modules.llm_platform.application.services.answer_service import AnswerService
 from modules.llm_platform.application.services.doctor_service import DoctorService
+from modules.llm_platform.application.services.embedding_service import EmbeddingService
 from modules.llm_platform.application.services.health_service import HealthService
-from modules.llm_platform.application.services.indexing_service import IndexingService
 from modules.llm_platform.application.services.llm_service import LLMService
 from modules.llm_platform.application.services.page_service import PageService
+from modules.llm_platform.application.services.research_job_service import ResearchJobService
 from modules.llm_platform.application.services.research_service import ResearchService
-from modules.llm_platform.application.services.retrieval_service import RetrievalService
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.indexing_dtos import IndexProgress
+from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
+from modules.llm_platform.domain.ports.rate_limiter import IRateLimiter
+from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,20 +32,30 @@ class LLMPlatform:
     web_search: WebSearchService
     llm: LLMService
     research: ResearchService
+    research_jobs: ResearchJobService
     pages: PageService
     store: StoreService
+    embeddings: EmbeddingService
     retrieval: RetrievalService
     indexing: IndexingService
     answers: AnswerService
     health: HealthService
     doctor: DoctorService
+    metrics: IMetrics = field(default=NO_METRICS, kw_only=True)
+    tracer: ITracer = field(default=NO_TRACER, kw_only=True)
     _close: Callable[[], Awaitable[None]] = field(repr=False)
+    _rate_limiter: Callable[[], IRateLimiter | None] = field(default=lambda: None, repr=False)
     _reading: Callable[[], IndexProgress | None] = field(default=lambda: None, repr=False)
 
     @property
     def reading(self) -> IndexProgress | None:
-        """How far the reading of a named folder is; None where none is being read right now."""
+        """The progress of indexing a searched folder; None if none is being indexed."""
         return self._reading()
+
+    @property
+    def rate_limiter(self) -> IRateLimiter | None:
+        """The limits on requests of clients, for servers; None if there are none."""
+        return self._rate_limiter()
 
     async def aclose(self) -> None:
         """Close every connection that the platform opened; a second call does nothing."""

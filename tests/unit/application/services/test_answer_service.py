@@ -21,8 +21,8 @@ from modules.llm_platform.domain.exceptions import (
     VectorStoreConfigError,
     VectorStoreError,
 )
-from modules.llm_platform.testing import FakeLLM, FakeSynthesizer, made_up_page
-from modules.llm_platform.testing.patience import STARTS_WITHIN_S, becomes
+from modules.llm_platform.testing import FakeLLM, FakeSynthesizer, sample_page
+from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true
 
 QUESTION = "How long does a session token stay valid?"
 GIVEN = ContextItem(doc_id="mine", snippet="In the test system a session token stays valid for a year.")
@@ -117,7 +117,7 @@ async def test_nothing_to_answer_from_is_said_plainly(question: str, words: str)
 
 async def test_an_address_is_read_and_cited_as_it_was_given() -> None:
     """A context item with an address instead of words is read; its document has the page's title."""
-    page = made_up_page(f"{PAGE}/", "A session token of the wiki stays valid for two hours.", "The\n wiki")
+    page = sample_page(f"{PAGE}/", "A session token of the wiki stays valid for two hours.", "The\n wiki")
     world = await RagWorld((), pages={PAGE: page}).indexed()
     answer = await world.answer(QUESTION, ContextItem(doc_id="w", url=PAGE))
     assert answer.citations == (RagCitation(doc_id="w", title="The wiki", url=PAGE),)
@@ -132,7 +132,7 @@ async def test_words_that_are_given_need_no_reading() -> None:
     assert world.reader.urls == []
 
 
-async def test_a_page_that_cannot_be_read_is_told_and_the_others_answer() -> None:
+async def test_unreadable_page_is_degraded_and_the_others_answer() -> None:
     """Who failed stands in `degraded`, by host and without the address."""
     world = await RagWorld(pages={PAGE: PageError("there is no text to be had")}).indexed()
     answer = await world.answer(QUESTION, ContextItem(url=PAGE))
@@ -164,7 +164,7 @@ async def test_pages_are_read_side_by_side_a_bounded_number_of_them_each_once() 
     while not asking.done():
         most = max(most, world.reader.running)
         await asyncio.sleep(0.005)
-    assert most == limits.PAGES_AT_ONCE
+    assert most == limits.MAX_CONCURRENT_READS
     assert world.reader.urls == urls[: limits.MAX_PAGES]
     assert len(sources_of(writer)) == limits.MAX_PAGES + 1
     assert limits.TOO_MANY_PAGES in [each.reason for each in asking.result().degraded]
@@ -185,9 +185,9 @@ async def test_a_long_context_is_cut_and_said_so() -> None:
     """A message may hold thousands of pieces; the first ones are used."""
     writer = FakeSynthesizer("Thirty minutes.")
     world = await RagWorld(writer=writer).indexed()
-    answer = await world.answer(QUESTION, *(ContextItem(snippet=f"Text {n}.") for n in range(limits.MAX_PIECES + 1)))
-    assert len(sources_of(writer)) == limits.MAX_PIECES
-    assert limits.TOO_MANY in [each.reason for each in answer.degraded]
+    answer = await world.answer(QUESTION, *(ContextItem(snippet=f"Text {n}.") for n in range(limits.MAX_PASSAGES + 1)))
+    assert len(sources_of(writer)) == limits.MAX_PASSAGES
+    assert limits.TOO_MANY_PASSAGES in [each.reason for each in answer.degraded]
 
 
 async def test_ids_are_looked_up_for_title_and_address() -> None:
@@ -210,7 +210,7 @@ async def test_a_document_that_is_only_named_brings_its_text() -> None:
     world = await RagWorld(writer=writer, options=AnswerOptions(top_k=1)).indexed()
     answer = await world.answer(QUESTION, ContextItem(doc_id="roles"), ContextItem(doc_id="unknown"))
     assert sources_of(writer) == [ROLES.texts[0]]
-    assert [each.reason for each in answer.degraded] == [limits.NOT_THERE]
+    assert [each.reason for each in answer.degraded] == [limits.NOT_INDEXED]
 
 
 @pytest.mark.parametrize("snippet", [None, "What the asker says of it: a session token stays valid for an hour."])
@@ -238,7 +238,7 @@ async def test_filters_let_own_documents_be_named() -> None:
     assert [each.title for each in answer.citations] == ["Umbrella's session secrets"]
 
 
-async def test_citations_are_what_checked_sentences_cite() -> None:
+async def test_citations_are_those_of_supported_sentences() -> None:
     """Each document once, in the order of the text, only where its words bear the sentence out; `[n]` is the n-th."""
     text = (
         "Only the owner of an account may renew a session token [3]. The sky is made of green cheese [1]. "
@@ -287,10 +287,10 @@ async def test_a_model_that_fails_is_an_error(error: LLMConnectionError | LLMCon
         await world.answer(QUESTION)
 
 
-async def test_where_somebody_may_step_in_quotes_are_the_answer() -> None:
+async def test_fallback_answers_with_quotes() -> None:
     """A person at a terminal would rather read quotes than nothing; that the model failed is said."""
     world = await RagWorld(llm=FakeLLM([LLMConnectionError("not reachable")])).indexed()
-    answer = await world.answers.answer(RagQuestion(question=QUESTION), stand_in=True)
+    answer = await world.answers.answer(RagQuestion(question=QUESTION), use_fallback=True)
     assert answer.synthesizer == "extractive"
     assert "thirty minutes after the last request [1]" in answer.answer
     assert "The language model failed" in answer.answer
@@ -298,14 +298,14 @@ async def test_where_somebody_may_step_in_quotes_are_the_answer() -> None:
     assert answer.spent.calls == 1
 
 
-@pytest.mark.parametrize("stand_in", [False, True])
-async def test_a_model_that_is_late_is_not_waited_for(stand_in: bool) -> None:
+@pytest.mark.parametrize("use_fallback", [False, True])
+async def test_a_model_that_is_late_is_not_waited_for(use_fallback: bool) -> None:
     """There is an error of the model's, or an answer without it, long before the model would have answered."""
     llm = FakeLLM(["Too late."], delay_s=30)
     world = await RagWorld(llm=llm).indexed()
     begun = asyncio.get_running_loop().time()
-    asked = world.answers.answer(RagQuestion(question=QUESTION), deadline=begun + 0.5, stand_in=stand_in)
-    if stand_in:
+    asked = world.answers.answer(RagQuestion(question=QUESTION), deadline=begun + 0.5, use_fallback=use_fallback)
+    if use_fallback:
         assert (await asked).citations == (CITED_SESSIONS,)
     else:
         with pytest.raises(LLMTimeoutError):
@@ -354,7 +354,7 @@ async def test_cancelling_stops_everything() -> None:
     """A request that nobody waits for any more reads no page and asks no model."""
     world = await RagWorld(pages={PAGE: "Late."}, page_delay_s=30).indexed()
     asking = asyncio.create_task(world.answer(QUESTION, ContextItem(url=PAGE)))
-    assert await becomes(lambda: world.reader.running == 1, STARTS_WITHIN_S)
+    assert await becomes_true(lambda: world.reader.running == 1, START_TIMEOUT_S)
     asking.cancel()
     await asyncio.wait([asking], timeout=AT_ONCE_S)
     assert asking.cancelled()

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from modules.llm_platform.application.rag.retrieval import RetrievalService
 from modules.llm_platform.application.services.doctor_service import (
     NO_INDEX,
     NOT_TRIED,
@@ -15,7 +16,6 @@ from modules.llm_platform.application.services.doctor_service import (
     IndexCheck,
     SearchProviderCheck,
 )
-from modules.llm_platform.application.services.retrieval_service import RetrievalService
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection
@@ -87,7 +87,9 @@ class Clock:
         return self.now
 
 
-def doctor(*searches: SearchProviderCheck, models: tuple[ILLMProvider, ...] = (), deadline_s: float = 5.0) -> DoctorService:
+def doctor(
+    *searches: SearchProviderCheck, models: tuple[ILLMProvider, ...] = (), deadline_s: float = 5.0
+) -> DoctorService:
     return DoctorService(searches, models, deadline_s=deadline_s, clock=Clock())
 
 
@@ -150,13 +152,12 @@ NOT_WELL = FINE.with_degraded([Degraded(component="engine/brave", reason="captch
         (
             EngineListCheck("web", "ENGINES_WEB", ("gogle", "bingg"), missing=("gogle", "bingg"), on=("ddg", "brave")),
             "failed",
-            "ENGINES_WEB: the instance does not have gogle and bingg; what answers there: ENGINES_WEB=ddg",
+            "ENGINES_WEB: the instance does not have gogle and bingg; engines that answer: ENGINES_WEB=ddg",
         ),
         (
             EngineListCheck("web", "ENGINES_WEB", ("google", "ddg"), off=("google",), on=("ddg", "brave")),
             "warning",
-            "ENGINES_WEB: the instance has google off (asked only when named); "
-            "what answers there: ENGINES_WEB=ddg",
+            "ENGINES_WEB: the instance has disabled google (used only when named); engines that answer: ENGINES_WEB=ddg",
         ),
         (
             EngineListCheck("web", "ENGINES_WEB", ("x", "ddg"), missing=("x",)),
@@ -166,9 +167,7 @@ NOT_WELL = FINE.with_degraded([Degraded(component="engine/brave", reason="captch
     ],
     ids=["none is there", "off", "one is missing"],
 )
-async def test_a_list_of_engines_is_held_against_the_instance(
-    check: EngineListCheck, verdict: str, text: str
-) -> None:
+async def test_engine_list_is_compared_with_the_instance(check: EngineListCheck, verdict: str, text: str) -> None:
     """What is missing or off is named, with a list of engines that answered a search there."""
     engine = Listed((check, EngineListCheck("news", "ENGINES_NEWS", ("n",), on=("n",))), {"ddg,brave": NOT_WELL})
     found = await doctor(SearchProviderCheck(engine, sources=("web", "news"))).examine()
@@ -205,7 +204,7 @@ async def test_a_search_that_fails_is_a_failure() -> None:
     assert finding == CheckResult("engine", "failed", "all engines are blocked")
 
 
-async def test_a_stand_in_may_fail() -> None:
+async def test_failure_of_an_unconfigured_provider_is_a_warning() -> None:
     """What nobody configured is a warning when it is not there."""
     patient = SearchProviderCheck(Engine(answer=WebSearchError("no network")), configured=False)
     (finding,) = await doctor(patient).examine()
@@ -220,10 +219,10 @@ async def test_engines_that_did_not_answer_are_warnings() -> None:
     assert found[1] == CheckResult("engine/google", "warning", "captcha")
 
 
-@pytest.mark.parametrize(("finds", "verdict"), [(True, "warning"), (False, "ok")])
-async def test_finding_nothing_is_odd_for_an_engine_and_not_for_a_folder(finds: bool, verdict: str) -> None:
+@pytest.mark.parametrize(("expects_results", "verdict"), [(True, "warning"), (False, "ok")])
+async def test_finding_nothing_is_odd_for_an_engine_and_not_for_a_folder(expects_results: bool, verdict: str) -> None:
     """Every engine finds an everyday word; a folder need not hold it."""
-    patient = SearchProviderCheck(Engine(answer=WebSearchResponse(query="q")), finds=finds)
+    patient = SearchProviderCheck(Engine(answer=WebSearchResponse(query="q")), expects_results=expects_results)
     (finding,) = await doctor(patient).examine()
     assert finding.verdict == verdict
 
@@ -248,7 +247,7 @@ async def test_a_model_that_fails_says_why() -> None:
     assert finding == CheckResult("model", "failed", "the key is wrong: set KIMI_API_KEY")
 
 
-async def test_one_that_hangs_holds_up_nobody() -> None:
+async def test_hanging_provider_does_not_delay_the_others() -> None:
     """Everything is examined at the same time, each with its own deadline."""
     hanging = SearchProviderCheck(Engine("hangs", wait_s=60))
     found = await doctor(hanging, SearchProviderCheck(Engine("well")), deadline_s=0.05).examine()
@@ -256,10 +255,12 @@ async def test_one_that_hangs_holds_up_nobody() -> None:
     assert "within 0.05 s" in found[0].text
 
 
-async def of_the_index(embedder: HashEmbedder, *, spend: bool = False, there: bool = True, paid: bool = False) -> CheckResult:
+async def of_the_index(
+    embedder: HashEmbedder, *, spend: bool = False, exists: bool = True, paid: bool = False
+) -> CheckResult:
     store = MemoryVectorStore()
     await store.prepare(Collection(name="documents", embedder=embedder.name, dimension=embedder.dimension))
-    patient = IndexCheck(RetrievalService(embedder, store, "documents", top_k=5), there=there, paid=paid)
+    patient = IndexCheck(RetrievalService(embedder, store, "documents", top_k=5), exists=exists, paid=paid)
     (found,) = await DoctorService((), (), index=patient, clock=Clock()).examine(spend=spend)
     return found
 
@@ -276,4 +277,27 @@ async def test_an_index_is_tried_with_its_embedder() -> None:
 
 async def test_no_index_is_no_failure() -> None:
     """Most people have none; how to make one is said."""
-    assert await of_the_index(HashEmbedder(), there=False) == CheckResult("index", "ok", NO_INDEX)
+    assert await of_the_index(HashEmbedder(), exists=False) == CheckResult("index", "ok", NO_INDEX)
+
+
+class Store:
+    """A shared store: `ping` returns a status, or raises `error`."""
+
+    name = "redis"
+
+    def __init__(self, error: AppException | None = None) -> None:
+        self._error = error
+
+    async def ping(self) -> str:
+        if self._error is not None:
+            raise self._error
+        return "connected"
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"), [(None, ("ok", "connected")), (AppException("start Redis"), ("failed", "start Redis"))]
+)
+async def test_store_has_a_line(error: AppException | None, expected: tuple[str, str]) -> None:
+    """A configured store is checked; its error has the remedy."""
+    (result,) = await DoctorService((), (), stores=[Store(error)]).examine()
+    assert (result.subject, result.verdict, result.text) == ("redis", *expected)

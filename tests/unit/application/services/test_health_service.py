@@ -8,19 +8,22 @@ from typing import Any
 import pytest
 
 from modules.llm_platform.application.services.health_service import (
-    CRASHED,
+    CHECK_FAILED,
     DEADLINE_S,
-    FRESH_S,
-    NOT_ASKED,
+    NOT_CHECKED,
+    REPORT_TTL_S,
     HealthService,
 )
 from modules.llm_platform.domain.exceptions import WebSearchConfigError
+from modules.llm_platform.domain.ports.health import CircuitState
 
 
 class Probe:
     """Says `word`, raises `error`, or hangs; counts how often it was asked."""
 
-    def __init__(self, word: str = "fine", error: Exception | None = None, hangs: bool = False, deaf: bool = False) -> None:
+    def __init__(
+        self, word: str = "fine", error: Exception | None = None, hangs: bool = False, deaf: bool = False
+    ) -> None:
         self.name = "probe"
         self.word, self.error, self.hangs, self.deaf = word, error, hangs, deaf
         self.asked = 0
@@ -64,7 +67,9 @@ DOWN = WebSearchConfigError("SearXNG refuses JSON: enable it in search.formats")
         ({}, {"kimi": Probe()}, "unhealthy", False, True),
     ],
 )
-async def test_the_verdict(search: dict[str, Any], llms: dict[str, Any], status: str, searxng: bool, kimi: bool) -> None:
+async def test_the_verdict(
+    search: dict[str, Any], llms: dict[str, Any], status: str, searxng: bool, kimi: bool
+) -> None:
     """unhealthy: nobody can search; degraded: somebody configured cannot; what is not configured counts for nothing."""
     report = await HealthService(search, llms).check()
     assert (report.status, report.searxng_connected, report.kimi_coding_available) == (status, searxng, kimi)
@@ -80,15 +85,20 @@ async def test_the_names_that_the_flags_speak_of() -> None:
     assert report.kimi_coding_available
 
 
-async def test_what_is_said_of_each() -> None:
+async def test_component_details() -> None:
     """Well: its own word; not well: cause and remedy; not asked: that; a mistake of ours: nothing but that."""
-    search = {"well": Probe("12 engines"), "down": Probe(error=DOWN), "paid": object(), "odd": Probe(error=ValueError("inner"))}
+    search = {
+        "well": Probe("12 engines"),
+        "down": Probe(error=DOWN),
+        "paid": object(),
+        "odd": Probe(error=ValueError("inner")),
+    }
     components = (await HealthService(search, {}).check()).components
     assert {name: (each.status, each.detail) for name, each in components.items()} == {
         "well": ("healthy", "12 engines"),
         "down": ("unhealthy", DOWN.message),
-        "paid": ("unknown", NOT_ASKED),
-        "odd": ("unhealthy", CRASHED),
+        "paid": ("unknown", NOT_CHECKED),
+        "odd": ("unhealthy", CHECK_FAILED),
     }
     assert all(each.checked_at.utcoffset() is not None for each in components.values())
 
@@ -109,27 +119,27 @@ async def test_hanging_upstreams_do_not_hold_it_up(deaf: bool) -> None:
     assert DEADLINE_S < 1
 
 
-async def test_one_that_still_hangs_is_not_asked_twice() -> None:
+async def test_hanging_probe_is_not_called_twice() -> None:
     """A ping that cannot be stopped does not pile up."""
     clock, probe = Clock(), Probe(hangs=True, deaf=True)
     service = HealthService({"searxng": probe}, {}, clock=clock, deadline_s=0.02)
     for _ in range(3):
         assert (await service.check()).status == "unhealthy"
-        clock.now += FRESH_S
+        clock.now += REPORT_TTL_S
     assert probe.asked == 1
     probe.let_go.set()
     await asyncio.sleep(0.01)
-    clock.now += FRESH_S
+    clock.now += REPORT_TTL_S
     assert (await service.check()).status == "healthy"
     assert probe.asked == 2
 
 
-async def test_upstreams_are_asked_seldom() -> None:
+async def test_report_is_cached_for_ten_seconds() -> None:
     """All who ask within ten seconds get the same report, also those who ask at once."""
     clock, probe = Clock(), Probe()
     service = HealthService({"searxng": probe}, {}, clock=clock)
     await asyncio.gather(*(service.check() for _ in range(20)))
-    clock.now += FRESH_S - 0.1
+    clock.now += REPORT_TTL_S - 0.1
     await service.check()
     assert probe.asked == 1
     probe.error = DOWN
@@ -138,7 +148,7 @@ async def test_upstreams_are_asked_seldom() -> None:
     assert probe.asked == 2
 
 
-async def test_one_who_gives_up_stops_nobody_else() -> None:
+async def test_cancelled_caller_does_not_cancel_the_shared_check() -> None:
     """A caller that is cancelled leaves the check running for the others."""
     probe = Probe(hangs=True)
     service = HealthService({"searxng": probe}, {}, deadline_s=5)
@@ -148,3 +158,39 @@ async def test_one_who_gives_up_stops_nobody_else() -> None:
     probe.let_go.set()
     assert (await patient).status == "healthy"
     assert probe.asked == 1
+
+
+@pytest.mark.parametrize(("error", "status"), [(None, "healthy"), (DOWN, "degraded")])
+async def test_failing_store_only_degrades(error: Exception | None, status: str) -> None:
+    """A shared store such as Redis is a component; without it the platform answers, so its health is degraded."""
+    store = Probe(error=error)
+    report = await HealthService({"searxng": Probe()}, {}, stores={"redis": store}).check()
+    assert report.status == status
+    assert report.components["redis"].status == ("healthy" if error is None else "unhealthy")
+
+
+class OpenCircuit:
+    state: CircuitState = "open"
+    failures = 5
+
+
+@pytest.mark.parametrize(
+    ("state", "status"), [("open", "unhealthy"), ("half_open", "healthy"), ("closed", "healthy")]
+)
+async def test_a_provider_with_an_open_circuit_cannot_answer(state: CircuitState, status: str) -> None:
+    """A ping may succeed while searches fail; a model that is not checked for its cost is known to fail too."""
+    circuit = OpenCircuit()
+    circuit.state = state
+    circuits = {"search": {"searxng": circuit}, "llm": {"kimi": circuit}}
+    report = await HealthService({"searxng": Probe()}, {"kimi": object()}, circuits=circuits).check()
+    assert report.status == status
+    assert report.components["searxng"].status == status
+    assert (report.components["kimi"].status == "unhealthy") is (state == "open")
+    assert ("5 calls failed" in report.components["kimi"].detail) is (state == "open")
+    assert report.kimi_coding_available is (state != "open")
+
+
+async def test_the_error_of_a_check_says_more_than_the_circuit() -> None:
+    """It names the remedy."""
+    service = HealthService({"searxng": Probe(error=DOWN)}, {}, circuits={"search": {"searxng": OpenCircuit()}})
+    assert (await service.check()).components["searxng"].detail == DOWN.message

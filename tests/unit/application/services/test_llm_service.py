@@ -6,11 +6,12 @@ import logging
 
 import pytest
 
-from modules.llm_platform.application.services.llm_service import LLMRegistry, LLMService
+from modules.llm_platform.application.services.llm_service import LLMService
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse, LLMToken
 from modules.llm_platform.domain.exceptions import LLMConfigError, LLMConnectionError, LLMException
+from modules.llm_platform.domain.ports.llm import LLMRegistry
 from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
-from modules.llm_platform.testing.llm import Death, FakeLLM, question
+from modules.llm_platform.testing.llm import BrokenStream, FakeLLM, question
 
 SECRET_WORDS = "what nobody may read"
 
@@ -38,7 +39,7 @@ async def test_without_a_model_it_says_what_to_set() -> None:
 async def test_a_chat_is_not_begun_twice() -> None:
     """A model that dies after its first word ends the stream with its error; the next one is not asked."""
     next_one = FakeLLM(name="second")
-    dying = FakeLLM([Death("half an ans")], name="first")
+    dying = FakeLLM([BrokenStream("half an ans")], name="first")
     service = LLMService(LLMRouter(LLMRegistry((dying, next_one))))
     with pytest.raises(LLMConnectionError):
         await _streamed(service)
@@ -57,7 +58,7 @@ async def test_the_log_tells_time_and_cost_but_no_words(caplog: pytest.LogCaptur
     """One line for each answer and each failure, with figures; neither question nor answer is in it."""
     caplog.set_level(logging.INFO)
     service = LLMService(
-        FakeLLM([SECRET_WORDS, SECRET_WORDS, LLMConnectionError("the line is down"), Death(SECRET_WORDS)])
+        FakeLLM([SECRET_WORDS, SECRET_WORDS, LLMConnectionError("the line is down"), BrokenStream(SECRET_WORDS)])
     )
     await service.generate(question(SECRET_WORDS))
     await _streamed(service)

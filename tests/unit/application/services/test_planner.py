@@ -20,7 +20,7 @@ def store(folder: Path) -> DiskResearchStore:
     return DiskResearchStore(folder / "store", 30.0)
 
 
-async def test_what_was_accepted_is_there_after_a_crash(tmp_path: Path) -> None:
+async def test_accepted_plan_survives_a_crash(tmp_path: Path) -> None:
     """Another process, another model: the sub-questions and the day are those of the person."""
     first = World(Web(some_pages()), ReportModel(), store(tmp_path)).service()
     assert await first.accepted_plan(ASKED) is None
@@ -68,7 +68,7 @@ async def test_a_store_that_keeps_nothing_remembers_nothing() -> None:
 
 
 @pytest.mark.parametrize("questions", [(), ("no",), ("What is it?",) * 11, ("x" * 501,)])
-async def test_what_an_archive_brought_must_be_a_plan(questions: tuple[str, ...], tmp_path: Path) -> None:
+async def test_invalid_imported_plan_is_ignored(questions: tuple[str, ...], tmp_path: Path) -> None:
     """None, too many, too short or too long sub-questions are no plan that a person accepted."""
 
     class Carried(BaseModel):

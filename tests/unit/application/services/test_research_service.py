@@ -10,6 +10,7 @@ import pytest
 from tests.report_world import Web, World
 
 from modules.llm_platform.application.research.events import ResearchEvent
+from modules.llm_platform.application.research.follow_up import FollowUps
 from modules.llm_platform.application.research.quick import QuickResearch, ResearchOptions
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
@@ -23,18 +24,22 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchConnectionError,
 )
 from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
+from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynthesizer
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
-from modules.llm_platform.infrastructure.policies.fallback_synthesizer import FallbackSynthesizer
-from modules.llm_platform.testing import Death, FakeLLM
-from modules.llm_platform.testing.patience import RETURNS_WITHIN_S, STARTS_WITHIN_S, becomes
+from modules.llm_platform.infrastructure.policies.fallback import FallbackSynthesizer
+from modules.llm_platform.testing import BrokenStream, FakeLLM, FakeWebSearch
+from modules.llm_platform.testing.metrics import MemoryMetrics
+from modules.llm_platform.testing.waiting import CANCEL_TIMEOUT_S, START_TIMEOUT_S, becomes_true
 
 LOOP = "The event loop runs asynchronous tasks and callbacks, and performs network operations."
 GIL = "The global interpreter lock lets only one thread execute Python bytecode at a time."
 
 QUESTION = "What does the event loop run?"
+STAGE = "llm_platform_research_stage_duration_seconds"
 
 
 class Library(IWebSearchProvider):
@@ -68,14 +73,21 @@ class Library(IWebSearchProvider):
 
 
 def service(
-    library: IWebSearchProvider | None = None, llm: ILLMProvider | None = None, timeout_s: float = 30.0
+    library: IWebSearchProvider | None = None,
+    llm: ILLMProvider | None = None,
+    timeout_s: float = 30.0,
+    metrics: IMetrics = NO_METRICS,
+    jobs: IResearchJobStore | None = None,
 ) -> ResearchService:
     extractive = ExtractiveSynthesizer()
     writer = FallbackSynthesizer([LLMSynthesizer(llm, context_tokens=32_000), extractive]) if llm else extractive
-    answerer = QuickResearch(
+    quick_research = QuickResearch(
         WebSearchService(library or Library()), writer, extractive, llm, ResearchOptions(timeout_s=timeout_s)
     )
-    return ResearchService(answerer, World(Web({})).reporter(), MemoryCache(100))
+    follow_ups = FollowUps(MemoryCache(100), jobs, llm)
+    return ResearchService(
+        quick_research, World(Web({})).reporter(), MemoryCache(100), metrics, jobs, follow_ups=follow_ups
+    )
 
 
 async def events_of(it: ResearchService, **request: object) -> list[ResearchEvent]:
@@ -176,7 +188,7 @@ async def test_when_every_model_fails_the_quotes_remain() -> None:
 
 async def test_a_model_that_dies_half_way_is_reset() -> None:
     """The tokens since the last reset are the answer."""
-    events = await events_of(service(llm=FakeLLM([Death("The loop is a thing. It breaks here and")])))
+    events = await events_of(service(llm=FakeLLM([BrokenStream("The loop is a thing. It breaks here and")])))
     at = max(i for i, event in enumerate(events) if event.type == "reset")
     tokens = "".join(event.text for event in events[at:] if event.type == "token")
     assert tokens == events[-1].response.synthesis  # type: ignore[union-attr]
@@ -210,10 +222,10 @@ async def test_closing_the_stream_stops_everything_at_once() -> None:
     library = Library(delay_s=30)
     stream = service(library).stream(ResearchRequest(query=QUESTION))
     assert (await anext(stream)).type == "started"
-    assert await becomes(lambda: library.running == 1, STARTS_WITHIN_S)
+    assert await becomes_true(lambda: library.running == 1, START_TIMEOUT_S)
     began = asyncio.get_running_loop().time()
     await stream.aclose()  # type: ignore[attr-defined]
-    assert asyncio.get_running_loop().time() - began < RETURNS_WITHIN_S
+    assert asyncio.get_running_loop().time() - began < CANCEL_TIMEOUT_S
     assert library.running == 0
 
 
@@ -221,14 +233,14 @@ async def test_cancelling_research_stops_everything_at_once() -> None:
     """The same for `research()`."""
     library = Library(delay_s=30)
     task = asyncio.create_task(service(library).research(ResearchRequest(query=QUESTION)))
-    assert await becomes(lambda: library.running == 1, STARTS_WITHIN_S)
+    assert await becomes_true(lambda: library.running == 1, START_TIMEOUT_S)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert library.running == 0
 
 
-async def test_the_texts_behind_the_quotes_are_held() -> None:
+async def test_source_texts_are_stored() -> None:
     """By request id and number, with the digest of the text; another number is SourceNotHeldError."""
     it = service()
     answer = await it.research(ResearchRequest(query=QUESTION, omit_raw=True), request_id="r-1")
@@ -240,6 +252,20 @@ async def test_the_texts_behind_the_quotes_are_held() -> None:
     for request_id, index in (("r-1", 99), ("unknown", 1)):
         with pytest.raises(SourceNotHeldError):
             await it.source(request_id, index)
+
+
+async def test_source_texts_belong_to_their_owner() -> None:
+    """Another owner gets the error of an unknown id, and cannot replace the texts by using the same request id."""
+    it = service()
+    answer = await it.research(ResearchRequest(query=QUESTION), request_id="r-1", owner="label:alice")
+    index = answer.citations[0].source_index
+    mine = await it.source("r-1", index, owner="label:alice")
+    for owner in ("", "label:bob", "label:alic"):
+        with pytest.raises(SourceNotHeldError):
+            await it.source("r-1", index, owner=owner)
+    async for _ in it.stream(ResearchRequest(query="Something else entirely?"), request_id="r-1", owner="label:bob"):
+        pass
+    assert await it.source("r-1", index, owner="label:alice") == mine
 
 
 async def test_a_shallow_answer_that_does_not_answer_names_deep() -> None:
@@ -287,9 +313,11 @@ async def test_hostile_results_reach_no_reader() -> None:
     assert "](https://evil.test" not in answer.synthesis
 
 
-async def test_an_answer_that_was_cut_says_so() -> None:
+async def test_cut_off_answer_is_reported_as_degraded() -> None:
     """A model that reached its longest answer stopped in the middle: `degraded` names the setting."""
-    cut = LLMResponse(content="The loop runs asynchronous tasks [1]. And it", provider="f", model="m", finish_reason="length")
+    cut = LLMResponse(
+        content="The loop runs asynchronous tasks [1]. And it", provider="f", model="m", finish_reason="length"
+    )
     answer = await service(llm=FakeLLM([cut])).research(ResearchRequest(query=QUESTION))
     assert any("LLM_MAX_TOKENS" in entry.reason for entry in answer.degraded)
 
@@ -302,10 +330,25 @@ async def test_an_answer_that_was_cut_says_so() -> None:
         "Nothing is cited here. 事件循环运行任务 [1]。",
     ],
 )
-async def test_a_stream_is_judged_like_a_whole_answer(text: str) -> None:
+async def test_streamed_answer_is_verified_like_a_complete_one(text: str) -> None:
     """Checking while the model writes saves time and changes no verdict, quote or offset."""
     whole = await service(llm=FakeLLM([text])).research(ResearchRequest(query=QUESTION))
     streamed = (await events_of(service(llm=FakeLLM([text], chunk_chars=5))))[-1].response  # type: ignore[union-attr]
     assert streamed.synthesis == whole.synthesis
     assert streamed.citations == whole.citations
     assert streamed.metadata.uncited_sentences == whole.metadata.uncited_sentences
+
+
+async def test_researches_and_their_stages_are_counted() -> None:
+    """By depth and result; the stages of an answer add up to no more than its time."""
+    metrics = MemoryMetrics()
+    for depth, expected in (("shallow", ["search", "verify", "write"]), ("deep", ["plan", "search", "verify", "write"])):
+        await service(metrics=metrics).research(ResearchRequest(query=QUESTION, depth=depth))
+        assert metrics.values["llm_platform_researches_total", depth, "ok"] == 1
+        stages = {key[2]: value for key, value in metrics.values.items() if key[0] == STAGE and key[1] == depth}
+        assert sorted(stages) == expected
+        assert sum(stages.values()) <= metrics.values["llm_platform_research_duration_seconds", depth]
+    failing = service(FakeWebSearch(WebSearchConnectionError()), metrics=metrics)
+    with pytest.raises(WebSearchConnectionError):
+        await failing.research(ResearchRequest(query=QUESTION))
+    assert metrics.values["llm_platform_researches_total", "shallow", "web_search_connection"] == 1

@@ -1,4 +1,4 @@
-"""Looking after the store: a topic is found by what a person has at hand."""
+"""SearchCase after the store: a topic is found by what a person has at hand."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.domain.exceptions import StoreError, TopicNotFoundError
 from modules.llm_platform.domain.store_key import topic_of
-from modules.llm_platform.testing import MemoryResearchStore, made_up_page
+from modules.llm_platform.testing import MemoryResearchStore, sample_page
 
 TIDES, TIDES_TOO, LOOPS = map(topic_of, ("What are tides?", "What are tides for?", "How do loops run?"))
-PAGE = made_up_page("https://example.org", "text")
+PAGE = sample_page("https://example.org", "text")
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def service(store: MemoryResearchStore) -> StoreService:
 
 
 @pytest.mark.parametrize("asked", [LOOPS.name, "how-do", "  how do LOOPS run? ", LOOPS.name[:-1]])
-async def test_a_topic_by_name_beginning_or_question(asked: str, service: StoreService) -> None:
+async def test_topic_is_selected_by_name_prefix_or_question(asked: str, service: StoreService) -> None:
     """All three lead to it."""
     topic, entries = await service.show(asked)
     assert (topic.name, topic.query) == (LOOPS.name, LOOPS.query)
@@ -41,7 +41,7 @@ async def test_a_topic_by_name_beginning_or_question(asked: str, service: StoreS
     ("asked", "says"),
     [("", "topics list"), ("../x", "topics list"), ("tides", "topics list"), ("what-are", "2 topics begin like that")],
 )
-async def test_no_topic_or_several(asked: str, says: str, service: StoreService, tmp_path: Path) -> None:
+async def test_missing_or_ambiguous_topic_is_an_error(asked: str, says: str, service: StoreService, tmp_path: Path) -> None:
     """Nothing is removed, written or shown by guessing."""
     for work in (service.show(asked), service.clear(asked), service.export(tmp_path / "x.zip", asked)):
         with pytest.raises(TopicNotFoundError, match=says):
@@ -65,7 +65,7 @@ class Beside:
         return 5
 
 
-async def test_what_is_kept_beside_goes_with_it(store: MemoryResearchStore) -> None:
+async def test_folder_indexes_are_removed_with_the_store(store: MemoryResearchStore) -> None:
     """Indexes of folders are cleaned and cleared with the researches, and counted; one topic is nothing to them."""
     beside = Beside()
     service = StoreService(store, beside)
@@ -88,7 +88,7 @@ async def test_carrying(service: StoreService, tmp_path: Path, caplog: pytest.Lo
     elsewhere = StoreService(MemoryResearchStore())
     with caplog.at_level(logging.INFO):
         assert await service.export(tmp_path / "x.zip", LOOPS.query) == 1
-        assert (await elsewhere.import_(tmp_path / "x.zip")).taken == 1
+        assert (await elsewhere.import_(tmp_path / "x.zip")).added == 1
     assert [topic.query for topic in await elsewhere.topics()] == [LOOPS.query]
     assert caplog.messages == ["store exported", "store imported"]
     assert "loops" not in str([record.__dict__ for record in caplog.records if "store" in record.name])

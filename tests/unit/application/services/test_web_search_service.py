@@ -8,10 +8,10 @@ from contextlib import suppress
 
 import pytest
 
-from modules.llm_platform.application.services.web_search_service import SEARCHES_AT_ONCE, WebSearchService
+from modules.llm_platform.application.services.web_search_service import MAX_CONCURRENT_SEARCHES, WebSearchService
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import WebSearchBlockedError, WebSearchConnectionError, WebSearchError
-from modules.llm_platform.testing.patience import STARTS_WITHIN_S, becomes
+from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true
 from modules.llm_platform.testing.web_search import FakeWebSearch, result_item
 
 QUERY = "a private question"
@@ -25,7 +25,7 @@ class Broken(FakeWebSearch):
         raise KeyError("results")
 
 
-def ask(query: str = QUERY) -> WebSearchRequest:
+def search_request(query: str = QUERY) -> WebSearchRequest:
     return WebSearchRequest(query=query)
 
 
@@ -33,7 +33,7 @@ async def test_a_search_is_logged_without_its_words(caplog: pytest.LogCaptureFix
     """Provider, duration, number of results and length of the query; never the query."""
     times = iter((1.0, 1.25))
     caplog.set_level(logging.INFO)
-    answer = await WebSearchService(FakeWebSearch(FOUND), clock=lambda: next(times)).search(ask())
+    answer = await WebSearchService(FakeWebSearch(FOUND), clock=lambda: next(times)).search(search_request())
     assert list(answer.results) == FOUND
     (record,) = caplog.records
     told = vars(record)
@@ -45,7 +45,7 @@ async def test_an_error_is_logged_and_passes_as_it_is(caplog: pytest.LogCaptureF
     """Errors of the family are decided upon already: no traceback, and the very object is raised."""
     error = WebSearchBlockedError(retry_after_s=5)
     with pytest.raises(WebSearchBlockedError) as caught:
-        await WebSearchService(FakeWebSearch(error)).search(ask())
+        await WebSearchService(FakeWebSearch(error)).search(search_request())
     assert caught.value is error
     (record,) = caplog.records
     assert (record.levelno, vars(record)["error"], record.exc_info) == (logging.WARNING, "web_search_blocked", None)
@@ -55,7 +55,7 @@ async def test_an_error_is_logged_and_passes_as_it_is(caplog: pytest.LogCaptureF
 async def test_a_defect_of_a_provider_is_an_error_of_the_family(caplog: pytest.LogCaptureFixture) -> None:
     """Callers see one family; the cause is chained and in the log."""
     with pytest.raises(WebSearchError) as caught:
-        await WebSearchService(Broken()).search(ask())
+        await WebSearchService(Broken()).search(search_request())
     assert isinstance(caught.value.__cause__, KeyError)
     (record,) = caplog.records
     assert record.levelno == logging.ERROR
@@ -65,7 +65,7 @@ async def test_a_defect_of_a_provider_is_an_error_of_the_family(caplog: pytest.L
 async def test_cancelling_is_no_error() -> None:
     """It passes through, and the provider stops."""
     provider = FakeWebSearch(delay_s=60)
-    search = asyncio.create_task(WebSearchService(provider).search(ask()))
+    search = asyncio.create_task(WebSearchService(provider).search(search_request()))
     await asyncio.sleep(0.01)
     search.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -77,7 +77,9 @@ async def test_many_searches_answer_in_order_each_for_itself() -> None:
     """One answer or error for each request; one that fails harms no other, whatever takes longest."""
     script = {"a": FOUND, "b": WebSearchError("no"), "c": FOUND[:1]}
     provider = FakeWebSearch(script, delay_s={"a": 0.05, "c": 0.01})
-    first, second, third, fourth = await WebSearchService(provider).search_multi([ask(q) for q in ("a", "b", "c", "d")])
+    first, second, third, fourth = await WebSearchService(provider).search_multi(
+        [search_request(q) for q in ("a", "b", "c", "d")]
+    )
     assert isinstance(first, WebSearchResponse)
     assert list(first.results) == FOUND
     assert isinstance(second, WebSearchError)
@@ -85,7 +87,7 @@ async def test_many_searches_answer_in_order_each_for_itself() -> None:
     assert third.query == "c"
     assert isinstance(fourth, WebSearchResponse)
     assert fourth.results == ()
-    defects = await WebSearchService(Broken()).search_multi([ask()])
+    defects = await WebSearchService(Broken()).search_multi([search_request()])
     assert isinstance(defects[0], WebSearchError)
     assert await WebSearchService(provider).search_multi([]) == []
 
@@ -100,16 +102,16 @@ async def test_many_searches_are_bounded() -> None:
             most = max(most, self.running + 1)
             return await super().search(request)
 
-    answers = await WebSearchService(Counting(delay_s=0.005)).search_multi([ask(str(n)) for n in range(20)])
+    answers = await WebSearchService(Counting(delay_s=0.005)).search_multi([search_request(str(n)) for n in range(20)])
     assert len(answers) == 20
-    assert most == SEARCHES_AT_ONCE
+    assert most == MAX_CONCURRENT_SEARCHES
 
 
 async def test_cancelling_cancels_all_of_many() -> None:
     """None goes on."""
     provider = FakeWebSearch(delay_s=60)
-    search = asyncio.create_task(WebSearchService(provider).search_multi([ask("a"), ask("b")]))
-    assert await becomes(lambda: provider.running == 2, STARTS_WITHIN_S)
+    search = asyncio.create_task(WebSearchService(provider).search_multi([search_request("a"), search_request("b")]))
+    assert await becomes_true(lambda: provider.running == 2, START_TIMEOUT_S)
     search.cancel()
     with pytest.raises(asyncio.CancelledError):
         await search
@@ -117,7 +119,7 @@ async def test_cancelling_cancels_all_of_many() -> None:
 
 
 @pytest.mark.parametrize(("log_queries", "expected"), [(False, None), (True, QUERY)])
-async def test_queries_are_logged_only_where_the_operator_says_so(
+async def test_queries_are_logged_only_with_log_queries(
     caplog: pytest.LogCaptureFixture, log_queries: bool, expected: str | None
 ) -> None:
     """LOG_QUERIES: off, the log knows a query's length alone; on, its text, also of a search that failed."""

@@ -1,4 +1,4 @@
-"""The answer stage: context and index in, an answer with its documents out (requirements RC5 and RC6)."""
+"""The answer service: a question with context in, an answer with cited documents out (requirements RC5 and RC6)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from modules.llm_platform.application.rag.answering import (
     ContextPassage,
     ContextResolver,
     cited_documents,
-    document,
-    numbered,
+    document_citation,
+    number_passages,
 )
+from modules.llm_platform.application.rag.retrieval import MAX_TOP_K
+from modules.llm_platform.application.research.context import DEFAULT_LANGUAGE
+from modules.llm_platform.application.research.quick import RESERVE_MAX_S, RESERVE_SHARE
 from modules.llm_platform.application.research.verification import Verification
 from modules.llm_platform.application.research.writing import WritingRequest, WrittenAnswer, write
 from modules.llm_platform.domain.canonical_url import canonical_url
-from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagHits, RagQuestion, RagSearch
 from modules.llm_platform.domain.exceptions import LLMProviderException, LLMTimeoutError, VectorStoreError
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
@@ -32,24 +35,20 @@ from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
 
-OWN_LANGUAGE: Final = "en"  # where the question's language is not known
-MAX_QUESTION_CHARS: Final = 8000  # that a writer is asked; the index is asked the whole question
-MAX_TOP_K: Final = 100
-CONTEXT_SHARE: Final = 0.4  # of the time allowed, until which pages are waited for
-RETRIEVAL_SHARE: Final = 0.6
-JUDGING_SHARE: Final = 0.95  # until which a judge is waited for: an answer that is written must not be lost to it
-RESERVE_SHARE: Final = 0.1  # kept for what comes after the writer, and for quotes where a model is late
-RESERVE_MAX_S: Final = 3.0
-NEVER_S: Final = 3600.0  # behind every deadline
+MAX_QUESTION_CHARS: Final = 8000  # for the writer; the index searches the complete question
+CONTEXT_END: Final = 0.4  # share of the time after which the context is complete
+RETRIEVAL_END: Final = 0.6
+VERIFICATION_END: Final = 0.95  # the written answer must not be lost to a slow judge
+NEVER_S: Final = 3600.0  # later than every deadline
 QUESTION_CUT: Final = f"too_long: only the first {MAX_QUESTION_CHARS} characters were answered"
-EMPTY: Final = "The language model's answer held nothing that may be shown: ask another model"
+EMPTY: Final = "The language model's answer contained nothing that can be shown: use another model"
 
 Search = Callable[[RagSearch], Awaitable[RagHits]]
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerOptions:
-    """The operator's settings: seconds for one answer, documents of one answer, tokens of its text."""
+    """Settings of one answer: seconds, documents, tokens of its text."""
 
     timeout_s: float = 120.0
     top_k: int = 5
@@ -57,156 +56,150 @@ class AnswerOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
-    """One answer under way. `begun` and `deadline` are event loop time; `stand_in` is the writer of last resort."""
+class _AnswerRun:
+    """One running answer. `began` and `deadline` are event loop time; without a `fallback` errors of the writer are raised."""
 
-    asked: RagQuestion
+    request: RagQuestion
     language: str
-    begun: float
+    began: float
     deadline: float
-    stand_in: ISynthesizer | None
+    fallback: ISynthesizer | None
 
     def at(self, share: float) -> float:
-        """The moment when this share of the time has passed."""
-        return self.begun + share * (self.deadline - self.begun)
+        """The time when this share has passed."""
+        return self.began + share * (self.deadline - self.began)
 
 
 class AnswerService:
-    """Answers questions from given context and from the index."""
+    """Answers questions from their context and from the index."""
 
     def __init__(
         self,
         search: Search,
         context: ContextResolver,
         writer: ISynthesizer,
-        last_resort: ISynthesizer,
+        fallback: ISynthesizer,
         options: AnswerOptions | None = None,
         judge: ICitationJudge | None = None,
     ) -> None:
         self._search, self._context = search, context
-        self._writer, self._last_resort = writer, last_resort
+        self._writer, self._fallback = writer, fallback
         self._options = options or AnswerOptions()
         self._judge = judge
 
     async def answer(
-        self, question: RagQuestion, *, deadline: float | None = None, stand_in: bool = False
+        self, question: RagQuestion, *, deadline: float | None = None, use_fallback: bool = False
     ) -> RagAnswer:
-        """The answer, before `deadline` (event loop time; None: that of the settings).
+        """The answer, before `deadline` (event loop time; default: AnswerOptions.timeout_s).
 
-        Context comes first; the index fills up, and need not answer where there is context. Without either, the answer
-        says so. Where nothing is there because something failed, that error is raised: the errors of embedders, vector
-        stores and pages. When the model fails its error is raised (LLMTimeoutError when it is late), or with `stand_in`
-        the answer is made of quotes.
+        The context comes first, the index adds documents up to `top_k`. If both are empty, the answer says so; if one of
+        them failed, its error is raised: an error of embedders, vector stores or pages. If the model fails, its error is
+        raised (LLMTimeoutError if it is late); with `use_fallback` the answer consists of quotes instead.
         """
         now = asyncio.get_running_loop().time()
         deadline = now + self._options.timeout_s if deadline is None else deadline
         deadline -= min(RESERVE_MAX_S, RESERVE_SHARE * max(0.0, deadline - now))
-        language = question.language or detect(question.question) or OWN_LANGUAGE
-        run = _Run(question, language, now, deadline, self._last_resort if stand_in else None)
+        language = question.language or detect(question.question) or DEFAULT_LANGUAGE
+        run = _AnswerRun(question, language, now, deadline, self._fallback if use_fallback else None)
         collected = await self._collect(run)
-        if not collected.pieces:
-            return self._nothing(run, collected)
+        if not collected.passages:
+            return self._nothing_found(run, collected)
         written = await self._write(run, collected)
-        answer = self._answered(written, collected)
-        log.info("question answered", extra={"pieces": len(collected.pieces), "citations": len(answer.citations)})
+        answer = self._build_answer(written, collected)
+        log.info("question answered", extra={"passages": len(collected.passages), "citations": len(answer.citations)})
         return answer
 
-    async def _collect(self, run: _Run) -> CollectedContext:
-        asked = run.asked
-        collected = await self._context.collect(asked.context, asked.filters, run.at(CONTEXT_SHARE))
-        room = min(asked.top_k or self._options.top_k, MAX_TOP_K) - len(collected.pieces)
-        if room > 0:
-            await self._fill(run, collected, room)
+    async def _collect(self, run: _AnswerRun) -> CollectedContext:
+        request = run.request
+        collected = await self._context.collect(request.context, request.filters, run.at(CONTEXT_END))
+        missing = min(request.top_k or self._options.top_k, MAX_TOP_K) - len(collected.passages)
+        if missing > 0:
+            await self._add_from_index(run, collected, missing)
         return collected
 
-    async def _fill(self, run: _Run, collected: CollectedContext, room: int) -> None:
-        """Add what the index finds, up to `room` documents that the context does not have."""
-        there = set(_names(collected.pieces))
+    async def _add_from_index(self, run: _AnswerRun, collected: CollectedContext, count: int) -> None:
+        """Add up to `count` documents of the index that the context does not contain."""
+        known = set(_document_keys(collected.passages))
         search = RagSearch(
-            query=run.asked.question,
-            top_k=room + len(collected.pieces),
-            filters=run.asked.filters,
-            by_words_alone=run.stand_in is not None,
+            query=run.request.question,
+            top_k=count + len(collected.passages),
+            filters=run.request.filters,
+            keyword_fallback=run.fallback is not None,
         )
         try:
-            async with asyncio.timeout_at(run.at(RETRIEVAL_SHARE)):
+            async with asyncio.timeout_at(run.at(RETRIEVAL_END)):
                 found = await self._search(search)
         except TimeoutError:
-            collected.failed(INDEX, VectorStoreError(INDEX_LATE))
+            collected.add_error(INDEX, VectorStoreError(INDEX_LATE))
             return
         except AppException as error:
-            collected.failed(INDEX, error)
+            collected.add_error(INDEX, error)
             return
         collected.degraded += found.degraded
         hits = [
-            ContextPassage(hit.snippet, document(hit.doc_id, hit.title, hit.url)) for hit in found.hits if hit.snippet
+            ContextPassage(hit.snippet, document_citation(hit.doc_id, hit.title, hit.url)) for hit in found.hits if hit.snippet
         ]
-        new = [piece for piece in hits if there.isdisjoint(_names([piece]))]
-        collected.pieces += new[:room]
+        new = [each for each in hits if known.isdisjoint(_document_keys([each]))]
+        collected.passages += new[:count]
 
-    def _nothing(self, run: _Run, collected: CollectedContext) -> RagAnswer:
-        """The plain word that there is nothing; an error where something failed, since then nobody knows."""
-        if collected.failures:
-            raise next((error for error in collected.failures if error.retryable), collected.failures[0])
+    def _nothing_found(self, run: _AnswerRun, collected: CollectedContext) -> RagAnswer:
+        """The answer that nothing was found. Raises the error if something failed: the result is unknown then."""
+        if collected.errors:
+            raise next((error for error in collected.errors if error.retryable), collected.errors[0])
         return RagAnswer(
             answer=messages_for(run.language).nothing_found,
             answered=False,
-            synthesizer=self._last_resort.name,
-            degraded=_once(collected.degraded),
+            synthesizer=self._fallback.name,
+            degraded=distinct_degraded(collected.degraded),
         )
 
-    async def _write(self, run: _Run, collected: CollectedContext) -> WrittenAnswer:
-        question = run.asked.question[:MAX_QUESTION_CHARS]
-        if question != run.asked.question:
+    async def _write(self, run: _AnswerRun, collected: CollectedContext) -> WrittenAnswer:
+        question = run.request.question[:MAX_QUESTION_CHARS]
+        if question != run.request.question:
             collected.degraded.append(Degraded(component="question", reason=QUESTION_CUT))
-        order = WritingRequest(
+        request = WritingRequest(
             question=question,
-            sources=numbered(collected.pieces),
+            sources=number_passages(collected.passages),
             language=run.language,
             max_tokens=self._options.max_tokens,
             writer=self._writer,
-            last_resort=run.stand_in or self._writer,  # nobody steps in for itself, but for an empty text
-            deadline=run.deadline if run.stand_in else run.deadline + NEVER_S,
+            fallback=run.fallback or self._writer,  # the writer itself replaces only an empty text
+            deadline=run.deadline if run.fallback else run.deadline + NEVER_S,
             offer_deep=False,
-            by_model=self._writer is not self._last_resort,
-            verification=Verification(self._judge, run.at(JUDGING_SHARE)) if self._judge else None,
+            by_model=self._writer is not self._fallback,
+            verification=Verification(self._judge, run.at(VERIFICATION_END)) if self._judge else None,
         )
-        if run.stand_in:
-            return await write(order, streamed=False, show=_unseen, take_back=_unseen)
+        if run.fallback:
+            return await write(request, streamed=False, on_text=_ignore, on_reset=_ignore)
         try:
             async with asyncio.timeout_at(run.deadline):
-                written = await write(order, streamed=False, show=_unseen, take_back=_unseen)
+                written = await write(request, streamed=False, on_text=_ignore, on_reset=_ignore)
         except TimeoutError as error:
             raise LLMTimeoutError from error
         if not written.text.strip():
             raise LLMProviderException(EMPTY, spent=written.spent)
         return written
 
-    def _answered(self, written: WrittenAnswer, collected: CollectedContext) -> RagAnswer:
-        said, synthesis = cited_documents(written, collected.pieces), written.synthesis
+    def _build_answer(self, written: WrittenAnswer, collected: CollectedContext) -> RagAnswer:
+        cited, synthesis = cited_documents(written, collected.passages), written.synthesis
         return RagAnswer(
-            answer=said.text,
-            citations=said.citations,
+            answer=cited.text,
+            citations=cited.citations,
             answered=synthesis.answered,
             synthesizer=synthesis.synthesizer,
             spent=written.spent,
-            degraded=_once((*collected.degraded, *synthesis.degraded, *written.degraded, *said.degraded)),
+            degraded=distinct_degraded((*collected.degraded, *synthesis.degraded, *written.degraded, *cited.degraded)),
         )
 
 
-def _names(pieces: Iterable[ContextPassage]) -> Iterable[tuple[str, str]]:
-    """By what it can be told that two pieces are of the same document."""
-    for piece in pieces:
-        if piece.document.doc_id:
-            yield "id", piece.document.doc_id
-        if piece.document.url:
-            yield "url", canonical_url(piece.document.url)
+def _document_keys(passages: Iterable[ContextPassage]) -> Iterable[tuple[str, str]]:
+    """Keys that two passages of one document share."""
+    for passage in passages:
+        if passage.document.doc_id:
+            yield "id", passage.document.doc_id
+        if passage.document.url:
+            yield "url", canonical_url(passage.document.url)
 
 
-def _once(degraded: Iterable[Degraded]) -> tuple[Degraded, ...]:
-    """Each trouble once: an index that is away is asked for names and for passages."""
-    return tuple({(entry.component, entry.reason): entry for entry in degraded}.values())
-
-
-def _unseen(text: str) -> None:
-    """Nobody watches while it is written: its numbers change at the end."""
+def _ignore(text: str) -> None:
+    """Parts of the answer are not shown: its numbers change at the end."""

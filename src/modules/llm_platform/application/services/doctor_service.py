@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from modules.llm_platform.application.services.retrieval_service import RetrievalService
+from modules.llm_platform.application.rag.retrieval import RetrievalService
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagSearch
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest
@@ -23,22 +23,22 @@ from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from shared.exceptions import AppException
 
 CHECK_DEADLINE_S = 30.0
-COMMON_WORD = "python"  # every search engine finds something for it
+PROBE_QUERY = "python"  # every search engine has results for it
 FEW_RESULTS = 3
-MAX_ENGINES_TRIED = 6  # for a list that is proposed
-SHORT_ANSWER = "Answer with the word ready."
-SHORT_ANSWER_TOKENS = 1024  # a model that thinks first spends most of them unseen
-NOT_TRIED = "not tried for real, since that may cost money: run with --yes"
+MAX_ENGINES_TRIED = 6  # for the proposed list
+PROBE_PROMPT = "Answer with the detail ready."
+PROBE_MAX_TOKENS = 1024  # with room for reasoning
+NOT_TRIED = "not tried, because a call may cost money: run with --yes"
 
 INDEX = "index"
-NO_INDEX = "there is none yet: `llm-platform index PATH` makes it"
+NO_INDEX = "no index yet: `llm-platform index PATH` creates it"
 
 Verdict = Literal["ok", "warning", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One line of a diagnosis: what was looked at, how it is, and in words what to do."""
+    """One line of a diagnosis: the checked part, the verdict, and what to do."""
 
     subject: str
     verdict: Verdict
@@ -47,32 +47,32 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class SearchProviderCheck:
-    """A search provider to examine.
+    """A search provider to check.
 
-    `paid`: a search costs money. `finds`: it finds something for an everyday word (a folder of documents need not).
-    `configured`: the operator chose it; what only stands in may fail without being a failure. `sources`: the kinds that it
-    is asked for, so that engines of all of them are tried. `mistake`: what its settings lack, so that it cannot be asked.
+    `paid`: a search costs money. `expects_results`: no result for the probe query is a warning. `configured`: the operator
+    chose it; a failure of another one is a warning. `sources`: the kinds to search, so that the engines of each are tried.
+    `config_error`: the reason why it cannot be searched.
     """
 
     provider: IWebSearchProvider
     paid: bool = False
-    finds: bool = True
+    expects_results: bool = True
     configured: bool = True
     sources: tuple[SourceKind, ...] = ("web",)
-    mistake: str = ""
+    config_error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexCheck:
-    """The index and its embedder. `there`: somebody indexed already; `paid`: to embed a question costs money."""
+    """The index and its embedder. `exists`: documents were indexed; `paid`: embedding a question costs money."""
 
     retrieval: RetrievalService
-    there: bool = True
+    exists: bool = True
     paid: bool = False
 
 
 class DoctorService:
-    """Examines search providers, language models and the index, all at the same time."""
+    """Checks search providers, language models, the index and shared stores such as Redis concurrently."""
 
     def __init__(
         self,
@@ -80,65 +80,66 @@ class DoctorService:
         models: Sequence[ILLMProvider],
         *,
         index: IndexCheck | None = None,
+        stores: Sequence[IHealthProbe] = (),
         deadline_s: float = CHECK_DEADLINE_S,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._searches = tuple(searches)
         self._models = tuple(models)
         self._indexes = () if index is None else (index,)
+        self._stores = tuple(stores)
         self._deadline_s = deadline_s
         self._clock = clock
 
     async def examine(self, *, spend: bool = False) -> tuple[CheckResult, ...]:
-        """Findings in the order of the patients; with `spend` also what costs a little money is tried. Never raises
-        an AppException: that is what it is here to tell.
-        """
-        searches = [self._bounded(each.provider.name, self._search(each, spend=spend)) for each in self._searches]
-        models = [self._bounded(each.name, self._model(each, spend=spend)) for each in self._models]
-        indexes = [self._bounded(INDEX, self._index(each, spend=spend)) for each in self._indexes]
-        return tuple(each for found in await asyncio.gather(*searches, *models, *indexes) for each in found)
+        """The results in the order of the checks; `spend` allows calls that cost money. Reports errors, never raises them."""
+        searches = [self._with_deadline(each.provider.name, self._search(each, spend=spend)) for each in self._searches]
+        models = [self._with_deadline(each.name, self._model(each, spend=spend)) for each in self._models]
+        indexes = [self._with_deadline(INDEX, self._index(each, spend=spend)) for each in self._indexes]
+        stores = [self._with_deadline(each.name, _store(each)) for each in self._stores]
+        return tuple(each for found in await asyncio.gather(*searches, *models, *indexes, *stores) for each in found)
 
-    async def _bounded(self, name: str, check: Awaitable[list[CheckResult]]) -> list[CheckResult]:
+    async def _with_deadline(self, name: str, check: Awaitable[list[CheckResult]]) -> list[CheckResult]:
         try:
             async with asyncio.timeout(self._deadline_s):
                 return await check
         except TimeoutError:
             return [CheckResult(name, "failed", f"did not answer within {self._deadline_s:g} s")]
 
-    async def _search(self, patient: SearchProviderCheck, *, spend: bool) -> list[CheckResult]:
-        provider = patient.provider
-        if patient.mistake:
-            return [CheckResult(provider.name, "failed", patient.mistake)]
-        failed: Verdict = "failed" if patient.configured else "warning"
+    async def _search(self, check: SearchProviderCheck, *, spend: bool) -> list[CheckResult]:
+        provider = check.provider
+        if check.config_error:
+            return [CheckResult(provider.name, "failed", check.config_error)]
+        failed: Verdict = "failed" if check.configured else "warning"
         try:
-            word = await _ping(provider)
+            detail = await _ping(provider)
         except AppException as error:
             return [CheckResult(provider.name, failed, error.message)]
-        if patient.paid and not spend:
-            return [CheckResult(provider.name, "ok", _joined(word, NOT_TRIED))]
-        if len(patient.sources) == 1:
-            return await self._search_for_real(patient, patient.sources[0], provider.name, word, failed)
-        subjects = {kind: f"{provider.name} {kind}" for kind in patient.sources}
-        kinds = [self._search_for_real(patient, kind, subject, "", failed) for kind, subject in subjects.items()]
-        found = [finding for kind in await asyncio.gather(*kinds) for finding in kind]
+        if check.paid and not spend:
+            return [CheckResult(provider.name, "ok", _joined(detail, NOT_TRIED))]
+        if len(check.sources) == 1:
+            return await self._try_search(check, check.sources[0], provider.name, detail, failed)
+        subjects = {kind: f"{provider.name} {kind}" for kind in check.sources}
+        kinds = [self._try_search(check, kind, subject, "", failed) for kind, subject in subjects.items()]
+        results = [result for kind in await asyncio.gather(*kinds) for result in kind]
         lists = await self._engine_lists(provider)
-        return list(dict.fromkeys([CheckResult(provider.name, "ok", word or "is there"), *found, *lists]))
+        return list(dict.fromkeys([CheckResult(provider.name, "ok", detail or "reachable"), *results, *lists]))
 
-    async def _search_for_real(
-        self, patient: SearchProviderCheck, kind: SourceKind, subject: str, word: str, failed: Verdict
+    async def _try_search(
+        self, check: SearchProviderCheck, kind: SourceKind, subject: str, detail: str, failed: Verdict
     ) -> list[CheckResult]:
-        """One kind of source by itself: engines of another kind would hide that none of this one answers."""
+        """Search one kind of source alone: engines of another kind would hide that none of this kind answers."""
         began = self._clock()
-        request = WebSearchRequest(query=COMMON_WORD, count=FEW_RESULTS, sources=(kind,))
+        request = WebSearchRequest(query=PROBE_QUERY, count=FEW_RESULTS, sources=(kind,))
         try:
-            answer = await patient.provider.search(request)
+            answer = await check.provider.search(request)
         except AppException as error:
             return [CheckResult(subject, failed, error.message)]
         took = f"a search took {(self._clock() - began) * 1000:.0f} ms"
-        troubles = [CheckResult(each.component, "warning", each.reason) for each in answer.degraded]
-        if patient.finds and not answer.results:
-            return [CheckResult(subject, "warning", _joined(word, f"found nothing for {COMMON_WORD!r}")), *troubles]
-        return [CheckResult(subject, "ok", _joined(word, took)), *troubles]
+        problems = [CheckResult(each.component, "warning", each.reason) for each in answer.degraded]
+        if check.expects_results and not answer.results:
+            return [CheckResult(subject, "warning", _joined(detail, f"found nothing for {PROBE_QUERY!r}")), *problems]
+        return [CheckResult(subject, "ok", _joined(detail, took)), *problems]
 
     async def _engine_lists(self, provider: IWebSearchProvider) -> list[CheckResult]:
         if not isinstance(provider, IEngineLists):
@@ -152,18 +153,18 @@ class DoctorService:
 
     async def _engine_list(self, provider: IWebSearchProvider, check: EngineListCheck) -> CheckResult:
         facts = [f"the instance does not have {_named(check.missing)}"] if check.missing else []
-        facts += [f"the instance has {_named(check.off)} off (asked only when named)"] if check.off else []
-        working = await self._working(provider, check)
-        remedy = [f"what answers there: {check.setting}={','.join(working)}"] if working else []
+        facts += [f"the instance has disabled {_named(check.off)} (used only when named)"] if check.off else []
+        working = await self._working_engines(provider, check)
+        remedy = [f"engines that answer: {check.setting}={','.join(working)}"] if working else []
         verdict: Verdict = "failed" if len(check.missing) == len(check.listed) else "warning"
         return CheckResult(f"{provider.name} {check.kind}", verdict, f"{check.setting}: {_joined(*facts, *remedy)}")
 
-    async def _working(self, provider: IWebSearchProvider, check: EngineListCheck) -> list[str]:
-        """Engines that the instance has on, less those that do not answer a search."""
+    async def _working_engines(self, provider: IWebSearchProvider, check: EngineListCheck) -> list[str]:
+        """The enabled engines of the instance that answer a search."""
         tried = check.on[:MAX_ENGINES_TRIED]
         if not tried:
             return []
-        request = WebSearchRequest(query=COMMON_WORD, count=FEW_RESULTS, sources=(check.kind,), engines=tried)
+        request = WebSearchRequest(query=PROBE_QUERY, count=FEW_RESULTS, sources=(check.kind,), engines=tried)
         try:
             answer = await provider.search(request)
         except AppException:
@@ -173,33 +174,40 @@ class DoctorService:
 
     async def _model(self, model: ILLMProvider, *, spend: bool) -> list[CheckResult]:
         try:
-            word = await _ping(model)
+            detail = await _ping(model)
             if not spend:
-                return [CheckResult(model.name, "ok", _joined(word, NOT_TRIED))]
+                return [CheckResult(model.name, "ok", _joined(detail, NOT_TRIED))]
             began = self._clock()
-            question = ChatMessage(role="user", content=SHORT_ANSWER)
-            answer = await model.generate(LLMRequest(messages=(question,), max_tokens=SHORT_ANSWER_TOKENS))
+            question = ChatMessage(role="user", content=PROBE_PROMPT)
+            answer = await model.generate(LLMRequest(messages=(question,), max_tokens=PROBE_MAX_TOKENS))
             return [CheckResult(model.name, "ok", f"{answer.model} answered in {self._clock() - began:.1f} s")]
         except AppException as error:
             return [CheckResult(model.name, "failed", error.message)]
 
-    async def _index(self, patient: IndexCheck, *, spend: bool) -> list[CheckResult]:
-        if not patient.there:
+    async def _index(self, check: IndexCheck, *, spend: bool) -> list[CheckResult]:
+        if not check.exists:
             return [CheckResult(INDEX, "ok", NO_INDEX)]
         try:
-            facts = await patient.retrieval.describe()
-            word = f"collection {facts.name}, by {facts.embedder}"
-            if patient.paid and not spend:
-                return [CheckResult(INDEX, "ok", _joined(word, NOT_TRIED))]
+            facts = await check.retrieval.describe()
+            detail = f"collection {facts.name}, by {facts.embedder}"
+            if check.paid and not spend:
+                return [CheckResult(INDEX, "ok", _joined(detail, NOT_TRIED))]
             began = self._clock()
-            question = RagSearch(query=COMMON_WORD, top_k=FEW_RESULTS, by_words_alone=False)
-            found = await patient.retrieval.search(question)
+            question = RagSearch(query=PROBE_QUERY, top_k=FEW_RESULTS, keyword_fallback=False)
+            hits = await check.retrieval.search(question)
         except AppException as error:
             return [CheckResult(INDEX, "failed", error.message)]
-        troubles = [each.reason for each in found.degraded]
+        problems = [each.reason for each in hits.degraded]
         return [
-            CheckResult(INDEX, "ok", _joined(word, f"a search took {(self._clock() - began) * 1000:.0f} ms", *troubles))
+            CheckResult(INDEX, "ok", _joined(detail, f"a search took {(self._clock() - began) * 1000:.0f} ms", *problems))
         ]
+
+
+async def _store(store: IHealthProbe) -> list[CheckResult]:
+    try:
+        return [CheckResult(store.name, "ok", await store.ping())]
+    except AppException as error:
+        return [CheckResult(store.name, "failed", error.message)]
 
 
 async def _ping(provider: object) -> str:
@@ -210,5 +218,5 @@ def _named(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
-def _joined(*words: str) -> str:
-    return "; ".join(word for word in words if word)
+def _joined(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)

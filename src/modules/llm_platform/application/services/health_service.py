@@ -1,4 +1,4 @@
-"""Asks the configured upstreams how they are, seldom and with a deadline (docs/reference/http.md)."""
+"""The health check of the configured upstreams, rate-limited and with a deadline (docs/reference/http.md)."""
 
 from __future__ import annotations
 
@@ -9,82 +9,92 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 
 from modules.llm_platform.domain.dtos.health_dtos import ComponentHealth, HealthReport, OverallStatus
-from modules.llm_platform.domain.ports.health import IHealthProbe
+from modules.llm_platform.domain.ports.health import ICircuit, IHealthProbe
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
 
-DEADLINE_S = 0.8  # the route promises an answer within a second, whatever hangs
-FRESH_S = 10.0  # upstreams are asked at most this often
-NOT_ASKED = "configured; not asked, since that would cost money"
-CRASHED = "the check itself failed; the log says why"
+DEADLINE_S = 0.8  # /health answers within a second, even if an upstream hangs
+REPORT_TTL_S = 10.0
+NOT_CHECKED = "configured; not checked, because a call would cost money"
+CIRCUIT_OPEN = "the last {failures} calls failed: it is not called for some seconds"
+CHECK_FAILED = "the check itself failed: see the log"
 
-Named = Mapping[str, object]
+Providers = Mapping[str, object]  # by name
 
 
 class HealthService:
-    """One report for all who ask within ten seconds. `search` and `llms` map names to configured providers.
+    """One report for all callers within ten seconds. `search` and `llms` are the configured providers by name.
 
-    A provider that is an IHealthProbe is asked; any other counts as able to answer. `searxng` and `kimi` say which
-    of the names the two flags of the report speak of.
+    `stores` are shared services such as Redis: the platform answers without them, so a failing one only makes it degraded.
+    Only an IHealthProbe is checked; any other provider counts as able to answer. `searxng` and `kimi` are the names behind
+    the two flags of the report. `circuits` by kind (search, llm) and name: a provider whose circuit is open cannot answer.
     """
 
     def __init__(
         self,
-        search: Named,
-        llms: Named,
+        search: Providers,
+        llms: Providers,
         *,
+        stores: Providers | None = None,
         searxng: Collection[str] = ("searxng",),
         kimi: Collection[str] = ("kimi",),
+        circuits: Mapping[str, Mapping[str, ICircuit]] | None = None,
         clock: Callable[[], float] = time.monotonic,
         deadline_s: float = DEADLINE_S,
     ) -> None:
         self._search = dict(search)
         self._llms = dict(llms)
+        self._stores = dict(stores or {})
         self._searxng = frozenset(searxng)
         self._kimi = frozenset(kimi)
+        self._circuits = circuits or {}
         self._clock = clock
         self._deadline_s = deadline_s
         self._pings: dict[tuple[str, str], asyncio.Task[str]] = {}
-        self._asking: asyncio.Task[HealthReport] | None = None
+        self._running_check: asyncio.Task[HealthReport] | None = None
         self._report: HealthReport | None = None
-        self._asked_at = 0.0
+        self._checked_at = 0.0
 
     async def check(self) -> HealthReport:
-        """The report, at most ten seconds old. Never raises and takes 0.8 s at most; callers share one check."""
-        if self._report is not None and self._clock() - self._asked_at < FRESH_S:
+        """The report, at most ten seconds old, within 0.8 s. Never raises; concurrent callers share one check."""
+        if self._report is not None and self._clock() - self._checked_at < REPORT_TTL_S:
             return self._report
-        if self._asking is None or self._asking.done():
-            self._asking = asyncio.create_task(self._ask_all())
-        return await asyncio.shield(self._asking)
+        if self._running_check is None or self._running_check.done():
+            self._running_check = asyncio.create_task(self._check_all())
+        return await asyncio.shield(self._running_check)
 
-    async def _ask_all(self) -> HealthReport:
-        self._asked_at = self._clock()
-        pings = {**self._begin("search", self._search), **self._begin("llm", self._llms)}
+    async def _check_all(self) -> HealthReport:
+        self._checked_at = self._clock()
+        kinds = {"search": self._search, "llm": self._llms, "store": self._stores}
+        pings = {key: ping for kind, each in kinds.items() for key, ping in self._start_pings(kind, each).items()}
         if pings:
             _, hanging = await asyncio.wait(pings.values(), timeout=self._deadline_s)
             for task in hanging:
-                task.cancel()  # ends in its own time: a ping that does not listen must not hold up the report
-        search = self._components("search", self._search)
-        llms = self._components("llm", self._llms)
-        self._report = _report(search, llms, self._searxng, self._kimi)
+                task.cancel()  # not awaited: a ping that ignores the cancellation must not delay the report
+        search, llms, stores = (self._components(kind, each) for kind, each in kinds.items())
+        self._report = _report(search, llms, stores, self._searxng, self._kimi)
         return self._report
 
-    def _begin(self, kind: str, providers: Named) -> dict[tuple[str, str], asyncio.Task[str]]:
-        """A ping for each provider that can be asked; one that still hangs from last time is not asked twice."""
+    def _start_pings(self, kind: str, providers: Providers) -> dict[tuple[str, str], asyncio.Task[str]]:
+        """Start a ping of each health probe, unless its last ping still runs."""
         for name, provider in providers.items():
             last = self._pings.get((kind, name))
             if isinstance(provider, IHealthProbe) and (last is None or last.done()):
                 self._pings[kind, name] = asyncio.create_task(_ping(provider))
         return {key: task for key, task in self._pings.items() if key[0] == kind}
 
-    def _components(self, kind: str, providers: Named) -> dict[str, ComponentHealth]:
-        return {name: self._component(self._pings.get((kind, name))) for name in providers}
+    def _components(self, kind: str, providers: Providers) -> dict[str, ComponentHealth]:
+        circuits = self._circuits.get(kind, {})
+        return {
+            name: _with_circuit(self._component(self._pings.get((kind, name))), circuits.get(name))
+            for name in providers
+        }
 
     def _component(self, ping: asyncio.Task[str] | None) -> ComponentHealth:
         now = datetime.now(UTC)
         if ping is None:
-            return ComponentHealth(status="unknown", detail=NOT_ASKED, checked_at=now)
+            return ComponentHealth(status="unknown", detail=NOT_CHECKED, checked_at=now)
         if not ping.done() or ping.cancelled():
             detail = f"did not answer within {self._deadline_s:g} s"
             return ComponentHealth(status="unhealthy", detail=detail, checked_at=now)
@@ -94,7 +104,15 @@ class HealthService:
         if isinstance(error, AppException):
             return ComponentHealth(status="unhealthy", detail=error.message, checked_at=now)
         log.error("health check failed", exc_info=error)
-        return ComponentHealth(status="unhealthy", detail=CRASHED, checked_at=now)
+        return ComponentHealth(status="unhealthy", detail=CHECK_FAILED, checked_at=now)
+
+
+def _with_circuit(component: ComponentHealth, circuit: ICircuit | None) -> ComponentHealth:
+    """The component, unhealthy while its circuit is open; the error of a failed check says more than the circuit."""
+    if circuit is None or circuit.state != "open" or component.status == "unhealthy":
+        return component
+    detail = CIRCUIT_OPEN.format(failures=circuit.failures)
+    return component.model_copy(update={"status": "unhealthy", "detail": detail})
 
 
 async def _ping(probe: IHealthProbe) -> str:
@@ -104,19 +122,20 @@ async def _ping(probe: IHealthProbe) -> str:
 def _report(
     search: Mapping[str, ComponentHealth],
     llms: Mapping[str, ComponentHealth],
+    stores: Mapping[str, ComponentHealth],
     searxng: Collection[str],
     kimi: Collection[str],
 ) -> HealthReport:
     return HealthReport(
-        status=_overall(search, llms),
+        status=_overall(search, {**llms, **stores}),
         searxng_connected=any(search[name].status == "healthy" for name in search if name in searxng),
         kimi_coding_available=any(llms[name].status != "unhealthy" for name in llms if name in kimi),
-        components={**llms, **search},
+        components={**stores, **llms, **search},
     )
 
 
-def _overall(search: Mapping[str, ComponentHealth], llms: Mapping[str, ComponentHealth]) -> OverallStatus:
+def _overall(search: Mapping[str, ComponentHealth], others: Mapping[str, ComponentHealth]) -> OverallStatus:
     if all(component.status == "unhealthy" for component in search.values()):
         return "unhealthy"
-    failing = any(component.status == "unhealthy" for component in (*search.values(), *llms.values()))
+    failing = any(component.status == "unhealthy" for component in (*search.values(), *others.values()))
     return "degraded" if failing else "healthy"

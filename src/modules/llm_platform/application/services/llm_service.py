@@ -1,4 +1,4 @@
-"""Language models as other modules and the doors use them."""
+"""The service of the language models."""
 
 from __future__ import annotations
 
@@ -7,69 +7,32 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
-from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMReset, LLMResponse, LLMToken
-from modules.llm_platform.domain.exceptions import LLMConfigError, LLMException, LLMRequestError
-from modules.llm_platform.domain.ports.llm import ILLMProvider
-
-# Which language models there are, in the order in which they are asked.
-
-
-NOT_CONFIGURED = (
-    "No language model is set up: set LLM_API_KEY with LLM_MODEL, or KIMI_API_KEY; "
-    "research works without one and quotes its sources (extractive)"
-)
-
-
-class LLMRegistry:
-    """The configured models, first choice first, each under a name of its own."""
-
-    def __init__(self, providers: Sequence[ILLMProvider]) -> None:
-        """Raises ValueError when two providers bear one name: a request could not tell them apart."""
-        names = [provider.name for provider in providers]
-        if len(set(names)) < len(names):
-            raise ValueError(f"language models need names of their own: {', '.join(names)}")
-        self._providers = tuple(providers)
-
-    @property
-    def providers(self) -> tuple[ILLMProvider, ...]:
-        return self._providers
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(provider.name for provider in self._providers)
-
-    def resolve(self, request: LLMRequest) -> tuple[ILLMProvider, ...]:
-        """Those that may serve the request, first choice first; never empty.
-
-        Raises LLMConfigError when there is none at all, LLMRequestError when it asks for one that is not configured.
-        """
-        if not self._providers:
-            raise LLMConfigError(NOT_CONFIGURED)
-        if request.provider is None and request.model is None:
-            return self._providers
-        named = [p for p in self._providers if request.provider in (None, p.name)]
-        if not named:
-            raise LLMRequestError(f"provider is not configured: choose one of {', '.join(self.names)}")
-        fitting = tuple(p for p in named if request.model in (None, p.model))
-        if not fitting:
-            models = dict.fromkeys(p.model for p in named if p.model)
-            raise LLMRequestError(f"model is not configured: choose one of {', '.join(models) or 'none, leave it out'}")
-        return fitting
-
+from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel, LLMRequest, LLMReset, LLMResponse, LLMToken
+from modules.llm_platform.domain.exceptions import LLMConfigError, LLMException
+from modules.llm_platform.domain.ports.llm import NOT_CONFIGURED, ILLMProvider
 
 logger = logging.getLogger(__name__)
 
 
 class LLMService:
-    """Asks the configured models and writes down how long it took and what it cost; never what was said."""
+    """Calls the configured models and logs duration and cost of each call; never prompts or answers."""
 
-    def __init__(self, provider: ILLMProvider | None, missing: str = NOT_CONFIGURED) -> None:
-        """Without a provider every call raises LLMConfigError with the words of `missing`, which name what to set."""
+    def __init__(
+        self,
+        provider: ILLMProvider | None,
+        missing: str = NOT_CONFIGURED,
+        models: Sequence[ConfiguredModel] = (),
+    ) -> None:
+        """Without a provider every call raises LLMConfigError with the message `missing`, which names the settings.
+
+        `models` lists what requests can select, in failover order.
+        """
         self._provider = provider
+        self.models = tuple(models)
         self._missing = missing
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
-        """The whole answer; an LLMException when no model could give one."""
+        """The complete answer. Raises an LLMException if no model answers."""
         provider = self._configured()
         began = time.perf_counter()
         try:
@@ -81,10 +44,10 @@ class LLMService:
         return answer
 
     async def stream(self, request: LLMRequest) -> AsyncGenerator[LLMToken | LLMResponse]:
-        """Tokens, then the whole answer.
+        """Tokens, then the complete answer.
 
-        Who reads a chat cannot take words back: where a model dies after its first word, its error is raised and no
-        other model begins.
+        A chat client cannot take tokens back: if a model fails after its first token, its error is raised and no other
+        model is called.
         """
         provider = self._configured()
         began = time.perf_counter()

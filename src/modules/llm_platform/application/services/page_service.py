@@ -1,4 +1,4 @@
-"""Reading pages for other modules and for the doors."""
+"""The service that reads pages."""
 
 from __future__ import annotations
 
@@ -13,25 +13,29 @@ from shared.exceptions import AppException
 log = logging.getLogger(__name__)
 
 
-class PageService:
-    """Asks the configured readers, and tells the log how it went. An address may say what somebody looks for: it is not
-    logged.
+class PageService(IPageReader):
+    """Reads pages with the configured readers and logs each read, without the address: it may reveal a question.
+
+    It is an IPageReader itself: the stages read through the port and are logged in the same way.
     """
 
     def __init__(self, reader: IPageReader, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.name = reader.name
         self._reader = reader
         self._clock = clock
 
     async def read(self, url: str) -> Page:
-        """The page. Raises the page errors of `domain.exceptions` and nothing else."""
+        """The page. Raises only the page errors of `domain.exceptions`."""
         began = self._clock()
         try:
             page = await self._reader.read(url)
         except AppException as error:
             log.warning("page not read", extra={"error": error.code, "duration_ms": self._ms_since(began)})
             raise
-        told = {"reader": page.reader, "duration_ms": self._ms_since(began), "chars": len(page.text)}
-        log.info("page read", extra=told)
+        log.info(
+            "page read",
+            extra={"reader": page.reader, "duration_ms": self._ms_since(began), "chars": len(page.text)},
+        )
         return page
 
     def _ms_since(self, began: float) -> float:

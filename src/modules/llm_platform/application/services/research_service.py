@@ -1,67 +1,105 @@
-"""A question in, a cited answer out (requirements RB1, RB2 and RB15; docs/reference/http.md)."""
+"""The research service: a question in, a cited answer out (requirements RB1, RB2 and RB15; docs/reference/http.md)."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 
-from modules.llm_platform.application.problem import problem
-from modules.llm_platform.application.research.context import ResearchContext, Tell, language_of
-from modules.llm_platform.application.research.events import (
-    Done,
-    Failed,
-    ResearchEvent,
-    Started,
-)
+from modules.llm_platform.application.research.context import EmitEvent, ResearchContext, request_language
+from modules.llm_platform.application.research.events import Done, Failed, Planned, ResearchEvent, Started
+from modules.llm_platform.application.research.follow_up import FollowUps, describing, owner_key, within_limits
 from modules.llm_platform.application.research.quick import QuickResearch
 from modules.llm_platform.application.research.report.reporter import Reporter
+from modules.llm_platform.application.research.stage_times import StageTimes
 from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest, ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import (
+    Depth,
     HeldSource,
     HeldSources,
     ResearchRequest,
     ResearchResponse,
     Source,
+    StoredTurns,
 )
 from modules.llm_platform.domain.egress_log import open_egress_log
 from modules.llm_platform.domain.exceptions import SourceNotHeldError
+from modules.llm_platform.domain.metrics import OK, RESEARCH_DURATION, RESEARCHES
 from modules.llm_platform.domain.ports.cache import ICache
+from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
+from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
 
-HELD_FOR_S = 3600.0  # how long the texts behind an answer's quotes can be asked for
+SOURCES_TTL_S = 3600.0
+
+StoreSources = Callable[[tuple[Source, ...]], Awaitable[None]]
 
 
 class ResearchService:
-    """Researches a question: `stream` tells what happens as it happens, `research` folds the same stream into its answer."""
+    """Researches a question: `stream` yields the events as they happen, `research` returns the answer of the same stream."""
 
-    def __init__(self, answerer: QuickResearch, reporter: Reporter, held: ICache[HeldSources]) -> None:
-        self._answerer = answerer
+    def __init__(
+        self,
+        quick: QuickResearch,
+        reporter: Reporter,
+        sources: ICache[HeldSources],
+        metrics: IMetrics = NO_METRICS,
+        jobs: IResearchJobStore | None = None,
+        *,
+        follow_ups: FollowUps,
+    ) -> None:
+        self._quick = quick
         self._reporter = reporter
-        self._held = held
+        self._sources = sources
+        self._metrics = metrics
+        self._jobs = jobs
+        self._follow_ups = follow_ups
 
-    async def research(self, request: ResearchRequest, *, request_id: str | None = None) -> ResearchResponse:
-        """The answer. Raises the AppException that left nothing to answer from."""
-        async with aclosing(self._events(request, request_id or new_request_id(), streamed=False)) as events:
+    def check(self, request: ResearchRequest) -> None:
+        """Raise the error of a request that cannot be answered with these settings."""
+        self._reporter.check(request)
+
+    async def research(
+        self,
+        request: ResearchRequest,
+        *,
+        request_id: str | None = None,
+        owner: str = "",
+        on_event: Callable[[ResearchEvent], None] | None = None,
+    ) -> ResearchResponse:
+        """The answer. Raises the AppException after which nothing was left to answer from.
+
+        `on_event` is called with each event before the last. `owner`: who may request the stored sources; `source` finds
+        them for the same owner only.
+        """
+        request_id = request_id or new_request_id()
+        async with aclosing(self._events(request, request_id, owner, None, streamed=False)) as events:
             async for event in events:
                 if isinstance(event, Done):
                     return event.response
-        raise AssertionError("a research ends with done or an error")
+                if on_event is not None:
+                    on_event(event)
+        raise AssertionError("a research ends with Done or an error")
 
     async def stream(
-        self, request: ResearchRequest, *, request_id: str | None = None
+        self,
+        request: ResearchRequest,
+        *,
+        request_id: str | None = None,
+        owner: str = "",
+        store_sources: StoreSources | None = None,
     ) -> AsyncGenerator[ResearchEvent, None]:
-        """Started first, Done or Failed last. Closing the iterator stops the research and closes its connections.
+        """Yield Started first, Done or Failed last. Closing the iterator stops the research and closes its connections.
 
-        What is wrong with the request itself is raised before the first event.
+        An error of the request itself is raised before the first event. `store_sources` also gets the texts of the sources.
         """
         request_id = request_id or new_request_id()
         started = False
-        async with aclosing(self._events(request, request_id, streamed=True)) as events:
+        async with aclosing(self._events(request, request_id, owner, store_sources, streamed=True)) as events:
             try:
                 async for event in events:
                     started = True
@@ -70,36 +108,89 @@ class ResearchService:
                 if not started:
                     raise
                 instance = f"/research/{request_id}"
-                yield Failed(request_id=request_id, problem=problem(error, instance=instance, request_id=request_id))
+                yield Failed(request_id=request_id, problem=error.problem(instance=instance, request_id=request_id))
 
     async def plan(self, request: PlanRequest) -> ResearchPlan:
-        """The sub-questions of a report, for a person to look at: what was changed of them goes into `plan` of a request."""
+        """The sub-questions of a report, for review; the edited ones go into `plan` of a request."""
         return await self._reporter.planner.plan(request)
 
     async def accept_plan(self, request: PlanRequest, questions: Sequence[str]) -> None:
-        """Remember, for `STORE_TTL_DAYS`, that a person wants a report on these sub-questions."""
+        """Store, for `STORE_TTL_DAYS`, the sub-questions that a person accepted."""
         await self._reporter.planner.accept(request, questions)
 
     async def accepted_plan(self, request: PlanRequest) -> AcceptedPlan | None:
-        """The sub-questions that a person accepted last for this question in this language; None where there are none."""
+        """The sub-questions accepted last for this question in this language; None if there are none."""
         return await self._reporter.planner.accepted(request)
 
-    async def source(self, request_id: str, index: int) -> HeldSource:
-        """The stored text of one source of a research that ended a while ago; SourceNotHeldError when it is gone."""
-        held = await self._held.get(request_id)
-        found = held.find(index) if held else None
-        if found is None:
+    async def source(self, request_id: str, index: int, *, owner: str = "") -> HeldSource:
+        """The stored text of one source of a finished research.
+
+        Raises SourceNotHeldError if it is no longer stored, or belongs to another owner.
+        """
+        sources = await self._stored_sources(owner, request_id)
+        source = sources.find(index) if sources else None
+        if source is None:
             raise SourceNotHeldError
-        return found
+        return source
+
+    async def held_sources(self, request_id: str, *, owner: str = "") -> HeldSources | None:
+        """The stored texts of a research of this process; None if they are no longer stored."""
+        return await self._sources.get(owner_key(owner, request_id))
+
+    async def held_turns(self, request_id: str, *, owner: str = "") -> StoredTurns | None:
+        """What a follow-up question needs of a research; None if it is no longer stored."""
+        return await self._follow_ups.held(owner, request_id)
+
+    async def repeat(
+        self,
+        depth: Depth,
+        request_id: str,
+        sources: HeldSources,
+        turns: StoredTurns | None,
+        *,
+        owner: str,
+        duration_s: float,
+    ) -> None:
+        """Count a research whose answer is sent again, and store its sources and turns for the new request.
+
+        Its stages are not counted.
+        """
+        await self._sources.set(owner_key(owner, request_id), sources, SOURCES_TTL_S)
+        if turns is not None:
+            await self._follow_ups.hold(owner, request_id, turns)
+        self._metrics.count(RESEARCHES, depth, OK)
+        self._metrics.observe(RESEARCH_DURATION, duration_s, depth)
+
+    async def turns_before(self, request: ResearchRequest, *, owner: str = "") -> StoredTurns | None:
+        """The conversation that the request continues, None if it continues none. Raises PreviousResearchNotFoundError."""
+        if request.previous_id is None and not request.history:
+            return None
+        return await self._follow_ups.turns_before(request, owner)
+
+    async def _stored_sources(self, owner: str, request_id: str) -> HeldSources | None:
+        sources = await self.held_sources(request_id, owner=owner)
+        if sources is None and self._jobs is not None:
+            sources = await self._jobs.sources(owner, request_id)
+        return sources
 
     async def _events(
-        self, request: ResearchRequest, request_id: str, *, streamed: bool
+        self, request: ResearchRequest, request_id: str, owner: str, keep: StoreSources | None, *, streamed: bool
     ) -> AsyncGenerator[ResearchEvent, None]:
-        told: asyncio.Queue[ResearchEvent | None] = asyncio.Queue()
-        task = asyncio.create_task(self._carry_out(request, request_id, told.put_nowait, streamed=streamed))
-        task.add_done_callback(lambda done: _end(done, told))
+        async def store_sources(sources: tuple[Source, ...]) -> None:
+            await self._sources.set(owner_key(owner, request_id), HeldSources(sources=sources), SOURCES_TTL_S)
+            if keep is not None:
+                await keep(sources)
+
+        events: asyncio.Queue[ResearchEvent | None] = asyncio.Queue()
+        before = await self.turns_before(request, owner=owner)
+        run = self._run(request, request_id, owner, before, events.put_nowait, store_sources, streamed=streamed)
+        task = asyncio.create_task(run)
+        task.add_done_callback(lambda done: _end(done, events))
         try:
-            while (event := await told.get()) is not None:
+            while (event := await events.get()) is not None:
+                if isinstance(event, Done):
+                    turns = before.turns if before else ()
+                    await self._follow_ups.store(owner, request, turns, event.response)
                 yield event
             task.result()
         finally:
@@ -107,33 +198,49 @@ class ResearchService:
                 task.cancel()
                 await asyncio.wait([task])
 
-    async def _carry_out(self, request: ResearchRequest, request_id: str, tell: Tell, *, streamed: bool) -> None:
-        async def hold(sources: tuple[Source, ...]) -> None:
-            await self._held.set(request_id, HeldSources(sources=sources), HELD_FOR_S)
-
+    async def _run(
+        self,
+        request: ResearchRequest,
+        request_id: str,
+        owner: str,
+        before: StoredTurns | None,
+        emit: EmitEvent,
+        store_sources: StoreSources,
+        *,
+        streamed: bool,
+    ) -> None:
         began = asyncio.get_running_loop().time()
         self._reporter.check(request)
-        tell(Started(request_id=request_id))
-        with open_egress_log() as ledger:
-            order = ResearchContext(
+        emit(Started(request_id=request_id))
+        with StageTimes(request.depth, self._metrics, emit) as stage_times, open_egress_log() as egress_log:
+            follow_up, detected, emit = None, request_language(request), stage_times.emit
+            if before is not None:
+                earlier = request.previous_id and await self._stored_sources(owner, request.previous_id)
+                follow_up = await self._follow_ups.understand(request, before, earlier or None)
+                request, detected = within_limits(request, follow_up), follow_up.language
+                emit = describing(follow_up, emit, egress_log)
+                if request.depth == "shallow":
+                    emit(Planned(request_id=request_id, questions=(request.query,)))
+            context = ResearchContext(
                 request=request,
                 request_id=request_id,
-                detected=language_of(request),
-                tell=tell,
-                hold=hold,
+                detected=detected,
+                emit=emit,
+                store_sources=store_sources,
                 streamed=streamed,
                 began=began,
-                ledger=ledger,
+                egress_log=egress_log,
+                follow_up=follow_up,
             )
-            await (self._reporter.report(order) if request.depth == "report" else self._answerer.answer(order))
+            await (self._reporter.report(context) if request.depth == "report" else self._quick.answer(context))
 
 
-def _end(task: asyncio.Task[None], told: asyncio.Queue[ResearchEvent | None]) -> None:
+def _end(task: asyncio.Task[None], events: asyncio.Queue[ResearchEvent | None]) -> None:
     if not task.cancelled():
-        task.exception()  # looked at here, so that a reader who has gone leaves no complaint behind
-    told.put_nowait(None)
+        task.exception()  # retrieved, so that asyncio logs nothing if the reader has left
+    events.put_nowait(None)
 
 
 def new_request_id() -> str:
-    """An identifier that nobody can guess: the texts behind an answer are asked for by it."""
+    """An identifier that cannot be guessed: it gives access to the stored sources."""
     return uuid.uuid4().hex

@@ -1,4 +1,4 @@
-"""The store of researches for other modules and for the doors."""
+"""The service of the research store."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import logging
 from pathlib import Path
 from typing import Protocol
 
-from modules.llm_platform.domain.dtos.store_dtos import Imported, StoredEntry, StoredTopic, StoreStats
+from modules.llm_platform.application.research.report.replay import StoredReport
+from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.store_dtos import Imported, StoredEntry, StoredTopic, StoreStats, Topic
 from modules.llm_platform.domain.exceptions import StoreError, TopicNotFoundError
 from modules.llm_platform.domain.ports.research_store import IResearchStore
 from modules.llm_platform.domain.store_key import topic_of
@@ -15,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class FolderIndexes(Protocol):
-    """What is kept as long as researches are: the indexes of named folders. Each tells how many it removed."""
+    """The indexes of searched folders, which expire with the researches. Both methods return the number of removed ones."""
 
     async def clean(self) -> int: ...
 
@@ -23,69 +25,79 @@ class FolderIndexes(Protocol):
 
 
 class StoreService:
-    """Looks after what researches left behind. A topic may be asked for by its name, by the beginning of its name, or by
-    its question. What is kept `beside` them is cleaned and cleared with them.
+    """Lists, exports and removes stored researches, and removes the folder indexes with them.
+
+    A topic is selected by its name, a prefix of its name, or its question.
     """
 
-    def __init__(self, store: IResearchStore, beside: FolderIndexes | None = None) -> None:
+    def __init__(self, store: IResearchStore, folder_indexes: FolderIndexes | None = None) -> None:
         self._store = store
-        self._beside = beside
+        self._folder_indexes = folder_indexes
 
     async def topics(self) -> tuple[StoredTopic, ...]:
-        """What is kept, newest first."""
+        """The stored topics, newest first."""
         return await self._store.topics()
 
-    async def show(self, asked: str) -> tuple[StoredTopic, tuple[StoredEntry, ...]]:
-        """A topic and its entries. TopicNotFoundError."""
-        topic = await self._topic(asked)
+    async def show(self, selector: str) -> tuple[StoredTopic, tuple[StoredEntry, ...]]:
+        """A topic and its entries. Raises TopicNotFoundError."""
+        topic = await self._topic(selector)
         return topic, await self._store.entries(topic.name)
 
-    async def clear(self, asked: str | None = None) -> int:
-        """Remove a topic (TopicNotFoundError) or all; how many entries that were."""
-        if asked is not None:
-            return _logged("store cleared", await self._store.clear((await self._topic(asked)).name))
-        beside = await self._beside.clear() if self._beside else 0
-        return _logged("store cleared", await self._store.clear() + beside)
+    async def report(self, selector: str) -> ResearchResponse:
+        """The latest stored report of a topic. Raises TopicNotFoundError, also if no report of it is stored."""
+        topic = await self._topic(selector)
+        stored = await self._store.values(Topic(name=topic.name, query=topic.query), "answers", StoredReport)
+        for each in sorted(stored, key=lambda report: report.finished_at, reverse=True):
+            if (response := each.sanitized_response()) is not None:
+                return response
+        raise TopicNotFoundError("No report of this topic is stored: `llm-platform topics list` names those that are")
+
+    async def clear(self, selector: str | None = None) -> int:
+        """Remove a topic (or raise TopicNotFoundError) or all; return the number of entries removed."""
+        if selector is not None:
+            return _logged("store cleared", await self._store.clear((await self._topic(selector)).name))
+        removed = await self._folder_indexes.clear() if self._folder_indexes else 0
+        return _logged("store cleared", await self._store.clear() + removed)
 
     async def clean(self) -> int:
-        """Remove what is older than the store keeps things; how many entries that were."""
-        beside = await self._beside.clean() if self._beside else 0
-        return _logged("store cleaned", await self._store.clean() + beside)
+        """Remove the expired entries; return their number."""
+        removed = await self._folder_indexes.clean() if self._folder_indexes else 0
+        return _logged("store cleaned", await self._store.clean() + removed)
 
     async def clean_quietly(self) -> None:
-        """The same beside other work: a store that cannot be cleaned can still be read."""
+        """As `clean`, but log an error instead of raising it: the store can still be read."""
         try:
             await self.clean()
         except StoreError as error:
-            log.warning("store not cleaned", extra={"error": error.code})
+            log.warning("store not cleaned", extra={"error": error.code, "reason": error.message})
 
     async def stats(self) -> StoreStats:
         """Entries, bytes, age and hits by stage."""
         return await self._store.stats()
 
-    async def export(self, file: Path, asked: str | None = None) -> int:
-        """Write a topic (TopicNotFoundError) or all into a zip file; how many entries. StoreError when it cannot."""
-        name = None if asked is None else (await self._topic(asked)).name
+    async def export(self, file: Path, selector: str | None = None) -> int:
+        """Write a topic or all into a zip file; return the number of entries. Raises TopicNotFoundError or StoreError."""
+        name = None if selector is None else (await self._topic(selector)).name
         return _logged("store exported", await self._store.export(file, name))
 
     async def import_(self, file: Path) -> Imported:
-        """Take the entries of an exported file. StoreError, and nothing is taken, where something is wrong with it."""
+        """Add the entries of an exported file. Raises StoreError, and adds nothing, if the file is invalid."""
         imported = await self._store.import_(file)
-        _logged("store imported", imported.taken)
+        _logged("store imported", imported.added)
         return imported
 
-    async def _topic(self, asked: str) -> StoredTopic:
+    async def _topic(self, selector: str) -> StoredTopic:
         topics = await self._store.topics()
-        meant = {asked, topic_of(asked).name}
-        exact = [topic for topic in topics if topic.name in meant]
-        alike = exact or [topic for topic in topics if asked and topic.name.startswith(asked)]
-        if len(alike) > 1:
-            raise TopicNotFoundError(f"{len(alike)} topics begin like that: give more of the name")
-        if not alike:
+        names = {selector, topic_of(selector).name}
+        matches = [topic for topic in topics if topic.name in names]
+        matches = matches or [topic for topic in topics if selector and topic.name.startswith(selector)]
+        if len(matches) > 1:
+            raise TopicNotFoundError(f"{len(matches)} topics begin like that: give more of the name")
+        if not matches:
             raise TopicNotFoundError
-        return alike[0]
+        return matches[0]
 
 
 def _logged(event: str, entries: int) -> int:
-    log.info(event, extra={"entries": entries})
+    log.log(logging.INFO if entries else logging.DEBUG, event, extra={"entries": entries})
     return entries

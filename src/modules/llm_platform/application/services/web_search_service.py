@@ -1,4 +1,4 @@
-"""Web search for other modules and for the doors: the stable import of this context."""
+"""The service of web search."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
 
-SEARCHES_AT_ONCE: Final = 5  # of one search_multi
-DEFECT = "The search provider failed in a way it should not; the log says how"
+MAX_CONCURRENT_SEARCHES: Final = 5  # of one search_multi
+UNEXPECTED_ERROR = "The search provider raised an unexpected error: see the log"
 
 
-class WebSearchService:
-    """Asks the configured provider, and tells the log how it went (requirement WS4).
+class WebSearchService(IWebSearchProvider):
+    """Searches with the configured provider and logs each search (requirement WS4).
 
-    A query is somebody's secret until the operator decides otherwise: without `log_queries` only its length is logged.
+    It is an IWebSearchProvider itself: the research stages search through the port and are logged in the same way.
+    The log holds the length of a query, and its text only with `log_queries`.
     """
 
     def __init__(
@@ -33,21 +34,22 @@ class WebSearchService:
         *,
         log_queries: bool = False,
     ) -> None:
+        self.name = provider.name
         self._provider = provider
         self._clock = clock
         self._log_queries = log_queries
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
-        """What the provider found. Raises the web search errors of `domain.exceptions` and nothing else."""
+        """The results that can be opened. Raises only the web search errors of `domain.exceptions`."""
         began = self._clock()
         try:
-            answer = _openable(await self._provider.search(request))
+            answer = _without_unsafe_urls(await self._provider.search(request))
         except AppException as error:
             self._log_failure(request, began, error)
             raise
-        except Exception as error:  # a provider may be anybody's code: its defects are errors of this context too
+        except Exception as error:  # a caller's own provider may raise anything
             self._log_failure(request, began, error)
-            raise WebSearchError(DEFECT) from error
+            raise WebSearchError(UNEXPECTED_ERROR) from error
         log.info(
             "web search",
             extra={
@@ -55,17 +57,17 @@ class WebSearchService:
                 "duration_ms": self._ms_since(began),
                 "count": len(answer.results),
                 "cached": answer.cached,
-                **self._query_of(request),
+                **self._query_fields(request),
             },
         )
         return answer
 
     async def search_multi(self, requests: Sequence[WebSearchRequest]) -> list[WebSearchResponse | AppException]:
-        """One answer or error for each request, in their order, a few at a time; cancelling cancels all of them."""
-        at_once = asyncio.Semaphore(SEARCHES_AT_ONCE)
+        """One answer or error for each request, in order; at most MAX_CONCURRENT_SEARCHES at a time."""
+        slots = asyncio.Semaphore(MAX_CONCURRENT_SEARCHES)
 
         async def one(request: WebSearchRequest) -> WebSearchResponse | AppException:
-            async with at_once:
+            async with slots:
                 try:
                     return await self.search(request)
                 except AppException as error:
@@ -76,29 +78,29 @@ class WebSearchService:
         return [task.result() for task in tasks]
 
     def _log_failure(self, request: WebSearchRequest, began: float, error: Exception) -> None:
-        decided = isinstance(error, AppException)
+        expected = isinstance(error, AppException)
         log.log(
-            logging.WARNING if decided else logging.ERROR,
+            logging.WARNING if expected else logging.ERROR,
             "web search failed",
             extra={
-                "provider": self._provider.name,
+                "provider": self.name,
                 "duration_ms": self._ms_since(began),
                 "error": error.code if isinstance(error, AppException) else type(error).__name__,
-                **self._query_of(request),
+                **self._query_fields(request),
             },
-            exc_info=None if decided else error,
+            exc_info=None if expected else error,
         )
 
-    def _query_of(self, request: WebSearchRequest) -> dict[str, object]:
-        chars = {"query_chars": len(request.query)}
-        return {**chars, "query": request.query} if self._log_queries else {**chars}
+    def _query_fields(self, request: WebSearchRequest) -> dict[str, object]:
+        fields: dict[str, object] = {"query_chars": len(request.query)}
+        return fields | {"query": request.query} if self._log_queries else fields
 
     def _ms_since(self, began: float) -> float:
         return round((self._clock() - began) * 1000, 1)
 
 
-def _openable(answer: WebSearchResponse) -> WebSearchResponse:
-    """The answer without results that nobody may open: providers of others do not know what a reader must not be sent to."""
+def _without_unsafe_urls(answer: WebSearchResponse) -> WebSearchResponse:
+    """The answer without results that must not be opened: a caller's own provider may not check its URLs."""
     if all(is_openable(item.url) for item in answer.results):
         return answer
     return answer.model_copy(update={"results": tuple(item for item in answer.results if is_openable(item.url))})

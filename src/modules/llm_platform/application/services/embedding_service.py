@@ -1,0 +1,42 @@
+"""The service of the embedder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
+from modules.llm_platform.domain.exceptions import EmbeddingConfigError
+from modules.llm_platform.domain.ports.embedder import IEmbedder
+
+NO_EMBEDDER = "set EMBEDDER to wordllama, openai or azure"
+
+
+class EmbeddingService:
+    """Turns texts into vectors with the configured embedder (EMBEDDER)."""
+
+    def __init__(self, embedder: IEmbedder) -> None:
+        self._embedder = embedder
+
+    @property
+    def name(self) -> str:
+        """The embedder with its model; empty if it makes no vectors."""
+        return "" if self._embedder.why_no_vectors else self._embedder.name
+
+    @property
+    def window_tokens(self) -> int:
+        """The length of the longest text, in tokens of our count; the rest of a longer one changes nothing."""
+        return self._embedder.window_tokens
+
+    @property
+    def dimension(self) -> int:
+        """The length of the vectors; 0 if it is not known before the first text is embedded."""
+        return self._embedder.dimension
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector | None]:
+        """Return one vector of length 1 for each text, None for a text without words.
+
+        Raises EmbeddingError, and EmbeddingConfigError if a setting or a package is missing.
+        """
+        if self._embedder.why_no_vectors:
+            raise EmbeddingConfigError(f"no embeddings ({self._embedder.why_no_vectors}): {NO_EMBEDDER}")
+        return await self._embedder.embed(texts)

@@ -1,0 +1,302 @@
+"""Runs the researches of the background store in this process: a bounded number at once, each under a lease."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeVar
+
+from modules.llm_platform.application.research.events import Done, Failed, Planned, ResearchEvent, Reset, Started
+from modules.llm_platform.application.services.research_service import ResearchService
+from modules.llm_platform.application.services.webhook_service import WebhookService
+from modules.llm_platform.domain.api_key_label import set_api_key_label
+from modules.llm_platform.domain.dtos.research_dtos import HeldSources, Source
+from modules.llm_platform.domain.dtos.research_job_dtos import ClaimedJob, JobEvent, ResearchProgress
+from modules.llm_platform.domain.exceptions import ResearchInterruptedError, StoreError
+from modules.llm_platform.domain.metrics import CANCELLED, DEGRADED_ANSWERS, RESEARCH_JOBS, RESEARCH_JOBS_ENDED
+from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
+from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, LeaseLostError
+from modules.llm_platform.domain.ports.research_queue import IResearchQueue
+from shared.exceptions import AppException
+
+log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+JobKey = tuple[str, str]  # owner and id
+
+INTERRUPTED: Final = "interrupted"  # reason of the event `reset` when a research begins again
+MAX_ATTEMPTS: Final = 5  # that ended without a result, as when the process was killed
+RETRIES_PER_LEASE: Final = 3
+CLEAN_EVERY_S: Final = 3600.0  # expired researches are removed
+STORE_RETRY_S: Final = 1.0
+STORE_RETRIES: Final = 300  # of one write; then the research ends, and its lease runs out
+RELEASE_TIMEOUT_S: Final = 5.0
+_COUNTED: Final = {"searched": "searched", "read": "read", "summarized": "summarized"}  # event to field of the progress
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """`max_running`: researches at once; 0: this process runs none. Times are in seconds; `flush_s` is the delay in which
+    events are stored together.
+    """
+
+    max_running: int = 4
+    lease_s: float = 15.0
+    poll_s: float = 2.0
+    flush_s: float = 0.1
+
+
+class ResearchJobWorker:
+    """Claims researches and runs them from `start` until `aclose`. `changed` is called after each write.
+
+    It claims when `queue` hands an id out, and looks into the store each `poll_s`; None: the store alone is looked at.
+    """
+
+    def __init__(
+        self,
+        research: ResearchService,
+        store: IResearchJobStore,
+        webhooks: WebhookService,
+        options: JobOptions,
+        changed: Callable[[JobKey], None],
+        metrics: IMetrics = NO_METRICS,
+        queue: IResearchQueue | None = None,
+    ) -> None:
+        self._research = research
+        self._store = store
+        self._queue = queue
+        self._webhooks = webhooks
+        self._options = options
+        self._changed = changed
+        self._metrics = metrics
+        self._running: dict[JobKey, tuple[ClaimedJob, asyncio.Task[None]]] = {}
+        self._work = asyncio.Event()
+        self._claiming = asyncio.Lock()
+        self._loops: list[asyncio.Task[None]] = []
+        self._store_failed = False
+        self._is_closing = False
+
+    def start(self) -> None:
+        """Begin to work; a second call does nothing."""
+        if not self._loops and not self._is_closing and self._options.max_running:
+            self._loops = [asyncio.create_task(self._run_loop()), asyncio.create_task(self._webhooks.run())]
+            if self._queue is not None:
+                self._loops.append(asyncio.create_task(self._queue.run(self._handle, self._options.max_running)))
+
+    def wake(self) -> None:
+        """A research was queued."""
+        self._work.set()
+
+    def is_running(self, key: JobKey) -> bool:
+        return key in self._running
+
+    def interrupt(self, key: JobKey) -> None:
+        """Stop a research that was cancelled in the store."""
+        if key in self._running:
+            self._running[key][1].cancel()
+
+    async def aclose(self) -> None:
+        """Stop, and put the running researches back into the queue."""
+        self._is_closing = True
+        running = list(self._running.values())
+        for task in (*self._loops, *(task for _, task in running)):
+            task.cancel()
+        await asyncio.gather(*self._loops, *(task for _, task in running), return_exceptions=True)
+        with suppress(TimeoutError, StoreError):  # their leases run out
+            async with asyncio.timeout(RELEASE_TIMEOUT_S):
+                for job, _ in running:
+                    await self._store.release(job)
+                    if self._queue is not None:
+                        await self._queue.put(job.id)
+                    self._metrics.count(RESEARCH_JOBS_ENDED, "released")
+
+    async def _run_loop(self) -> None:
+        loop, clean_at = asyncio.get_running_loop(), 0.0
+        while True:
+            self._work.clear()
+            try:
+                await self._claim_all()
+                if loop.time() >= clean_at:
+                    await self._store.clean()
+                    clean_at = loop.time() + CLEAN_EVERY_S
+                for status, count in (await self._store.counts()).items():
+                    self._metrics.set(RESEARCH_JOBS, count, status)
+                self._store_failed = False
+            except StoreError as error:
+                if not self._store_failed:
+                    log.warning("background researches wait for the store", extra={"reason": error.message})
+                self._store_failed = True
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._options.poll_s):
+                    await self._work.wait()
+
+    async def _claim_all(self) -> None:
+        while await self._claim() is not None:
+            pass
+
+    async def _claim(self) -> asyncio.Task[None] | None:
+        """The task of a claimed research; None if there is none, or no room."""
+        async with self._claiming:
+            if self._is_closing or len(self._running) >= self._options.max_running:
+                return None
+            job = await self._store.claim(uuid.uuid4().hex, self._options.lease_s)
+            if job is None:
+                return None
+            key = (job.owner, job.id)
+            task = asyncio.create_task(self._run(job))
+            self._running[key] = job, task
+            task.add_done_callback(partial(self._forget, key))
+            return task
+
+    async def _handle(self, _: str) -> None:
+        """Run the next research of the store; the id of the queue says that there is one."""
+        with suppress(StoreError):  # the research is found in the store later
+            if task := await self._claim():
+                await asyncio.wait([task])
+
+    def _forget(self, key: JobKey, _: asyncio.Task[None]) -> None:
+        del self._running[key]
+        self._work.set()
+
+    async def _run(self, job: ClaimedJob) -> None:
+        set_api_key_label(job.label)
+        changed = partial(self._changed, (job.owner, job.id))
+        attempt = _Attempt(job, self._research, self._store, self._options, changed, self._metrics)
+        log.info("background research started", extra={"research": job.id, "attempt": job.attempts})
+        try:
+            result = await attempt.run()
+        except asyncio.CancelledError:
+            if not self._is_closing:
+                self._metrics.count(RESEARCH_JOBS_ENDED, CANCELLED)
+            raise
+        log.info("background research ended", extra={"research": job.id, "result": result})
+        self._metrics.count(RESEARCH_JOBS_ENDED, result)
+        self._webhooks.wake()
+
+
+class _Attempt:
+    """One attempt at a research: its events go to the store in batches, while its lease is renewed."""
+
+    def __init__(
+        self,
+        job: ClaimedJob,
+        research: ResearchService,
+        store: IResearchJobStore,
+        options: JobOptions,
+        changed: Callable[[], None],
+        metrics: IMetrics,
+    ) -> None:
+        self._job = job
+        self._research = research
+        self._store = store
+        self._options = options
+        self._changed = changed
+        self._metrics = metrics
+        self._last_number = job.last_event
+        self._progress = ResearchProgress()
+        self._pending: list[ResearchEvent] = []
+        self._has_pending = asyncio.Event()
+
+    async def run(self) -> str:
+        """Run to the end; returns the result: done, failed, or lost."""
+        tasks = [asyncio.create_task(work) for work in (self._follow(), self._write(), self._renew())]
+        _, writing, _ = tasks
+        try:
+            while not writing.done():
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+                tasks = [task for task in tasks if not task.done()]
+        except LeaseLostError:
+            return "lost"
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return self._progress.step or ""
+
+    async def _follow(self) -> None:
+        """Collect the events of the research. Its error becomes the last one."""
+        job = self._job
+        if job.attempts > MAX_ATTEMPTS:
+            self._fail(ResearchInterruptedError())
+            return
+        try:
+            async with aclosing(
+                self._research.stream(
+                    job.request, request_id=job.id, owner=job.owner, store_sources=self._store_sources
+                )
+            ) as events:
+                async for event in events:
+                    self._add(event)
+        except AppException as error:
+            self._fail(error)
+        except LeaseLostError:
+            raise
+        except Exception as error:  # the outermost handler of a background research: a defect affects no other one
+            log.error("unexpected error", exc_info=error)
+            self._fail(AppException("Internal error: search the server log for this research."))
+
+    def _add(self, event: ResearchEvent) -> None:
+        if isinstance(event, Started) and self._job.last_event:
+            event = Reset(request_id=event.request_id, reason=INTERRUPTED)
+        self._pending.append(event)
+        self._has_pending.set()
+
+    def _fail(self, error: AppException) -> None:
+        problem = error.problem(instance=f"/research/{self._job.id}", request_id=self._job.id)
+        self._add(Failed(request_id=self._job.id, problem=problem))
+
+    async def _store_sources(self, sources: tuple[Source, ...]) -> None:
+        held = HeldSources(sources=sources)
+        await self._retrying(lambda: self._store.put_sources(self._job, held))
+
+    async def _write(self) -> None:
+        """Store events until the last one is stored."""
+        while True:
+            await self._has_pending.wait()
+            await asyncio.sleep(self._options.flush_s)
+            self._has_pending.clear()
+            batch, self._pending = self._pending, []
+            events = [self._numbered(event) for event in batch]
+            last = batch[-1]
+            if isinstance(last, Done | Failed):
+                await self._retrying(lambda: self._store.finish(self._job, last.type, events, self._progress))  # noqa: B023
+            else:
+                await self._retrying(lambda: self._store.append(self._job, events, self._progress))  # noqa: B023
+            self._changed()
+            if isinstance(last, Done):
+                for entry in last.response.degraded:
+                    self._metrics.count(DEGRADED_ANSWERS, entry.component)
+            if isinstance(last, Done | Failed):
+                return
+
+    def _numbered(self, event: ResearchEvent) -> JobEvent:
+        changes: dict[str, object] = {"step": event.type}
+        if isinstance(event, Planned):
+            changes["planned"] = len(event.questions)
+        elif event.type in _COUNTED:
+            name = _COUNTED[event.type]
+            changes[name] = getattr(self._progress, name) + 1
+        self._progress = self._progress.model_copy(update=changes)
+        self._last_number += 1
+        return JobEvent(self._last_number, event.type, event.model_dump_json())
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(self._options.lease_s / RETRIES_PER_LEASE)
+            await self._retrying(lambda: self._store.renew(self._job, self._options.lease_s))
+
+    async def _retrying(self, write: Callable[[], Awaitable[Result]]) -> Result:
+        """The result of the write, tried again while the store cannot be used."""
+        for _ in range(STORE_RETRIES):
+            try:
+                return await write()
+            except StoreError:
+                await asyncio.sleep(STORE_RETRY_S)
+        raise LeaseLostError

@@ -1,0 +1,140 @@
+"""Webhooks: a signed message when a background research ends, delivered at least once (Standard Webhooks 1.0)."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import json
+import logging
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from modules.llm_platform.domain.dtos.research_job_dtos import WebhookDelivery, WebhookStatus
+from modules.llm_platform.domain.exceptions import StoreError, WebhookError
+from modules.llm_platform.domain.metrics import WEBHOOK_DELIVERIES
+from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
+from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
+from modules.llm_platform.domain.ports.webhook_sender import IWebhookSender, WebhookReply
+
+log = logging.getLogger(__name__)
+
+HOUR_S: Final = 3600.0
+# Seconds after each failed attempt, as the specification advises: ten attempts within about three days.
+RETRY_DELAYS_S: Final = (
+    5.0, 300.0, 1800.0, 2 * HOUR_S, 5 * HOUR_S, 10 * HOUR_S, 14 * HOUR_S, 20 * HOUR_S, 24 * HOUR_S,
+)  # fmt: skip
+JITTER: Final = 0.2  # part of a delay by which it is longer at most, so that retries spread
+MAX_RETRY_AFTER_S: Final = 24 * HOUR_S
+LEASE_S: Final = 60.0  # of one attempt, which takes 20 s at most; after a crash it is made again
+POLL_S: Final = 2.0
+MAX_SENDING: Final = 32  # attempts at once; one client's 30 a minute, whose receivers hang for 20 s, take 10
+NO_SECRET: Final = (
+    "webhooks need a secret that signs them: set WEBHOOK_SECRET, for example to the output of "
+    "`echo whsec_$(openssl rand -base64 32)`"
+)
+
+
+def signature(secrets: Sequence[bytes], message_id: str, timestamp: int, body: bytes) -> str:
+    """The header webhook-signature: one signature for each secret."""
+    signed = b"%s.%d.%s" % (message_id.encode(), timestamp, body)
+    digests = (hmac.new(secret, signed, hashlib.sha256).digest() for secret in secrets)
+    return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
+
+
+class WebhookService:
+    """Delivers the due webhooks of the store while it runs. `clock`: seconds since 1970."""
+
+    def __init__(
+        self,
+        store: IResearchJobStore,
+        sender: IWebhookSender,
+        secrets: Sequence[bytes],
+        metrics: IMetrics = NO_METRICS,
+        delays_s: Sequence[float] = RETRY_DELAYS_S,
+        redact: Callable[[bytes], bytes] = lambda body: body,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._sender = sender
+        self._secrets = secrets
+        self._metrics = metrics
+        self._delays_s = delays_s
+        self._redact = redact
+        self._clock = clock
+        self._due = asyncio.Event()
+
+    async def check(self, url: str) -> None:
+        """Raise WebhookError if no webhook can be sent there."""
+        if not self._secrets:
+            raise WebhookError(NO_SECRET)
+        await self._sender.check(url)
+
+    def wake(self) -> None:
+        """A webhook may be due."""
+        self._due.set()
+
+    async def run(self) -> None:
+        """Deliver until cancelled."""
+        sending: set[asyncio.Task[None]] = set()
+        try:
+            while True:
+                self._due.clear()
+                with suppress(StoreError):  # the worker of researches logs it
+                    while len(sending) < MAX_SENDING and (delivery := await self._store.claim_webhook(LEASE_S)):
+                        task = asyncio.create_task(self._deliver(delivery))
+                        sending.add(task)
+                        task.add_done_callback(sending.discard)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(min(POLL_S, *self._delays_s)):
+                        await self._due.wait()
+        finally:
+            for task in sending:
+                task.cancel()
+            await asyncio.gather(*sending, return_exceptions=True)
+
+    async def _deliver(self, delivery: WebhookDelivery) -> None:
+        reply = await self._send(delivery)
+        status, retry_in_s = self._next(delivery, reply)
+        self._metrics.count(WEBHOOK_DELIVERIES, "retried" if status == "pending" else status)
+        if not reply.is_delivered:
+            details = {"attempt": delivery.attempt, "reason": reply.reason, "retry_in_s": round(retry_in_s)}
+            log.warning("webhook not delivered", extra={**details, "research": delivery.job.id})
+        with suppress(StoreError):  # the lease runs out, and it is delivered once more
+            await self._store.settle_webhook(delivery, status, retry_in_s)
+
+    async def _send(self, delivery: WebhookDelivery) -> WebhookReply:
+        if not self._secrets:
+            return WebhookReply(is_delivered=False, reason="WEBHOOK_SECRET is not set")
+        body = self._redact(payload(delivery))
+        message_id, timestamp = f"msg_{delivery.job.id}", int(self._clock())
+        headers = {
+            "webhook-id": message_id,
+            "webhook-timestamp": str(timestamp),
+            "webhook-signature": signature(self._secrets, message_id, timestamp, body),
+        }
+        return await self._sender.send(delivery.url, headers, body)
+
+    def _next(self, delivery: WebhookDelivery, reply: WebhookReply) -> tuple[WebhookStatus, float]:
+        """The state after an attempt, and the seconds until the next one."""
+        if reply.is_delivered:
+            return "delivered", 0.0
+        if reply.is_final or delivery.attempt > len(self._delays_s):
+            return "failed", 0.0
+        delay_s = self._delays_s[delivery.attempt - 1] * random.uniform(1.0, 1.0 + JITTER)  # noqa: S311  no secret
+        return "pending", max(delay_s, min(reply.retry_after_s, MAX_RETRY_AFTER_S))
+
+
+def payload(delivery: WebhookDelivery) -> bytes:
+    """The JSON that is sent. The answer is not part of it: only the caller's API key can read it."""
+    job = delivery.job
+    data = job.model_dump(mode="json", include={"id", "status", "query", "depth", "created_at", "finished_at"})
+    data["location"] = f"/research/{job.id}"
+    if job.status == "failed":
+        data["problem"] = delivery.result.get("problem")
+    message = {"type": f"research.{job.status}", "timestamp": data["finished_at"], "data": data}
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,0 +1,233 @@
+"""Background researches in process: what happens to them when workers stop, vanish, or the store fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from tests.report_world import QUESTION, ReportModel, Web, World, laws_of_events, some_pages
+
+from modules.llm_platform.application.services.research_job_service import ResearchJobService
+from modules.llm_platform.application.services.research_job_worker import MAX_ATTEMPTS, JobOptions
+from modules.llm_platform.application.services.webhook_service import WebhookService
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent, ResearchJobDetail
+from modules.llm_platform.domain.exceptions import (
+    BackgroundError,
+    PriceUnknownError,
+    ResearchNotFoundError,
+    ResearchQueueFullError,
+    StoreError,
+)
+from modules.llm_platform.infrastructure.research_jobs.statements import Operation, Result
+from modules.llm_platform.testing import MemoryMetrics, MemoryResearchJobStore, MemoryResearchStore
+from modules.llm_platform.testing.research_job_store import MANY, new_job
+
+FAST = JobOptions(max_running=2, lease_s=60.0, poll_s=0.02, flush_s=0.0)
+REPORT = ResearchRequest(query=QUESTION, depth="report")
+SHALLOW = ResearchRequest(query=QUESTION)
+
+
+class Clock:
+    now = 1_790_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@asynccontextmanager
+async def running(
+    world: World, store: MemoryResearchJobStore, options: JobOptions = FAST, metrics: MemoryMetrics | None = None
+) -> AsyncIterator[ResearchJobService]:
+    """A process: its service works until the block ends, then stops as on SIGTERM."""
+    webhooks = WebhookService(store, None, ())  # type: ignore[arg-type]
+    service = ResearchJobService(world.service(), store, webhooks, options, metrics or MemoryMetrics())
+    service.start()
+    try:
+        yield service
+    finally:
+        await service.aclose()
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[MemoryResearchJobStore]:
+    store = MemoryResearchJobStore(clock=Clock())
+    yield store
+    await store.aclose()
+
+
+async def ended(service: ResearchJobService, name: str) -> tuple[list[JobEvent], ResearchJobDetail]:
+    return [event async for event in service.events(name)], await service.get(name)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def test_a_report_in_the_background(store: MemoryResearchJobStore) -> None:
+    """The stored events obey the laws of a stream, progress counts them, and the sources are stored."""
+    from pydantic import TypeAdapter
+
+    from modules.llm_platform.application.research.events import ResearchEvent
+
+    metrics = MemoryMetrics()
+    async with running(World(Web(some_pages()), ReportModel()), store, metrics=metrics) as service:
+        job = await service.submit(REPORT, owner="me")
+        events = [event async for event in service.events(job.id, owner="me")]
+        found = await service.get(job.id, owner="me")
+        kind: TypeAdapter[Any] = TypeAdapter(ResearchEvent)
+        laws_of_events([kind.validate_json(event.data) for event in events])
+        assert [event.number for event in events] == list(range(1, len(events) + 1))
+        assert (found.status, found.request) == ("done", REPORT)
+        assert found.response is not None
+        kinds = [event.type for event in events]
+        assert (found.progress.step, found.progress.read) == ("done", kinds.count("read"))
+        assert found.progress.searched == kinds.count("searched") > 0
+        assert found.progress.planned > 0
+        held = await store.sources("me", job.id)
+        assert held is not None
+        assert held.find(found.response.citations[0].source_index) is not None
+    assert metrics.values.get(("llm_platform_research_jobs_total", "done")) == 1
+
+
+async def test_stopped_and_started_again(store: MemoryResearchJobStore) -> None:
+    """A process that stops puts its researches back; the next one goes on: the steps begin again after `reset`."""
+    research_store = MemoryResearchStore()
+    slow = ReportModel(delays={"write": 60.0})
+    async with running(World(Web(some_pages()), slow, research_store), store) as service:
+        job = await service.submit(REPORT)
+        await until(lambda: "write" in slow.asked)
+        await asyncio.sleep(0.05)
+        before = (await service.get(job.id)).progress
+    assert before.summarized > 0
+    waiting = await store.get("", job.id)
+    assert waiting is not None
+    assert (waiting.status, waiting.attempts) == ("queued", 0)
+    model = ReportModel()
+    async with running(World(Web(some_pages()), model, research_store), store) as service:
+        events, found = await ended(service, job.id)
+        assert (found.status, found.attempts) == ("done", 1)
+    assert set(model.asked) <= {"write", "judge"}  # the finished items were not made again
+    kinds = [event.type for event in events]
+    assert (kinds.count("started"), kinds.count("reset")) == (1, 1)
+    assert [event.number for event in events] == list(range(1, len(events) + 1))
+
+
+async def test_a_vanished_worker(store: MemoryResearchJobStore) -> None:
+    """A research whose worker renews its lease no more is run by another one; after too many it has failed."""
+    clock: Clock = store._clock  # type: ignore[assignment]
+    await store.add(new_job("a"), MANY)
+    for _ in range(MAX_ATTEMPTS):
+        assert await store.claim("vanishes", 60.0) is not None
+        clock.now += 61.0
+    async with running(World(Web(some_pages())), store) as service:
+        _, found = await ended(service, "a")
+    assert (found.status, found.attempts) == ("failed", MAX_ATTEMPTS + 1)
+    assert found.problem is not None
+    assert found.problem["code"] == "research_interrupted"
+
+
+async def test_expired_researches_are_removed(store: MemoryResearchJobStore) -> None:
+    """A process removes at its start what has expired."""
+    clock: Clock = store._clock  # type: ignore[assignment]
+    async with running(World(Web(some_pages())), store) as service:
+        job = await service.submit(SHALLOW)
+        assert (await ended(service, job.id))[1].status == "done"
+    clock.now += 31 * 86_400
+    async with running(World(Web(some_pages())), store) as service:
+        async with asyncio.timeout(60):
+            while (await service.list()).researches:
+                await asyncio.sleep(0.01)
+
+
+async def test_a_lost_lease_stops_the_work(store: MemoryResearchJobStore) -> None:
+    """A research that another process cancelled stops here too, at the next renewal."""
+    model = ReportModel(delays={"plan": 60.0})
+    metrics = MemoryMetrics()
+    options = JobOptions(max_running=2, lease_s=0.1, poll_s=0.02, flush_s=0.0)
+    async with running(World(Web(some_pages()), model), store, options, metrics) as service:
+        job = await service.submit(REPORT)
+        await until(lambda: bool(model.asked))
+        assert await store.cancel("", job.id, JobEvent(0, "failed", '{"problem": {}}'))
+        await until(lambda: metrics.values.get(("llm_platform_research_jobs_total", "lost")) == 1)
+
+
+async def test_bounded(store: MemoryResearchJobStore) -> None:
+    """No more than `max_running` run at once, and the others follow."""
+    model = ReportModel(delays={"plan": 60.0})
+    async with running(World(Web(some_pages()), model), store) as service:
+        jobs = [await service.submit(REPORT.model_copy(update={"query": f"What is {n}?"})) for n in range(4)]
+        await until(lambda: len(model.asked) == 2)
+        await asyncio.sleep(0.1)
+        assert len(model.asked) == 2
+        assert await store.counts() == {"queued": 2, "running": 2}
+        await service.cancel(jobs[0].id)
+        await until(lambda: len(model.asked) == 3)
+
+
+class FailingStore(MemoryResearchJobStore):
+    """Fails while `is_down`."""
+
+    is_down = False
+    failed = 0
+
+    async def _transact(self, make: Callable[[], Operation[Result]]) -> Result:
+        if self.is_down:
+            self.failed += 1
+            raise StoreError("down")
+        return await super()._transact(make)
+
+
+async def test_the_store_fails_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A research goes on while the store cannot be used, and stores what happened when it can."""
+    monkeypatch.setattr("modules.llm_platform.application.services.research_job_worker.STORE_RETRY_S", 0.01)
+    store = FailingStore(clock=Clock())
+    gate = asyncio.Event()
+    web = Web(some_pages())
+    search: Callable[..., Awaitable[Any]] = web.search
+
+    async def gated(request: Any) -> Any:
+        await gate.wait()
+        return await search(request)
+
+    monkeypatch.setattr(web, "search", gated)
+    async with running(World(web), store) as service:
+        job = await service.submit(SHALLOW)
+        await until(lambda: service._worker is not None and service._worker.is_running(("", job.id)))
+        store.is_down = True
+        gate.set()
+        await until(lambda: store.failed > 5)
+        store.is_down = False
+        events, found = await ended(service, job.id)
+    assert found.status == "done"
+    assert [event.number for event in events] == list(range(1, len(events) + 1))
+    await store.aclose()
+
+
+async def test_refused(store: MemoryResearchJobStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a store, with a price that is not known, or with a full queue, nothing is queued; an unknown id is an error."""
+    off = ResearchJobService(World(Web({})).service(), None, None)
+    off.start()
+    with pytest.raises(BackgroundError, match="STORE_TTL_DAYS"):
+        await off.submit(SHALLOW)
+    assert (await off.list()).researches == ()
+    await off.aclose()
+    idle = JobOptions(max_running=0)
+    async with running(World(Web(some_pages()), ReportModel()), store, idle) as service:
+        with pytest.raises(PriceUnknownError):
+            await service.submit(REPORT.model_copy(update={"max_cost_usd": 1.0}))
+        monkeypatch.setattr("modules.llm_platform.application.services.research_job_service.MAX_QUEUED", 1)
+        await service.submit(SHALLOW, owner="me")
+        with pytest.raises(ResearchQueueFullError):
+            await service.submit(SHALLOW, owner="me")
+        unknown: Mapping[str, Awaitable[object]] = {"get": service.get("b"), "cancel": service.cancel("b")}
+        for work in unknown.values():
+            with pytest.raises(ResearchNotFoundError):
+                await work
+        with pytest.raises(ResearchNotFoundError):
+            await anext(service.events("b"))
