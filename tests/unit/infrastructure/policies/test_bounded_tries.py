@@ -1,10 +1,9 @@
-"""A request says how many calls it may take in all: retrying and failover keep to it."""
+"""A request bounds the number of calls: retries and failover keep to it."""
 
 from __future__ import annotations
 
 import pytest
 
-from modules.llm_platform.application.services.llm_service import LLMRegistry
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMReset, LLMResponse, LLMStreamPart, Spending
 from modules.llm_platform.domain.exceptions import (
     LLMBlockedError,
@@ -12,21 +11,21 @@ from modules.llm_platform.domain.exceptions import (
     LLMException,
     LLMProviderException,
 )
-from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.ports.llm import ILLMProvider, LLMRegistry
 from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
 from modules.llm_platform.infrastructure.policies.retries import RetriedLLM
-from modules.llm_platform.testing.llm import Death, FakeLLM, collect, question
+from modules.llm_platform.testing.llm import BrokenStream, FakeLLM, collect, question
 
 
 async def no_pause(seconds: float) -> None:
-    """Nobody waits in a test."""
+    """No pause in tests."""
 
 
 def bounded(tries: int | None) -> LLMRequest:
     return question().model_copy(update={"max_tries": tries})
 
 
-async def whole(llm: ILLMProvider, streamed: bool, tries: int | None) -> LLMResponse:
+async def call(llm: ILLMProvider, streamed: bool, tries: int | None) -> LLMResponse:
     if not streamed:
         return await llm.generate(bounded(tries))
     answer = (await collect(llm, bounded(tries)))[-1]
@@ -42,39 +41,39 @@ def models(*errors: type[LLMException]) -> list[FakeLLM]:
 
 @pytest.mark.parametrize("streamed", [False, True])
 class TestTries:
-    @pytest.mark.parametrize(("tries", "asked"), [(1, 1), (2, 2), (None, 2)])
-    async def test_a_second_try_only_where_one_is_left(self, tries: int | None, asked: int, streamed: bool) -> None:
-        """One try is one call; without a bound there are two as ever."""
+    @pytest.mark.parametrize(("tries", "calls"), [(1, 1), (2, 2), (None, 2)])
+    async def test_a_retry_needs_a_remaining_try(self, tries: int | None, calls: int, streamed: bool) -> None:
+        """One try is one call; without a bound there are two."""
         fake = FakeLLM([LLMConnectionError()])
         with pytest.raises(LLMConnectionError) as caught:
-            await whole(RetriedLLM(fake, sleep=no_pause), streamed, tries)
-        assert len(fake.requests) == asked
-        assert caught.value.spent.calls == asked
+            await call(RetriedLLM(fake, sleep=no_pause), streamed, tries)
+        assert len(fake.requests) == calls
+        assert caught.value.spent.calls == calls
 
-    @pytest.mark.parametrize(("tries", "asked"), [(1, 1), (2, 2), (3, 3)])
-    async def test_failover_goes_as_far_as_the_tries(self, tries: int, asked: int, streamed: bool) -> None:
-        """The last error is raised when they are used up, with what all of them cost."""
+    @pytest.mark.parametrize(("tries", "calls"), [(1, 1), (2, 2), (3, 3)])
+    async def test_failover_stops_when_the_tries_are_used_up(self, tries: int, calls: int, streamed: bool) -> None:
+        """The last error is raised with the cost of all calls."""
         three = models(LLMConnectionError, LLMProviderException, LLMConnectionError)
         with pytest.raises(LLMException) as caught:
-            await whole(LLMRouter(LLMRegistry(three)), streamed, tries)
-        assert [len(model.requests) for model in three] == [1] * asked + [0] * (4 - asked)
-        assert caught.value.spent.calls == asked
+            await call(LLMRouter(LLMRegistry(three)), streamed, tries)
+        assert [len(model.requests) for model in three] == [1] * calls + [0] * (4 - calls)
+        assert caught.value.spent.calls == calls
 
-    async def test_enough_tries_reach_the_one_that_answers(self, streamed: bool) -> None:
-        """As without a bound."""
-        answer = await whole(LLMRouter(LLMRegistry(models(LLMConnectionError))), streamed, 2)
+    async def test_enough_tries_reach_the_model_that_answers(self, streamed: bool) -> None:
+        """Same as without a bound."""
+        answer = await call(LLMRouter(LLMRegistry(models(LLMConnectionError))), streamed, 2)
         assert (answer.content, answer.spent.calls) == ("fine", 2)
 
-    async def test_what_one_took_the_next_has_not(self, streamed: bool) -> None:
-        """A model behind the router that tries twice gets only the tries that are left."""
+    async def test_tries_of_one_model_count_for_the_next(self, streamed: bool) -> None:
+        """A model with retries behind the router gets only the remaining tries."""
         first, second = FakeLLM([LLMConnectionError()], name="a"), FakeLLM([LLMConnectionError()], name="b")
         router = LLMRouter(LLMRegistry([RetriedLLM(each, sleep=no_pause) for each in (first, second)]))
         with pytest.raises(LLMConnectionError):
-            await whole(router, streamed, 3)
+            await call(router, streamed, 3)
         assert (len(first.requests), len(second.requests)) == (2, 1)
 
-    async def test_who_made_no_call_used_no_try_up(self, streamed: bool) -> None:
-        """A model that is busy sends one away before anything is asked: the next one still may be."""
+    async def test_a_failure_without_a_call_uses_no_try(self, streamed: bool) -> None:
+        """A rate-limited model refuses before any call: the next one is still called."""
 
         class Busy(FakeLLM):
             async def generate(self, request: LLMRequest) -> LLMResponse:
@@ -84,31 +83,31 @@ class TestTries:
                 raise LLMBlockedError(spent=Spending())
                 yield
 
-        answer = await whole(LLMRouter(LLMRegistry([Busy(name="busy"), FakeLLM(["fine"], name="b")])), streamed, 1)
+        answer = await call(LLMRouter(LLMRegistry([Busy(name="busy"), FakeLLM(["fine"], name="b")])), streamed, 1)
         assert answer.content == "fine"
 
 
-async def test_a_stream_that_dies_at_its_last_try_is_not_begun_anew() -> None:
-    """No reset is told when nobody follows."""
-    dying, next_one = FakeLLM([Death("half an ans")], name="a"), FakeLLM(name="b")
+async def test_a_stream_that_fails_at_its_last_try_is_not_restarted() -> None:
+    """No reset is sent when no other model follows."""
+    failing, next_model = FakeLLM([BrokenStream("half an ans")], name="a"), FakeLLM(name="b")
     parts: list[LLMStreamPart] = []
     with pytest.raises(LLMConnectionError):
-        async for part in LLMRouter(LLMRegistry([dying, next_one])).stream(bounded(1)):
+        async for part in LLMRouter(LLMRegistry([failing, next_model])).stream(bounded(1)):
             parts += [part]
     assert parts
     assert not any(isinstance(part, LLMReset) for part in parts)
-    assert next_one.requests == []
+    assert next_model.requests == []
 
 
 class TestPreferring:
-    async def test_that_one_is_asked_first_and_the_others_after_it(self) -> None:
-        """The rest keep their order."""
+    async def test_the_preferred_model_is_called_first(self) -> None:
+        """The others keep their order."""
         failing = [FakeLLM([LLMConnectionError(f"{name} is down")], name=name) for name in ("a", "b", "c")]
         with pytest.raises(LLMConnectionError, match="b is down; a is down; c is down"):
             await LLMRouter(LLMRegistry(failing)).preferring("b").generate(question())
 
-    async def test_who_rests_for_one_rests_for_all(self) -> None:
-        """A model that failed one stage is not asked by another before its time."""
+    async def test_routers_share_open_circuits(self) -> None:
+        """A model that failed in one stage is skipped by the others."""
         broken, good = FakeLLM([LLMConnectionError()], name="a"), FakeLLM(["fine"], name="b")
         router = LLMRouter(LLMRegistry([broken, good]))
         await router.preferring("a").generate(question())

@@ -1,4 +1,4 @@
-"""The same question over the same sources is written once."""
+"""The same request over the same sources is written once."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ async def collect(synthesizer: CachedSynthesizer, **changed: object) -> list[Syn
 
 @pytest.mark.parametrize("first_streamed", [False, True])
 @pytest.mark.parametrize("then_streamed", [False, True])
-async def test_a_hit_costs_nothing_and_says_so(first_streamed: bool, then_streamed: bool) -> None:
-    """Streamed or not, the second answer is the first one, cached, with nothing spent."""
+async def test_a_hit_is_marked_and_costs_nothing(first_streamed: bool, then_streamed: bool) -> None:
+    """Streamed or not, the second answer is the first one with `cached` set and nothing spent."""
     inner = writer()
     synthesizer = cached(inner)
     first = (await collect(synthesizer))[-1] if first_streamed else await write(synthesizer)
@@ -72,8 +72,8 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=str)
-async def test_whatever_shapes_the_text_is_part_of_the_key(change: dict[str, object]) -> None:
-    """One field other, and it is another question."""
+async def test_every_field_of_the_request_is_part_of_the_key(change: dict[str, object]) -> None:
+    """A request with one other field is not a hit."""
     inner = writer()
     synthesizer = cached(inner)
     await write(synthesizer)
@@ -81,8 +81,8 @@ async def test_whatever_shapes_the_text_is_part_of_the_key(change: dict[str, obj
     assert len(inner.calls) == 2
 
 
-async def test_another_version_or_writer_is_another_text() -> None:
-    """A new prompt or model does not get the old one's answers."""
+async def test_version_and_writer_are_part_of_the_key() -> None:
+    """A new prompt or model does not get the old answers."""
     cache: MemoryCache[Synthesis] = MemoryCache(10)
     await write(cached(writer(), cache=cache))
     assert not (await write(cached(writer(), version="2", cache=cache))).cached
@@ -92,8 +92,8 @@ async def test_another_version_or_writer_is_another_text() -> None:
 
 @pytest.mark.parametrize("script", [{"finish_reason": "length"}, {"degraded": (Degraded(component="x", reason="y"),)}])
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_what_is_less_than_asked_is_not_kept(script: dict[str, object], streamed: bool) -> None:
-    """A cut text or one written by a stand-in is tried again next time."""
+async def test_incomplete_texts_are_not_cached(script: dict[str, object], streamed: bool) -> None:
+    """A cut text, or one with degraded entries, is written again."""
     synthesizer = cached(writer(**script))
     for _ in range(2):
         written = (await collect(synthesizer))[-1] if streamed else await write(synthesizer)
@@ -101,8 +101,8 @@ async def test_what_is_less_than_asked_is_not_kept(script: dict[str, object], st
         assert not written.cached
 
 
-async def test_a_failure_is_not_kept() -> None:
-    """The error passes, and the next time the writer is asked again."""
+async def test_failures_are_not_cached() -> None:
+    """The error is raised, and the next call reaches the writer."""
     inner = writer(error=LLMConnectionError())
     synthesizer = cached(inner)
     for _ in range(2):
@@ -113,8 +113,8 @@ async def test_a_failure_is_not_kept() -> None:
     assert len(inner.calls) == 4
 
 
-async def test_zero_seconds_keep_nothing() -> None:
-    """Then the cache is not even asked."""
+async def test_a_ttl_of_zero_disables_the_cache() -> None:
+    """The cache is neither read nor written."""
     cache: MemoryCache[Synthesis] = MemoryCache(10)
     await write(cached(writer(), cache=cache))
     inner = writer()
@@ -124,8 +124,8 @@ async def test_zero_seconds_keep_nothing() -> None:
     assert len(inner.calls) == 2
 
 
-async def test_an_entry_ends_after_its_time() -> None:
-    """`ttl_s` seconds later the writer is asked again."""
+async def test_an_entry_expires_after_its_ttl() -> None:
+    """`ttl_s` seconds later the writer is called again."""
     now = [0.0]
     cache: MemoryCache[Synthesis] = MemoryCache(10, clock=lambda: now[0])
     synthesizer = cached(writer(), ttl_s=60, cache=cache)
@@ -136,13 +136,13 @@ async def test_an_entry_ends_after_its_time() -> None:
     assert not (await write(synthesizer)).cached
 
 
-async def test_the_name_is_the_writers() -> None:
-    """In metadata and degraded stands who writes, not who remembers."""
+async def test_the_name_is_that_of_the_writer() -> None:
+    """For metadata and `degraded`."""
     assert cached(writer(name="kimi")).name == "kimi"
 
 
-async def test_another_version_of_the_writer_writes_anew() -> None:
-    """The rules of the writer changed: what the old ones made is not given as theirs."""
+async def test_the_version_of_the_writer_is_part_of_the_key() -> None:
+    """Texts of older rules are not returned."""
     cache: MemoryCache[Synthesis] = MemoryCache(10)
     old, new = writer(), writer()
     new.version = "2"
@@ -154,7 +154,7 @@ async def test_another_version_of_the_writer_writes_anew() -> None:
 
 @pytest.mark.parametrize("ttl_s", [0, 60])
 async def test_sub_questions_reach_the_writer(ttl_s: float) -> None:
-    """Whether the text is kept or not, a report is asked for as one."""
+    """With the cache and without it."""
     inner = writer()
     await write(cached(inner, ttl_s), questions=("Why?",))
     await collect(cached(inner, ttl_s), questions=("Why?",))

@@ -1,4 +1,4 @@
-"""What is kept, for how long, and under which key."""
+"""The cache of searches: entries, TTL and keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
 )
 from modules.llm_platform.domain.exceptions import WebSearchError
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
-from modules.llm_platform.infrastructure.policies.caching import CachedWebSearch, key_of
+from modules.llm_platform.infrastructure.policies.caching import CachedWebSearch, search_key
 from modules.llm_platform.testing.web_search import FakeWebSearch, Outcome, result_item
 
 HOUR_S = 3600.0
@@ -31,13 +31,15 @@ class Clock:
         return self.now
 
 
-def cached(outcome: Outcome, *, name: str = "fake", ttl_s: float = HOUR_S) -> tuple[CachedWebSearch, FakeWebSearch, Clock]:
+def cached(
+    outcome: Outcome, *, name: str = "fake", ttl_s: float = HOUR_S
+) -> tuple[CachedWebSearch, FakeWebSearch, Clock]:
     clock, fake = Clock(), FakeWebSearch(outcome, name=name)
     return CachedWebSearch(fake, MemoryCache(10, clock), ttl_s), fake, clock
 
 
-async def test_a_hit_spends_nothing_and_says_so() -> None:
-    """The same search is asked once; the second answer is equal but for `cached`."""
+async def test_a_hit_is_marked_and_calls_nobody() -> None:
+    """The second answer equals the first one except for `cached`."""
     policy, fake, _ = cached(FOUND)
     first, second = await policy.search(REQUEST), await policy.search(REQUEST)
     assert len(fake.requests) == 1
@@ -50,8 +52,10 @@ async def test_a_hit_spends_nothing_and_says_so() -> None:
     ("outcome", "ttl_s", "lives_s"),
     [(FOUND, HOUR_S, HOUR_S), (DEGRADED, HOUR_S, 60), (EMPTY, HOUR_S, 300), (DEGRADED, 10, 10), (EMPTY, 10, 10)],
 )
-async def test_how_long_an_answer_lives(outcome: WebSearchResponse, ttl_s: float, lives_s: float) -> None:
-    """Whole answers their full time, degraded ones a minute, empty ones five, never longer than the setting."""
+async def test_degraded_and_empty_answers_expire_earlier(
+    outcome: WebSearchResponse, ttl_s: float, lives_s: float
+) -> None:
+    """Complete answers live for the setting, degraded ones a minute, empty ones five, never longer than the setting."""
     policy, fake, clock = cached(outcome, ttl_s=ttl_s)
     await policy.search(REQUEST)
     clock.now = lives_s - 0.1
@@ -62,8 +66,8 @@ async def test_how_long_an_answer_lives(outcome: WebSearchResponse, ttl_s: float
     assert len(fake.requests) == 2
 
 
-async def test_failures_are_not_kept() -> None:
-    """The next one asks again."""
+async def test_failures_are_not_cached() -> None:
+    """The next search calls the provider again."""
     policy, fake, _ = cached(WebSearchError())
     for _ in range(2):
         with pytest.raises(WebSearchError):
@@ -72,16 +76,16 @@ async def test_failures_are_not_kept() -> None:
 
 
 @pytest.mark.parametrize("name", ["documents", "fused"])
-async def test_documents_are_not_kept(name: str) -> None:
-    """Files change: neither their provider nor an answer of theirs is cached."""
+async def test_documents_are_not_cached(name: str) -> None:
+    """Files may change at any time."""
     policy, fake, _ = cached(FOUND.model_copy(update={"provider": "documents"}), name=name)
     for _ in range(2):
         assert not (await policy.search(REQUEST)).cached
     assert len(fake.requests) == 2
 
 
-async def test_no_time_no_cache() -> None:
-    """A time to live of 0 keeps nothing."""
+async def test_a_ttl_of_zero_caches_nothing() -> None:
+    """Every search calls the provider."""
     policy, fake, _ = cached(FOUND, ttl_s=0)
     for _ in range(2):
         await policy.search(REQUEST)
@@ -104,19 +108,19 @@ OTHER: dict[str, Any] = {
 
 @pytest.mark.parametrize("field", list(WebSearchRequest.model_fields))
 def test_every_field_changes_the_key(field: str) -> None:
-    """A field that a later version adds must be listed here, and then changes the key too."""
-    assert key_of("fake", REQUEST.with_(**{field: OTHER[field]})) != key_of("fake", REQUEST)
+    """A new field must be listed here."""
+    assert search_key("fake", REQUEST.with_(**{field: OTHER[field]})) != search_key("fake", REQUEST)
 
 
-def test_who_is_asked_and_how_changes_the_key() -> None:
-    """Another provider, or a query that is passed on as written, is another search."""
+def test_provider_and_request_type_change_the_key() -> None:
+    """A verbatim query is another search."""
     verbatim = VerbatimWebSearchRequest(query="lighthouses")
-    assert len({key_of("fake", REQUEST), key_of("other", REQUEST), key_of("fake", verbatim)}) == 3
+    assert len({search_key("fake", REQUEST), search_key("other", REQUEST), search_key("fake", verbatim)}) == 3
 
 
-def test_what_changes_nothing_keeps_the_key() -> None:
-    """The order of sets does not matter, and a key is short whatever the query."""
+def test_the_order_of_lists_does_not_change_the_key() -> None:
+    """A key has a fixed length."""
     one = WebSearchRequest(query="x" * 500, sources=("web", "news"), engines=("a", "b"), domains=("a.org", "-b.org"))
     two = one.with_(sources=("news", "web", "web"), engines=("b", "a"), domains=("-b.org", "a.org"))
-    assert key_of("fake", one) == key_of("fake", two)
-    assert len(key_of("fake", one)) == 64
+    assert search_key("fake", one) == search_key("fake", two)
+    assert len(search_key("fake", one)) == 64

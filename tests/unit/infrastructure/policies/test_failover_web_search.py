@@ -1,4 +1,4 @@
-"""Who answers when somebody cannot look."""
+"""Failover of search providers."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ REQUEST = WebSearchRequest(query="q")
 FOUND = [result_item(1)]
 
 
-async def test_the_first_that_can_look_answers() -> None:
-    """Later ones are not asked, earlier ones are told with their reason and time."""
+async def test_the_first_available_provider_answers() -> None:
+    """Later ones are not called; earlier ones are listed with reason and time."""
     first = FakeWebSearch(WebSearchBlockedError("too many", retry_after_s=60), name="first")
     second = FakeWebSearch(FOUND, name="second")
     third = FakeWebSearch(FOUND, name="third")
@@ -35,50 +35,52 @@ async def test_the_first_that_can_look_answers() -> None:
     assert entry.until > datetime.now(UTC)
 
 
-async def test_what_the_answer_itself_tells_stays() -> None:
-    """Degradations of the way come before those of the answer."""
+async def test_degraded_entries_of_the_answer_stay() -> None:
+    """Those of failed providers come first."""
     own = WebSearchResponse(query="q", provider="b", degraded=(Degraded(component="b/one", reason="timeout"),))
-    answer = await FailoverWebSearch([FakeWebSearch(WebSearchError(), name="a"), FakeWebSearch(own, name="b")]).search(REQUEST)
+    answer = await FailoverWebSearch([FakeWebSearch(WebSearchError(), name="a"), FakeWebSearch(own, name="b")]).search(
+        REQUEST
+    )
     assert [entry.component for entry in answer.degraded] == ["a", "b/one"]
 
 
 async def test_nothing_found_is_an_answer() -> None:
-    """An empty answer is not failed over."""
+    """An empty answer leads to no failover."""
     second = FakeWebSearch(FOUND, name="second")
     answer = await FailoverWebSearch([FakeWebSearch((), name="first"), second]).search(REQUEST)
     assert (answer.results, answer.degraded, second.requests) == ((), (), [])
 
 
-async def test_the_callers_mistake_is_a_mistake_everywhere() -> None:
-    """It is raised at once."""
+async def test_a_request_error_is_raised_at_once() -> None:
+    """It is wrong for every provider."""
     second = FakeWebSearch(FOUND)
     with pytest.raises(WebSearchRequestError):
         await FailoverWebSearch([FakeWebSearch(WebSearchRequestError()), second]).search(REQUEST)
     assert second.requests == []
 
 
-async def test_all_fail() -> None:
-    """The last error is raised, the very one."""
+async def test_the_last_error_is_raised_when_all_fail() -> None:
+    """The same error object."""
     last = WebSearchConnectionError("gone")
     with pytest.raises(WebSearchConnectionError) as caught:
         await FailoverWebSearch([FakeWebSearch(WebSearchError()), FakeWebSearch(last)]).search(REQUEST)
     assert caught.value is last
 
 
-async def test_a_config_error_of_the_only_provider_surfaces() -> None:
-    """It names what to set, so it must not be hidden."""
+async def test_a_config_error_of_a_single_provider_is_raised() -> None:
+    """It names the setting."""
     with pytest.raises(WebSearchConfigError, match="BOCHA_API_KEY"):
         await FailoverWebSearch([FakeWebSearch(WebSearchConfigError("set BOCHA_API_KEY"))]).search(REQUEST)
 
 
-async def test_no_provider_at_all() -> None:
-    """The error names what could be set."""
+async def test_no_provider_is_a_config_error() -> None:
+    """It names the settings."""
     with pytest.raises(WebSearchConfigError, match=r"SEARXNG_URL.*BOCHA_API_KEY.*DOCUMENTS_DIR"):
         await FailoverWebSearch([]).search(REQUEST)
 
 
-async def test_a_defect_is_not_failed_over() -> None:
-    """What nobody decided upon is not treated as an upstream that is down."""
+async def test_other_exceptions_are_raised() -> None:
+    """A bug is not treated as an outage."""
 
     class Broken(FakeWebSearch):
         async def search(self, request: WebSearchRequest) -> WebSearchResponse:
@@ -88,6 +90,6 @@ async def test_a_defect_is_not_failed_over() -> None:
         await FailoverWebSearch([Broken(), FakeWebSearch(FOUND)]).search(REQUEST)
 
 
-def test_its_name_lists_whom_it_asks() -> None:
+def test_the_name_lists_the_providers() -> None:
     """For logs."""
     assert FailoverWebSearch([FakeWebSearch(name="a"), FakeWebSearch(name="b")]).name == "a,b"

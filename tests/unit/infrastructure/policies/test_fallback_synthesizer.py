@@ -16,7 +16,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     SynthesisToken,
 )
 from modules.llm_platform.domain.exceptions import LLMConnectionError, LLMException, LLMRequestError, WebSearchError
-from modules.llm_platform.infrastructure.policies.fallback_synthesizer import FallbackSynthesizer
+from modules.llm_platform.infrastructure.policies.fallback import FallbackSynthesizer
 from modules.llm_platform.testing.synthesizer import FakeSynthesizer
 from shared.exceptions import AppException
 
@@ -46,8 +46,8 @@ async def collect(*writers: FakeSynthesizer) -> list[SynthesisPart]:
     ]
 
 
-async def test_the_first_that_can_writes() -> None:
-    """Nobody else is asked, and nothing is degraded."""
+async def test_the_first_writer_that_succeeds_writes() -> None:
+    """No other writer is called, and nothing is degraded."""
     first, second = FakeSynthesizer("First.", name="a", spent=CALL), FakeSynthesizer("Second.", name="b")
     written = await write(first, second)
     assert written == Synthesis(text="First.", synthesizer="a", spent=CALL)
@@ -56,8 +56,8 @@ async def test_the_first_that_can_writes() -> None:
 
 
 @pytest.mark.parametrize("error", [LLMConnectionError("gone", spent=CALL), LLMRequestError("too long", spent=CALL)])
-async def test_a_failure_is_told_and_paid_for(error: LLMException) -> None:
-    """`degraded` names the writer and the error, `spent` holds the failed try; a wrong request falls through as well."""
+async def test_a_failed_writer_is_listed_and_its_cost_included(error: LLMException) -> None:
+    """A wrong request leads to the next writer, too."""
     for streamed in (False, True):
         writers = (
             failing(error),
@@ -73,16 +73,16 @@ async def test_a_failure_is_told_and_paid_for(error: LLMException) -> None:
         assert (written.spent.calls, written.spent.cost_usd) == (2, 1.0)
 
 
-async def test_the_order_is_handed_on_whole() -> None:
-    """Question, sources, language, limit and wishes reach the second writer as they reached the first."""
+async def test_the_request_reaches_the_next_writer_unchanged() -> None:
+    """Question, sources, language, limit and instructions."""
     first, second = failing(), FakeSynthesizer("Second.")
     await write(first, second)
     assert first.calls == second.calls
     assert (second.calls[0].max_tokens, second.calls[0].instructions) == (9, "Short.")
 
 
-async def test_tokens_of_a_writer_that_died_are_taken_back() -> None:
-    """A reset, then the next writer's tokens; the text is what came since."""
+async def test_tokens_of_a_failed_writer_are_reset() -> None:
+    """A reset, then the next writer's tokens; the text is what followed the reset."""
     parts = await collect(failing(fail_after=2), FakeSynthesizer("Second text.", name="b"))
     assert [type(part) for part in parts] == [
         SynthesisToken, SynthesisToken, SynthesisReset, SynthesisToken, SynthesisToken, Synthesis,
@@ -91,38 +91,38 @@ async def test_tokens_of_a_writer_that_died_are_taken_back() -> None:
     assert "".join(part.text for part in parts[3:5] if isinstance(part, SynthesisToken)) == "Second text."
 
 
-async def test_nothing_shown_is_nothing_to_take_back() -> None:
-    """A writer that dies before its first token leaves no reset."""
+async def test_a_failure_before_the_first_token_needs_no_reset() -> None:
+    """The next writer's tokens are the first parts."""
     parts = await collect(failing(), FakeSynthesizer("Second.", name="b"))
     assert [type(part) for part in parts] == [SynthesisToken, Synthesis]
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_when_all_fail_the_last_error_is_raised(streamed: bool) -> None:
-    """It counts what all tries cost."""
+async def test_the_last_error_is_raised_when_all_fail(streamed: bool) -> None:
+    """It carries the cost of all writers."""
     writers = failing(), failing(LLMRequestError("too long", spent=CALL))
     with pytest.raises(LLMRequestError) as raised:
         await (collect(*writers) if streamed else write(*writers))
     assert raised.value.spent.calls == 2
 
 
-async def test_an_error_without_a_price_is_survived_and_raised_like_any() -> None:
+async def test_errors_without_a_cost_lead_to_the_next_writer() -> None:
     """Writers may fail with any AppException."""
     assert (await write(failing(WebSearchError("odd")), FakeSynthesizer("Second."))).text == "Second."
     with pytest.raises(WebSearchError):
         await write(failing(WebSearchError("odd")))
 
 
-async def test_what_is_no_error_of_ours_is_not_survived() -> None:
-    """A bug is not a reason to ask somebody else."""
+async def test_other_exceptions_are_raised() -> None:
+    """A bug does not lead to the next writer."""
     bug = FakeSynthesizer()
     bug.synthesize = None  # type: ignore[assignment,method-assign]
     with pytest.raises(TypeError):
         await write(bug, FakeSynthesizer("Second."))
 
 
-async def test_cancelling_asks_nobody_else() -> None:
-    """The one who waits has gone."""
+async def test_cancelling_calls_no_other_writer() -> None:
+    """The caller is gone."""
     second = FakeSynthesizer("Second.")
     task = asyncio.create_task(write(FakeSynthesizer(delay_s=30), second))
     await asyncio.sleep(0.01)
@@ -132,19 +132,19 @@ async def test_cancelling_asks_nobody_else() -> None:
     assert second.calls == []
 
 
-def test_there_must_be_a_writer() -> None:
-    """An empty list is a mistake of the wiring, found at once."""
+def test_an_empty_list_is_a_value_error() -> None:
+    """It is a mistake of the wiring."""
     with pytest.raises(ValueError, match="at least one"):
         FallbackSynthesizer([])
 
 
-def test_its_name_is_that_of_the_first_writer() -> None:
-    """`degraded` of an answer that came too late names who was late, not who would have stepped in."""
+def test_the_name_is_that_of_the_first_writer() -> None:
+    """An answer that is too late is reported under this name."""
     assert FallbackSynthesizer([FakeSynthesizer(name="a"), FakeSynthesizer(name="b")]).name == "a"
 
 
-async def test_every_writer_hears_of_the_sub_questions() -> None:
-    """The one that steps in writes the same report; the version names all of them, since any may have written."""
+async def test_sub_questions_reach_every_writer() -> None:
+    """The version lists all writers, because any of them may have written."""
     first, second = failing(), FakeSynthesizer("Second.", name="b")
     first.version, second.version = "p1", "r1"
     writer = FallbackSynthesizer([first, second])

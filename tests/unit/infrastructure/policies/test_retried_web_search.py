@@ -13,7 +13,7 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchRequestError,
     WebSearchTimeoutError,
 )
-from modules.llm_platform.infrastructure.policies.retries import RetriedWebSearch
+from modules.llm_platform.infrastructure.policies.retries import SEARCH_PAUSE_S, RetriedWebSearch
 from modules.llm_platform.testing.web_search import FakeWebSearch, result_item
 from shared.exceptions import AppException
 
@@ -40,11 +40,11 @@ def retried(provider: FakeWebSearch) -> tuple[RetriedWebSearch, list[float]]:
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
 
-    return RetriedWebSearch(provider, sleep=sleep), pauses
+    return RetriedWebSearch(provider, sleep=sleep, jitter=lambda: 0.5), pauses
 
 
-async def test_a_lost_connection_is_tried_once_more() -> None:
-    """After a pause that nobody feels."""
+async def test_a_lost_connection_is_retried_once() -> None:
+    """After a short pause."""
     provider = Recovering(WebSearchConnectionError(), failures=1)
     policy, pauses = retried(provider)
     assert (await policy.search(REQUEST)).results
@@ -53,8 +53,8 @@ async def test_a_lost_connection_is_tried_once_more() -> None:
     assert 0 < pauses[0] <= 0.2
 
 
-async def test_a_second_loss_is_final() -> None:
-    """Two tries, no more."""
+async def test_a_second_lost_connection_is_final() -> None:
+    """There are two tries."""
     provider = Recovering(WebSearchConnectionError(), failures=9)
     policy, pauses = retried(provider)
     with pytest.raises(WebSearchConnectionError):
@@ -64,11 +64,17 @@ async def test_a_second_loss_is_final() -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [WebSearchTimeoutError(), WebSearchBlockedError(), WebSearchConfigError(), WebSearchError(), WebSearchRequestError()],
+    [
+        WebSearchTimeoutError(),
+        WebSearchBlockedError(),
+        WebSearchConfigError(),
+        WebSearchError(),
+        WebSearchRequestError(),
+    ],
     ids=lambda error: error.code,
 )
-async def test_other_failures_are_final_at_once(error: AppException) -> None:
-    """A timeout has used up its time, a block wants to be left alone, the rest would be the same again."""
+async def test_other_failures_are_final(error: AppException) -> None:
+    """Timeouts, blocks and everything else."""
     provider = Recovering(error, failures=1)
     policy, pauses = retried(provider)
     with pytest.raises(type(error)):
@@ -76,16 +82,16 @@ async def test_other_failures_are_final_at_once(error: AppException) -> None:
     assert (len(provider.requests), pauses) == (1, [])
 
 
-async def test_a_block_for_a_moment_is_waited_for() -> None:
-    """A plan of one search a second refuses the second of two searches at once: it is asked again when it says so."""
+async def test_a_short_block_is_retried_after_its_wait() -> None:
+    """A plan of one search a second refuses the second of two simultaneous searches."""
     provider = Recovering(WebSearchBlockedError(retry_after_s=1.0), failures=1)
     policy, pauses = retried(provider)
     assert (await policy.search(REQUEST)).results
-    assert pauses == [1.0]
+    assert pauses == [1.0 + 0.5 * SEARCH_PAUSE_S]
 
 
-async def test_a_longer_block_is_told_at_once() -> None:
-    """Nobody waits for a minute unasked."""
+async def test_a_longer_block_is_final() -> None:
+    """The error is raised at once."""
     provider = Recovering(WebSearchBlockedError(retry_after_s=60.0), failures=1)
     policy, pauses = retried(provider)
     with pytest.raises(WebSearchBlockedError):

@@ -34,15 +34,17 @@ CALLS: list[Callable[[UnconfiguredVectorStore], Coroutine[Any, Any, Any]]] = [
 ]
 
 
-async def test_an_embedder_says_what_to_set() -> None:
-    """At the call, for whatever text."""
+async def test_an_unconfigured_embedder_raises_its_remedy() -> None:
+    """For any text."""
     with pytest.raises(EmbeddingConfigError, match=REMEDY):
         await UnconfiguredEmbedder("openai", REMEDY).embed([])
 
 
 @pytest.mark.parametrize("call", CALLS)
-async def test_a_store_says_what_to_set(call: Callable[[UnconfiguredVectorStore], Coroutine[Any, Any, Any]]) -> None:
-    """Whatever is asked of it; closing it is no question."""
+async def test_an_unconfigured_store_raises_its_remedy(
+    call: Callable[[UnconfiguredVectorStore], Coroutine[Any, Any, Any]],
+) -> None:
+    """For every method but `aclose`."""
     store = UnconfiguredVectorStore("offline", REMEDY)
     with pytest.raises(VectorStoreConfigError, match=REMEDY):
         await call(store)

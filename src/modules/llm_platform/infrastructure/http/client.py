@@ -1,6 +1,6 @@
-"""How we talk to upstreams: one pooled client for each, one deadline and one size limit for every exchange.
+"""HTTP access to upstreams: a pooled client for each, and a deadline and a size limit for every request.
 
-Failures become our errors by the table of `upstream_errors`; what a vendor does differently is data (`rules`).
+Failures become errors by the table of `http.errors`; an adapter overrides rows of it with `rules`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import re
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from functools import cache, lru_cache, partial
-from importlib import metadata
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote_plus
 
@@ -20,7 +19,10 @@ import httpx2
 
 from modules.llm_platform.domain.dtos.sent import SentKind
 from modules.llm_platform.domain.egress_log import log_not_sent, log_sent
+from modules.llm_platform.domain.package import PACKAGE, package_version
+from modules.llm_platform.domain.ports.tracing import current_trace_headers
 from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.infrastructure.http.connection_pool import PooledTransport
 from modules.llm_platform.infrastructure.http.errors import (
     NO_ADDRESS,
     NO_JSON,
@@ -28,6 +30,7 @@ from modules.llm_platform.infrastructure.http.errors import (
     REDIRECT,
     STATUS_RULES,
     TRANSPORT_ERRORS,
+    UNAVAILABLE,
     WEB_PAGE,
     WEB_SEARCH_ERRORS,
     ErrorFamily,
@@ -38,11 +41,9 @@ from modules.llm_platform.infrastructure.http.errors import (
 from modules.llm_platform.infrastructure.http.untrusted_json import decode_json
 from shared.exceptions import AppException
 
-# A client that knows which proxy it sends through: the ledger names it beside the host.
-
 
 class UpstreamClient(httpx2.AsyncClient):
-    """The pooled client of one upstream. `via` is the host of its proxy, None where it has none."""
+    """The pooled client of one upstream. `via` is the host of its proxy for the egress log, None without a proxy."""
 
     def __init__(self, *, via: str | None, **options: Any) -> None:
         super().__init__(**options)
@@ -50,42 +51,37 @@ class UpstreamClient(httpx2.AsyncClient):
 
 
 def via_of(client: httpx2.AsyncClient) -> str | None:
-    """The host of the proxy that a client of ours sends through; None where it has none, or is somebody else's."""
+    """The host of the client's proxy; None without a proxy, or for a client that `make_client` did not create."""
     return client.via if isinstance(client, UpstreamClient) else None
 
 
 def proxy_host(proxy: str | None) -> str | None:
-    """The host in the address of a proxy, which may hold a password."""
+    """The host of a proxy's address, without the credentials in it."""
     try:
         return httpx2.URL(proxy).raw_host.decode("ascii") if proxy else None
-    except httpx2.InvalidURL:  # told where the proxy is used
+    except httpx2.InvalidURL:  # reported where the proxy is used
         return None
 
 
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024  # after decompression; a search answer has 10 to 100 KB
-MAX_CONNECTIONS: Final = 100
-KEEPALIVE_S: Final = 15.0  # servers drop idle connections after 5 to 75 s; a dead one is noticed and replaced
+MAX_CONNECTIONS: Final = 250  # twice as many, with search and model, stay below the 1024 files that a process may usually open
+KEEPALIVE_S: Final = 15.0  # servers drop idle connections after 5 to 75 s; a dropped one is replaced
 MAX_PORT: Final = 65535
-MAX_PATHS: Final = 100  # of one upstream, kept in parsed form
+MAX_PATHS: Final = 100  # of one upstream, cached in parsed form
 FORM: Final = "application/x-www-form-urlencoded"
 JSON: Final = "application/json"
-NEVER_SENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)  # no connection: nothing left us
+NEVER_SENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)  # no connection: nothing was sent
 
 _CHARSET = re.compile(r"charset=[\"']?([\w.:+-]{1,40})", re.ASCII)
 
-
-_quoted = lru_cache(maxsize=256)(
-    partial(quote_plus, errors="replace")
-)  # all of a form but the query is the same each time
+_quoted = lru_cache(maxsize=256)(partial(quote_plus, errors="replace"))  # most values of a form do not change
 
 
 @cache
 def user_agent() -> str:
-    """What we call ourselves."""
-    try:
-        return f"llm-platform/{metadata.version('llm-platform')}"
-    except metadata.PackageNotFoundError:  # run from a source tree that is not installed
-        return "llm-platform"
+    """The User-Agent: name and version."""
+    version = package_version()
+    return f"{PACKAGE}/{version}" if version else PACKAGE
 
 
 def make_client(
@@ -99,8 +95,8 @@ def make_client(
 ) -> httpx2.AsyncClient:
     """The pooled client of one upstream; the caller closes it.
 
-    It reads no proxy or credentials from the environment and follows no redirect. `timeout` (seconds) is for each step
-    (connect, read, write); None leaves the time to the deadline of the exchange, as `Upstream` does.
+    It reads no proxy or credentials from the environment and follows no redirect. `timeout` (seconds) applies to each step
+    (connect, read, write); None leaves it to the deadline of the request, as `Upstream` does.
     """
     limits = limits or httpx2.Limits(max_connections=MAX_CONNECTIONS, keepalive_expiry=KEEPALIVE_S)
     verify = _no_tls() if base_url.startswith("http://") and not proxy else httpx2.create_ssl_context(trust_env=False)
@@ -113,18 +109,19 @@ def make_client(
         auth=auth,
         limits=limits,
         verify=verify,
+        transport=None if proxy else PooledTransport(verify, limits),
         trust_env=False,
         follow_redirects=False,
     )
 
 
 def _no_tls() -> ssl.SSLContext:
-    """For an upstream without TLS: trusts nobody, and spares the 16 ms that loading the authorities takes."""
+    """For an upstream without TLS: no certificate authorities, which take 16 ms to load."""
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 class Reply(NamedTuple):
-    """A complete answer of any status."""
+    """A complete response of any status."""
 
     status: int
     headers: httpx2.Headers
@@ -142,10 +139,10 @@ class Reply(NamedTuple):
 
 
 class Upstream:
-    """One upstream behind one client: complete replies within a deadline and a size, failures as our errors.
+    """One upstream: complete replies within a deadline and a size limit, failures as errors of `errors`.
 
-    `label` and `setting` (the variable with its address) are for messages. Credentials inside `base_url` are sent as
-    Basic auth and appear nowhere else. Redirects are not followed, cookies are not kept.
+    `label` and `setting` (the variable of its address) are for messages. Credentials inside `base_url` are sent as Basic
+    auth and appear nowhere else. Redirects are not followed, cookies are not stored.
     """
 
     def __init__(
@@ -171,59 +168,60 @@ class Upstream:
         self._redactor = redactor or Redactor()
         self._max_bytes = max_bytes
         self.base_url, inner_auth = _without_credentials(base_url)
-        # A client of our own is nobody's to close: it keeps no connection when an exchange is over.
+        # Nobody closes a client that is created here, so it keeps no connection open.
         self._client = client or make_client(self.base_url, limits=httpx2.Limits(max_keepalive_connections=0))
         self._via = via_of(self._client)
         url = _parsed(self.base_url)
         self._usable = url is not None
         self._host = "" if url is None else url.raw_host.decode("ascii")
-        every = _headers(url, headers or {}, auth or inner_auth)
-        self._headers = {kind: _with_type(every, kind) for kind in (None, FORM, JSON)}
+        common = _headers(url, headers or {}, auth or inner_auth)
+        self._headers = {kind: _with_type(common, kind) for kind in (None, FORM, JSON)}
         self._urls: dict[str, httpx2.URL] = {}
 
     async def post_form(
-        self, path: str, form: Mapping[str, str], deadline: float | None = None, holds: SentKind | None = "query"
+        self, path: str, form: Mapping[str, str], deadline: float | None = None, sent_kind: SentKind | None = "query"
     ) -> Reply:
-        """POST the fields of a query as an HTML form would; `holds` says for the ledger what of ours stands in it."""
+        """POST a form. `sent_kind` is the kind of data for the egress log, None for a request without data of the user."""
         content = "&".join([f"{name}={_quoted(value)}" for name, value in form.items()]).encode()
-        return await self._exchange("POST", path, content, FORM, deadline, holds)
+        return await self._exchange("POST", path, content, FORM, deadline, sent_kind)
 
     async def post_json(
-        self, path: str, body: Mapping[str, Any], deadline: float | None = None, holds: SentKind = "query"
+        self, path: str, body: Mapping[str, Any], deadline: float | None = None, sent_kind: SentKind | None = "query"
     ) -> Reply:
-        """POST the object as JSON; `holds` says for the ledger what of ours stands in it."""
-        return await self._exchange("POST", path, json.dumps(body).encode(), JSON, deadline, holds)
+        """POST a JSON object; `sent_kind` as in `post_form`."""
+        return await self._exchange("POST", path, json.dumps(body).encode(), JSON, deadline, sent_kind)
 
-    async def get(self, path: str, deadline: float | None = None, holds: SentKind | None = None) -> Reply:
-        """GET the path; `holds` says for the ledger what of ours stands in it, None that nothing does."""
-        return await self._exchange("GET", path, b"", None, deadline, holds)
+    async def get(self, path: str, deadline: float | None = None, sent_kind: SentKind | None = None) -> Reply:
+        """GET a path; `sent_kind` as in `post_form`."""
+        return await self._exchange("GET", path, b"", None, deadline, sent_kind)
 
-    def object_in(self, reply: Reply, *, finite: bool = False) -> dict[str, Any]:
-        """The JSON object that a good reply holds; raises by the table for any other reply."""
+    def json_object(self, reply: Reply, *, finite: bool = False) -> dict[str, Any]:
+        """The JSON object of a successful reply; raises by the table for any other reply."""
         if reply.status != httpx2.codes.OK:
-            self.check(reply)
+            self.raise_for_status(reply)
         try:
             value = decode_json(reply.body, reply.charset, finite=finite)
         except ValueError as error:
-            raise self.failure_of(WEB_PAGE if reply.is_html else NO_JSON) from error
+            raise self.rule_error(WEB_PAGE if reply.is_html else NO_JSON) from error
         if not isinstance(value, dict):
-            raise self.failure_of(NO_JSON)
+            raise self.rule_error(NO_JSON)
         return value
 
-    def check(self, reply: Reply) -> None:
-        """Raise by the table unless the status says that all is well."""
-        if not reply.status // 100 == 2 or reply.status in self._rules:
-            raise self.failure(reply.status, retry_after_s(reply.headers))
+    def raise_for_status(self, reply: Reply) -> None:
+        """Raise by the table for a status other than 2xx, and for a 2xx that the table lists."""
+        if reply.status // 100 != 2 or reply.status in self._rules:
+            raise self.status_error(reply.status, retry_after_s(reply.headers))
 
-    def failure(self, status: int, retry_after: float | None = None) -> AppException:
-        """The error that a status stands for."""
+    def status_error(self, status: int, retry_after: float | None = None) -> AppException:
+        """The error for a status; `retry_after` in seconds."""
         rule = self._rules.get(status) or (REDIRECT if status // 100 == 3 else None)
-        return self.failure_of(rule or Rule(NOT_OK.kind, f"{NOT_OK.words} ({status})"), retry_after)
+        default = UNAVAILABLE if status // 100 == 5 else NOT_OK
+        return self.rule_error(rule or Rule(default.kind, f"{default.message} ({status})"), retry_after)
 
-    def failure_of(self, rule: Rule, retry_after: float | None = None) -> AppException:
-        """The error that a rule stands for; `retry_after` in seconds."""
-        words = rule.words.replace("{setting}", self._setting)
-        return self._errors.of(rule.kind)(f"{self.label} {words}", retry_after_s=retry_after)
+    def rule_error(self, rule: Rule, retry_after: float | None = None) -> AppException:
+        """The error for a rule; `retry_after` in seconds."""
+        message = rule.message.replace("{setting}", self._setting)
+        return self._errors.of(rule.kind)(f"{self.label} {message}", retry_after_s=retry_after)
 
     async def _exchange(
         self,
@@ -232,41 +230,43 @@ class Upstream:
         content: bytes,
         kind: str | None,
         deadline: float | None,
-        holds: SentKind | None,
+        sent_kind: SentKind | None,
     ) -> Reply:
         if not self._usable:
-            raise self.failure_of(NO_ADDRESS)
+            raise self.rule_error(NO_ADDRESS)
         until = asyncio.get_running_loop().time() + self.timeout if deadline is None else deadline
         try:
             async with asyncio.timeout_at(until):
                 request = self._request(method, path, content, kind)
-                return await self._send(request, holds, len(content) or len(path))
+                return await self._send(request, sent_kind, len(content) or len(path))
         except httpx2.LocalProtocolError as error:
-            raise self.failure_of(rule_of(error)) from None  # its words quote the header that it could not send
+            raise self.rule_error(rule_of(error)) from None  # its message quotes the invalid header
         except TRANSPORT_ERRORS as error:
-            raise self.failure_of(rule_of(error)) from error
+            raise self.rule_error(rule_of(error)) from error
 
     def _request(self, method: str, path: str, content: bytes, kind: str | None) -> httpx2.Request:
-        # Put together from parts that are ready: doing it anew each time, as `client.build_request` does, merging address,
-        # headers and cookies, takes a tenth of a local exchange.
+        # Built from prepared parts: `client.build_request` merges address, headers and cookies each time, which takes a
+        # tenth of a local request.
         url = self._urls.get(path)
         if url is None:
-            if len(self._urls) >= MAX_PATHS:  # an upstream whose paths never repeat
+            if len(self._urls) >= MAX_PATHS:  # the paths of this upstream do not repeat
                 self._urls.clear()
             url = self._urls[path] = httpx2.URL(self.base_url + path)
         headers = self._headers[kind].copy()
+        if trace := current_trace_headers():
+            headers.update(trace)
         if kind:
             headers["Content-Length"] = str(len(content))
         return httpx2.Request(method, url, headers=headers, stream=httpx2.ByteStream(content))
 
-    async def _send(self, request: httpx2.Request, holds: SentKind | None, size: int) -> Reply:
-        if holds:
-            log_sent(self._host, holds, size, self._via)
-        try:  # not to be redirected, whatever a given client does
+    async def _send(self, request: httpx2.Request, sent_kind: SentKind | None, size: int) -> Reply:
+        if sent_kind:
+            log_sent(self._host, sent_kind, size, self._via)
+        try:  # a given client may be configured to follow redirects
             response = await self._client.send(request, stream=True, follow_redirects=False)
         except NEVER_SENT:
-            if holds:
-                log_not_sent(self._host, holds, size, self._via)
+            if sent_kind:
+                log_not_sent(self._host, sent_kind, size, self._via)
             raise
         try:
             body = await self._read(response)
@@ -275,21 +275,21 @@ class Upstream:
         return Reply(response.status_code, response.headers, self._redactor.data(body))
 
     async def _read(self, response: httpx2.Response) -> bytes:
-        # A body that is not compressed is read from the stream itself: the decoding layers cost more than our own work.
-        pieces: AsyncIterator[bytes] = response.aiter_bytes()
+        # An uncompressed body is read from the stream itself: the decoding layers cost more than our own work.
+        parts: AsyncIterator[bytes] = response.aiter_bytes()
         if "content-encoding" not in response.headers and isinstance(response.stream, httpx2.AsyncByteStream):
-            pieces = response.stream.__aiter__()
+            parts = response.stream.__aiter__()
         chunks, size = [], 0
-        async for chunk in pieces:
+        async for chunk in parts:
             size += len(chunk)
             if size > self._max_bytes:
-                raise self.failure_of(Rule("error", f"answered with more than {self._max_bytes >> 20} MB"))
+                raise self.rule_error(Rule("error", f"answered with more than {self._max_bytes >> 20} MB"))
             chunks.append(chunk)
         return b"".join(chunks)
 
 
 def _parsed(base_url: str) -> httpx2.URL | None:
-    """The address, or None when it cannot be one: that is reported where it is used, not at start."""
+    """The address, or None for an invalid one: the first request reports it, not the start."""
     try:
         url = httpx2.URL(base_url.rstrip("/"))
     except httpx2.InvalidURL:
@@ -298,8 +298,17 @@ def _parsed(base_url: str) -> httpx2.URL | None:
     return url if usable else None
 
 
+def api_key_error(label: str, key: str, setting: str) -> str | None:
+    """The message for a missing key, or one that a header cannot hold; None for a usable key."""
+    if not key:
+        return f"{label} needs a key: set {setting}"
+    if not key.isascii() or not key.isprintable():
+        return f"{label} cannot use its key, which contains invalid characters: check {setting}"
+    return None
+
+
 def has_credentials(base_url: str) -> bool:
-    """Whether the address holds a user name or password, which is sent as Basic auth."""
+    """Whether the address contains a user name or password, which are sent as Basic auth."""
     return _without_credentials(base_url)[1] is not None
 
 
@@ -312,10 +321,10 @@ def _without_credentials(base_url: str) -> tuple[str, tuple[str, str] | None]:
 
 def _headers(url: httpx2.URL | None, headers: Mapping[str, str], auth: tuple[str, str] | None) -> dict[str, str]:
     host = {} if url is None else {"Host": url.netloc.decode()}
-    every = {**host, "Accept": JSON, "Accept-Encoding": "gzip, deflate", "User-Agent": user_agent(), **headers}
+    common = {**host, "Accept": JSON, "Accept-Encoding": "gzip, deflate", "User-Agent": user_agent(), **headers}
     if auth:
-        every["Authorization"] = "Basic " + base64.b64encode(":".join(auth).encode()).decode()
-    return every
+        common["Authorization"] = "Basic " + base64.b64encode(":".join(auth).encode()).decode()
+    return common
 
 
 def _with_type(headers: Mapping[str, str], kind: str | None) -> httpx2.Headers:

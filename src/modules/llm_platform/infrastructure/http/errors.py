@@ -1,6 +1,6 @@
-"""What can go wrong with an upstream, and which of our errors that is: one table for every adapter.
+"""One table for every adapter: statuses and transport errors of an upstream, and the error that each of them becomes.
 
-Nothing that an upstream sent goes into a message.
+Messages contain nothing that an upstream sent.
 """
 
 from __future__ import annotations
@@ -22,35 +22,37 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchConnectionError,
     WebSearchError,
     WebSearchTimeoutError,
+    WebSearchUnavailableError,
 )
 from shared.exceptions import AppException
 
 MAX_RETRY_AFTER_S: Final = 24 * 3600.0
 
-Kind = Literal["config", "connection", "timeout", "blocked", "error"]
+ErrorKind = Literal["config", "connection", "timeout", "blocked", "error", "unavailable"]
 
 
 class Rule(NamedTuple):
-    """What a status means: the kind of error, and words to follow the upstream's name; `{setting}` is its address's."""
+    """A kind of error and its message behind the upstream's name; `{setting}` is the setting of the upstream's address."""
 
-    kind: Kind
-    words: str
+    kind: ErrorKind
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorFamily:
-    """The errors of one sort of upstream, by kind."""
+    """The error classes of one port, by kind. `unavailable`: an answer with 5xx; None where the port has no class for it."""
 
     config: type[AppException]
     connection: type[AppException]
     timeout: type[AppException]
     blocked: type[AppException]
     error: type[AppException]
+    unavailable: type[AppException] | None = None
 
-    def of(self, kind: Kind) -> type[AppException]:
+    def of(self, kind: ErrorKind) -> type[AppException]:
         """The error class of a kind."""
-        found: type[AppException] = getattr(self, kind)
-        return found
+        error_class: type[AppException] | None = getattr(self, kind)
+        return error_class or self.error
 
 
 WEB_SEARCH_ERRORS: Final = ErrorFamily(
@@ -59,23 +61,25 @@ WEB_SEARCH_ERRORS: Final = ErrorFamily(
     timeout=WebSearchTimeoutError,
     blocked=WebSearchBlockedError,
     error=WebSearchError,
+    unavailable=WebSearchUnavailableError,
 )
 
 STATUS_RULES: Final[Mapping[int, Rule]] = {
     204: Rule("error", "answered without a body (204)"),
-    401: Rule("config", "does not accept our credentials (401)"),
-    402: Rule("blocked", "wants to be paid first (402): its quota is used up"),
-    403: Rule("config", "refuses us access (403): check its key and {setting}"),
+    401: Rule("config", "does not accept the credentials (401)"),
+    402: Rule("blocked", "requires payment (402): its quota is used up"),
+    403: Rule("config", "denies access (403): check its key and {setting}"),
     404: Rule("config", "does not know this address (404): check {setting}"),
-    407: Rule("config", "cannot be reached: the proxy wants credentials (407); check UPSTREAM_PROXY"),
-    408: Rule("timeout", "gave up waiting (408)"),
-    429: Rule("blocked", "says that we ask too often (429)"),
+    407: Rule("config", "cannot be reached: the proxy requires credentials (407); check UPSTREAM_PROXY"),
+    408: Rule("timeout", "timed out (408)"),
+    429: Rule("blocked", "refuses more requests for now (429)"),
 }
-REDIRECT: Final = Rule("config", "redirects to another address: set {setting} to the one that it redirects to")
+REDIRECT: Final = Rule("config", "redirects to another address: set {setting} to that address")
 NOT_OK: Final = Rule("error", "answered with an error")
+UNAVAILABLE: Final = Rule("unavailable", NOT_OK.message)  # 5xx
 WEB_PAGE: Final = Rule("error", "answered with a web page instead of JSON: check {setting}")
 NO_ADDRESS: Final = Rule("config", "has no usable address: check {setting}")
-NO_JSON: Final = Rule("error", "answered with something that is no JSON object")
+NO_JSON: Final = Rule("error", "answered with something other than a JSON object")
 
 # Most specific first.
 TRANSPORT_RULES: Final[tuple[tuple[tuple[type[Exception], ...], Rule], ...]] = (
@@ -87,7 +91,7 @@ TRANSPORT_RULES: Final[tuple[tuple[tuple[type[Exception], ...], Rule], ...]] = (
     ((httpx2.DecodingError,), Rule("error", "sent a body that cannot be decompressed")),
     ((httpx2.HTTPError, httpx2.StreamError, OSError), Rule("connection", "broke off the connection")),
 )
-# What lies below a ConnectError tells more.
+# The cause of a ConnectError is more specific.
 CONNECT_RULES: Final[tuple[tuple[type[Exception], Rule], ...]] = (
     (socket.gaierror, Rule("connection", "cannot be reached: its name cannot be resolved; check {setting}")),
     (ssl.SSLError, Rule("connection", "cannot be reached: no TLS connection; check its certificate and {setting}")),
@@ -97,7 +101,7 @@ _SECONDS = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,6})?")
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """The wait in seconds that `Retry-After` asks for, as seconds or date: 0 to a day, None when it says nothing."""
+    """The wait in seconds of `Retry-After` (seconds or a date), 0 to a day; None without a valid one."""
     value = headers.get("retry-after", "").strip()
     if _SECONDS.fullmatch(value):
         return min(float(value), MAX_RETRY_AFTER_S)
@@ -109,7 +113,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 def rule_of(error: Exception) -> Rule:
-    """What one of TRANSPORT_ERRORS means."""
+    """The rule for one of TRANSPORT_ERRORS."""
     if isinstance(error, httpx2.ConnectError):
         for cause in _causes(error):
             for kind, rule in CONNECT_RULES:

@@ -1,10 +1,10 @@
-"""Server-sent events from bytes in whatever pieces (WHATWG HTML, "Server-sent events"; only `data` matters here)."""
+"""Decodes server-sent events from chunks of bytes (WHATWG HTML, "Server-sent events"); only `data` is read."""
 
 from __future__ import annotations
 
 
 class EventDecoder:
-    """Feed it bytes; it gives the data of each event that is complete. Lines may end in LF, CR or CRLF."""
+    """Returns the data of each complete event. Lines may end in LF, CR or CRLF."""
 
     def __init__(self) -> None:
         self._line = bytearray()
@@ -14,7 +14,7 @@ class EventDecoder:
     def feed(self, received: bytes) -> list[bytes]:
         """The data of the events that these bytes complete, in order."""
         if b"\n" not in received and b"\r" not in received:
-            self._line += received  # amortised, however small the pieces are
+            self._line += received  # amortised, however small the chunks are
             return []
         lines = (bytes(self._line) + received).splitlines(keepends=True)
         self._line.clear()
@@ -23,14 +23,14 @@ class EventDecoder:
         return self._events(lines)
 
     def finish(self) -> list[bytes]:
-        """The data of a last event that no blank line closed."""
+        """The data of a last event without a blank line behind it."""
         lines = [bytes(self._line), b"\n"] if self._line else [b"\n"]
         return self._events(lines)
 
     def _events(self, lines: list[bytes]) -> list[bytes]:
         events = []
         for raw in lines:
-            if raw == b"\n" and self._after_cr:  # the second half of a CRLF that came in two pieces
+            if raw == b"\n" and self._after_cr:  # the second half of a CRLF that was split between two chunks
                 self._after_cr = False
                 continue
             self._after_cr = raw.endswith(b"\r")

@@ -1,54 +1,74 @@
-"""The same search is asked once: what was found is kept for a while (docs/reference/settings.md)."""
+"""Caches of searches, written answers and citation verdicts (docs/reference/settings.md). Failures are never cached.
+
+Processes that share a cache share a lock too: of equal searches and answers at once, one process does the work.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Sequence
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
-from typing import Final
+from datetime import UTC, datetime
+from typing import Any, Final
 
-from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
+from pydantic import BaseModel, ConfigDict
+
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
 from modules.llm_platform.domain.dtos.research_dtos import (
     CitedClaim,
     JudgedClaims,
-    Source,
     Synthesis,
     SynthesisPart,
     SynthesisToken,
 )
-from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
+from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, WebSearchRequest, WebSearchResponse
+from modules.llm_platform.domain.exceptions import WebSearchRequestError
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
-from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer, report_arguments
+from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK, IKeyLock
+from modules.llm_platform.domain.ports.synthesizer import BaseSynthesizer, ISynthesizer, SynthesisRequest
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.infrastructure.policies.base import WebSearchPolicy
+from shared.exceptions import AppException
 
-DEGRADED_TTL_S: Final = 60.0  # whoever was missing may be back soon
+log = logging.getLogger(__name__)
+
+DEGRADED_TTL_S: Final = 60.0  # a provider that failed may be back soon
 EMPTY_TTL_S: Final = 300.0
-DOCUMENTS: Final = "documents"  # files change, and reading them is as fast as a cache
+STALE_TTL_S: Final = 6 * 3600.0  # results of a search that may be shown when every provider fails
+STALE = "every search provider failed ({code}): these results are {age} old"
 
 
-class CachedWebSearch(IWebSearchProvider):
-    """Answers of `provider`, kept for `ttl_s` seconds. Failures are not kept, nor are answers of documents."""
+class CachedWebSearch(WebSearchPolicy):
+    """Caches the answers of `provider` for `ttl_s` seconds, except those that come from documents."""
 
-    def __init__(self, provider: IWebSearchProvider, cache: ICache[WebSearchResponse], ttl_s: float) -> None:
-        self.name = provider.name
-        self._provider = provider
+    def __init__(
+        self,
+        provider: IWebSearchProvider,
+        cache: ICache[WebSearchResponse],
+        ttl_s: float,
+        lock: IKeyLock = NO_KEY_LOCK,
+    ) -> None:
+        super().__init__(provider)
         self._cache = cache
+        self._lock = lock
         self._ttl_s = ttl_s
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
-        if self.name == DOCUMENTS:
-            return await self._provider.search(request)
-        key = key_of(self.name, request)
-        hit = await self._cache.get(key)
-        if hit is not None:
+        key = search_key(self.name, request)
+        if hit := await self._cache.get(key):
             return hit
-        answer = await self._provider.search(request)
-        if answer.provider != DOCUMENTS:
-            # Marked when it is kept, so that a hit is handed out without a copy.
-            await self._cache.set(key, answer.model_copy(update={"cached": True}), self._ttl_of(answer))
-        return answer
+        async with self._lock.hold(key) as has_waited:
+            if has_waited and (hit := await self._cache.get(key)):
+                return hit
+            answer = await self._provider.search(request)
+            if answer.provider != DOCUMENTS:
+                # Marked when it is stored, so that a hit needs no copy.
+                await self._cache.set(key, answer.model_copy(update={"cached": True}), self._ttl_of(answer))
+            return answer
 
     def _ttl_of(self, answer: WebSearchResponse) -> float:
         if answer.degraded:
@@ -56,139 +76,151 @@ class CachedWebSearch(IWebSearchProvider):
         return self._ttl_s if answer.results else min(self._ttl_s, EMPTY_TTL_S)
 
 
-def key_of(provider: str, request: WebSearchRequest) -> str:
-    """A digest of everything that changes the answer: who is asked, how the query is read, and every field.
-
-    The order of engines, source kinds and domains changes nothing, so it is taken out.
-    """
+def search_key(provider: str, request: WebSearchRequest) -> str:
+    """A digest of the provider, the type of the request and all of its fields; the order inside of lists does not count."""
     fields = request.model_dump()
     for name in ("engines", "sources", "domains"):
         fields[name] = sorted(set(fields[name]))
-    text = json.dumps([provider, type(request).__name__, fields], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return _digest([provider, type(request).__name__, fields])
 
 
-# Keep what a writer wrote: the same question over the same sources is not paid for twice (requirements RB8 to RB11).
+class StoredSearch(BaseModel):
+    """A response and the time at which the provider gave it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    response: WebSearchResponse
+    stored_at: datetime
 
 
-class CachedSynthesizer(ISynthesizer):
-    """A writer that remembers for `ttl_s` seconds; 0 remembers nothing and costs nothing.
+class StaleWebSearch(WebSearchPolicy):
+    """When `provider` fails, its last response to the same request is returned, up to STALE_TTL_S old.
 
-    The key holds all that shapes the text: question, sub-questions, sources with their numbers and texts, language, limit,
-    wishes, the writer's name and versions; `version` stands for what the caller knows of it (prompt version, model). Only a
-    text that came to its own end, from a writer with nothing degraded, is kept. A hit spends nothing.
+    `degraded` names the error and the age. Meant to wrap all providers together: the next provider is better than an old
+    response. Only responses with results are stored, and none of documents.
     """
 
-    def __init__(self, writer: ISynthesizer, cache: ICache[Synthesis], ttl_s: float, version: str) -> None:
+    def __init__(
+        self,
+        provider: IWebSearchProvider,
+        cache: ICache[StoredSearch],
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        super().__init__(provider)
+        self._cache = cache
+        self._now = now
+
+    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        try:
+            answer = await self._provider.search(request)
+        except WebSearchRequestError:
+            raise
+        except AppException as error:
+            stored = await self._cache.get(search_key(self.name, request))
+            if stored is None:
+                raise
+            log.warning("stale search results served", extra={"provider": self.name, "error": error.code})
+            return self._stale(stored, error)
+        if answer.results and not answer.cached and DOCUMENTS not in answer.provider:
+            await self._cache.set(
+                search_key(self.name, request), StoredSearch(response=answer, stored_at=self._now()), STALE_TTL_S
+            )
+        return answer
+
+    def _stale(self, stored: StoredSearch, error: AppException) -> WebSearchResponse:
+        minutes = int((self._now() - stored.stored_at).total_seconds() // 60)
+        age = f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
+        entry = Degraded.of(self.name, error).model_copy(update={"reason": STALE.format(code=error.code, age=age)})
+        return stored.response.model_copy(update={"cached": True}).with_degraded([entry])
+
+
+class CachedSynthesizer(BaseSynthesizer):
+    """Caches the texts of `writer` for `ttl_s` seconds; with 0 it only passes calls on.
+
+    The key holds all that shapes the text: the request, the writer's name and version, and `version` for what the caller
+    knows of it (the models). Only a complete text with nothing degraded is stored. A hit spends nothing.
+    """
+
+    def __init__(
+        self,
+        writer: ISynthesizer,
+        cache: ICache[Synthesis],
+        ttl_s: float,
+        version: str,
+        lock: IKeyLock = NO_KEY_LOCK,
+    ) -> None:
         self.name = writer.name
         self.version = writer.version
         self.writes_reports = writer.writes_reports
         self._writer = writer
         self._cache = cache
+        self._lock = lock
         self._ttl_s = ttl_s
         self._version = version
 
-    async def synthesize(
-        self,
-        question: str,
-        sources: Sequence[Source],
-        language: str,
-        *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        instructions: str | None = None,
-        questions: Sequence[str] = (),
-    ) -> Synthesis:
+    async def write(self, request: SynthesisRequest) -> Synthesis:
         if self._ttl_s <= 0:
-            return await self._ask(question, sources, language, max_tokens, instructions, questions)
-        key = self._key(question, sources, language, max_tokens, instructions, questions)
-        if hit := await self._recall(key):
+            return await request.synthesize_with(self._writer)
+        key = self._key(request)
+        if hit := await self._cached(key):
             return hit
-        written = await self._ask(question, sources, language, max_tokens, instructions, questions)
-        await self._keep(key, written)
-        return written
+        async with self._lock.hold(key) as has_waited:
+            if has_waited and (hit := await self._cached(key)):
+                return hit
+            synthesis = await request.synthesize_with(self._writer)
+            await self._store(key, synthesis)
+            return synthesis
 
-    async def stream(
-        self,
-        question: str,
-        sources: Sequence[Source],
-        language: str,
-        *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        instructions: str | None = None,
-        questions: Sequence[str] = (),
-    ) -> AsyncIterator[SynthesisPart]:
-        key = None
-        if self._ttl_s > 0:
-            key = self._key(question, sources, language, max_tokens, instructions, questions)
-            if hit := await self._recall(key):
-                yield SynthesisToken(text=hit.text)
-                yield hit
-                return
-        parts = self._writer.stream(
-            question,
-            sources,
-            language,
-            max_tokens=max_tokens,
-            instructions=instructions,
-            **report_arguments(self._writer, questions),
-        )
-        async with aclosing(parts) as stream:  # type: ignore[type-var]  # every implementation is an async generator
-            async for part in stream:
-                if key is not None and isinstance(part, Synthesis):
-                    await self._keep(key, part)
+    async def write_stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
+        if self._ttl_s <= 0:
+            async with aclosing(request.stream_with(self._writer)) as parts:  # type: ignore[type-var]  # async generators
+                async for part in parts:
+                    yield part
+            return
+        key = self._key(request)
+        hit = await self._cached(key)
+        written = self._replay(hit) if hit else self._write_first(key, request)
+        async with aclosing(written) as parts:  # type: ignore[type-var]  # async generators
+            async for part in parts:
                 yield part
 
-    async def _ask(
-        self,
-        question: str,
-        sources: Sequence[Source],
-        language: str,
-        max_tokens: int,
-        instructions: str | None,
-        questions: Sequence[str],
-    ) -> Synthesis:
-        return await self._writer.synthesize(
-            question,
-            sources,
-            language,
-            max_tokens=max_tokens,
-            instructions=instructions,
-            **report_arguments(self._writer, questions),
-        )
+    async def _write_first(self, key: str, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
+        """Yield what the writer writes, or what another process has written meanwhile."""
+        async with self._lock.hold(key) as has_waited:
+            hit = await self._cached(key) if has_waited else None
+            written = self._replay(hit) if hit else request.stream_with(self._writer)
+            async with aclosing(written) as parts:  # type: ignore[type-var]  # async generators
+                async for part in parts:
+                    if hit is None and isinstance(part, Synthesis):
+                        await self._store(key, part)
+                    yield part
 
-    async def _recall(self, key: str) -> Synthesis | None:
-        kept = await self._cache.get(key)
-        return kept.model_copy(update={"cached": True, "spent": Spending()}) if kept else None
+    async def _replay(self, hit: Synthesis) -> AsyncIterator[SynthesisPart]:
+        yield SynthesisToken(text=hit.text)
+        yield hit
 
-    async def _keep(self, key: str, written: Synthesis) -> None:
-        if written.finish_reason == "stop" and not written.degraded:
-            await self._cache.set(key, written, self._ttl_s)
+    async def _cached(self, key: str) -> Synthesis | None:
+        synthesis = await self._cache.get(key)
+        return synthesis.model_copy(update={"cached": True, "spent": NOTHING_SPENT}) if synthesis else None
 
-    def _key(
-        self,
-        question: str,
-        sources: Sequence[Source],
-        language: str,
-        max_tokens: int,
-        instructions: str | None,
-        questions: Sequence[str],
-    ) -> str:
-        shown = [(source.index, source.url, source.title, source.published, _digest(source.text)) for source in sources]
-        asked = (question, tuple(questions), shown, language, max_tokens, instructions)
-        asked_of = (self._version, self.version, self.name)
-        return "synthesis:" + _digest(json.dumps((asked, asked_of), ensure_ascii=True, separators=(",", ":")))
+    async def _store(self, key: str, synthesis: Synthesis) -> None:
+        if synthesis.finish_reason == "stop" and not synthesis.degraded:
+            await self._cache.set(key, synthesis, self._ttl_s)
 
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
-
-
-# Keep what a judge said: an answer that comes from the cache is not judged, and paid for, again.
+    def _key(self, request: SynthesisRequest) -> str:
+        sources = [
+            (each.index, each.url, each.title, each.published, _text_digest(each.text)) for each in request.sources
+        ]
+        text = (request.question, list(request.questions), sources, request.language)
+        limits = (request.max_tokens, request.instructions)
+        return "synthesis:" + _digest([text, limits, self._version, self.version, self.name])
 
 
 class CachedCitationJudge(ICitationJudge):
-    """A judge that remembers for `ttl_s` seconds. The key holds the question, the claims with their quotes, and the judge's
-    version; `version` stands for what the caller knows of it (the models). What held no verdict is not kept.
+    """Caches verdicts for `ttl_s` seconds, so that an answer from the cache is not judged, and paid for, a second time.
+
+    The key holds the question, the claims with their quotes, the judge's name and version, and `version` for what the
+    caller knows of it (the models). An answer without any verdict is not stored.
     """
 
     def __init__(self, judge: ICitationJudge, cache: ICache[JudgedClaims], ttl_s: float, version: str = "") -> None:
@@ -200,16 +232,20 @@ class CachedCitationJudge(ICitationJudge):
         self._version = version
 
     async def judge(self, question: str, claims: Sequence[CitedClaim]) -> JudgedClaims:
-        key = self._key(question, claims)
-        if kept := await self._cache.get(key):
-            return kept
-        said = await self._judge.judge(question, claims)
-        if any(said.verdicts):
-            kept = said.model_copy(update={"spent": NOTHING_SPENT, "degraded": ()})
-            await self._cache.set(key, kept, self._ttl_s)
-        return said
-
-    def _key(self, question: str, claims: Sequence[CitedClaim]) -> str:
         shown = [(each.claim, each.quote, each.title) for each in claims]
-        asked = json.dumps((question, shown, self.version, self.name, self._version), separators=(",", ":"))
-        return "judged:" + hashlib.sha256(asked.encode()).hexdigest()
+        key = "judged:" + _digest([question, shown, self.version, self.name, self._version])
+        if hit := await self._cache.get(key):
+            return hit
+        judged = await self._judge.judge(question, claims)
+        if any(judged.verdicts):
+            hit = judged.model_copy(update={"spent": NOTHING_SPENT, "degraded": ()})
+            await self._cache.set(key, hit, self._ttl_s)
+        return judged
+
+
+def _digest(value: Any) -> str:
+    return _text_digest(json.dumps(value, sort_keys=True, separators=(",", ":")))
+
+
+def _text_digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()

@@ -1,4 +1,4 @@
-"""The next provider answers when one cannot look."""
+"""Failover: the next search provider or page reader is called when one fails."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from shared.exceptions import AppException
 log = logging.getLogger(__name__)
 
 NO_PROVIDER = "No search provider is configured: set SEARXNG_URL, BOCHA_API_KEY or DOCUMENTS_DIR"
+NO_READER = "No page reader is configured: set READERS to jina, direct or both"
 
 
 class FailoverWebSearch(IWebSearchProvider):
-    """Asks providers in order until one can look, and says in `degraded` why the earlier ones could not.
+    """Calls the providers in order until one answers; `degraded` of the answer lists the errors of the earlier ones.
 
-    "Nothing found" is an answer. The caller's mistake is a mistake everywhere and is raised at once; when all fail, the
-    last error is raised, so that of a single provider surfaces as it is.
+    "Nothing found" is an answer. A WebSearchRequestError is raised at once, because the request is wrong for every
+    provider. When all fail, the last error is raised.
     """
 
     def __init__(self, providers: Sequence[IWebSearchProvider]) -> None:
@@ -35,7 +36,7 @@ class FailoverWebSearch(IWebSearchProvider):
         self._providers = tuple(providers)
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
-        last: AppException = WebSearchConfigError(NO_PROVIDER)
+        last_error: AppException = WebSearchConfigError(NO_PROVIDER)
         degraded: list[Degraded] = []
         for provider in self._providers:
             try:
@@ -45,21 +46,16 @@ class FailoverWebSearch(IWebSearchProvider):
             except AppException as error:
                 log.warning("search provider failed", extra={"provider": provider.name, "error": error.code})
                 degraded.append(Degraded.of(provider.name, error))
-                last = error
+                last_error = error
             else:
                 return answer.with_degraded(degraded)
-        raise last
-
-
-# The next reader tries when one cannot read.
-
-
-NO_READER = "No page reader is configured: set READERS to jina, direct or both"
+        raise last_error
 
 
 class FailoverPageReader(IPageReader):
-    """Asks readers in order. An address that may not be read is refused by all of them and raised at once; when all
-    fail, the last error is raised.
+    """Calls the readers in order until one returns the page.
+
+    A PageRequestError is raised at once, because no reader may read that address. When all fail, the last error is raised.
     """
 
     def __init__(self, readers: Sequence[IPageReader]) -> None:
@@ -67,7 +63,7 @@ class FailoverPageReader(IPageReader):
         self._readers = tuple(readers)
 
     async def read(self, url: str) -> Page:
-        last: AppException = PageConfigError(NO_READER)
+        last_error: AppException = PageConfigError(NO_READER)
         for reader in self._readers:
             try:
                 return await reader.read(url)
@@ -75,5 +71,5 @@ class FailoverPageReader(IPageReader):
                 raise
             except AppException as error:
                 log.warning("page reader failed", extra={"reader": reader.name, "error": error.code})
-                last = error
-        raise last
+                last_error = error
+        raise last_error

@@ -1,50 +1,66 @@
-"""How fast one service may be asked, and by how many at once: what all throttling policies share (requirement MS9)."""
+"""Limits of calls: how often a service is called (MS9), by how many callers at once, and not at all after a Retry-After or
+while its circuit is open."""
 
 from __future__ import annotations
 
 import asyncio
 import math
+import sys
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import aclosing, asynccontextmanager, contextmanager
-from typing import Final
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
-from modules.llm_platform.domain.exceptions import (
-    LLMBlockedError,
-    LLMException,
-    PageBlockedError,
-    WebSearchBlockedError,
-)
-from modules.llm_platform.domain.ports.llm import ILLMProvider, IWarmUp
+from modules.llm_platform.domain.exceptions import LLMBlockedError, PageBlockedError, WebSearchBlockedError
+from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.infrastructure.policies.base import LLMPolicy, PageReaderPolicy, WebSearchPolicy
+from modules.llm_platform.infrastructure.policies.circuit_breaker import (
+    OPEN,
+    CircuitBreaker,
+    CircuitCall,
+    CircuitOpen,
+    LLMCircuitOpenError,
+    PageCircuitOpenError,
+    WebSearchCircuitOpenError,
+)
 from shared.exceptions import AppException
 
 SECOND_S: Final = 1.0
 MINUTE_S: Final = 60.0
-OPEN_FOR_S: Final = 4.0  # a call lasts about so long: a high rate needs room for the calls that it starts meanwhile
-LONGEST_CLOSURE_S: Final = 3600.0  # whatever a header says, an hour later somebody looks whether it still holds
+CALL_S: Final = 4.0  # the assumed duration of a call: a high rate needs slots for the calls that it starts meanwhile
+MAX_CLOSED_S: Final = 3600.0  # a longer Retry-After is tried again after an hour
+
+MAX_LLM_WAIT_S: Final = 30.0  # beyond it the next model, or the extractive writer, is better for a person who waits
+MAX_READ_WAIT_S: Final = 10.0  # beyond it the next reader is faster
+MAX_SEARCH_WAIT_S: Final = 30.0  # beyond it the next provider, or a later try, is better for a person who waits
+
+LIMITED = "{name} has reached its rate limit for the next {seconds:.0f} s: try later, or raise {setting}"
+CLOSED = "{name} asked for no requests for the next {seconds:.0f} s: try later"
+BUSY = "{name} already serves as many of our requests as it may at once: try again in {seconds:.0f} s"
 
 
-class RateLimited(Exception):  # noqa: N818  it never leaves the policies: each says it with an error of its port
-    """Whoever asks now would wait longer than wanted: about `wait_s` seconds."""
+class RateLimitExceeded(Exception):  # noqa: N818  it never leaves the policies, which raise an error of their port
+    """A caller would wait `wait_s` seconds, longer than it accepts; `message` is the template for its error."""
 
-    def __init__(self, wait_s: float) -> None:
+    def __init__(self, wait_s: float, message: str = LIMITED) -> None:
         super().__init__(wait_s)
         self.wait_s = wait_s
+        self.message = message
 
 
 class RateLimiter:
-    """The turns of one service, shared by all who ask it.
+    """The rate limit of one service, shared by all callers.
 
-    `rate` calls in any `per_s` seconds: 10 a minute may come at once and are followed by a pause, 0.33 a second is one in
-    any three. None: no rate. `at_once` calls may be under way, more where the rate starts more in OPEN_FOR_S seconds. Turns
-    are given in the order of asking; who is cancelled leaves the line, and those behind move up. A rate that is never
-    reached costs nothing, however high it is.
+    `rate` calls start in any `per_s` seconds: with 10 a minute ten may start at once, 0.33 a second is one in any three
+    seconds. None: no rate. `max_concurrent` calls run at once, or as many as the rate starts in CALL_S seconds if that is
+    more. Callers start in the order of their arrival; a cancelled one loses its position. A limit that is never reached
+    costs nothing, however high it is.
     """
 
     def __init__(
@@ -52,14 +68,14 @@ class RateLimiter:
         rate: float | None,
         per_s: float = SECOND_S,
         *,
-        at_once: int,
+        max_concurrent: int,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._burst = max(1, int(rate)) if rate else 0
         self._window_s = per_s * self._burst / rate if rate else 0.0
-        self._places = asyncio.Semaphore(max(at_once, math.ceil((rate or 0.0) / per_s * OPEN_FOR_S)))
-        self._line = asyncio.Lock()
+        self._slots = asyncio.Semaphore(max(max_concurrent, math.ceil((rate or 0.0) / per_s * CALL_S)))
+        self._start_lock = asyncio.Lock()
         self._starts: deque[float] = deque()  # within the window, on our clock
         self._waiting = 0
         self._closed_until = -math.inf
@@ -67,57 +83,74 @@ class RateLimiter:
         self._sleep = sleep
 
     @asynccontextmanager
-    async def turn(self, longest_wait_s: float) -> AsyncIterator[None]:
-        """Wait for a turn, and keep one of the places for the block. Raises Busy, at once where that can be foreseen."""
-        await self._wait(longest_wait_s)
+    async def slot(self, max_wait_s: float) -> AsyncIterator[None]:
+        """Wait until a call may start, and occupy a slot for the block.
+
+        Raises RateLimitExceeded for a wait of more than `max_wait_s`: at once where that can be computed beforehand.
+        """
+        await self._wait(max_wait_s)
         try:
             yield
         finally:
-            self._places.release()
+            self._slots.release()
 
-    def heed(self, error: AppException) -> None:
-        """The service answered with an error: nobody asks it again before the time that it named."""
-        if error.retry_after_s is not None:
-            wait = min(error.retry_after_s, LONGEST_CLOSURE_S)
-            self._closed_until = max(self._closed_until, self._clock() + wait)
+    def close_for(self, seconds: float) -> None:
+        """Start no call for this time, MAX_CLOSED_S at most; a shorter time than an earlier one changes nothing."""
+        self._closed_until = max(self._closed_until, self._clock() + min(seconds, MAX_CLOSED_S))
 
-    async def _wait(self, longest_s: float) -> None:
-        until = self._clock() + longest_s
-        self._check(self._foreseen(), until)
+    def closed_s(self) -> float:
+        """For how long no call starts after `close_for`; 0 or less: calls may start."""
+        return self._closed_until - self._clock()
+
+    def earliest_wait_s(self) -> float:
+        """How long a caller that arrives now waits at least: behind those that wait, each `burst` of them takes a window."""
+        now = self._clock()
+        start = max(self._next_start(), now)
+        if not self._burst:
+            return start - now
+        windows, position = divmod(self._waiting, self._burst)
+        previous = len(self._starts) - self._burst + position
+        if 0 <= previous < len(self._starts):
+            start = max(start, self._starts[previous] + self._window_s)
+        return start + windows * self._window_s - now
+
+    async def _wait(self, max_wait_s: float) -> None:
+        deadline = self._clock() + max_wait_s
+        _check(self.earliest_wait_s(), max_wait_s)
         self._waiting += 1
         try:
-            await self._place(longest_s)
-            started = False
+            await self._acquire_slot(max_wait_s)
+            has_started = False
             try:
-                await self._start(until)
-                started = True
+                await self._wait_for_start(deadline)
+                has_started = True
             finally:
-                if not started:
-                    self._places.release()
+                if not has_started:
+                    self._slots.release()
         finally:
             self._waiting -= 1
 
-    async def _place(self, longest_s: float) -> None:
-        if not self._places.locked():
-            await self._places.acquire()
+    async def _acquire_slot(self, max_wait_s: float) -> None:
+        if not self._slots.locked():
+            await self._slots.acquire()
             return
         try:
-            async with asyncio.timeout(longest_s):
-                await self._places.acquire()
+            async with asyncio.timeout(max_wait_s):
+                await self._slots.acquire()
         except TimeoutError:
-            raise RateLimited(OPEN_FOR_S) from None
+            raise RateLimitExceeded(CALL_S, BUSY) from None
 
-    async def _start(self, until: float) -> None:
-        """The next start of the window is ours. It is written down when it comes, so that no two windows overlap."""
-        async with self._line:
-            while (wait := self._opens_at() - self._clock()) > 0:  # a Retry-After may come meanwhile
-                self._check(self._clock() + wait, until)
-                await self._sleep(wait)
+    async def _wait_for_start(self, deadline: float) -> None:
+        """The start is recorded when it happens, so that no two windows overlap."""
+        async with self._start_lock:
+            while (wait_s := self._next_start() - self._clock()) > 0:  # `close_for` may be called meanwhile
+                _check(wait_s, deadline - self._clock())
+                await self._sleep(wait_s)
             if self._burst:
                 self._starts.append(self._clock())
 
-    def _opens_at(self) -> float:
-        """When the first in line may start, not heeding how many are under way."""
+    def _next_start(self) -> float:
+        """When the first waiting caller may start, whatever the number of running calls."""
         now = self._clock()
         while self._starts and self._starts[0] + self._window_s <= now:
             self._starts.popleft()
@@ -125,148 +158,146 @@ class RateLimiter:
             return self._closed_until
         return max(self._closed_until, self._starts[-self._burst] + self._window_s)
 
-    def _foreseen(self) -> float:
-        """When one who comes now would start at the earliest: behind those who wait, each `burst` of them a window later."""
-        opens = max(self._opens_at(), self._clock())
-        if not self._burst:
-            return opens
-        windows, place = divmod(self._waiting, self._burst)
-        before = len(self._starts) - self._burst + place
-        if 0 <= before < len(self._starts):
-            opens = max(opens, self._starts[before] + self._window_s)
-        return opens + windows * self._window_s
 
-    def _check(self, start: float, until: float) -> None:
-        if start > until:
-            raise RateLimited(start - self._clock())
+def _check(wait_s: float, max_wait_s: float) -> None:
+    if wait_s > max_wait_s:
+        raise RateLimitExceeded(wait_s)
 
 
-# No more calls a second than a model's service allows, and none while it asked to be left alone.
+class _Errors(NamedTuple):
+    """The errors of a port for a call that is not made."""
+
+    limited: type[AppException]
+    circuit_open: type[AppException]
 
 
-LONGEST_LLM_WAIT_S: Final = 30.0  # beyond it the next model, or the extractive writer, is better for a person who waits
+class _LimitedCalls:
+    """The calls of one policy: each takes a slot of the limiter, and its outcome counts for the circuit of the service.
 
-LLM_BUSY = "{name} may not be asked more often: it is busy for the next {seconds:.0f} s; try later, or raise LLM_RPS"
-
-
-class ThrottledLLM(ILLMProvider):
-    """Asks `llm` at the pace of its service; a streamed answer keeps its place until its end. Who would wait longer than
-    `longest_wait_s` is sent away at once with LLMBlockedError that cost no call; a Retry-After is honoured for all who
-    share the pace, whichever of them was told.
-    """
-
-    def __init__(self, llm: ILLMProvider, pace: RateLimiter, *, longest_wait_s: float = LONGEST_LLM_WAIT_S) -> None:
-        self.name = llm.name
-        self.model = llm.model
-        self._llm = llm
-        self._pace = pace
-        self._longest_wait_s = longest_wait_s
-
-    async def generate(self, request: LLMRequest) -> LLMResponse:
-        with self._told_by_the_port():
-            async with self._pace.turn(self._longest_wait_s):
-                return await self._llm.generate(request)
-
-    async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
-        with self._told_by_the_port():
-            parts = self._llm.stream(request)  # begins when it is first asked for a part
-            async with self._pace.turn(self._longest_wait_s), aclosing(parts) as stream:  # type: ignore[type-var]
-                async for part in stream:
-                    yield part
-
-    async def warm_up(self) -> None:
-        if isinstance(self._llm, IWarmUp):
-            await self._llm.warm_up()
-
-    @contextmanager
-    def _told_by_the_port(self) -> Iterator[None]:
-        """A turn that is not to be had becomes an error of the port; a wait that the service names holds for all."""
-        try:
-            yield
-        except RateLimited as busy:
-            words = LLM_BUSY.format(name=self.name, seconds=busy.wait_s)
-            raise LLMBlockedError(words, retry_after_s=busy.wait_s) from None
-        except LLMException as error:
-            self._pace.heed(error)
-            raise
-
-
-# No more reads a second than a service allows, and none while it asked to be left alone.
-
-
-LONGEST_READ_WAIT_S: Final = 10.0  # beyond it the next reader is quicker
-
-READER_BUSY = "The page reader may not be asked more often: it is busy for the next {seconds:.0f} s"
-
-
-class ThrottledPageReader(IPageReader):
-    """Reads at the pace of its service. Who would wait longer than `longest_wait_s` is sent away at once with
-    PageBlockedError; Retry-After is honoured for all.
-    """
-
-    def __init__(self, reader: IPageReader, pace: RateLimiter, *, longest_wait_s: float = LONGEST_READ_WAIT_S) -> None:
-        self.name = reader.name
-        self._reader = reader
-        self._pace = pace
-        self._longest_wait_s = longest_wait_s
-
-    async def read(self, url: str) -> Page:
-        try:
-            async with self._pace.turn(self._longest_wait_s):
-                return await self._asked(url)
-        except RateLimited as busy:
-            raise PageBlockedError(READER_BUSY.format(seconds=busy.wait_s), retry_after_s=busy.wait_s) from None
-
-    async def _asked(self, url: str) -> Page:
-        try:
-            return await self._reader.read(url)
-        except AppException as error:
-            self._pace.heed(error)
-            raise
-
-
-# No more searches a minute than a service allows, and none while it asked to be left alone.
-
-
-LONGEST_SEARCH_WAIT_S: Final = 30.0  # beyond it the next provider, or a later try, is better for a person who waits
-
-SEARCH_BUSY = (
-    "{name} may not be asked more often: it is busy for the next {seconds:.0f} s; try later, or raise {setting}"
-)
-
-
-class ThrottledWebSearch(IWebSearchProvider):
-    """Asks `provider` at the pace of its service. Who would wait longer than `longest_wait_s` is sent away at once with
-    WebSearchBlockedError; a Retry-After of the service is honoured for all who share the pace, whichever of them was told.
-    That of engines behind it is not: somebody else may ask others.
+    A Retry-After closes the limiter for all callers; a caller that would wait for its end longer than `max_closed_s` gets an
+    error at once. The circuit is checked before a caller queues, and once more when its turn comes.
     """
 
     def __init__(
         self,
-        provider: IWebSearchProvider,
-        pace: RateLimiter,
+        limiter: RateLimiter,
+        errors: _Errors,
+        name: str,
+        setting: str,
+        max_wait_s: float,
+        max_closed_s: float,
+        circuit: CircuitBreaker | None,
+        is_one_service: bool = True,
+    ) -> None:
+        self._limiter = limiter
+        self._errors = errors
+        self._name = name
+        self._setting = setting
+        self._max_wait_s = max_wait_s
+        self._max_closed_s = max_closed_s
+        self._circuit = circuit or CircuitBreaker(name, failures_to_open=sys.maxsize)
+        self._is_one_service = is_one_service
+
+    @asynccontextmanager
+    async def call(self) -> AsyncIterator[CircuitCall]:
+        try:
+            self._circuit.check()
+            if (closed_s := self._limiter.closed_s()) > self._max_closed_s:
+                raise RateLimitExceeded(closed_s, CLOSED)
+            async with self._limiter.slot(self._max_wait_s):
+                with self._circuit.call() as call:
+                    yield call
+        except RateLimitExceeded as limit:
+            message = limit.message.format(name=self._name, seconds=limit.wait_s, setting=self._setting)
+            raise self._errors.limited(message, retry_after_s=limit.wait_s) from None
+        except CircuitOpen as circuit:
+            message = OPEN.format(name=self._name, failures=self._circuit.failures, seconds=circuit.wait_s)
+            raise self._errors.circuit_open(message, retry_after_s=circuit.wait_s) from None
+        except AppException as error:
+            if error.retry_after_s is not None and self._is_one_service and not _is_of_engines(error):
+                self._limiter.close_for(error.retry_after_s)
+            raise
+
+
+def _is_of_engines(error: AppException) -> bool:
+    """Whether engines behind a service are blocked, which does not close it: another caller may use other engines."""
+    return isinstance(error, WebSearchBlockedError) and error.engines_only
+
+
+class RateLimitedLLM(LLMPolicy):
+    """Calls `provider` within the limit of its service; a stream occupies its slot until its end.
+
+    A caller that would wait longer than `max_wait_s` gets LLMBlockedError at once, at no cost.
+    """
+
+    def __init__(
+        self,
+        provider: ILLMProvider,
+        limiter: RateLimiter,
         *,
-        longest_wait_s: float = LONGEST_SEARCH_WAIT_S,
+        max_wait_s: float = MAX_LLM_WAIT_S,
+        max_closed_s: float = MAX_CLOSED_S,
+        circuit: CircuitBreaker | None = None,
+    ) -> None:
+        super().__init__(provider)
+        errors = _Errors(LLMBlockedError, LLMCircuitOpenError)
+        self._limited = _LimitedCalls(limiter, errors, provider.name, "LLM_RPS", max_wait_s, max_closed_s, circuit)
+
+    async def generate(self, request: LLMRequest) -> LLMResponse:
+        async with self._limited.call():
+            return await self._provider.generate(request)
+
+    async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
+        stream = self._provider.stream(request)  # starts with the first `anext`
+        async with self._limited.call() as call, aclosing(stream) as parts:  # type: ignore[type-var]
+            async for part in parts:
+                call.succeed()  # a long stream must not delay the others until its end
+                yield part
+
+
+class RateLimitedPageReader(PageReaderPolicy):
+    """Reads within the limit of the service. PageBlockedError at once for a wait of more than `max_wait_s`.
+
+    `is_one_service`: whether all pages come from one service, so that a Retry-After holds for all of them.
+    """
+
+    def __init__(
+        self,
+        reader: IPageReader,
+        limiter: RateLimiter,
+        *,
+        max_wait_s: float = MAX_READ_WAIT_S,
+        circuit: CircuitBreaker | None = None,
+        is_one_service: bool = True,
+    ) -> None:
+        super().__init__(reader)
+        errors = _Errors(PageBlockedError, PageCircuitOpenError)
+        self._limited = _LimitedCalls(
+            limiter, errors, "The page reader", "JINA_RPS", max_wait_s, MAX_CLOSED_S, circuit, is_one_service
+        )
+
+    async def read(self, url: str) -> Page:
+        async with self._limited.call():
+            return await self._reader.read(url)
+
+
+class RateLimitedWebSearch(WebSearchPolicy):
+    """Searches within the limit of the service. WebSearchBlockedError at once for a wait of more than `max_wait_s`."""
+
+    def __init__(
+        self,
+        provider: IWebSearchProvider,
+        limiter: RateLimiter,
+        *,
+        max_wait_s: float = MAX_SEARCH_WAIT_S,
+        max_closed_s: float = MAX_CLOSED_S,
+        circuit: CircuitBreaker | None = None,
         setting: str = "SEARXNG_RPM",
     ) -> None:
-        self.name = provider.name
-        self._provider = provider
-        self._pace = pace
-        self._longest_wait_s = longest_wait_s
-        self._setting = setting
+        super().__init__(provider)
+        errors = _Errors(WebSearchBlockedError, WebSearchCircuitOpenError)
+        self._limited = _LimitedCalls(limiter, errors, provider.name, setting, max_wait_s, max_closed_s, circuit)
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
-        try:
-            async with self._pace.turn(self._longest_wait_s):
-                return await self._asked(request)
-        except RateLimited as busy:
-            words = SEARCH_BUSY.format(name=self.name, seconds=busy.wait_s, setting=self._setting)
-            raise WebSearchBlockedError(words, retry_after_s=busy.wait_s) from None
-
-    async def _asked(self, request: WebSearchRequest) -> WebSearchResponse:
-        try:
+        async with self._limited.call():
             return await self._provider.search(request)
-        except AppException as error:
-            if not (isinstance(error, WebSearchBlockedError) and error.engines_only):
-                self._pace.heed(error)
-            raise

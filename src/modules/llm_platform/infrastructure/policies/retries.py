@@ -1,11 +1,14 @@
-"""One more try of a model whose service was gone, busy or broken for a moment (openai's own retries are off)."""
+"""One more try after an error that is over in a moment, within a budget (the retries of the openai package are off)."""
 
 from __future__ import annotations
 
 import asyncio
+import math
+import random
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
@@ -19,117 +22,161 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchConnectionError,
     WebSearchTimeoutError,
 )
-from modules.llm_platform.domain.ports.llm import ILLMProvider, IWarmUp
+from modules.llm_platform.domain.metrics import RETRIES
+from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.infrastructure.policies.base import LLMPolicy, WebSearchPolicy
+from modules.llm_platform.infrastructure.policies.circuit_breaker import CircuitOpenError
 
-LLM_PAUSE_S: Final = 0.5  # long enough for a gateway to find another worker, short enough for a person to wait
-LONGEST_PAUSE_S: Final = 3.0  # who asks for a longer wait is not asked again: the next writer is there at once
+Provider = TypeVar("Provider")
+Sleep = Callable[[float], Awaitable[None]]
+Jitter = Callable[[], float]  # 0 to 1
 
+# Full jitter: a pause is a random part of these, so that the retries of many callers do not arrive together.
+LLM_PAUSE_S: Final = 1.0  # long enough for a gateway to find another worker, short enough for a person to wait
+SEARCH_PAUSE_S: Final = 0.2  # long enough for a proxy to restart
+# Longest Retry-After that is waited for; the pause is added to it.
+MAX_LLM_PAUSE_S: Final = 3.0  # after a longer one the next writer answers sooner
+MAX_SEARCH_PAUSE_S: Final = 1.5  # plans of one search a second refuse the second of two simultaneous searches
 
-class RetriedLLM(ILLMProvider):
-    """Tries a second time after a lost connection, a 5xx or a rate limit whose wait is short.
-
-    A timeout has used up its time and an empty quota stays empty: those are final. So is a stream that has begun. For the
-    only model that is configured: where there are several, the next one answers sooner. A request whose `max_tries` the
-    first try has used up gets no second one.
-    """
-
-    def __init__(self, provider: ILLMProvider, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-        self.name = provider.name
-        self.model = provider.model
-        self._provider = provider
-        self._sleep = sleep
-
-    async def generate(self, request: LLMRequest) -> LLMResponse:
-        try:
-            return await self._provider.generate(request)
-        except LLMException as error:
-            first = error
-        await self._pause(first, request)
-        try:
-            answer = await self._provider.generate(request)
-        except LLMException as error:
-            raise _with_both(error, first) from first
-        return answer.after(first.spent, ())
-
-    async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
-        begun = False
-        try:
-            async with aclosing(self._provider.stream(request)) as parts:  # type: ignore[type-var]
-                async for part in parts:
-                    begun = True
-                    yield part
-            return
-        except LLMException as error:
-            if begun:
-                raise
-            first = error
-        await self._pause(first, request)
-        try:
-            async with aclosing(self._provider.stream(request)) as parts:  # type: ignore[type-var]
-                async for part in parts:
-                    yield part.after(first.spent, ()) if isinstance(part, LLMResponse) else part
-        except LLMException as error:
-            raise _with_both(error, first) from first
-
-    async def warm_up(self) -> None:
-        if isinstance(self._provider, IWarmUp):
-            await self._provider.warm_up()
-
-    async def _pause(self, error: LLMException, request: LLMRequest) -> None:
-        """Wait before the second try; raises the error where there is none."""
-        wait = _pause_after(error)
-        if wait is None or (request.max_tries is not None and error.spent.calls >= request.max_tries):
-            raise error
-        await self._sleep(wait)
+RETRY_SHARE: Final = 0.1  # of the recent calls
+MIN_RETRIES: Final = 3  # a program that seldom calls still replaces a dropped connection
+RECENT_S: Final = 60.0  # a call counts half after 42 s
 
 
-def _pause_after(error: LLMException) -> float | None:
-    if isinstance(error, (LLMTimeoutError, LLMQuotaError)):
-        return None
-    if not isinstance(error, (LLMConnectionError, LLMUnavailableError)):
-        return None
-    wait = LLM_PAUSE_S if error.retry_after_s is None else error.retry_after_s
-    return wait if wait <= LONGEST_PAUSE_S else None
+class RetryBudget:
+    """The retries of one service, shared by all of its callers: RETRY_SHARE of the recent calls, at least MIN_RETRIES.
 
-
-def _with_both(error: LLMException, first: LLMException) -> LLMException:
-    """The second error, which also tells what the first try cost."""
-    error.spent = first.spent + error.spent
-    return error
-
-
-# One more try when a connection broke, or when a service refuses for a moment only.
-
-
-SEARCH_PAUSE_S: Final = 0.1  # long enough for a restarting proxy to be back, short enough not to be felt
-MAX_BLOCK_S: Final = (
-    1.5  # plans of one search a second refuse the second of two searches at once; longer blocks are told
-)
-
-
-class RetriedWebSearch(IWebSearchProvider):
-    """Tries a second time after a lost connection, and after a block that ends within `MAX_BLOCK_S`. A timeout has used up
-    its time, and a longer block wants to be left alone.
+    Calls and retries are counted with exponential decay, in constant memory.
     """
 
     def __init__(
-        self, provider: IWebSearchProvider, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+        self, clock: Callable[[], float] = time.monotonic, *, name: str = "", metrics: IMetrics = NO_METRICS
     ) -> None:
-        self.name = provider.name
-        self._provider = provider
+        self._clock = clock
+        self._name = name
+        self._metrics = metrics
+        self._updated_at = clock()
+        self._calls = 0.0
+        self._retries = 0.0
+
+    def record_call(self) -> None:
+        """Count a first try."""
+        self._decay()
+        self._calls += 1
+
+    def try_spend(self) -> bool:
+        """Whether one more retry is within the budget; it is counted then."""
+        self._decay()
+        if self._retries + 1 > max(MIN_RETRIES, RETRY_SHARE * self._calls):
+            self._metrics.count(RETRIES, self._name, "refused")
+            return False
+        self._metrics.count(RETRIES, self._name, "allowed")
+        self._retries += 1
+        return True
+
+    def _decay(self) -> None:
+        now = self._clock()
+        if now > self._updated_at:
+            factor = math.exp((self._updated_at - now) / RECENT_S)
+            self._calls *= factor
+            self._retries *= factor
+            self._updated_at = now
+
+
+class _Retried(Generic[Provider]):
+    """What the policies share; comes before the policy of the port among the bases."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        budget: RetryBudget | None = None,
+        *,
+        sleep: Sleep = asyncio.sleep,
+        jitter: Jitter = random.random,
+    ) -> None:
+        super().__init__(provider)  # type: ignore[call-arg]  # of the policy
+        self._budget = budget or RetryBudget()
         self._sleep = sleep
+        self._jitter = jitter
+
+
+class RetriedLLM(_Retried[ILLMProvider], LLMPolicy):
+    """Tries a second time after a lost connection, a 5xx or a rate limit with a short wait.
+
+    Timeouts, used-up quotas, open circuits and streams that have begun are final, and so is a first try that used up the
+    `max_tries` of the request. Meant for a single configured model: with several, the next one answers sooner.
+    """
+
+    async def generate(self, request: LLMRequest) -> LLMResponse:
+        self._budget.record_call()
+        try:
+            return await self._provider.generate(request)
+        except LLMException as error:
+            first_error = error
+        await self._pause(first_error, request)
+        try:
+            answer = await self._provider.generate(request)
+        except LLMException as error:
+            error.spent = first_error.spent + error.spent
+            raise error from first_error
+        return answer.after(first_error.spent, ())
+
+    async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
+        has_begun = False
+        self._budget.record_call()
+        try:
+            async with aclosing(self._provider.stream(request)) as parts:  # type: ignore[type-var]
+                async for part in parts:
+                    has_begun = True
+                    yield part
+            return
+        except LLMException as error:
+            if has_begun:
+                raise
+            first_error = error
+        await self._pause(first_error, request)
+        try:
+            async with aclosing(self._provider.stream(request)) as parts:  # type: ignore[type-var]
+                async for part in parts:
+                    yield part.after(first_error.spent, ()) if isinstance(part, LLMResponse) else part
+        except LLMException as error:
+            error.spent = first_error.spent + error.spent
+            raise error from first_error
+
+    async def _pause(self, error: LLMException, request: LLMRequest) -> None:
+        """Wait before the second try; raises the error if there is none."""
+        is_final = isinstance(error, (LLMTimeoutError, LLMQuotaError, CircuitOpenError))
+        if is_final or not isinstance(error, (LLMConnectionError, LLMUnavailableError)):
+            raise error
+        wait_s = error.retry_after_s or 0.0
+        no_tries_left = request.max_tries is not None and error.spent.calls >= request.max_tries
+        if wait_s > MAX_LLM_PAUSE_S or no_tries_left or not self._budget.try_spend():
+            raise error
+        await self._sleep(wait_s + self._jitter() * LLM_PAUSE_S)
+
+
+class RetriedWebSearch(_Retried[IWebSearchProvider], WebSearchPolicy):
+    """Tries a second time after a lost connection, and after a block of at most MAX_SEARCH_PAUSE_S.
+
+    Timeouts and open circuits are final.
+    """
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        self._budget.record_call()
         try:
             return await self._provider.search(request)
-        except WebSearchTimeoutError:
-            raise
-        except WebSearchBlockedError as error:
-            if error.retry_after_s is None or error.retry_after_s > MAX_BLOCK_S:
+        except WebSearchConnectionError as error:
+            wait_s = _search_wait_s(error)
+            if wait_s is None or wait_s > MAX_SEARCH_PAUSE_S or not self._budget.try_spend():
                 raise
-            pause_s = error.retry_after_s
-        except WebSearchConnectionError:
-            pause_s = SEARCH_PAUSE_S
-        await self._sleep(pause_s)
+        await self._sleep(wait_s + self._jitter() * SEARCH_PAUSE_S)
         return await self._provider.search(request)
+
+
+def _search_wait_s(error: WebSearchConnectionError) -> float | None:
+    """The wait before another try; None if there is none."""
+    if isinstance(error, (WebSearchTimeoutError, CircuitOpenError)):
+        return None
+    return error.retry_after_s if isinstance(error, WebSearchBlockedError) else error.retry_after_s or 0.0

@@ -1,9 +1,9 @@
-"""A provider that was named but is not set up."""
+"""Implementations of ports for what is not configured: every call raises an error that names the setting."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Final, NoReturn
+from typing import NoReturn
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.retrieval_dtos import (
@@ -29,7 +29,7 @@ from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 
 
 class UnconfiguredWebSearch(IWebSearchProvider):
-    """Says at the call, not at the start, which setting is missing: search is an optional power (seed decision 5)."""
+    """Every search raises WebSearchConfigError with the remedy; the program starts without search."""
 
     def __init__(self, name: str, remedy: str) -> None:
         self.name = name
@@ -40,9 +40,6 @@ class UnconfiguredWebSearch(IWebSearchProvider):
 
     async def ping(self) -> str:
         raise WebSearchConfigError(self._remedy)
-
-
-# Stands where no page may be read, and says so when it is asked.
 
 
 class UnconfiguredPageReader(IPageReader):
@@ -56,11 +53,8 @@ class UnconfiguredPageReader(IPageReader):
         raise PageConfigError(self._remedy)
 
 
-# An embedder that must not be used, or cannot.
-
-
 class UnconfiguredEmbedder(IEmbedder):
-    """Says at the call, not at the start, what to set: what was indexed can still be found by its words."""
+    """Every call raises EmbeddingConfigError with the remedy; keyword search still works."""
 
     dimension = 0
     window_tokens = 1_000_000
@@ -73,11 +67,8 @@ class UnconfiguredEmbedder(IEmbedder):
         raise EmbeddingConfigError(self._remedy)
 
 
-# A vector store that must not be used.
-
-
 class UnconfiguredVectorStore(IVectorStore):
-    """Says at the call, not at the start, what to set."""
+    """Every call raises VectorStoreConfigError with the remedy."""
 
     def __init__(self, name: str, remedy: str) -> None:
         self.name = name
@@ -97,7 +88,7 @@ class UnconfiguredVectorStore(IVectorStore):
 
     async def documents(self, collection: str) -> AsyncIterator[IndexedDocument]:
         self._refuse()
-        yield  # never reached, it makes this an iterator
+        yield  # unreachable; makes this an async generator
 
     async def lookup(self, collection: str, doc_ids: Sequence[str]) -> dict[str, IndexedDocument]:
         self._refuse()
@@ -114,27 +105,7 @@ class UnconfiguredVectorStore(IVectorStore):
         self._refuse()
 
     async def aclose(self) -> None:
-        """There is nothing to close."""
+        """Nothing to close."""
 
     def _refuse(self) -> NoReturn:
         raise VectorStoreConfigError(self._remedy)
-
-
-# No embedder: everything is found by its words.
-
-
-CHOSEN: Final = "EMBEDDER=none: found by words alone"
-
-
-class NoneEmbedder(IEmbedder):
-    """Has a vector for nothing; a collection that is made with it holds words alone."""
-
-    name = "none"
-    dimension = 0
-    window_tokens = 1_000_000  # it cuts nothing
-
-    def __init__(self, why_no_vectors: str = CHOSEN) -> None:
-        self.why_no_vectors = why_no_vectors
-
-    async def embed(self, texts: Sequence[str]) -> list[Vector | None]:
-        return [None] * len(texts)

@@ -1,7 +1,7 @@
-"""Tells a page from what stands in its place: a login, a consent, a riddle for people, an error page that says 200.
+"""Detects pages that are no content: logins, consent walls, CAPTCHAs, and error pages with status 200.
 
-Only short texts are suspected: an article about logins is an article. The words are those of page titles and of the
-scripts that such walls are made of; a language that is missing here costs a bad source, never a good one.
+Only short texts are checked, so that an article about logins stays an article. The patterns match page titles, texts and
+scripts; for a language without patterns a wall passes as a page.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Final, NamedTuple
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageError
 from shared.exceptions import AppException
 
-SHORT_CHARS: Final = 1500  # of text; walls have 50 to 1000, news in brief has more
+SHORT_CHARS: Final = 1500  # of text; walls have 50 to 1000
 VERY_SHORT_CHARS: Final = 400
-LOOKED_AT: Final = 200_000  # characters of HTML
+MAX_HTML_CHARS: Final = 200_000  # that are searched
 
-RIDDLE = "The page wants proof that a person reads it, so it cannot be used as a source"
+CAPTCHA = "The page requires a CAPTCHA, so it cannot be used as a source"
 LOGIN = "The page is behind a login, so it cannot be used as a source"
-CONSENT = "The page is behind a question for consent, so it cannot be used as a source"
+CONSENT = "The page is behind a consent form, so it cannot be used as a source"
 NOT_THERE = "The page is an error page, so it cannot be used as a source"
-NEEDS_SCRIPT = "The page shows its text only where its scripts run, so it cannot be used as a source"
-EMPTY = "The page holds no text"
+NEEDS_SCRIPT = "The page needs JavaScript to show its text, so it cannot be used as a source"
+EMPTY = "The page has no text"
 
 
 class PageSample(NamedTuple):
-    """What a page shows: where it ended, its title, its text, and its HTML where it is that."""
+    """The final host and path of a page, its title, text and HTML; the HTML is empty for other types."""
 
     host: str
     path: str
@@ -34,61 +34,61 @@ class PageSample(NamedTuple):
     html: str = ""
 
 
-def check_bot_wall(seen: PageSample) -> None:
+def check_bot_wall(page: PageSample) -> None:
     """Raises PageBlockedError for a wall, PageError for an error page and for a page without text."""
-    error = _wall(seen)
+    error = _wall(page)
     if error is not None:
         raise error
-    if not seen.text.strip():
-        raise PageError(NEEDS_SCRIPT if SCRIPT_WORDS.search(seen.html[:LOOKED_AT]) else EMPTY)
+    if not page.text.strip():
+        raise PageError(NEEDS_SCRIPT if SCRIPT_WORDS.search(page.html[:MAX_HTML_CHARS]) else EMPTY)
 
 
-def is_captcha() -> PageBlockedError:
-    """What a page is that wants proof of a person."""
-    return PageBlockedError(RIDDLE)
+def captcha_error() -> PageBlockedError:
+    """The error for a page that requires a CAPTCHA."""
+    return PageBlockedError(CAPTCHA)
 
 
-def _wall(seen: PageSample) -> AppException | None:
-    length = len(seen.text)
+def _wall(page: PageSample) -> AppException | None:
+    length = len(page.text)
     if length > SHORT_CHARS:
         return None
-    if _is_captcha(seen):
-        return is_captcha()
-    if ERROR_TITLE.search(seen.title):
+    if _is_captcha(page):
+        return captcha_error()
+    if ERROR_TITLE.search(page.title):
         return PageError(NOT_THERE)
-    if length <= VERY_SHORT_CHARS and ERROR_TITLE.search(_first_line(seen.text)):
+    if length <= VERY_SHORT_CHARS and ERROR_TITLE.search(_first_line(page.text)):
         return PageError(NOT_THERE)
-    if _is_consent(seen):
+    if _is_consent(page):
         return PageBlockedError(CONSENT)
-    if _is_login(seen):
+    if _is_login(page):
         return PageBlockedError(LOGIN)
-    if length <= VERY_SHORT_CHARS and SCRIPT_WORDS.search(seen.text):
+    if length <= VERY_SHORT_CHARS and SCRIPT_WORDS.search(page.text):
         return PageError(NEEDS_SCRIPT)
     return None
 
 
-def _is_captcha(seen: PageSample) -> bool:
-    parts = RIDDLE_PARTS.search(seen.html[:LOOKED_AT]) is not None
-    titled, said = RIDDLE_TITLE.search(seen.title), RIDDLE_WORDS.search(seen.text)
-    if len(seen.text) <= VERY_SHORT_CHARS:
-        return bool(parts or titled or said)
-    return bool(titled and (parts or said))
+def _is_captcha(page: PageSample) -> bool:
+    scripted = CAPTCHA_SCRIPTS.search(page.html[:MAX_HTML_CHARS]) is not None
+    titled, worded = CAPTCHA_TITLE.search(page.title), CAPTCHA_TEXT.search(page.text)
+    if len(page.text) <= VERY_SHORT_CHARS:
+        return bool(scripted or titled or worded)
+    return bool(titled and (scripted or worded))
 
 
-def _is_consent(seen: PageSample) -> bool:
-    if CONSENT_HOST.search(seen.host) or CONSENT_TITLE.search(seen.title):
+def _is_consent(page: PageSample) -> bool:
+    if CONSENT_HOST.search(page.host) or CONSENT_TITLE.search(page.title):
         return True
-    return len(seen.text) <= VERY_SHORT_CHARS and CONSENT_WORDS.search(seen.text) is not None
+    return len(page.text) <= VERY_SHORT_CHARS and CONSENT_WORDS.search(page.text) is not None
 
 
-def _is_login(seen: PageSample) -> bool:
+def _is_login(page: PageSample) -> bool:
     signs = (
-        LOGIN_TITLE.search(seen.title),
-        LOGIN_PATH.search(seen.path),
-        PASSWORD.search(seen.html[:LOOKED_AT]),
-        LOGIN_WORDS.search(seen.text),
+        LOGIN_TITLE.search(page.title),
+        LOGIN_PATH.search(page.path),
+        PASSWORD.search(page.html[:MAX_HTML_CHARS]),
+        LOGIN_WORDS.search(page.text),
     )
-    needed = 1 if len(seen.text) <= VERY_SHORT_CHARS else 2
+    needed = 1 if len(page.text) <= VERY_SHORT_CHARS else 2
     return sum(map(bool, signs)) >= needed
 
 
@@ -96,24 +96,24 @@ def _first_line(text: str) -> str:
     return next((line.strip("# ") for line in text.splitlines() if line.strip("# ")), "")
 
 
-# By which words walls and error pages are known: of their titles, their texts, their scripts, their addresses.
+# Patterns of walls and error pages: titles, texts, scripts and addresses.
 
 
 def _any_of(*patterns: str) -> re.Pattern[str]:
     return re.compile("|".join(patterns), re.IGNORECASE)
 
 
-RIDDLE_TITLE: Final = _any_of(
+CAPTCHA_TITLE: Final = _any_of(
     r"just a moment|attention required|access (?:to this page has been )?denied|are you (?:a )?(?:robot|human)",
     r"robot check|verify(?:ing)? (?:that )?you are (?:a )?human|human verification|pardon our interruption|ddos.guard",
     r"security check|bot verification|captcha|one more step|checking your browser|un instant|einen moment",
     r"проверка браузера|请稍候",
 )
-RIDDLE_PARTS: Final = _any_of(  # of HTML
+CAPTCHA_SCRIPTS: Final = _any_of(  # of HTML
     r"cf-challenge|/cdn-cgi/challenge-platform|challenges\.cloudflare\.com|cf-turnstile|g-recaptcha|/recaptcha/api",
     r"h-captcha|hcaptcha\.com|px-captcha|captcha-delivery\.com|geo\.captcha|awswaf|_Incapsula_Resource",
 )
-RIDDLE_WORDS: Final = _any_of(
+CAPTCHA_TEXT: Final = _any_of(
     r"(?:verify|prove|confirm)(?:ing)? (?:that )?you(?:'re| are) (?:not a robot|(?:a )?human)|not a robot",
     r"unusual traffic from your|enable javascript and cookies to continue|complete the (?:captcha|security check)",
     r"checking your browser before|доступ ограничен|я не робот|ich bin kein roboter|je ne suis pas un robot",

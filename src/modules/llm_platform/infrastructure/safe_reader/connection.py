@@ -1,4 +1,4 @@
-"""One request over one new connection to an IP address that was checked; the name stays in Host header and certificate."""
+"""One request over a new connection to a checked IP address, with the host name in the Host header and for TLS."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from modules.llm_platform.domain.exceptions import PageConnectionError
 from modules.llm_platform.infrastructure.safe_reader.guard import Checked
 from modules.llm_platform.infrastructure.safe_reader.url import PageAddress
 
-CONNECTS_WITHIN_S: Final = 5.0  # to one address of the name; then the next one is tried
-ADDRESSES_TRIED: Final = 4
+CONNECT_TIMEOUT_S: Final = 5.0  # for each address of the name
+MAX_ADDRESSES_TRIED: Final = 4
 
-NOT_REACHED = "The page's server cannot be reached: nothing answers there, or no TLS connection comes about"
+NOT_REACHED = "The page's server cannot be reached: no connection, or TLS failed"
 
 
 class PinnedConnections:
-    """Opens connections through `backend` (None: real sockets; a test gives its own) to checked addresses only. `tls`
-    knows the authorities that are trusted (None: the usual ones).
+    """Connects to checked addresses only. `backend` opens sockets (None: the system's), `tls` has the trusted authorities
+    (None: the default ones).
 
-    No proxy, no cookies, nothing from the environment, and no connection is kept: the next page is most likely elsewhere.
+    No proxy, cookies or environment, and no connection pool: the next page is most likely on another host.
     """
 
     def __init__(self, backend: httpcore2.AsyncNetworkBackend | None = None, tls: ssl.SSLContext | None = None) -> None:
@@ -33,19 +33,21 @@ class PinnedConnections:
         self._tls = tls
 
     @asynccontextmanager
-    async def get(self, checked: Checked, headers: Mapping[str, str]) -> AsyncIterator[httpx2.Response]:
-        """The answer, its body not read yet. Raises PageConnectionError and the errors of httpcore2."""
+    async def request(
+        self, checked: Checked, headers: Mapping[str, str], method: str = "GET", body: bytes | None = None
+    ) -> AsyncIterator[httpx2.Response]:
+        """The response with an unread body. Raises PageConnectionError and the errors of httpcore2."""
         address = checked.address
-        for number, ip in enumerate(checked.ips[:ADDRESSES_TRIED], 1):
+        for number, ip in enumerate(checked.ips[:MAX_ADDRESSES_TRIED], 1):
             connection = self._connection(address, str(ip))
             size = len(address.url)
             try:
                 log_sent(address.host, "url", size)
                 try:
-                    answer = await connection.handle_async_request(_request(address, headers))
+                    answer = await connection.handle_async_request(_request(address, headers, method, body))
                 except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
                     log_not_sent(address.host, "url", size)
-                    if number == min(len(checked.ips), ADDRESSES_TRIED):
+                    if number == min(len(checked.ips), MAX_ADDRESSES_TRIED):
                         raise PageConnectionError(NOT_REACHED) from error
                     continue
                 yield httpx2.Response(answer.status, headers=answer.headers, stream=_Body(answer))
@@ -61,13 +63,13 @@ class PinnedConnections:
         )
 
     def _tls_context(self) -> ssl.SSLContext:
-        if self._tls is None:  # loading the authorities takes 16 ms: once, and not before it is needed
+        if self._tls is None:  # loading the authorities takes 16 ms
             self._tls = httpx2.create_ssl_context(trust_env=False)
         return self._tls
 
 
 class _Pinned(httpcore2.AsyncNetworkBackend):
-    """Dials one IP address, whatever name it is asked for."""
+    """Connects to one IP address, whatever the host name."""
 
     def __init__(self, backend: httpcore2.AsyncNetworkBackend, ip: str) -> None:
         self._backend = backend
@@ -97,14 +99,18 @@ def _origin(address: PageAddress) -> httpcore2.Origin:
     return httpcore2.Origin(address.scheme.encode(), address.host.encode(), address.port)
 
 
-def _request(address: PageAddress, headers: Mapping[str, str]) -> httpcore2.Request:
+def _request(
+    address: PageAddress, headers: Mapping[str, str], method: str, body: bytes | None
+) -> httpcore2.Request:
     url = httpcore2.URL(
         scheme=address.scheme.encode(), host=address.host.encode(), port=address.port, target=address.target.encode()
     )
-    every = {"Host": address.netloc, **headers, "Connection": "close"}
+    length = {} if body is None else {"Content-Length": str(len(body))}
+    all_headers = {"Host": address.netloc, **headers, **length, "Connection": "close"}
     return httpcore2.Request(
-        b"GET",
+        method.encode(),
         url,
-        headers=[(name.encode(), value.encode()) for name, value in every.items()],
-        extensions={"timeout": {"connect": CONNECTS_WITHIN_S}},
+        headers=[(name.encode(), value.encode()) for name, value in all_headers.items()],
+        content=body,
+        extensions={"timeout": {"connect": CONNECT_TIMEOUT_S}},
     )

@@ -1,4 +1,4 @@
-"""Bytes of a page to what is kept of it: title, text, date. Nothing here trusts the sender's word about them."""
+"""Extracts title, text and date from the bytes of a page. Declared types and encodings are not trusted."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from modules.llm_platform.infrastructure.safe_reader.fetch import Fetched, PageR
 
 HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 PDF: Final = "application/pdf"
-WANTED: Final = PageRequest({"text/*", "application/xhtml+xml", PDF, ""})  # "": not said, so it is looked at
+PAGE_REQUEST: Final = PageRequest({"text/*", "application/xhtml+xml", PDF, ""})  # "": undeclared, so it is detected
 MAX_TITLE_CHARS: Final = 300
-DATE_WITHIN: Final = 200_000  # characters of HTML
-TOLD_BY: Final = 1024  # bytes that tell what an undeclared page is
+MAX_DATE_CHARS: Final = 200_000  # of HTML that are searched for a date
+SNIFFED_BYTES: Final = 1024
 
-# Letters that nobody sees and a model reads: tags (a way to smuggle words), overrides of direction, blanks of no width.
+# Invisible characters that a model reads: tags (used to smuggle text), direction overrides, zero-width spaces.
 _UNSEEN = re.compile("[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069\u200b\u2060-\u2064\u00ad\ufeff\ufff9-\ufffb]")
 _LOOKS_LIKE_HTML = re.compile(
     rb"\s*(?:<!--.{0,500}?-->\s*)?<(?:!doctype html|html|head|body|title|meta|div|p|h1)\b", re.IGNORECASE | re.DOTALL
@@ -46,7 +46,7 @@ _EXTRA_MISSING = "needs: pip install"
 
 
 class Content(NamedTuple):
-    """What a page says."""
+    """The content of a page."""
 
     title: str
     text: str
@@ -56,7 +56,7 @@ class Content(NamedTuple):
 
 
 class Parsers(Protocol):
-    """Whoever turns HTML and PDF into text; raises UnreadableDocument."""
+    """Converts HTML and PDF to text. Raises UnreadableDocument."""
 
     async def html(self, html: str) -> Parsed: ...
 
@@ -64,8 +64,8 @@ class Parsers(Protocol):
 
 
 async def content_of(page: Fetched, parsers: Parsers) -> Content:
-    """The page's text. Raises PageError where there is none, PageBlockedError for a wall, PageConfigError without the extra."""
-    media_type = page.media_type or _told_by(page.body)
+    """The content of a page. Raises PageError without text, PageBlockedError for a wall, PageConfigError without the extra."""
+    media_type = page.media_type or _sniffed_type(page.body)
     try:
         if media_type == PDF:
             parsed, html = await parsers.pdf(page.body), ""
@@ -75,38 +75,38 @@ async def content_of(page: Fetched, parsers: Parsers) -> Content:
             parsed = await parsers.html(decoded.text) if html else Parsed(decoded.text)
             parsed = Parsed(parsed.text, parsed.title, parsed.note or decoded.note)
     except UnreadableDocument as error:
-        raise _not_read(str(error), media_type) from error
-    text, title = seen_text(parsed.text), seen_text(parsed.title or "")
+        raise _unreadable(str(error), media_type) from error
+    text, title = visible_text(parsed.text), visible_text(parsed.title or "")
     path = page.address.target.partition("?")[0]
     bot_walls.check_bot_wall(bot_walls.PageSample(page.address.host, path, title, text, html))
     title = title or _heading(text) or _last_part(path) or page.address.host
     return Content(title[:MAX_TITLE_CHARS], text, media_type, published(html), parsed.note)
 
 
-def seen_text(text: str) -> str:
-    """The text without letters that nobody sees."""
+def visible_text(text: str) -> str:
+    """The text without invisible characters."""
     return _UNSEEN.sub("", text).strip()
 
 
 def text_hash(text: str) -> str:
-    """The hash by which a stored page is known."""
+    """The SHA-256 of a page's text."""
     return sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 def published(html: str) -> str | None:
-    """The date on which the page says it was published, ISO 8601 as written."""
-    head = html[:DATE_WITHIN]
+    """The publication date in the page's metadata, ISO 8601 as written."""
+    head = html[:MAX_DATE_CHARS]
     return next((found[1] for pattern in _PUBLISHED if (found := pattern.search(head))), None)
 
 
-def _told_by(body: bytes) -> str:
-    start = body[:TOLD_BY]
+def _sniffed_type(body: bytes) -> str:
+    start = body[:SNIFFED_BYTES]
     if start.startswith(b"%PDF-"):
         return PDF
     return "text/html" if _LOOKS_LIKE_HTML.match(start.removeprefix(b"\xef\xbb\xbf")) else "text/plain"
 
 
-def _not_read(why: str, media_type: str) -> PageError | PageConfigError:
+def _unreadable(why: str, media_type: str) -> PageError | PageConfigError:
     if _EXTRA_MISSING in why:
         return PageConfigError(f"Pages cannot be read: {why}")
     kinds: Mapping[bool, str] = {True: "PDF", False: "page"}
@@ -122,32 +122,32 @@ def _last_part(path: str) -> str:
     return unquote(path.rstrip("/").rpartition("/")[2], errors="replace")
 
 
-# Parsing off the event loop, in child processes that can be killed: a few of them, kept for the next page.
+# Parsing in child processes, off the event loop. Idle processes are reused.
 
 
-PARSERS_AT_ONCE: Final = 2
+MAX_PARSERS: Final = 2
 
 Work = Callable[[ParserProcess], Parsed]
 
 
 class PageParsers:
-    """HTML and PDF to text. Both raise UnreadableDocument; cancelling kills the child that is at work."""
+    """Converts HTML and PDF to text. Raises UnreadableDocument. Cancellation kills the child process."""
 
-    def __init__(self, at_once: int = PARSERS_AT_ONCE, parser: Callable[[], ParserProcess] = ParserProcess) -> None:
+    def __init__(self, max_parsers: int = MAX_PARSERS, parser: Callable[[], ParserProcess] = ParserProcess) -> None:
         self._parser = parser
-        self._turns = asyncio.Semaphore(at_once)
-        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="page-parser")  # the first page starts one
+        self._slots = asyncio.Semaphore(max_parsers)
+        self._threads = ThreadPoolExecutor(max_parsers, thread_name_prefix="page-parser")  # the first page starts one
         self._idle: list[ParserProcess] = []
         self._busy: set[ParserProcess] = set()
 
     async def html(self, html: str) -> Parsed:
-        return await self._with_one(lambda parser: parser.html(html))
+        return await self._with_parser(lambda parser: parser.html(html))
 
     async def pdf(self, data: bytes) -> Parsed:
-        return await self._with_one(lambda parser: _pdf(parser, data))
+        return await self._with_parser(lambda parser: _pdf(parser, data))
 
     async def aclose(self) -> None:
-        """End the children, also those at work."""
+        """End all child processes."""
         for parser in (*self._idle, *self._busy):
             parser.stop()
         idle, self._idle = self._idle, []
@@ -155,17 +155,17 @@ class PageParsers:
             self._threads.submit(parser.__exit__, None, None, None)
         self._threads.shutdown(wait=False)
 
-    async def _with_one(self, work: Work) -> Parsed:
-        async with self._turns:
+    async def _with_parser(self, work: Work) -> Parsed:
+        async with self._slots:
             parser = self._idle.pop() if self._idle else self._parser()
             self._busy.add(parser)
             try:
                 parsed = await asyncio.get_running_loop().run_in_executor(self._threads, work, parser)
             except asyncio.CancelledError:
-                parser.stop()  # its thread sees the child die and ends it
+                parser.stop()  # its thread ends the killed child
                 raise
             except UnreadableDocument:
-                self._idle.append(parser)  # whether its child lived through that is the parser's own affair
+                self._idle.append(parser)  # it restarts its child where needed
                 raise
             finally:
                 self._busy.discard(parser)

@@ -1,4 +1,4 @@
-"""Fetches one page: guard, connection, redirects, limits. What comes back is bytes that nobody has looked into yet."""
+"""Fetches the bytes of one page: guard, connection, redirects and limits."""
 
 from __future__ import annotations
 
@@ -16,35 +16,32 @@ from modules.llm_platform.domain.exceptions import PageError
 from modules.llm_platform.infrastructure.http.client import user_agent
 from modules.llm_platform.infrastructure.http.errors import retry_after_s
 from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections
-from modules.llm_platform.infrastructure.safe_reader.errors import TRANSPORT_ERRORS, of_status, of_transport
+from modules.llm_platform.infrastructure.safe_reader.errors import TRANSPORT_ERRORS, status_error, transport_error
 from modules.llm_platform.infrastructure.safe_reader.guard import Checked, Guard
 from modules.llm_platform.infrastructure.safe_reader.url import PageAddress, follow
 
-# At most two connections to one host at a time: a report that needs ten pages of one site is no attack on it.
-
-
-CONNECTIONS_PER_HOST: Final = 2
+CONNECTIONS_PER_HOST: Final = 2  # so that a report with ten pages of one site does not overload it
 
 
 class PerHostLimiter:
-    """One semaphore for each host that is being read, forgotten when nobody waits for it."""
+    """A semaphore for each host, removed when unused."""
 
-    def __init__(self, at_once: int = CONNECTIONS_PER_HOST) -> None:
-        self._at_once = at_once
+    def __init__(self, connections: int = CONNECTIONS_PER_HOST) -> None:
+        self._connections = connections
         self._hosts: dict[str, tuple[asyncio.Semaphore, int]] = {}
 
     @asynccontextmanager
     async def at(self, host: str) -> AsyncIterator[None]:
-        """Wait for a turn, and keep it for the block."""
-        turn, waiting = self._hosts.get(host) or (asyncio.Semaphore(self._at_once), 0)
-        self._hosts[host] = (turn, waiting + 1)
+        """Wait for a connection slot of the host."""
+        slots, users = self._hosts.get(host) or (asyncio.Semaphore(self._connections), 0)
+        self._hosts[host] = (slots, users + 1)
         try:
-            async with turn:
+            async with slots:
                 yield
         finally:
-            waiting = self._hosts[host][1] - 1
-            if waiting:
-                self._hosts[host] = (turn, waiting)
+            users = self._hosts[host][1] - 1
+            if users:
+                self._hosts[host] = (slots, users)
             else:
                 del self._hosts[host]
 
@@ -52,15 +49,15 @@ class PerHostLimiter:
 MAX_REDIRECTS: Final = 5
 MAX_BYTES: Final = 5_000_000  # after decompression
 MAX_RATIO: Final = 100  # of decompressed to sent bytes; HTML compresses 5 to 20 times
-RATIO_COUNTS_FROM: Final = 256_000  # bytes: a short page of one repeated line is no bomb
+MIN_RATIO_BYTES: Final = 256_000  # a short page of one repeated line is no bomb
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-ENCODINGS: Final = ("gzip", "deflate")  # what Python decodes by itself; others were not asked for
+ENCODINGS: Final = ("gzip", "deflate")  # that Python decodes
 
 TOO_LARGE = f"The page is larger than {MAX_BYTES // 1_000_000} MB"
-BOMB = "The page unpacks to far more than was sent, as no page does"
-WRONG_TYPE = "The address is no page: only text and PDF are read"
-WRONG_ENCODING = "The page is compressed in a way that nobody asked for"
-NOWHERE = "The page redirects to nowhere"
+BOMB = "The page is compressed too strongly to be a page"
+WRONG_TYPE = "The address is not a page: only text and PDF are read"
+WRONG_ENCODING = "The page has an encoding that was not requested"
+NOWHERE = "The page redirects without a target"
 TOO_FAR = f"The page redirects more than {MAX_REDIRECTS} times"
 
 _TYPE = re.compile(r"\s*([\w.+-]{1,100}/[\w.+-]{1,100})\s*(?:;|$)", re.ASCII)
@@ -69,7 +66,7 @@ _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:+-]{1,40})", re.ASCII | re.IGN
 
 @cache
 def request_headers() -> dict[str, str]:
-    """The same for every page: who we are, what we read; nothing about who asks."""
+    """The same for every page; nothing in them is about the user."""
     return {
         "User-Agent": f"{user_agent()} (reads one page for its user)",
         "Accept": "text/html,application/xhtml+xml,text/markdown,text/plain;q=0.9,application/pdf;q=0.9,text/*;q=0.5",
@@ -83,8 +80,8 @@ Visit: TypeAlias = Callable[[PageAddress], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """What is taken: media types (`text/*` for all of text, "" for none declared), how much of it after decompression,
-    and the statuses that mean "there is none" rather than an error.
+    """What is accepted: media types (`text/*` for all of text, "" for undeclared), bytes after decompression, and the statuses
+    that mean an absent page rather than an error.
     """
 
     media_types: Collection[str]
@@ -94,7 +91,7 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A page as it came: where from (after redirects), of what type (lower case, empty when not said), the bytes."""
+    """A page: its address after redirects, its media type in lower case (empty if undeclared), its charset and bytes."""
 
     address: PageAddress
     media_type: str
@@ -103,51 +100,51 @@ class Fetched:
 
 
 class SafeFetcher:
-    """Fetches what strangers chose. Each hop is parsed, resolved and checked anew, and dialled where it was checked."""
+    """Fetches untrusted addresses. Each hop is parsed, resolved and checked, and connected to at the checked IP address."""
 
-    def __init__(self, guard: Guard, connections: PinnedConnections, turns: PerHostLimiter | None = None) -> None:
+    def __init__(self, guard: Guard, connections: PinnedConnections, limiter: PerHostLimiter | None = None) -> None:
         self._guard = guard
         self._connections = connections
-        self._turns = turns or PerHostLimiter()
+        self._limiter = limiter or PerHostLimiter()
 
-    async def get(self, address: PageAddress, wanted: PageRequest, before: Visit | None = None) -> Fetched:
-        """The page; `before` is called with each address that is about to be opened, and may raise.
+    async def get(self, address: PageAddress, request: PageRequest, before: Visit | None = None) -> Fetched:
+        """The page. `before` is called with each address before it is opened, and may raise.
 
-        Raises the page errors; takes as long as it takes, so the caller sets a deadline.
+        Raises page errors. There is no deadline; the caller sets one.
         """
         for _ in range(MAX_REDIRECTS + 1):
             checked = await self._guard.check(address)
             if before is not None:
                 await before(address)
             try:
-                async with self._turns.at(address.host):
-                    hop = await self._hop(checked, wanted)
+                async with self._limiter.at(address.host):
+                    hop = await self._hop(checked, request)
             except TRANSPORT_ERRORS as error:
-                raise of_transport(error) from error
+                raise transport_error(error) from error
             if isinstance(hop, Fetched):
                 return hop
             address = follow(address, hop)
         raise PageError(TOO_FAR)
 
-    async def _hop(self, checked: Checked, wanted: PageRequest) -> Fetched | str:
-        """The page, or where it redirects to."""
-        async with self._connections.get(checked, request_headers()) as answer:
+    async def _hop(self, checked: Checked, request: PageRequest) -> Fetched | str:
+        """The page, or the target of its redirect."""
+        async with self._connections.request(checked, request_headers()) as answer:
             if answer.status_code in REDIRECTS:
                 hop: Fetched | str = _location(answer)
             else:
-                hop = await _page(answer, checked.address, wanted)
+                hop = await _page(answer, checked.address, request)
         return hop
 
 
-async def _page(answer: httpx2.Response, address: PageAddress, wanted: PageRequest) -> Fetched:
-    if answer.status_code in wanted.absent:
+async def _page(answer: httpx2.Response, address: PageAddress, request: PageRequest) -> Fetched:
+    if answer.status_code in request.absent:
         return Fetched(address, "", None, b"")
-    if error := of_status(answer.status_code, retry_after_s(answer.headers)):
+    if error := status_error(answer.status_code, retry_after_s(answer.headers)):
         raise error
     media_type, charset = _media_type(answer)
-    if not _is_one_of(media_type, wanted.media_types):
+    if not _is_one_of(media_type, request.media_types):
         raise PageError(WRONG_TYPE)
-    return Fetched(address, media_type, charset, await _body(answer, wanted.max_bytes))
+    return Fetched(address, media_type, charset, await _body(answer, request.max_bytes))
 
 
 def _location(answer: httpx2.Response) -> str:
@@ -167,13 +164,13 @@ def _media_type(answer: httpx2.Response) -> tuple[str, str | None]:
     return media_type, charset[1] if charset else None
 
 
-def _is_one_of(media_type: str, wanted: Collection[str]) -> bool:
-    return media_type in wanted or f"{media_type.partition('/')[0]}/*" in wanted
+def _is_one_of(media_type: str, accepted: Collection[str]) -> bool:
+    return media_type in accepted or f"{media_type.partition('/')[0]}/*" in accepted
 
 
 async def _body(answer: httpx2.Response, max_bytes: int) -> bytes:
     encoding = answer.headers.get("content-encoding", "identity").strip().lower()
-    if encoding not in (*ENCODINGS, "identity", ""):  # two on top of each other are none of these either
+    if encoding not in (*ENCODINGS, "identity", ""):  # also refuses several encodings on top of each other
         raise PageError(WRONG_ENCODING)
     length = answer.headers.get("content-length", "0")
     if length.isdecimal() and int(length[:20]) > max_bytes:
@@ -183,7 +180,7 @@ async def _body(answer: httpx2.Response, max_bytes: int) -> bytes:
         size += len(chunk)
         if size > max_bytes:
             raise PageError(TOO_LARGE)
-        if size > RATIO_COUNTS_FROM and size > MAX_RATIO * answer.num_bytes_downloaded:
+        if size > MIN_RATIO_BYTES and size > MAX_RATIO * answer.num_bytes_downloaded:
             raise PageError(BOMB)
         chunks.append(chunk)
     return b"".join(chunks)

@@ -1,4 +1,4 @@
-"""The guard before everything that fetches: is this address one that a stranger may make us open?"""
+"""Checks whether an untrusted address may be opened: its scheme, host, port and resolved IP addresses."""
 
 from __future__ import annotations
 
@@ -19,31 +19,28 @@ from modules.llm_platform.infrastructure.safe_reader.url import (
     parse_ip,
 )
 
-# Names to addresses. Whoever resolves is a parameter, so that a test plays DNS.
-
-
-RESOLUTIONS_AT_ONCE: Final = 16  # a name server that stays silent holds one of them for many seconds
+MAX_RESOLUTIONS: Final = 16  # at once; a silent name server blocks one for many seconds
 
 
 class Resolver(Protocol):
-    """Asks DNS once. Raises OSError when the name does not exist."""
+    """Resolves a host name. Raises OSError when it does not exist."""
 
     async def resolve(self, host: str, port: int) -> Sequence[str]: ...
 
 
 class SystemResolver:
-    """The operating system's resolver, in threads of its own: a silent name server must not hold up others' threads."""
+    """The operating system's resolver, in its own threads, so that a silent name server does not block others."""
 
     def __init__(self) -> None:
         self._threads: ThreadPoolExecutor | None = None
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(RESOLUTIONS_AT_ONCE, thread_name_prefix="resolver")
+            self._threads = ThreadPoolExecutor(MAX_RESOLUTIONS, thread_name_prefix="resolver")
         return await asyncio.get_running_loop().run_in_executor(self._threads, _resolve, host, port)
 
     async def aclose(self) -> None:
-        """Let the threads end; who still waits for a name is cancelled."""
+        """End the threads and cancel pending resolutions."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
@@ -56,14 +53,11 @@ def _resolve(host: str, port: int) -> Sequence[str]:
     return tuple(dict.fromkeys(str(entry[4][0]) for entry in answer))
 
 
-# READER_ALLOWED_HOSTS: what the operator lets the safe reader reach though it is not public.
-
-
 class AllowedHosts:
-    """Entries are a host, `host:port` or a network (`10.1.0.0/16`); without a port every port is meant.
+    """READER_ALLOWED_HOSTS: hosts that may be read though they are not public.
 
-    A host is meant as it is written in an address: that another name resolves to the same machine opens nothing. A
-    network means addresses, whatever name leads there.
+    An entry is a host, `host:port` or a network (`10.1.0.0/16`); without a port it allows all ports. A host matches by its name
+    as written in the address, not by what another name resolves to. A network matches IP addresses, whatever the name.
     """
 
     def __init__(self, entries: Iterable[str] = ()) -> None:
@@ -77,15 +71,15 @@ class AllowedHosts:
 
     @property
     def has_networks(self) -> bool:
-        """Whether an address may be allowed whose name is not."""
+        """Whether an IP address may be allowed whose name is not."""
         return bool(self._networks)
 
     def by_name(self, address: PageAddress) -> bool:
-        """Whether the operator named this very host, with this port or with any."""
+        """Whether the host is listed, with this port or without one."""
         return (address.host, None) in self._hosts or (address.host, address.port) in self._hosts
 
     def by_network(self, ip: IPAddress) -> bool:
-        """Whether the operator named a network that holds this address."""
+        """Whether a listed network contains the IP address."""
         return any(ip in network for network in self._networks)
 
 
@@ -101,8 +95,8 @@ def _host_and_port(entry: str) -> tuple[str, int | None]:
 
 
 PORTS: Final = frozenset({80, 443, 8080, 8443})
-RESOLVES_WITHIN_S: Final = 10.0
-MAX_ADDRESSES: Final = 64  # of one name; more is no name that we want to know
+RESOLVE_TIMEOUT_S: Final = 10.0
+MAX_ADDRESSES: Final = 64  # of one name
 
 NOT_PUBLIC = (
     "The address is not on the public internet, so it is not read; READER_ALLOWED_HOSTS can name hosts that may be"
@@ -116,9 +110,8 @@ SLOW_NAME = "The page's host cannot be found: its name servers did not answer in
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """An address that may be opened, and the IP addresses that may be dialled for it; nobody resolves it again.
-
-    `private`: it may be opened only because the operator allowed it.
+    """An address that may be opened, with its checked IP addresses, so that it is not resolved again. `private`: only
+    READER_ALLOWED_HOSTS allows it.
     """
 
     address: PageAddress
@@ -127,25 +120,27 @@ class Checked:
 
 
 class Guard:
-    """Resolves a name once and lets it through only if every address of the answer may be dialled."""
+    """Resolves a name once and accepts it only if all its IP addresses may be connected to."""
 
     def __init__(self, resolver: Resolver, allowed: AllowedHosts | None = None) -> None:
         self._resolver = resolver
         self._allowed = allowed or AllowedHosts()
 
     async def check(self, address: PageAddress) -> Checked:
-        """Raises PageRequestError where it must not be opened, PageConnectionError where the name does not resolve."""
+        """The address with its IP addresses. Raises PageRequestError where it must not be opened, PageConnectionError where the
+        name does not resolve.
+        """
         named = self._allowed.by_name(address)
-        usual = not address.is_local_name and address.port in PORTS
-        if not named and not usual and (address.is_local_name or not self._allowed.has_networks):
+        usual_port = not address.is_local_name and address.port in PORTS
+        if not named and not usual_port and (address.is_local_name or not self._allowed.has_networks):
             raise PageRequestError(NOT_PUBLIC if address.is_local_name else WRONG_PORT)
         ips = (address.ip,) if address.ip else await self._resolved(address)
         if named:
             return Checked(address, ips, private=True)
-        return Checked(address, ips, private=self._in_networks(ips, usual_port=usual))
+        return Checked(address, ips, private=self._in_networks(ips, usual_port=usual_port))
 
     def allows(self, url: str) -> bool:
-        """Whether the operator named this host, or a network that its literal address lies in; nothing is resolved."""
+        """Whether the host or a network of its literal IP address is listed. Resolves nothing."""
         try:
             address = parse_address(url)
         except PageRequestError:
@@ -153,19 +148,19 @@ class Guard:
         return self._allowed.by_name(address) or bool(address.ip and self._allowed.by_network(address.ip))
 
     def _in_networks(self, ips: tuple[IPAddress, ...], *, usual_port: bool) -> bool:
-        """Whether the operator's networks are needed to let these through; raises where they do not help."""
+        """Whether a listed network is needed to allow these addresses. Raises PageRequestError where they are not allowed."""
         allowed = [self._allowed.by_network(ip) for ip in ips]
         if usual_port and all(map(is_public, ips)):
             return any(allowed)
         if not usual_port and not all(allowed):
             raise PageRequestError(WRONG_PORT)
-        if not all(fine or is_public(ip) for fine, ip in zip(allowed, ips, strict=True)):
+        if not all(listed or is_public(ip) for listed, ip in zip(allowed, ips, strict=True)):
             raise PageRequestError(NOT_PUBLIC)
         return True
 
     async def _resolved(self, address: PageAddress) -> tuple[IPAddress, ...]:
         try:
-            async with asyncio.timeout(RESOLVES_WITHIN_S):
+            async with asyncio.timeout(RESOLVE_TIMEOUT_S):
                 answer = await self._resolver.resolve(address.host, address.port)
         except TimeoutError as error:
             raise PageConnectionError(SLOW_NAME) from error
@@ -174,6 +169,6 @@ class Guard:
         ips = tuple(map(parse_ip, answer[:MAX_ADDRESSES]))
         if not ips:
             raise PageConnectionError(NO_SUCH_NAME)
-        if len(answer) > MAX_ADDRESSES or None in ips:  # also an address with a zone, which is a neighbour's
+        if len(answer) > MAX_ADDRESSES or None in ips:  # None: also an address with a zone, which is link-local
             raise PageRequestError(NOT_PUBLIC)
         return tuple(ip for ip in ips if ip is not None)

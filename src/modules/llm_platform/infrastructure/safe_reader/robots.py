@@ -1,4 +1,4 @@
-"""robots.txt (RFC 9309): fetched through the same guard, kept for an hour, heeded where READER_ROBOTS says so."""
+"""robots.txt (RFC 9309): fetched through the same guard and cached for an hour, obeyed where READER_ROBOTS is set."""
 
 from __future__ import annotations
 
@@ -17,60 +17,60 @@ from shared.exceptions import AppException
 
 PRODUCT: Final = "llm-platform"
 MAX_BYTES: Final = 512_000  # the RFC asks for 500 KiB at least
-KEPT_S: Final = 3600.0
+CACHE_TTL_S: Final = 3600.0
 MAX_SITES: Final = 500
-# Whatever client error comes instead of it, the site says nothing (RFC 9309 2.3.1.3); "too many requests" it says to us.
-NONE_THERE: Final = frozenset(range(400, 500)) - {429}
-WANTED: Final = PageRequest({"text/*", "application/octet-stream", ""}, MAX_BYTES, NONE_THERE)
+# A client error means no rules (RFC 9309 2.3.1.3), except 429, which is about this client.
+ABSENT_STATUSES: Final = frozenset(range(400, 500)) - {429}
+ROBOTS_REQUEST: Final = PageRequest({"text/*", "application/octet-stream", ""}, MAX_BYTES, ABSENT_STATUSES)
 
-FORBIDDEN = "The site's robots.txt asks programs not to read this page, and READER_ROBOTS heeds it"
-NOT_KNOWN = "The site's robots.txt cannot be read now, and READER_ROBOTS heeds it: try again later"
+FORBIDDEN = "The site's robots.txt disallows this page, and READER_ROBOTS obeys it"
+NOT_KNOWN = "The site's robots.txt cannot be read now, and READER_ROBOTS obeys it: try again later"
 
 _AGENT_LINE = re.compile(r"\s*user[\s-]*agent(?![^\s:])[\s:]*([^#]*)", re.IGNORECASE)
 _TOKEN = re.compile(r"[A-Za-z_-]+")
-_SOMEBODY_ELSE = "another-program"
+_OTHER_PRODUCT = "another-program"
 
 
 class Robots:
-    """What the sites say, as far as they were asked."""
+    """The rules of sites, fetched on first use."""
 
     def __init__(self, fetcher: SafeFetcher, clock: Callable[[], float] = time.monotonic) -> None:
         self._fetcher = fetcher
-        self._sites: TTLCache[str, Protego] = TTLCache(MAX_SITES, KEPT_S, clock)
+        self._sites: TTLCache[str, Protego] = TTLCache(MAX_SITES, CACHE_TTL_S, clock)
 
     async def check(self, address: PageAddress) -> None:
-        """Raises PageBlockedError when the page must not be read, or when nobody can tell."""
+        """Raises PageBlockedError when the page is disallowed, or the rules cannot be fetched."""
         site = f"{address.scheme}://{address.netloc}"
         rules = self._sites.get(site)
         if rules is None:
-            rules = self._sites[site] = await self._ask(address)
+            rules = self._sites[site] = await self._fetch(address)
         if not allows(rules, address.target):
             raise PageBlockedError(FORBIDDEN)
 
-    async def _ask(self, address: PageAddress) -> Protego:
-        place = PageAddress(address.scheme, address.host, address.port, "/robots.txt", address.ip)
+    async def _fetch(self, address: PageAddress) -> Protego:
+        robots_txt = PageAddress(address.scheme, address.host, address.port, "/robots.txt", address.ip)
         try:
-            answer = await self._fetcher.get(place, WANTED)
+            response = await self._fetcher.get(robots_txt, ROBOTS_REQUEST)
         except AppException as error:
             raise PageBlockedError(NOT_KNOWN) from error
-        return rules_for(answer.body.decode("utf-8", "replace"))
+        return rules_for(response.body.decode("utf-8", "replace"))
 
 
 def rules_for(text: str, product: str = PRODUCT) -> Protego:
-    """The rules of all groups that name us, else those for everybody."""
-    return Protego.parse("\n".join([_for_us(line, product) for line in text.removeprefix("\ufeff").splitlines()]))
+    """The rules of all groups for `product`, else those for all programs."""
+    return Protego.parse("\n".join([_normalized(line, product) for line in text.removeprefix("\ufeff").splitlines()]))
 
 
 def allows(rules: Protego, target: str) -> bool:
-    """Whether the longest rule that fits allows it; allow wins a draw, and no rule allows."""
+    """Whether the longest matching rule allows the target; allow wins a tie, and no rule allows."""
     return rules.can_fetch(f"https://site.invalid{target}", PRODUCT)
 
 
-def _for_us(line: str, product: str) -> str:
-    """A line that names a program, as one of three: us, everybody or somebody else; another line as it is.
+def _normalized(line: str, product: str) -> str:
+    """A User-agent line reduced to `product`, `*` or another program; any other line unchanged.
 
-    Protego keeps each rule once for each program of a group, and a hostile file of this size can name 16,000 programs before
-    16,000 rules. It also takes `User-agent: llm` for us, where the RFC compares whole names.
+    Protego stores each rule for each program of its group, and a hostile file can list 16,000 programs before 16,000 rules. It
+    also matches `User-agent: llm`, where the RFC compares whole names.
     """
     found = _AGENT_LINE.match(line)
     if found is None:
@@ -79,5 +79,5 @@ def _for_us(line: str, product: str) -> str:
     token = _TOKEN.match(name)
     if name.startswith("*"):
         return "User-agent: *"
-    ours = token is not None and token[0].lower() == product
-    return f"User-agent: {PRODUCT if ours else _SOMEBODY_ELSE}"
+    is_product = token is not None and token[0].lower() == product
+    return f"User-agent: {PRODUCT if is_product else _OTHER_PRODUCT}"

@@ -1,8 +1,8 @@
-"""The one parser of addresses that strangers chose. What it gives is what is resolved, dialled, asked for and sent on:
-nobody parses the text a second time, so no two parsers can differ about it.
+"""The only parser of untrusted addresses. Its result is resolved, connected to and sent, and the text is not parsed again, so
+that no two parsers can disagree.
 
-It is strict where browsers are kind: whatever has a second reading (a backslash, a user name, an octet in hex, a digit of
-another script, a blank that somebody strips) is refused.
+It is stricter than browsers: it refuses whatever is ambiguous, such as a backslash, a user name, a hexadecimal octet, digits
+of other scripts or blanks.
 """
 
 from __future__ import annotations
@@ -16,11 +16,8 @@ from urllib.parse import quote, urljoin
 
 from modules.llm_platform.domain.exceptions import PageRequestError
 
-# Which IP addresses belong to the public internet.
-# The table is our own and not `is_global` of the standard library, whose answer changed between releases of Python. For
-# IPv6 it is the other way round: only what has been given out as global unicast is public, and of that not the ranges
-# that stand for something else. (IANA's special-purpose registries; Azure's 168.63.129.16 is public only by its
-# number.)
+# Public IP addresses, by IANA's special-purpose registries. `is_global` of the standard library changed between releases of
+# Python. Of IPv6 only allocated global unicast is public, without its special ranges. Azure's 168.63.129.16 is internal.
 
 
 IPAddress: TypeAlias = IPv4Address | IPv6Address
@@ -60,7 +57,7 @@ _NOT_PUBLIC_V6: Final = tuple(
 
 
 def parse_ip(text: str) -> IPAddress | None:
-    """The address that the text is: a dotted quad without leading zeros, or IPv6 without a zone; None for anything else."""
+    """The IP address, a dotted quad without leading zeros or IPv6 without a zone; None for anything else."""
     try:
         return IPv6Address(text) if ":" in text and "%" not in text else IPv4Address(text)
     except AddressValueError:
@@ -68,20 +65,20 @@ def parse_ip(text: str) -> IPAddress | None:
 
 
 def is_public(address: IPAddress) -> bool:
-    """Whether the address is a host of the public internet, and no other address in disguise."""
+    """Whether the address is on the public internet and embeds no other address."""
     if isinstance(address, IPv4Address):
         return not any(address in network for network in _NOT_PUBLIC_V4)
     return address in _GLOBAL_V6 and not any(address in network for network in _NOT_PUBLIC_V6)
 
 
-MAX_URL_CHARS: Final = 8192  # also of the address as it is sent, percent signs included
+MAX_URL_CHARS: Final = 8192  # before and after percent-encoding
 MAX_HOST_CHARS: Final = 253
 MAX_PORT: Final = 65535
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 LOCAL_NAMES: Final = ("localhost", "local", "internal", "home.arpa", "localdomain")
 
 NO_WEB_ADDRESS = (
-    "The address is not one that may be read: it must begin with http:// or https:// and name a public host"
+    "The address cannot be read: it must begin with http:// or https:// and name a public host"
 )
 TOO_LONG = f"The address is longer than {MAX_URL_CHARS} characters"
 BAD_CHARACTER = "The address holds a blank, a backslash or a character that cannot be seen: write it percent-encoded"
@@ -93,9 +90,9 @@ _SHAPE = re.compile(r"(https?)://([^/?#]*)([^?#]*)(\?[^#]*)?(?:#.*)?", re.IGNORE
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _AUTHORITY = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]{2,45})\]|(?P<name>[^\[\]:@%]+))(?::(?P<port>[1-9][0-9]{0,4}))?")
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")  # a last label like this makes other parsers read an IPv4 address
-_UNSEEN = frozenset(("Cc", "Cs", "Zs", "Zl", "Zp"))
-_SENT_AS_IT_IS: Final = "%!$&'()*+,;=:@/?-._~[]|"
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")  # as the last label, other parsers read an IPv4 address
+_FORBIDDEN_CATEGORIES = frozenset(("Cc", "Cs", "Zs", "Zl", "Zp"))
+_UNQUOTED: Final = "%!$&'()*+,;=:@/?-._~[]|"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,24 +118,24 @@ class PageAddress:
 
     @property
     def is_local_name(self) -> bool:
-        """Whether this is a name that only means something inside a network."""
+        """Whether the host is a name of a local network."""
         if self.ip is not None:
             return False
         return "." not in self.host or self.host.endswith(tuple(f".{name}" for name in LOCAL_NAMES))
 
 
 def parse_address(url: str) -> PageAddress:
-    """The parts of an absolute address. Raises PageRequestError for everything that has no single reading."""
+    """The parts of an absolute address. Raises PageRequestError for an invalid or ambiguous one."""
     if len(url) > MAX_URL_CHARS:
         raise PageRequestError(TOO_LONG)
-    if any(letter == "\\" or unicodedata.category(letter) in _UNSEEN for letter in url):
+    if any(letter == "\\" or unicodedata.category(letter) in _FORBIDDEN_CATEGORIES for letter in url):
         raise PageRequestError(BAD_CHARACTER)
     shape = _SHAPE.fullmatch(url)
     if shape is None:
         raise PageRequestError(NO_WEB_ADDRESS)
     scheme, authority, path, query = shape[1].lower(), shape[2], shape[3] or "/", shape[4] or ""
     host, ip, port = _authority(authority)
-    target = quote(path, safe=_SENT_AS_IT_IS) + quote(query, safe=_SENT_AS_IT_IS)
+    target = quote(path, safe=_UNQUOTED) + quote(query, safe=_UNQUOTED)
     address = PageAddress(scheme, host, port or DEFAULT_PORTS[scheme], target, ip)
     if len(address.url) > MAX_URL_CHARS:
         raise PageRequestError(TOO_LONG)
@@ -146,7 +143,7 @@ def parse_address(url: str) -> PageAddress:
 
 
 def follow(base: PageAddress, location: str) -> PageAddress:
-    """Where a redirect leads, with the same strictness."""
+    """The target of a redirect, parsed as strictly."""
     if location.startswith("//"):
         return parse_address(f"{base.scheme}:{location}")
     if _SCHEME.match(location) or "\\" in location:
@@ -157,7 +154,7 @@ def follow(base: PageAddress, location: str) -> PageAddress:
     page = origin + base.target.partition("?")[0]
     if location[:1] in ("", "?", "#"):
         return parse_address(page + location)
-    # Without a scheme or a leading slash it cannot name a host; what the library makes of it is parsed strictly too.
+    # Without a scheme or a leading slash it cannot name a host.
     return parse_address(urljoin(page, location))
 
 
@@ -183,17 +180,17 @@ def _authority(authority: str) -> tuple[str, IPAddress | None, int | None]:
 def _name(host: str) -> str:
     host = host.removesuffix(".")
     labels = host.split(".")
-    good = len(host) <= MAX_HOST_CHARS and all(map(_LABEL.fullmatch, labels))
-    if not good or _NUMBER.fullmatch(labels[-1]):
+    is_valid = len(host) <= MAX_HOST_CHARS and all(map(_LABEL.fullmatch, labels))
+    if not is_valid or _NUMBER.fullmatch(labels[-1]):
         raise PageRequestError(BAD_HOST)
     return host
 
 
 def _ascii(host: str) -> str:
-    """The name as DNS has it (IDNA 2008). Without the mapping that turns ① into 1 and 。 into a dot: such a name is refused."""
+    """The ASCII form of a host name (IDNA 2008). Names that need mapping, such as ① to 1, are refused."""
     import idna
 
-    if len(host) > MAX_HOST_CHARS:  # what is longer decoded is longer encoded
+    if len(host) > MAX_HOST_CHARS:  # encoding does not shorten it
         raise PageRequestError(BAD_HOST)
     try:
         return idna.encode(unicodedata.normalize("NFC", host).lower(), strict=True, std3_rules=True).decode("ascii")

@@ -1,4 +1,4 @@
-"""Failover over language models: who is asked when, what is told of failures, and what they cost."""
+"""Failover over language models: order, cooldown, reported failures and cost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.chat_server import ChatServer, Reply, chunk, stream
 
-from modules.llm_platform.application.services.llm_service import LLMRegistry
 from modules.llm_platform.domain.dtos.llm_dtos import (
     LLMRequest,
     LLMReset,
@@ -26,11 +25,12 @@ from modules.llm_platform.domain.exceptions import (
     LLMRequestError,
     LLMTimeoutError,
 )
-from modules.llm_platform.infrastructure.adapters.openai import OpenAIProvider
+from modules.llm_platform.domain.ports.llm import LLMRegistry
+from modules.llm_platform.infrastructure.adapters.openai.chat import OpenAIProvider
 from modules.llm_platform.infrastructure.llm.kinds import LLMConnection
 from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
-from modules.llm_platform.testing.llm import Death, FakeLLM, collect, question
-from modules.llm_platform.testing.patience import CLOSES_WITHIN_S
+from modules.llm_platform.testing.llm import BrokenStream, FakeLLM, collect, question
+from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S
 
 FAILURES = [LLMConnectionError, LLMTimeoutError, LLMBlockedError, LLMProviderException, LLMConfigError]
 
@@ -65,8 +65,8 @@ async def _provider_of(router: LLMRouter) -> str:
 
 
 @pytest.mark.parametrize("kind", FAILURES)
-async def test_the_next_one_answers_on_every_kind_of_failure(clock: Clock, kind: type[LLMException]) -> None:
-    """Whole and streamed: the answer is the second one's and names the first one's failure and cost."""
+async def test_the_next_model_answers_on_every_kind_of_failure(clock: Clock, kind: type[LLMException]) -> None:
+    """The answer lists the failure and includes its cost, streamed or not."""
     for streamed in (False, True):
         failed = kind("gone", spent=Spending(calls=1, prompt_tokens=5, cost_usd=0.5))
         router = _router(clock, _failing(failed), _good())
@@ -84,8 +84,8 @@ async def test_the_next_one_answers_on_every_kind_of_failure(clock: Clock, kind:
         assert answer.spent.cost_usd == 0.5
 
 
-async def test_the_callers_mistake_is_a_mistake_everywhere(clock: Clock) -> None:
-    """An LLMRequestError is raised at once, whole and streamed, with what failed tries before it cost."""
+async def test_a_request_error_is_raised_at_once(clock: Clock) -> None:
+    """With the cost of the failed calls before it."""
     mistake = LLMRequestError("too long", spent=Spending(calls=1))
     broken, wrong, never = _failing(LLMConnectionError(), "a"), _failing(mistake, "b"), _good("c")
     for call in (lambda r: r.generate(question()), lambda r: collect(r, question())):
@@ -96,8 +96,8 @@ async def test_the_callers_mistake_is_a_mistake_everywhere(clock: Clock) -> None
     assert not never.requests
 
 
-async def test_an_answer_without_failures_is_given_as_it_is(clock: Clock) -> None:
-    """Nothing is copied where nothing went wrong."""
+async def test_an_answer_without_failures_is_not_copied(clock: Clock) -> None:
+    """The same object is returned."""
     answer = LLMResponse(content="a", provider="first", model="fake-1")
     assert await _router(clock, FakeLLM([answer], name="first")).generate(question()) is answer
 
@@ -115,8 +115,8 @@ async def test_an_answer_without_failures_is_given_as_it_is(clock: Clock) -> Non
         (LLMProviderException(), 5),
     ],
 )
-async def test_who_failed_rests(clock: Clock, error: LLMException, rest_s: float) -> None:
-    """Until its rest is over it is not asked, and the answers tell that it was passed over."""
+async def test_a_failed_model_is_skipped_during_its_cooldown(clock: Clock, error: LLMException, rest_s: float) -> None:
+    """The answers list it in `degraded`."""
     first = FakeLLM([error, "from first"], name="first")
     router = _router(clock, first, _good())
     assert await _provider_of(router) == "second"
@@ -130,8 +130,8 @@ async def test_who_failed_rests(clock: Clock, error: LLMException, rest_s: float
     assert (answer.provider, answer.degraded) == ("first", ())
 
 
-async def test_who_is_asked_later_anyway_is_not_missed(clock: Clock) -> None:
-    """A resting model that stands behind the one that answers is nothing to tell."""
+async def test_a_skipped_model_behind_the_answering_one_is_not_listed(clock: Clock) -> None:
+    """It would not have been called."""
     flaky = FakeLLM([LLMConnectionError(), "from first"], name="first")
     router = _router(clock, flaky, _failing(LLMConfigError(), "second"), _good("third"))
     await router.generate(question())
@@ -140,8 +140,8 @@ async def test_who_is_asked_later_anyway_is_not_missed(clock: Clock) -> None:
     assert (answer.provider, answer.degraded) == ("first", ())
 
 
-async def test_a_resting_one_is_the_last_resort(clock: Clock) -> None:
-    """When every other one failed, or none is left, it is asked all the same."""
+async def test_a_skipped_model_is_called_when_no_other_is_left(clock: Clock) -> None:
+    """Also when all others failed."""
     first = FakeLLM([LLMBlockedError(), "from first"], name="first")
     second = FakeLLM(["from second", LLMConnectionError()], name="second")
     router = _router(clock, first, second)
@@ -155,8 +155,8 @@ async def test_a_resting_one_is_the_last_resort(clock: Clock) -> None:
     assert await _provider_of(alone) == "alone"
 
 
-async def test_success_ends_a_rest(clock: Clock) -> None:
-    """One that answered as the last resort is asked first again."""
+async def test_success_closes_the_circuit(clock: Clock) -> None:
+    """The model is called first again."""
     first = FakeLLM([LLMBlockedError(), "from first"], name="first")
     router = _router(clock, first, _failing(LLMConnectionError(), "second"))
     with pytest.raises(LLMConnectionError):
@@ -167,8 +167,8 @@ async def test_success_ends_a_rest(clock: Clock) -> None:
     assert parts[-1].degraded == ()
 
 
-async def test_when_all_fail_the_error_names_them_and_their_cost(clock: Clock) -> None:
-    """The last failure's kind and wait, every model's message, all that was spent."""
+async def test_the_error_lists_all_models_when_all_fail(clock: Clock) -> None:
+    """Kind and wait of the last failure, all messages, the cost of all calls."""
     first = LLMConfigError("first: set A", spent=Spending(calls=1, completion_tokens=3))
     second = LLMBlockedError("second: wait", retry_after_s=9, spent=Spending(calls=1, completion_tokens=4))
     for call in (lambda r: r.generate(question()), lambda r: collect(r, question())):
@@ -178,17 +178,17 @@ async def test_when_all_fail_the_error_names_them_and_their_cost(clock: Clock) -
         assert (caught.value.spent.calls, caught.value.spent.completion_tokens) == (2, 7)
 
 
-async def test_the_error_of_the_only_one_is_given_as_it_is(clock: Clock) -> None:
-    """A single model's configuration error surfaces."""
+async def test_the_error_of_a_single_model_is_unchanged(clock: Clock) -> None:
+    """A configuration error stays readable."""
     error = LLMConfigError("set KIMI_API_KEY")
     with pytest.raises(LLMConfigError) as caught:
         await _router(clock, _failing(error)).generate(question())
     assert caught.value is error
 
 
-async def test_dying_after_words_resets_and_goes_on(clock: Clock) -> None:
-    """The reader is told that the words are void, then the next model begins; all words are paid for."""
-    router = _router(clock, FakeLLM([Death("half an ans")], name="first"), _good())
+async def test_a_failure_after_tokens_sends_a_reset(clock: Clock) -> None:
+    """The next model begins; all tokens are part of the cost."""
+    router = _router(clock, FakeLLM([BrokenStream("half an ans")], name="first"), _good())
     parts = await collect(router, question())
     at = next(i for i, part in enumerate(parts) if isinstance(part, LLMReset))
     assert isinstance(parts[at].error, LLMConnectionError)
@@ -198,13 +198,13 @@ async def test_dying_after_words_resets_and_goes_on(clock: Clock) -> None:
     assert await _provider_of(router) == "second"
 
 
-async def test_dying_with_no_other_left_is_an_error(clock: Clock) -> None:
-    """Words of the last one are not reset: the error follows them."""
-    told: list[LLMStreamPart] = []
+async def test_a_failure_of_the_last_model_is_an_error(clock: Clock) -> None:
+    """Without a reset before it."""
+    streamed: list[LLMStreamPart] = []
     with pytest.raises(LLMConnectionError) as caught:
-        async for part in _router(clock, FakeLLM([Death("half an ans")])).stream(question()):
-            told.append(part)  # noqa: PERF401  what came before the error is what matters
-    assert all(isinstance(part, LLMToken) for part in told)
+        async for part in _router(clock, FakeLLM([BrokenStream("half an ans")])).stream(question()):
+            streamed.append(part)  # noqa: PERF401  the parts before the error
+    assert all(isinstance(part, LLMToken) for part in streamed)
     assert caught.value.spent.completion_tokens > 0
 
 
@@ -214,15 +214,15 @@ class Silent(FakeLLM):
         yield LLMToken(text="and then nothing")
 
 
-async def test_a_stream_without_an_end_is_a_death(clock: Clock) -> None:
-    """A provider that ends without its answer has failed."""
+async def test_a_stream_without_an_answer_is_a_failure(clock: Clock) -> None:
+    """The next model is called."""
     parts = await collect(_router(clock, Silent(name="first"), _good()), question())
     assert [type(part) for part in parts[:2]] == [LLMToken, LLMReset]
     assert parts[-1].content == "from second"
 
 
-async def test_a_model_or_provider_can_be_asked_for(clock: Clock) -> None:
-    """Only those that fit are asked, also when they fail."""
+async def test_a_request_can_name_model_or_provider(clock: Clock) -> None:
+    """Only matching models are called, also when they fail."""
     first, second = FakeLLM(name="first", model="small"), FakeLLM(name="second", model="large")
     router = _router(clock, first, second)
     assert (await router.generate(question(model="large"))).provider == "second"
@@ -232,15 +232,15 @@ async def test_a_model_or_provider_can_be_asked_for(clock: Clock) -> None:
         await broken.generate(question(model="large"))
 
 
-async def test_none_configured_says_what_to_set(clock: Clock) -> None:
-    """Without a model the error names the variables and what works without."""
+async def test_no_model_is_a_config_error(clock: Clock) -> None:
+    """It names the settings and what works without a model."""
     for call in (lambda r: r.generate(question()), lambda r: collect(r, question())):
         with pytest.raises(LLMConfigError, match=r"LLM_API_KEY.*KIMI_API_KEY.*extractive"):
             await call(_router(clock))
 
 
-async def test_a_bug_is_not_failed_over(clock: Clock) -> None:
-    """What is no LLMException is nobody's outage."""
+async def test_other_exceptions_are_raised(clock: Clock) -> None:
+    """A bug is not treated as an outage."""
     second = _good()
     with pytest.raises(ZeroDivisionError):
         await _router(clock, FakeLLM([ZeroDivisionError()], name="first"), second).generate(question())
@@ -248,8 +248,8 @@ async def test_a_bug_is_not_failed_over(clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_cancelling_asks_nobody_else_and_closes_the_connection(clock: Clock, streamed: bool) -> None:
-    """The service, which would never have ended, sees us go; nothing rests because of it."""
+async def test_cancelling_closes_the_connection_and_calls_no_other_model(clock: Clock, streamed: bool) -> None:
+    """The circuit stays closed."""
     reply = stream(chunk("a"), ending="hang") if streamed else Reply(ending="hang")
     second = _good()
     async with ChatServer(reply).running() as server:
@@ -260,16 +260,16 @@ async def test_cancelling_asks_nobody_else_and_closes_the_connection(clock: Cloc
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.02)
         task.cancel()
-        await asyncio.wait_for(server.gone.wait(), CLOSES_WITHIN_S)
+        await asyncio.wait_for(server.gone.wait(), CLOSE_TIMEOUT_S)
         with pytest.raises(asyncio.CancelledError):
             await task
         await real.aclose()
     assert not second.requests
-    assert not router._resting
+    assert not router._open_circuits
 
 
-async def test_closing_a_stream_closes_the_model(clock: Clock) -> None:
-    """A reader that leaves early leaves nothing running."""
+async def test_closing_a_stream_closes_that_of_the_model(clock: Clock) -> None:
+    """Nothing is left running."""
     model = FakeLLM(["some words to read"], chunk_chars=4)
     parts = _router(clock, model).stream(question())
     assert isinstance(await anext(parts), LLMToken)

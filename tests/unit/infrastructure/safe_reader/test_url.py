@@ -25,7 +25,7 @@ PIECES = ["http://", "https://", "HTTP:", "//", "\\", "@", ":", "80", "[", "]", 
 @given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join) | st.text(max_size=60))
 @example("http://127.0.0.1\\@a.example/")
 @example("http://a.example:80:80/")
-def test_what_is_parsed_is_what_others_would_parse(url: str) -> None:
+def test_address_is_parsed_as_by_other_parsers(url: str) -> None:
     """Whatever comes in: an error of ours, or an address on whose host and port the standard library agrees."""
     try:
         address = parse_address(url)

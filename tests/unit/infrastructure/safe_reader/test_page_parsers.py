@@ -14,7 +14,7 @@ from modules.llm_platform.infrastructure.documents.decoding import UnreadableDoc
 from modules.llm_platform.infrastructure.documents.parser_process import Parsed
 from modules.llm_platform.infrastructure.safe_reader.content import PageParsers
 from modules.llm_platform.testing import probe_reader
-from modules.llm_platform.testing.patience import RETURNS_WITHIN_S, STARTS_WITHIN_S, becomes
+from modules.llm_platform.testing.waiting import CANCEL_TIMEOUT_S, START_TIMEOUT_S, becomes_true
 
 
 class FakeParser:
@@ -62,7 +62,7 @@ async def test_a_child_is_used_again(fake: Any) -> None:
     assert (await parsers.html("b")).text == "B"
     assert len(fake.made) == 1
     await parsers.aclose()
-    assert await becomes(lambda: fake.made[0].ended, STARTS_WITHIN_S)
+    assert await becomes_true(lambda: fake.made[0].ended, START_TIMEOUT_S)
     assert fake.made[0].stopped
 
 
@@ -80,9 +80,9 @@ async def test_cancelling_kills_the_child(fake: Any) -> None:
     """It returns at once, and the next page gets a child of its own."""
     parsers = PageParsers(1, fake)
     task = asyncio.create_task(parsers.html("hang"))
-    assert await becomes(lambda: bool(fake.made), STARTS_WITHIN_S)
+    assert await becomes_true(lambda: bool(fake.made), START_TIMEOUT_S)
     task.cancel()
-    done, _ = await asyncio.wait([task], timeout=RETURNS_WITHIN_S)
+    done, _ = await asyncio.wait([task], timeout=CANCEL_TIMEOUT_S)
     assert done
     assert fake.made[0].stopped
     assert (await parsers.html("a")).text == "A"
@@ -94,7 +94,7 @@ async def test_closing_ends_the_work(fake: Any) -> None:
     """A page that is being parsed fails."""
     parsers = PageParsers(1, fake)
     task = asyncio.create_task(parsers.html("hang"))
-    assert await becomes(lambda: bool(fake.made), STARTS_WITHIN_S)
+    assert await becomes_true(lambda: bool(fake.made), START_TIMEOUT_S)
     await parsers.aclose()
     with pytest.raises(UnreadableDocument):
         await task

@@ -16,7 +16,7 @@ from modules.llm_platform.infrastructure.safe_reader.connection import PinnedCon
 from modules.llm_platform.infrastructure.safe_reader.fetch import PageRequest, SafeFetcher
 from modules.llm_platform.infrastructure.safe_reader.guard import AllowedHosts, Guard, SystemResolver
 from modules.llm_platform.infrastructure.safe_reader.url import parse_address
-from modules.llm_platform.testing.patience import CLOSES_WITHIN_S, RETURNS_WITHIN_S, becomes
+from modules.llm_platform.testing.waiting import CANCEL_TIMEOUT_S, CLOSE_TIMEOUT_S, becomes_true
 
 PEM = Path(__file__).with_name(
     "pages.example.net.pem"
@@ -108,10 +108,10 @@ async def test_cancelling_closes_the_socket(handler: object) -> None:
         while not server.busy:
             await asyncio.sleep(0.005)
         task.cancel()
-        done, _ = await asyncio.wait([task], timeout=RETURNS_WITHIN_S)
+        done, _ = await asyncio.wait([task], timeout=CANCEL_TIMEOUT_S)
         assert done
         assert task.cancelled()
-        assert await becomes(lambda: not server.busy, CLOSES_WITHIN_S)
+        assert await becomes_true(lambda: not server.busy, CLOSE_TIMEOUT_S)
 
 
 async def test_the_systems_resolver() -> None:

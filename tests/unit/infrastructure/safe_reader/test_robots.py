@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.reading_pages import fetcher, html, page, reader
 
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageRequestError
-from modules.llm_platform.infrastructure.safe_reader.robots import KEPT_S, MAX_SITES, Robots, allows, rules_for
+from modules.llm_platform.infrastructure.safe_reader.robots import CACHE_TTL_S, MAX_SITES, Robots, allows, rules_for
 from modules.llm_platform.infrastructure.safe_reader.url import parse_address
 
 GROUPS = """
@@ -122,7 +122,7 @@ class Site:
         return page(html("<p>Some text.</p>"))(ip, port, host, target)
 
 
-async def test_it_is_asked_once_and_heeded() -> None:
+async def test_robots_txt_is_fetched_once_and_obeyed() -> None:
     """One fetch for many pages; what is forbidden is not opened, also not by a redirect."""
     site = Site()
     polite = reader(site.respond, robots=True)
@@ -133,7 +133,7 @@ async def test_it_is_asked_once_and_heeded() -> None:
     assert site.asked == ["a.example.net/robots.txt", "a.example.net/yes", "a.example.net/moved"]
 
 
-async def test_without_the_setting_nobody_asks() -> None:
+async def test_robots_txt_is_not_fetched_without_the_setting() -> None:
     """Reading one page for a person is not crawling."""
     site = Site()
     await reader(site.respond).read("http://a.example.net/no")
@@ -143,7 +143,7 @@ async def test_without_the_setting_nobody_asks() -> None:
 @pytest.mark.parametrize(
     ("status", "readable"), [(404, True), (403, True), (410, True), (429, False), (500, False), (503, False)]
 )
-async def test_what_is_not_there_forbids_nothing(status: int, readable: bool) -> None:
+async def test_missing_robots_txt_allows_all(status: int, readable: bool) -> None:
     """A client error means that there is none; a server error, that nobody knows."""
     polite = reader(Site(status).respond, robots=True)
     if readable:
@@ -169,11 +169,11 @@ async def test_the_guard_stands_before_it_too() -> None:
     assert set(dialled) == {"93.184.215.14"}
 
 
-async def test_what_was_asked_is_forgotten_in_time_and_number() -> None:
+async def test_rules_expire_and_are_limited() -> None:
     """After an hour it is asked again, and the oldest of many sites goes."""
     site, now = Site(), [0.0]
     robots = Robots(fetcher(site.respond), clock=lambda: now[0])
-    for moment in (0.0, KEPT_S - 1, KEPT_S + 1):
+    for moment in (0.0, CACHE_TTL_S - 1, CACHE_TTL_S + 1):
         now[0] = moment
         await robots.check(parse_address("http://a.example.net/"))
     assert len(site.asked) == 2

@@ -10,7 +10,7 @@ from tests.folder_ways import searching
 
 from modules.llm_platform.domain.exceptions import PageConfigError, PageError, PageRequestError
 from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
-from modules.llm_platform.infrastructure.policies.routing import ByAddressPageReader
+from modules.llm_platform.infrastructure.policies.routing import RoutedPageReader
 from modules.llm_platform.infrastructure.policies.unconfigured import UnconfiguredPageReader
 from modules.llm_platform.testing import FakePageReader
 
@@ -28,47 +28,47 @@ async def documents(tmp_path: Path) -> AsyncIterator[DocumentPageReader]:
     await adapter.aclose()
 
 
-async def test_the_address_decides(documents: DocumentPageReader) -> None:
-    """Documents come from the folder, under either of their addresses, and the web is asked for nothing else."""
+async def test_documents_are_read_from_the_folder(documents: DocumentPageReader) -> None:
+    """Under either of their addresses; other pages are read from the web."""
     web = FakePageReader({ELSEWHERE: "The web page.", f"{SITE}/a.md": "The same on the web."})
-    reader = ByAddressPageReader(documents, web)
+    reader = RoutedPageReader(documents, web)
     assert reader.name == "documents,fake"
     texts = [(await reader.read(url)).text for url in ("doc:a.md", f"{SITE}/a.md", ELSEWHERE)]
     assert texts == ["The document.", "The document.", "The web page."]
     assert web.urls == [ELSEWHERE]
 
 
-async def test_offline_documents_are_read(documents: DocumentPageReader) -> None:
+async def test_documents_are_read_offline(documents: DocumentPageReader) -> None:
     """Only the web is closed."""
-    reader = ByAddressPageReader(documents, OFFLINE)
+    reader = RoutedPageReader(documents, OFFLINE)
     assert (await reader.read("doc:a.md")).text == "The document."
     with pytest.raises(PageConfigError, match="Offline"):
         await reader.read(ELSEWHERE)
 
 
-async def test_what_the_folder_lacks_of_its_site_is_on_the_web(documents: DocumentPageReader) -> None:
+async def test_a_page_missing_in_the_folder_is_read_from_the_web(documents: DocumentPageReader) -> None:
     """A site may hold more than the folder; a page that neither has is an error."""
-    reader = ByAddressPageReader(documents, FakePageReader({f"{SITE}/more": "More."}))
+    reader = RoutedPageReader(documents, FakePageReader({f"{SITE}/more": "More."}))
     assert (await reader.read(f"{SITE}/more")).text == "More."
     with pytest.raises(PageError):
         await reader.read(f"{SITE}/nowhere")
 
 
 @pytest.mark.parametrize(("url", "error"), [("doc:b.md", PageError), ("doc:../a.md", PageRequestError)])
-async def test_a_documents_address_never_leaves_the_machine(
+async def test_a_doc_address_is_not_read_from_the_web(
     documents: DocumentPageReader, url: str, error: type[Exception]
 ) -> None:
-    """Not even where there is no such document: it would tell the web how somebody's files are called."""
+    """A missing one neither: the web would learn file names."""
     web = FakePageReader({url: "What a stranger says."})
     with pytest.raises(error):
-        await ByAddressPageReader(documents, web).read(url)
+        await RoutedPageReader(documents, web).read(url)
     assert web.urls == []
 
 
-async def test_without_documents_the_web_is_all_there_is() -> None:
-    """And a document's address names the setting."""
+async def test_without_documents_pages_come_from_the_web() -> None:
+    """A `doc:` address is a config error that names the setting."""
     web = FakePageReader({ELSEWHERE: "The web page."})
-    reader = ByAddressPageReader(None, web)
+    reader = RoutedPageReader(None, web)
     assert reader.name == "fake"
     assert (await reader.read(ELSEWHERE)).text == "The web page."
     with pytest.raises(PageConfigError, match="DOCUMENTS_DIR"):

@@ -70,7 +70,7 @@ class TestText:
         headers = {"Content-Type": f"text/html; charset={declared}" if declared else "text/html"}
         assert f"{said} here" in (await read(body, headers)).text
 
-    async def test_a_guess_is_told(self) -> None:
+    async def test_guessed_encoding_is_noted(self) -> None:
         """Bytes without a word about their charset are read, and the page says that it was guessed."""
         found = await read(
             html("<p>" + "Größe und Maße. " * 20 + "</p>").decode().encode("cp1252"), {"Content-Type": "text/html"}
@@ -174,7 +174,7 @@ class TestHiddenText:
         assert "Sails catch the wind." in found.text
         assert "They tear." in found.text
 
-    async def test_letters_that_nobody_sees(self) -> None:
+    async def test_invisible_characters_are_removed(self) -> None:
         """Words in tag characters, overrides of direction and blanks of no width are taken out; joiners stay."""
         smuggled = "".join(chr(0xE0000 + ord(letter)) for letter in "OWNED")
         found = await read(html(f"<p>Te\u200bxt{smuggled} \u202eof\u2066 it. 👩\u200d💻 می\u200cخواهم</p>"))
@@ -262,7 +262,7 @@ class TestWalls:
     @pytest.mark.parametrize(
         ("host", "path"), [("consent.example.com", "/m"), ("a.example", "/login"), ("a.example", "/users/sign_in")]
     )
-    def test_an_address_tells_too(self, host: str, path: str) -> None:
+    def test_address_reveals_login_too(self, host: str, path: str) -> None:
         """A redirect to a place for logins or consents ends at no page."""
         with pytest.raises(PageBlockedError):
             bot_walls.check_bot_wall(bot_walls.PageSample(host, path, "Example", "Welcome to Example."))

@@ -23,8 +23,8 @@ from modules.llm_platform.infrastructure.safe_reader.connection import PinnedCon
 from modules.llm_platform.infrastructure.safe_reader.fetch import MAX_BYTES, PageRequest, SafeFetcher
 from modules.llm_platform.infrastructure.safe_reader.guard import Guard
 from modules.llm_platform.infrastructure.safe_reader.url import parse_address
-from modules.llm_platform.testing.patience import RETURNS_WITHIN_S
-from modules.llm_platform.testing.served_connections import ServedConnections
+from modules.llm_platform.testing.reader_probe import FakeNetwork
+from modules.llm_platform.testing.waiting import CANCEL_TIMEOUT_S
 from shared.exceptions import AppException
 
 URL = "http://a.example.net/"
@@ -73,11 +73,11 @@ class TestSize:
         assert await read(b"some text", {**GZIP, "Content-Encoding": "identity"}) == "some text"
 
     @pytest.mark.parametrize("size", [400_000, 4_000_000, 60_000_000])
-    async def test_a_bomb_is_told_by_its_ratio(self, size: int) -> None:
+    async def test_bomb_is_detected_by_its_ratio(self, size: int) -> None:
         """A page that unpacks a thousandfold is none, also below the size limit."""
         error = await error_of(gzip.compress(b"\0" * size), GZIP)
         assert error.message in (
-            "The page unpacks to far more than was sent, as no page does",
+            "The page is compressed too strongly to be a page",
             "The page is larger than 5 MB",
         )
 
@@ -89,7 +89,7 @@ class TestSize:
     async def test_other_compressions_are_refused(self, encoding: str) -> None:
         """Nobody asked for them, and one inside the other is how bombs are built."""
         error = await error_of(b"whatever", {**GZIP, "Content-Encoding": encoding})
-        assert error.message == "The page is compressed in a way that nobody asked for"
+        assert error.message == "The page has an encoding that was not requested"
 
     @pytest.mark.parametrize("body", [b"no gzip at all", gzip.compress(b"text" * 100)[:-30] + b"x" * 40])
     async def test_broken_compression_is_an_error(self, body: bytes) -> None:
@@ -112,6 +112,16 @@ class TestTime:
                 await asyncio.sleep(0.01)
 
         assert isinstance(await error_of(drip(), timeout=0.1), PageTimeoutError)
+
+    async def test_slow_redirects(self) -> None:
+        """Hops that are each in time do not prolong it either."""
+
+        async def respond(ip: str, port: int, host: str, target: str) -> Any:
+            await asyncio.sleep(0.1)
+            return 302, {"Location": "/next"}, b""
+
+        with pytest.raises(PageTimeoutError):
+            await reader(respond, timeout=0.25).read(URL)
 
     async def test_a_slow_name_server(self) -> None:
         """Waiting for DNS counts too."""
@@ -151,7 +161,7 @@ class TestHead:
         assert type(error) is kind
         assert str(status) in error.message
 
-    async def test_the_wait_that_is_asked_for_is_told(self) -> None:
+    async def test_retry_after_is_passed_on(self) -> None:
         """Retry-After reaches the caller."""
         error = await error_of(b"", {"Retry-After": "17"}, status=429)
         assert error.retry_after_s == 17
@@ -159,7 +169,7 @@ class TestHead:
     @pytest.mark.parametrize("location", [{}, {"Location": ""}])
     async def test_a_redirect_to_nowhere(self, location: dict[str, str]) -> None:
         """It is an error, not a page."""
-        assert (await error_of(b"", location, status=302)).message == "The page redirects to nowhere"
+        assert (await error_of(b"", location, status=302)).message == "The page redirects without a target"
 
     async def test_a_redirect_in_another_charset(self) -> None:
         """A Location in UTF-8 or Latin-1 is followed as what it is."""
@@ -173,11 +183,11 @@ class TestHead:
             await reader(respond).read(URL)
             assert seen == ["/", target]
 
-    async def test_nothing_is_told_about_who_asks(self) -> None:
+    async def test_headers_reveal_nothing_about_the_user(self) -> None:
         """An honest name, no cookie, no referrer, no credentials; the same on every hop."""
         written: list[bytes] = []
 
-        class Listening(ServedConnections):
+        class Listening(FakeNetwork):
             async def connect_tcp(self, *args: Any, **kwargs: Any) -> Any:
                 stream = await super().connect_tcp(*args, **kwargs)
                 write = stream.write
@@ -232,7 +242,7 @@ class TestTypes:
             yield b""
 
         error = await error_of(body(), {"Content-Type": declared})
-        assert error.message == "The address is no page: only text and PDF are read"
+        assert error.message == "The address is not a page: only text and PDF are read"
 
     async def test_a_pdf_is_read(self) -> None:
         """By its type, or by its first bytes where none is declared."""
@@ -257,34 +267,34 @@ class TestConnections:
         urls = [f"http://{name}.example.net/{n}" for name in "ab" for n in range(6)]
         await asyncio.gather(*(fetching.get(parse_address(url), PageRequest({""})) for url in urls))
         assert most == {"a.example.net": 2, "b.example.net": 2}
-        assert fetching._turns._hosts == {}
+        assert fetching._limiter._hosts == {}
 
     async def test_a_redirect_to_the_same_host_does_not_wait_for_itself(self) -> None:
         """A hop gives its turn back before the next one."""
         answers = {"/": (302, {"Location": "/b"}, b""), "/b": (200, {}, b"text")}
         fetching = fetcher(lambda ip, port, host, target: answers[target])
-        async with asyncio.timeout(RETURNS_WITHIN_S):
+        async with asyncio.timeout(CANCEL_TIMEOUT_S):
             await asyncio.gather(*(fetching.get(parse_address(URL), PageRequest({""})) for _ in range(5)))
 
     async def test_cancelling_is_quick_and_closes(self) -> None:
         """It does not wait for the server, which never answers."""
-        served = ServedConnections(never)
+        served = FakeNetwork(never)
         fetching = SafeFetcher(Guard(Names()), PinnedConnections(served))
         task = asyncio.create_task(fetching.get(parse_address(URL), ANY))
         while not served.open:
             await asyncio.sleep(0)
         task.cancel()
-        done, _ = await asyncio.wait([task], timeout=RETURNS_WITHIN_S)
+        done, _ = await asyncio.wait([task], timeout=CANCEL_TIMEOUT_S)
         assert done
         assert (task.cancelled(), served.open) == (True, 0)
 
     @pytest.mark.parametrize("body", [b"text", itertools.repeat(b"a" * 100_000)])
     async def test_every_connection_is_closed(self, body: Any) -> None:
         """Good or bad, nothing stays open."""
-        served = ServedConnections(page(body, {}))
+        served = FakeNetwork(page(body, {}))
         fetching = SafeFetcher(Guard(Names()), PinnedConnections(served))
         await asyncio.gather(fetching.get(parse_address(URL), PageRequest({""})), return_exceptions=True)
-        assert (len(served.dialled), served.open) == (1, 0)
+        assert (len(served.connections), served.open) == (1, 0)
 
     async def test_a_server_that_hangs_up(self) -> None:
         """It is a connection error, or an error of HTTP, and never a crash."""
@@ -298,7 +308,7 @@ class TestConnections:
 
     async def test_a_visit_can_be_forbidden(self) -> None:
         """What is called before each hop may raise, and then the hop is not made."""
-        served = ServedConnections(page(b"", {"Location": "/next"}, 302))
+        served = FakeNetwork(page(b"", {"Location": "/next"}, 302))
         fetching = SafeFetcher(Guard(Names()), PinnedConnections(served))
 
         async def only_the_first(address: Any) -> None:
@@ -307,4 +317,4 @@ class TestConnections:
 
         with pytest.raises(PageRequestError):
             await fetching.get(parse_address(URL), ANY, only_the_first)
-        assert len(served.dialled) == 1
+        assert len(served.connections) == 1

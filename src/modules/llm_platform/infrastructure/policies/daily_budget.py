@@ -1,0 +1,218 @@
+"""A budget in US dollars for each day (UTC): of the whole platform, and of each API key."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from modules.llm_platform.application.research.budget import Price
+from modules.llm_platform.application.research.budgeted_llm import DEFAULT_MAX_ANSWER_TOKENS, prompt_tokens
+from modules.llm_platform.domain.api_key_label import api_key_label
+from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart, LLMToken, Spending
+from modules.llm_platform.domain.exceptions import DailyBudgetError, LLMException, SpendingStoreError
+from modules.llm_platform.domain.metrics import BUDGET_REFUSALS, BUDGET_SPENT
+from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
+from modules.llm_platform.domain.ports.spending_store import ISpendingStore
+from modules.llm_platform.domain.text.tokens import count_tokens
+from modules.llm_platform.infrastructure.policies.base import LLMPolicy
+
+log = logging.getLogger(__name__)
+
+ALL: Final = "all"  # the account of the whole platform
+REFRESH_S: Final = 1.0  # age of the sums of other processes
+SPENT: Final = "{setting} of {limit:g} US dollars is spent: raise it, or wait until 00:00 UTC"
+UNDER_WAY: Final = "{setting} of {limit:g} US dollars may be spent by the calls under way: try again, or raise it"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class DailyLimits:
+    """US dollars a day; None: no limit. `keys` has the limits of single labels, `each_key` that of all other keys."""
+
+    all: float | None = None
+    each_key: float | None = None
+    keys: Mapping[str, float] = field(default_factory=dict)
+
+    def accounts(self, label: str) -> Mapping[str, _Account]:
+        """Return the accounts that a call of this API key counts in."""
+        accounts = {}
+        if self.all is not None:
+            accounts[ALL] = _Account("BUDGET_USD_PER_DAY", self.all)
+        limit = self.keys.get(label, self.each_key)
+        if label and limit is not None:
+            accounts[f"key:{label}"] = _Account(f"BUDGET_USD_PER_DAY_PER_KEY of {label}", limit)
+        return accounts
+
+
+@dataclass(frozen=True, slots=True)
+class _Account:
+    setting: str
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """The most that a call can cost, in these accounts."""
+
+    accounts: tuple[str, ...]
+    usd: float
+
+
+class DailyBudget:
+    """Counts the cost of calls. A call may start while its accounts are not spent.
+
+    A call that starts while others are under way must also fit beside the most that these can cost, so a limit is exceeded
+    by at most one call of each process. Sums are stored, so that a restart does not reset them and processes share them;
+    while the store fails, this process counts alone.
+    """
+
+    def __init__(
+        self,
+        store: ISpendingStore,
+        limits: DailyLimits,
+        clock: Callable[[], datetime] = _now,
+        *,
+        metrics: IMetrics = NO_METRICS,
+    ) -> None:
+        self._store = store
+        self._metrics = metrics
+        self._limits = limits
+        self._clock = clock
+        self._day = ""
+        self._stored: dict[str, float] = {}  # sums of all processes, as last read
+        self._unsaved: defaultdict[str, float] = defaultdict(float)  # dollars that are not in the store yet
+        self._reserved: defaultdict[str, list[float]] = defaultdict(list)  # dollars of the calls under way
+        self._refreshed = datetime.min.replace(tzinfo=UTC)
+        self._store_lock = asyncio.Lock()
+        self._store_fails = False
+        self._saving: set[asyncio.Task[None]] = set()
+
+    async def reserve(self, usd: float) -> Reservation:
+        """Reserve the most that a call can cost. Raises DailyBudgetError if a limit does not allow the call."""
+        accounts = self._limits.accounts(api_key_label())
+        if self._is_stale(accounts):
+            await self._synchronize(accounts)
+        for name, account in accounts.items():
+            spent = self._stored.get(name, 0.0) + self._unsaved[name]
+            self._metrics.set(BUDGET_SPENT, spent / account.limit if account.limit else 1.0, name)
+            if spent >= account.limit:
+                raise self._refusal(SPENT, name, account)
+            if self._reserved[name] and spent + sum(self._reserved[name]) + usd > account.limit:
+                raise self._refusal(UNDER_WAY, name, account)
+        for name in accounts:
+            self._reserved[name].append(usd)
+        return Reservation(tuple(accounts), usd)
+
+    def settle(self, reservation: Reservation, usd: float) -> None:
+        """Replace the reservation by what the call cost. The store follows in the background."""
+        for name in reservation.accounts:
+            self._reserved[name].remove(reservation.usd)
+            self._unsaved[name] += usd
+        if usd:
+            task = asyncio.create_task(self._synchronize(reservation.accounts))
+            self._saving.add(task)
+            task.add_done_callback(self._saving.discard)
+
+    async def aclose(self) -> None:
+        """Wait until everything is stored, or could not be."""
+        await asyncio.gather(*self._saving)
+
+    def _is_stale(self, accounts: Mapping[str, _Account]) -> bool:
+        now = self._clock()
+        age_s = (now - self._refreshed).total_seconds()
+        return now.date().isoformat() != self._day or age_s > REFRESH_S or not self._stored.keys() >= accounts.keys()
+
+    async def _synchronize(self, names: Iterable[str]) -> None:
+        """Store what is not stored, and read the sums of all processes."""
+        async with self._store_lock:
+            today = self._clock().date().isoformat()
+            if today != self._day:
+                self._day, self._stored = today, {}
+            amounts = {name: self._unsaved[name] for name in {*names, *self._stored}}
+            self._refreshed = self._clock()
+            try:
+                sums = await self._store.add(today, amounts)
+            except SpendingStoreError as error:
+                if not self._store_fails:
+                    log.warning("spending is counted by this process alone", extra={"reason": error.message})
+                self._store_fails = True
+                self._stored = dict.fromkeys(amounts, 0.0) | self._stored
+                return
+            self._store_fails = False
+            self._stored.update(sums)
+            for name, usd in amounts.items():
+                self._unsaved[name] -= usd
+
+    def _refusal(self, text: str, name: str, account: _Account) -> DailyBudgetError:
+        self._metrics.count(BUDGET_REFUSALS, name)
+        now = self._clock()
+        midnight = datetime.combine(now.date() + timedelta(days=1), datetime.min.time(), UTC)
+        wait_s = (midnight - now).total_seconds() if text is SPENT else None
+        return DailyBudgetError(text.format(setting=account.setting, limit=account.limit), retry_after_s=wait_s)
+
+
+class DailyBudgetLLM(LLMPolicy):
+    """A priced model that may be called while the budget of the day is not spent. Each try counts, failed ones too."""
+
+    def __init__(self, provider: ILLMProvider, budget: DailyBudget, price: Price) -> None:
+        super().__init__(provider)
+        self._budget = budget
+        self._price = price
+
+    async def generate(self, request: LLMRequest) -> LLMResponse:
+        call = await self._begin(request)
+        with self._counted(call):
+            answer = await self._provider.generate(request)
+            call.spent = answer.spent
+        return answer
+
+    async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
+        call = await self._begin(request)
+        with self._counted(call):
+            async with aclosing(self._provider.stream(request)) as parts:  # type: ignore[type-var]
+                async for part in parts:
+                    if isinstance(part, LLMToken):
+                        call.text.append(part.text)
+                    elif isinstance(part, LLMResponse):
+                        call.spent = part.spent
+                    yield part
+
+    async def _begin(self, request: LLMRequest) -> _Call:
+        tokens = prompt_tokens(request)
+        most = self._price(tokens, request.max_tokens or DEFAULT_MAX_ANSWER_TOKENS)
+        return _Call(await self._budget.reserve(most), tokens)
+
+    @contextmanager
+    def _counted(self, call: _Call) -> Iterator[None]:
+        try:
+            yield
+        except LLMException as error:
+            call.spent = error.spent
+            raise
+        finally:
+            self._budget.settle(call.reservation, self._cost(call))
+
+    def _cost(self, call: _Call) -> float:
+        """The reported cost; of an interrupted call the cost of its prompt and of the tokens that came."""
+        if call.spent is None:
+            return self._price(call.prompt_tokens, count_tokens("".join(call.text)))
+        known = call.spent.cost_usd
+        return self._price(call.spent.prompt_tokens, call.spent.completion_tokens) if known is None else known
+
+
+@dataclass(slots=True)
+class _Call:
+    reservation: Reservation
+    prompt_tokens: int
+    spent: Spending | None = None  # None until the call ends
+    text: list[str] = field(default_factory=list)

@@ -1,0 +1,166 @@
+"""The client of an upstream."""
+
+from __future__ import annotations
+
+import asyncio
+from importlib import metadata
+
+import httpx2
+import pytest
+from tests.loopback_upstream import json_reply, serving
+
+from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchConnectionError
+from modules.llm_platform.infrastructure.http.client import Upstream, make_client, user_agent
+from modules.llm_platform.infrastructure.http.errors import (
+    STATUS_RULES,
+    TRANSPORT_ERRORS,
+    WEB_SEARCH_ERRORS,
+    retry_after_s,
+    rule_of,
+)
+from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
+
+
+async def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the configured proxy counts."""
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
+    async with serving(json_reply({"a": 1})) as server, make_client(server.url) as client:
+        upstream = Upstream("Test", server.url, setting="TEST_URL", timeout=5, client=client)
+        assert upstream.json_object(await upstream.get("/x?y=1")) == {"a": 1}
+    assert server.requests[0].path == "/x?y=1"
+
+
+async def test_a_configured_proxy_is_used() -> None:
+    """It gets the complete address."""
+    async with serving(json_reply({"a": 1})) as proxy, make_client("http://search.invalid", proxy=proxy.url) as client:
+        upstream = Upstream("Test", "http://search.invalid", setting="TEST_URL", timeout=5, client=client)
+        assert upstream.json_object(await upstream.get("/x")) == {"a": 1}
+    assert proxy.requests[0].path == "http://search.invalid/x"
+    assert proxy.requests[0].headers["host"] == "search.invalid"
+
+
+async def test_an_upstream_without_a_client_creates_one() -> None:
+    """For users who build an adapter themselves."""
+    async with serving(json_reply({"a": 1})) as server:
+        upstream = Upstream("Test", server.url, setting="TEST_URL", timeout=5)
+        assert (await upstream.post_json("/x", {"q": "é"})).status == 200
+        assert (await upstream.post_form("/x", {"q": "é &="})).status == 200
+        await upstream._client.aclose()
+    assert (server.requests[0].json, server.requests[1].form) == ({"q": "é"}, {"q": "é &="})
+
+
+async def test_cookies_are_not_stored() -> None:
+    """An upstream cannot track requests."""
+    async with serving(json_reply({}, "Set-Cookie: who=me")) as server, make_client(server.url) as client:
+        upstream = Upstream("Test", server.url, setting="TEST_URL", timeout=5, client=client)
+        for _ in range(2):
+            await upstream.get("/")
+    assert "cookie" not in server.requests[1].headers
+
+
+def test_the_user_agent_has_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If it is known."""
+    assert user_agent() == f"llm-platform/{metadata.version('llm-platform')}"
+
+    def unknown(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", unknown)
+    assert user_agent.__wrapped__() == "llm-platform"
+
+
+def _all_below(kind: type[BaseException]) -> set[type[BaseException]]:
+    return {kind}.union(*(_all_below(below) for below in kind.__subclasses__()))
+
+
+@pytest.mark.parametrize("kind", sorted(_all_below(httpx2.HTTPError), key=lambda kind: kind.__name__))
+def test_every_transport_error_has_a_rule(kind: type[Exception]) -> None:
+    """No exception of httpx2 is raised as itself."""
+    if not issubclass(kind, httpx2.HTTPStatusError):  # we never ask for that one
+        assert issubclass(kind, TRANSPORT_ERRORS)
+        assert rule_of(kind("words")).kind in WEB_SEARCH_ERRORS.__slots__
+
+
+def test_every_rule_has_an_error_class() -> None:
+    """With a status of 502 or 503."""
+    for rule in STATUS_RULES.values():
+        assert WEB_SEARCH_ERRORS.of(rule.kind).status_code in (502, 503)
+
+
+@pytest.mark.parametrize(
+    ("value", "wait"),
+    [("0", 0.0), ("1.5", 1.5), (" 7 ", 7.0), ("٣", None), ("", None), ("Wed, 99 Foo 2026", None), ("1" * 400, None)],
+)
+def test_retry_after_is_read_as_seconds(value: str, wait: float | None) -> None:
+    """An invalid value is None."""
+    assert retry_after_s({"retry-after": value}) == wait
+
+
+async def test_a_given_client_follows_no_redirect() -> None:
+    """Even if it is configured to follow them."""
+
+    def elsewhere(request: httpx2.Request) -> httpx2.Response:
+        moved = request.url.host == "search.test"
+        return (
+            httpx2.Response(302, headers={"Location": "https://evil.test/"}) if moved else httpx2.Response(200, json={})
+        )
+
+    async with httpx2.AsyncClient(transport=httpx2.MockTransport(elsewhere), follow_redirects=True) as client:
+        upstream = Upstream("Test", "https://search.test", setting="TEST_URL", timeout=5, client=client)
+        with pytest.raises(WebSearchConfigError, match=r"redirects.*TEST_URL"):
+            upstream.json_object(await upstream.get("/x"))
+
+
+async def test_a_created_client_keeps_no_connection() -> None:
+    """Nobody closes it."""
+    async with serving(json_reply({"a": 1})) as server:
+        upstream = Upstream("Test", server.url, setting="TEST_URL", timeout=5)
+        for _ in range(2):
+            assert upstream.json_object(await upstream.get("/x")) == {"a": 1}
+        assert server.connections == 2
+
+
+async def test_an_oserror_is_a_connection_error() -> None:
+    """A transport may not wrap it."""
+
+    def broken(_: httpx2.Request) -> httpx2.Response:
+        raise OSError("no such luck")
+
+    async with httpx2.AsyncClient(transport=httpx2.MockTransport(broken)) as client:
+        upstream = Upstream("Test", "https://search.test", setting="TEST_URL", timeout=5, client=client)
+        with pytest.raises(WebSearchConnectionError, match="broke off"):
+            await upstream.get("/x")
+
+
+async def test_a_closed_connection_is_not_reused() -> None:
+    """No request is lost."""
+    served, closed = 0, 0
+
+    async def one_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal served, closed
+        served += 1
+        await reader.readuntil(b"q=1")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        await writer.drain()
+        await asyncio.sleep(0.02)
+        writer.close()  # without a header that announces it, as servers do with idle connections
+        closed += 1
+
+    server = await asyncio.start_server(one_answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, make_client(f"http://127.0.0.1:{port}") as client:
+        for number in range(1, 4):
+            assert (await client.post("/search", content=b"q=1")).json() == {}
+            assert await becomes_true(lambda: closed == number, CLOSE_TIMEOUT_S)  # noqa: B023  it is awaited here
+            await asyncio.sleep(0.06)
+    assert served == 3
+
+
+async def test_an_idle_connection_is_reused() -> None:
+    """The pool does not take it for a closed one."""
+    async with serving(json_reply({})) as upstream, make_client(upstream.url) as client:
+        for _ in range(3):
+            await client.post("/search", content=b"q=1")
+            await asyncio.sleep(0.03)
+    assert upstream.connections == 1

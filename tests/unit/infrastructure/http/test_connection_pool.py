@@ -1,0 +1,226 @@
+"""The connection pool of an upstream."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+import httpx2
+import pytest
+from tests.loopback_upstream import Exchange, json_reply, serving
+
+from modules.llm_platform.infrastructure.http.client import make_client
+from modules.llm_platform.infrastructure.http.connection_pool import ConnectionPool, PooledTransport
+from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
+
+PEM = Path(__file__).parents[1] / "safe_reader" / "pages.example.net.pem"
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+
+
+class _Gate:
+    """Answers when it is opened."""
+
+    def __init__(self) -> None:
+        self.opened = asyncio.Event()
+
+    async def __call__(self, exchange: Exchange) -> None:
+        await self.opened.wait()
+        await exchange.send(ANSWER)
+
+
+def _pool(client: httpx2.AsyncClient) -> ConnectionPool:
+    transport = client._transport
+    assert isinstance(transport, PooledTransport)
+    assert isinstance(transport._pool, ConnectionPool)
+    return transport._pool
+
+
+async def _at_once(client: httpx2.AsyncClient, number: int) -> list[asyncio.Task[httpx2.Response]]:
+    return [asyncio.create_task(client.get("/")) for _ in range(number)]
+
+
+async def test_the_cost_of_a_request_does_not_grow_with_idle_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of them is looked at, however many there are."""
+    gate = _Gate()
+    async with serving(gate) as server, make_client(server.url) as client:
+        requests = await _at_once(client, 30)
+        assert await becomes_true(lambda: server.busy == 30, CLOSE_TIMEOUT_S)
+        gate.opened.set()
+        await asyncio.gather(*requests)
+        looked_at = 0
+        kind = type(next(iter(_pool(client)._idle.values()))[0].connection)
+        has_expired: Callable[[object], bool] = kind.has_expired
+
+        def counted(connection: object) -> bool:
+            nonlocal looked_at
+            looked_at += 1
+            return has_expired(connection)
+
+        monkeypatch.setattr(kind, "has_expired", counted)
+        await client.get("/")
+    assert (looked_at, server.connections) == (1, 30)
+
+
+async def test_requests_beyond_the_limit_wait_for_a_connection() -> None:
+    """And get it in the order of their arrival."""
+    gate, limits = _Gate(), httpx2.Limits(max_connections=2)
+    async with serving(gate) as server, make_client(server.url, limits=limits) as client:
+        requests = await _at_once(client, 5)
+        assert await becomes_true(lambda: server.busy == 2, CLOSE_TIMEOUT_S)
+        gate.opened.set()
+        await asyncio.gather(*requests)
+    assert (server.connections, len(server.requests)) == (2, 5)
+
+
+async def test_a_request_that_gets_no_connection_in_time_fails() -> None:
+    """As a PoolTimeout, which says that nothing was sent; a cancelled one leaves nothing behind."""
+    gate, limits = _Gate(), httpx2.Limits(max_connections=1)
+    async with serving(gate) as server, make_client(server.url, limits=limits) as client:
+        (running,) = await _at_once(client, 1)
+        assert await becomes_true(lambda: server.busy == 1, CLOSE_TIMEOUT_S)
+        with pytest.raises(httpx2.PoolTimeout):
+            await client.get("/", timeout=httpx2.Timeout(None, pool=0.01))
+        (waiting,) = await _at_once(client, 1)
+        await asyncio.sleep(0)
+        waiting.cancel()
+        gate.opened.set()
+        assert (await running).status_code == 200
+        assert (await client.get("/")).status_code == 200
+
+
+async def _hang_up(exchange: Exchange) -> None:
+    raise ConnectionResetError
+
+
+async def _break_off(exchange: Exchange) -> None:
+    await exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}")
+    raise ConnectionResetError
+
+
+async def _no_http(exchange: Exchange) -> None:
+    await exchange.send(b"SSH-2.0-OpenSSH_9.6\r\n")
+
+
+async def _never(exchange: Exchange) -> None:
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("handler", [_hang_up, _break_off, _no_http, _never], ids=lambda each: each.__name__)
+async def test_a_failed_request_leaves_nothing_behind(handler: Callable[[Exchange], Awaitable[None]]) -> None:
+    """Neither a connection nor a slot."""
+    async with serving(handler) as server, make_client(server.url, limits=httpx2.Limits(max_connections=1)) as client:
+        for _ in range(3):
+            with pytest.raises(httpx2.TransportError):
+                await client.get("/", timeout=httpx2.Timeout(5.0, read=0.05 if handler is _never else 5.0))
+        assert not _pool(client)._active
+        assert not any(_pool(client)._idle.values())
+        server.handler = json_reply({})
+        assert (await client.get("/")).status_code == 200
+
+
+async def test_an_unread_response_does_not_keep_its_connection() -> None:
+    """The rest of its body would be read as the next answer."""
+    async with serving(json_reply({"a": "b" * 300_000})) as server, make_client(server.url) as client:
+        for _ in range(2):
+            async with client.stream("GET", "/"):
+                pass
+    assert server.connections == 2
+
+
+async def _send_two_answers(exchange: Exchange) -> None:
+    await exchange.send(ANSWER + b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nother")
+
+
+async def test_what_follows_a_response_is_no_answer_to_the_next_request() -> None:
+    """A server that sends one answer too many would give each request the answer of the one before."""
+    async with serving(_send_two_answers) as server, make_client(server.url) as client:
+        assert [(await client.get("/")).text for _ in range(3)] == ["{}"] * 3
+    assert server.connections == 3
+
+
+@pytest.mark.parametrize("in_one_record", [True, False])
+async def test_what_follows_a_response_inside_tls_is_no_answer_either(in_one_record: bool) -> None:
+    """TLS has read it from the socket, which is no longer readable."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(PEM)
+    no_check = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    no_check.check_hostname, no_check.verify_mode = False, ssl.CERT_NONE
+    parts = [ANSWER, ANSWER.replace(b"{}", b"no")]
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            while await reader.readuntil(b"\r\n\r\n"):
+                writer.writelines([b"".join(parts)] if in_one_record else parts)
+        writer.close()
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=tls)
+    port = server.sockets[0].getsockname()[1]
+    async with server, httpx2.AsyncClient(transport=PooledTransport(no_check, httpx2.Limits())) as client:
+        assert [(await client.get(f"https://127.0.0.1:{port}/")).text for _ in range(3)] == ["{}"] * 3
+
+
+@pytest.mark.parametrize(
+    ("limits", "connections"),
+    [
+        (httpx2.Limits(max_keepalive_connections=0), 3),
+        (httpx2.Limits(keepalive_expiry=0.0), 3),
+        (httpx2.Limits(keepalive_expiry=None), 1),
+        (httpx2.Limits(max_connections=None), 1),
+    ],
+)
+async def test_idle_connections_are_limited(limits: httpx2.Limits, connections: int) -> None:
+    """By their number and their age."""
+    async with serving(json_reply({})) as server, make_client(server.url, limits=limits) as client:
+        for _ in range(3):
+            await client.get("/")
+            await asyncio.sleep(0.002)
+    assert server.connections == connections
+
+
+async def test_connections_that_are_not_needed_expire() -> None:
+    """The one that was used last is used next, so the others age."""
+    gate, limits = _Gate(), httpx2.Limits(keepalive_expiry=0.2)
+    async with serving(gate) as server, make_client(server.url, limits=limits) as client:
+        requests = await _at_once(client, 4)
+        assert await becomes_true(lambda: server.busy == 4, CLOSE_TIMEOUT_S)
+        gate.opened.set()
+        await asyncio.gather(*requests)
+
+        async def only_one_is_left() -> bool:
+            await client.get("/")
+            return sum(map(len, _pool(client)._idle.values())) == 1
+
+        async with asyncio.timeout(CLOSE_TIMEOUT_S):
+            while not await only_one_is_left():
+                await asyncio.sleep(0.01)
+    assert server.connections <= 5
+
+
+async def test_each_address_has_connections_of_its_own() -> None:
+    """A response never comes from another server."""
+    async with serving(json_reply({"from": 1})) as one, serving(json_reply({"from": 2})) as two, make_client() as client:
+        for _ in range(2):
+            assert (await client.get(one.url)).json() == {"from": 1}
+            assert (await client.get(two.url)).json() == {"from": 2}
+    assert (one.connections, two.connections) == (1, 1)
+
+
+async def test_an_address_of_another_kind_is_refused() -> None:
+    """As httpx2 does it."""
+    async with make_client() as client:
+        with pytest.raises(httpx2.UnsupportedProtocol):
+            await client.get("ftp://127.0.0.1/")
+
+
+async def test_closing_ends_all_connections() -> None:
+    """Also those whose request runs."""
+    async with serving(_never) as server:
+        client = make_client(server.url)
+        requests = await _at_once(client, 2)
+        assert await becomes_true(lambda: server.busy == 2, CLOSE_TIMEOUT_S)
+        await client.aclose()
+        results = await asyncio.gather(*requests, return_exceptions=True)
+    assert all(isinstance(result, httpx2.TransportError) for result in results)

@@ -1,0 +1,200 @@
+"""The daily budget of models that cost money: what counts, who is refused, and what a restart keeps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from modules.llm_platform.domain.api_key_label import set_api_key_label
+from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest, LLMResponse, LLMToken, Spending
+from modules.llm_platform.domain.exceptions import DailyBudgetError, LLMUnavailableError, SpendingStoreError
+from modules.llm_platform.domain.metrics import BUDGET_REFUSALS, BUDGET_SPENT
+from modules.llm_platform.domain.ports.llm import LLMRegistry
+from modules.llm_platform.domain.ports.spending_store import ISpendingStore
+from modules.llm_platform.infrastructure.adapters.sqlite_spending_store import SqliteSpendingStore
+from modules.llm_platform.infrastructure.policies.daily_budget import DailyBudget, DailyBudgetLLM, DailyLimits
+from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
+from modules.llm_platform.testing import FakeLLM, MemoryMetrics
+
+REQUEST = LLMRequest(messages=(ChatMessage(role="user", content="hi"),), max_tokens=1000)
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = NOON
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+class AwayStore(ISpendingStore):
+    async def add(self, day: str, amounts: Mapping[str, float]) -> Mapping[str, float]:
+        raise SpendingStoreError
+
+
+def answer(usd: float | None, text: str = "ok") -> LLMResponse:
+    spent = Spending(calls=1, prompt_tokens=1, completion_tokens=1, cost_usd=usd)
+    return LLMResponse(content=text, provider="fake", model="fake-1", spent=spent)
+
+
+def price(prompt_tokens: int, completion_tokens: int) -> float:
+    return (prompt_tokens + completion_tokens) / 1000  # a call of REQUEST can cost about a dollar
+
+
+class Rig:
+    def __init__(self, folder: Path, limits: DailyLimits, store: ISpendingStore | None = None) -> None:
+        self.clock = Clock()
+        self.store = store or SqliteSpendingStore(folder / "spending.sqlite3")
+        self.metrics = MemoryMetrics()
+        self.budget = DailyBudget(self.store, limits, self.clock, metrics=self.metrics)
+
+    def llm(self, *answers: object, name: str = "fake") -> DailyBudgetLLM:
+        return DailyBudgetLLM(FakeLLM(list(answers), name=name), self.budget, price)
+
+
+async def test_calls_stop_when_the_budget_is_spent(tmp_path: Path) -> None:
+    """The call that exceeds the limit is the last one; the error names the setting and the time until midnight UTC."""
+    rig = Rig(tmp_path, DailyLimits(all=0.05))
+    llm = rig.llm(answer(0.03), answer(0.03), answer(0.03))
+    for _ in range(2):
+        await llm.generate(REQUEST)
+    with pytest.raises(DailyBudgetError, match=r"BUDGET_USD_PER_DAY of 0\.05") as refused:
+        await llm.generate(REQUEST)
+    assert (refused.value.retry_after_s, refused.value.status_code) == (12 * 3600, 429)
+    assert refused.value.spent == Spending()
+
+
+async def test_budget_is_full_again_at_midnight_utc(tmp_path: Path) -> None:
+    """The next day starts with nothing spent."""
+    rig = Rig(tmp_path, DailyLimits(all=0.05))
+    llm = rig.llm(answer(0.05), answer(0.05))
+    await llm.generate(REQUEST)
+    rig.clock.now = NOON + timedelta(hours=12, seconds=-1)
+    with pytest.raises(DailyBudgetError):
+        await llm.generate(REQUEST)
+    await rig.budget.aclose()
+    rig.clock.now += timedelta(seconds=1)
+    await llm.generate(REQUEST)
+
+
+async def test_restart_keeps_the_sum(tmp_path: Path) -> None:
+    """A new process reads what the one before has spent."""
+    limits = DailyLimits(all=0.05)
+    first = Rig(tmp_path, limits)
+    await first.llm(answer(0.05)).generate(REQUEST)
+    await first.budget.aclose()
+    with pytest.raises(DailyBudgetError):
+        await Rig(tmp_path, limits).llm(answer(0.0)).generate(REQUEST)
+
+
+async def test_processes_share_the_sum(tmp_path: Path) -> None:
+    """Another process sees the spending within seconds."""
+    limits = DailyLimits(all=0.05)
+    one, other = Rig(tmp_path, limits), Rig(tmp_path, limits)
+    await other.llm(answer(0.0)).generate(REQUEST)
+    await one.llm(answer(0.05)).generate(REQUEST)
+    await one.budget.aclose()
+    other.clock.now += timedelta(seconds=2)
+    with pytest.raises(DailyBudgetError):
+        await other.llm(answer(0.0)).generate(REQUEST)
+
+
+async def test_simultaneous_calls_do_not_exceed_the_budget_together(tmp_path: Path) -> None:
+    """Calls under way count with the most that they can cost: 50 at once with a budget for 10 make at most 10."""
+    rig = Rig(tmp_path, DailyLimits(all=10.5))
+    gate = asyncio.Event()
+
+    class Slow(FakeLLM):
+        async def generate(self, request: LLMRequest) -> LLMResponse:
+            await gate.wait()
+            return answer(1.0)
+
+    llm = DailyBudgetLLM(Slow(), rig.budget, price)
+    calls = [asyncio.create_task(llm.generate(REQUEST)) for _ in range(50)]
+    done, running = await asyncio.wait(calls, timeout=5, return_when=asyncio.FIRST_COMPLETED)
+    while len(done) < 40:
+        more, running = await asyncio.wait(running, timeout=5, return_when=asyncio.FIRST_COMPLETED)
+        done |= more
+    assert all(isinstance(call.exception(), DailyBudgetError) for call in done)
+    gate.set()
+    assert [await call for call in running] == [answer(1.0)] * 10
+
+
+async def test_failed_and_interrupted_calls_count(tmp_path: Path) -> None:
+    """A failed call counts what it cost, a closed stream its prompt and the tokens that came, and both free their share."""
+    rig = Rig(tmp_path, DailyLimits(all=100.0))
+    with pytest.raises(LLMUnavailableError):
+        await rig.llm(LLMUnavailableError(spent=Spending(calls=1, cost_usd=0.25))).generate(REQUEST)
+    async with aclosing(rig.llm("a long answer of many words").stream(REQUEST)) as parts:  # type: ignore[type-var]
+        assert isinstance(await anext(parts), LLMToken)
+    await rig.budget.aclose()
+    sums = await rig.store.add(NOON.date().isoformat(), {"all": 0.0})
+    assert 0.25 < sums["all"] < 0.5
+    assert not rig.budget._reserved["all"]
+
+
+async def test_each_api_key_has_its_own_budget(tmp_path: Path) -> None:
+    """A key that has spent its share stops; another one with a larger share, and work without a key, go on."""
+    rig = Rig(tmp_path, DailyLimits(each_key=0.01, keys={"alice": 1.0}))
+    llm = rig.llm(*[answer(0.02)] * 5)
+
+    async def call(label: str) -> LLMResponse:
+        set_api_key_label(label)
+        return await llm.generate(REQUEST)
+
+    await asyncio.create_task(call("bob"))
+    with pytest.raises(DailyBudgetError, match="BUDGET_USD_PER_DAY_PER_KEY of bob"):
+        await asyncio.create_task(call("bob"))
+    await asyncio.create_task(call("alice"))
+    await asyncio.create_task(call("alice"))
+    await llm.generate(REQUEST)
+
+
+async def test_without_its_store_the_process_counts_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The limit holds, and one warning says so."""
+    rig = Rig(tmp_path, DailyLimits(all=0.05), AwayStore())
+    llm = rig.llm(answer(0.03), answer(0.03), answer(0.03))
+    for _ in range(2):
+        await llm.generate(REQUEST)
+    with pytest.raises(DailyBudgetError):
+        await llm.generate(REQUEST)
+    await rig.budget.aclose()
+    assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
+
+
+async def test_free_model_serves_when_the_budget_is_spent(tmp_path: Path) -> None:
+    """The router goes on to it, names the budget in `degraded`, and opens no circuit of the model that costs money."""
+    rig = Rig(tmp_path, DailyLimits(all=0.05))
+    paid = rig.llm(answer(0.05), answer(0.01, "paid again"), name="paid")
+    router = LLMRouter(LLMRegistry([paid, FakeLLM(["free"] * 2, name="free", model="free-1")]))
+    await router.generate(REQUEST)
+    found = await router.generate(REQUEST)
+    assert (found.content, [each.component for each in found.degraded]) == ("free", ["budget/day"])
+    assert found.degraded[0].reason.startswith("daily_budget: BUDGET_USD_PER_DAY of 0.05")
+    await rig.budget.aclose()
+    rig.clock.now += timedelta(days=1)
+    assert (await router.generate(REQUEST)).content == "paid again"
+
+
+async def test_metrics_say_what_is_spent_and_refused(tmp_path: Path) -> None:
+    """The spent part of each account that a call counts in, and the calls that one refused."""
+    rig = Rig(tmp_path, DailyLimits(4.0, each_key=2.0))
+    set_api_key_label("alice")
+    llm = rig.llm(answer(1.0), answer(1.0))
+    for spent in (0.0, 0.5):
+        await llm.generate(REQUEST)
+        assert rig.metrics.values[BUDGET_SPENT.name, "key:alice"] == spent
+    with pytest.raises(DailyBudgetError):
+        await llm.generate(REQUEST)
+    assert rig.metrics.values[BUDGET_SPENT.name, "key:alice"] == 1.0
+    assert rig.metrics.values[BUDGET_SPENT.name, "all"] == 0.5
+    assert rig.metrics.values[BUDGET_REFUSALS.name, "key:alice"] == 1
+    assert (BUDGET_REFUSALS.name, "all") not in rig.metrics.values
+    set_api_key_label("")
+    await rig.budget.aclose()

@@ -1,0 +1,187 @@
+"""Searches and calls of models within the rate limit of their service."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse, Spending
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
+from modules.llm_platform.domain.exceptions import (
+    LLMBlockedError,
+    LLMConnectionError,
+    LLMUnavailableError,
+    WebSearchBlockedError,
+    WebSearchConnectionError,
+    WebSearchError,
+)
+from modules.llm_platform.domain.ports.llm import ILLMProvider, IWarmUp
+from modules.llm_platform.infrastructure.policies.rate_limits import (
+    MINUTE_S,
+    RateLimitedLLM,
+    RateLimitedWebSearch,
+    RateLimiter,
+)
+from modules.llm_platform.infrastructure.policies.retries import RetriedLLM
+from modules.llm_platform.testing import FakeLLM, FakeWebSearch, result_item
+from modules.llm_platform.testing.llm import BrokenStream, collect, question
+from shared.exceptions import AppException
+
+REQUEST = WebSearchRequest(query="lighthouses")
+FOUND = [result_item(1)]
+
+
+class Time:
+    """A clock that sleeping moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.slept: list[float] = []
+
+    def clock(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(round(seconds, 3))
+        self.now += seconds
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+def limiter_of(time: Time, rate: float | None, per_s: float = 1.0, max_concurrent: int = 4) -> RateLimiter:
+    return RateLimiter(rate, per_s, max_concurrent=max_concurrent, clock=time.clock, sleep=time.sleep)
+
+
+class TestSearches:
+    async def test_a_wait_that_is_too_long_is_an_error(self, time: Time) -> None:
+        """Raised at once, without a call; the error names the wait and the setting."""
+        fake = FakeWebSearch(FOUND)
+        provider = RateLimitedWebSearch(fake, limiter_of(time, 1, MINUTE_S))
+        await provider.search(REQUEST)
+        with pytest.raises(WebSearchBlockedError, match=r"fake .*60 s.*SEARXNG_RPM") as caught:
+            await provider.search(REQUEST)
+        assert caught.value.retry_after_s == 60.0
+        assert len(fake.requests) == 1
+        assert time.slept == []
+
+    @pytest.mark.parametrize("error", [WebSearchBlockedError, WebSearchConnectionError, WebSearchError])
+    async def test_a_retry_after_closes_the_service_for_all(self, time: Time, error: type[AppException]) -> None:
+        """Policies that share a limiter share its closed time."""
+        limiter = limiter_of(time, None)
+        blocked = RateLimitedWebSearch(FakeWebSearch(error(retry_after_s=40.0)), limiter)
+        others = FakeWebSearch(FOUND)
+        with pytest.raises(error):
+            await blocked.search(REQUEST)
+        with pytest.raises(WebSearchBlockedError, match="40 s"):
+            await RateLimitedWebSearch(others, limiter, max_wait_s=39).search(REQUEST)
+        assert others.requests == []
+        assert (await RateLimitedWebSearch(others, limiter, max_wait_s=41).search(REQUEST)).results
+        assert time.slept == [40.0]
+
+    async def test_blocked_engines_do_not_close_the_service(self, time: Time) -> None:
+        """Other callers may use other engines of the service."""
+        suspended = FakeWebSearch(WebSearchBlockedError(retry_after_s=180.0, engines_only=True))
+        limiter = limiter_of(time, None)
+        with pytest.raises(WebSearchBlockedError):
+            await RateLimitedWebSearch(suspended, limiter).search(REQUEST)
+        assert (await RateLimitedWebSearch(FakeWebSearch(FOUND), limiter).search(REQUEST)).results
+        assert time.slept == []
+
+
+async def call(llm: ILLMProvider, streamed: bool) -> LLMResponse:
+    if not streamed:
+        return await llm.generate(question())
+    answer = (await collect(llm, question()))[-1]
+    assert isinstance(answer, LLMResponse)
+    return answer
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+class TestModels:
+    async def test_two_a_second(self, time: Time, streamed: bool) -> None:
+        """The third call waits for the next second."""
+        llm = RateLimitedLLM(FakeLLM(), limiter_of(time, 2))
+        answers = [await call(llm, streamed) for _ in range(5)]
+        assert time.slept == [1.0, 1.0]
+        assert all(answer.content for answer in answers)
+
+    async def test_a_wait_that_is_too_long_is_an_error(self, time: Time, streamed: bool) -> None:
+        """Raised at once, at no cost; a router then calls the next model."""
+        fake = FakeLLM()
+        llm = RateLimitedLLM(fake, limiter_of(time, 0.01), max_wait_s=30)
+        await call(llm, streamed)
+        with pytest.raises(LLMBlockedError, match=r"fake .*100 s.*LLM_RPS") as caught:
+            await call(llm, streamed)
+        assert caught.value.retry_after_s == 100.0
+        assert caught.value.spent == Spending()
+        assert len(fake.requests) == 1
+
+    @pytest.mark.parametrize("error", [LLMBlockedError, LLMUnavailableError, LLMConnectionError])
+    async def test_a_retry_after_closes_the_service_for_all(self, time: Time, error: Any, streamed: bool) -> None:
+        """A Retry-After that one caller gets applies to every other."""
+        fake = FakeLLM([error(retry_after_s=7.0), "fine"])
+        limiter = limiter_of(time, None)
+        with pytest.raises(error):
+            await call(RateLimitedLLM(fake, limiter), streamed)
+        assert (await call(RateLimitedLLM(fake, limiter), streamed)).content == "fine"
+        assert time.slept == [7.0]
+
+    async def test_a_retry_counts_as_a_call(self, time: Time, streamed: bool) -> None:
+        """RetriedLLM wraps the limited model: each try takes a slot."""
+        fake = FakeLLM([LLMConnectionError(), "fine"])
+        llm = RetriedLLM(RateLimitedLLM(fake, limiter_of(time, 1)), sleep=time.sleep, jitter=lambda: 0.5)
+        assert (await call(llm, streamed)).spent.calls == 2
+        assert time.slept == [0.5, 0.5]  # the pause of the retry, and the rest of the second
+
+
+async def test_a_stream_occupies_its_slot_until_its_end(time: Time) -> None:
+    """A closed stream frees its slot."""
+    limiter = limiter_of(time, None, max_concurrent=1)
+    llm = RateLimitedLLM(FakeLLM(["a long answer, in pieces"]), limiter)
+    async with aclosing(llm.stream(question())) as parts:  # type: ignore[type-var]
+        await anext(parts)
+        waiting = asyncio.create_task(llm.generate(question()))
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+    assert (await waiting).content
+
+
+async def test_a_failed_stream_frees_its_slot(time: Time) -> None:
+    """Its Retry-After closes the service."""
+    fake = FakeLLM([BrokenStream("some words", LLMConnectionError(retry_after_s=3.0)), "fine"])
+    llm = RateLimitedLLM(fake, limiter_of(time, None, max_concurrent=1))
+    with pytest.raises(LLMConnectionError):
+        await collect(llm, question())
+    assert (await llm.generate(question())).content == "fine"
+    assert time.slept == [3.0]
+
+
+async def test_warming_up_takes_no_slot(time: Time) -> None:
+    """It is passed on if the model supports it."""
+
+    class Warm(FakeLLM):
+        warmed = 0
+
+        async def warm_up(self) -> None:
+            self.warmed += 1
+
+    warm = Warm()
+    llm = RateLimitedLLM(warm, limiter_of(time, 1))
+    assert isinstance(llm, IWarmUp)
+    for _ in range(3):
+        await llm.warm_up()
+    await RateLimitedLLM(FakeLLM(), limiter_of(time, 1)).warm_up()
+    assert warm.warmed == 3
+    assert time.slept == []
+
+
+def test_name_and_model_are_those_of_the_provider(time: Time) -> None:
+    """A request can name either."""
+    llm = RateLimitedLLM(FakeLLM(name="kimi", model="kimi-for-coding"), limiter_of(time, 1))
+    assert (llm.name, llm.model) == ("kimi", "kimi-for-coding")
