@@ -1,0 +1,107 @@
+"""Rate limits that servers share in Redis, counted by throttled-py's script (docs/adr/0032-throttled-py.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from modules.llm_platform.domain.ports.health import IHealthProbe
+from modules.llm_platform.domain.ports.rate_limiter import (
+    IRateLimiter,
+    LimitState,
+    RateLimitDecision,
+    RateLimits,
+)
+from modules.llm_platform.infrastructure.redis.client import (
+    KEY_PREFIX,
+    ForeignValueError,
+    RedisClient,
+    RedisConnection,
+    RedisUnavailableError,
+)
+
+if TYPE_CHECKING:
+    from redis.commands.core import AsyncScript
+
+# All limits in one round trip, each by the library's script, up to the first that refuses. A value that the script cannot
+# read is deleted. KEYS: one for each limit. ARGV: for each limit the seconds between two requests, and the burst.
+SCRIPT: Final = """
+local function take(KEYS, ARGV)
+%s
+end
+local states = {}
+for number, key in ipairs(KEYS) do
+    local arguments = {ARGV[2 * number - 1], ARGV[2 * number], 1}
+    local is_read, state = pcall(take, {key}, arguments)
+    if not is_read then
+        redis.call("DEL", key)
+        state = take({key}, arguments)
+    end
+    states[number] = state
+    if state[1] == 1 then
+        break
+    end
+end
+return states
+"""
+KEYS: Final = f"{KEY_PREFIX}rate-limit:"
+
+
+class RedisRateLimiter(IRateLimiter):
+    """Exact for all servers of one Redis. While Redis is away, `local` counts the requests of this process."""
+
+    def __init__(self, redis: RedisClient, local: IRateLimiter) -> None:
+        self._redis = redis
+        self._local = local
+        self._script: AsyncScript | None = None
+        limits = [limit for limit in (local.limits.client, local.limits.server) if limit is not None]
+        self._arguments = [value for limit in limits for value in (limit.interval_s, limit.burst)]
+
+    @property
+    def limits(self) -> RateLimits:
+        return self._local.limits
+
+    async def take(self, client: str, *, counts_for_all: bool = True) -> RateLimitDecision:
+        keys = [f"{KEYS}client:{client}"] if self.limits.client else []
+        keys += [f"{KEYS}server"] if self.limits.server and counts_for_all else []
+        try:
+            return self._decision(await self._redis.call(lambda redis: self._run(redis, keys)) if keys else ())
+        except (RedisUnavailableError, ForeignValueError):
+            return await self._local.take(client, counts_for_all=counts_for_all)
+
+    async def _run(self, redis: RedisConnection, keys: Sequence[str]) -> Sequence[Sequence[Any]]:
+        if self._script is None:
+            from throttled.rate_limiter.gcra import RedisLimitAtomicActionSpec
+
+            self._script = redis.register_script(SCRIPT % RedisLimitAtomicActionSpec.SCRIPTS)
+        states: Sequence[Sequence[Any]] = await self._script(keys, self._arguments[: 2 * len(keys)])
+        return states
+
+    def _decision(self, states: Sequence[Sequence[Any]]) -> RateLimitDecision:
+        limits = [limit for limit in (self.limits.client, self.limits.server) if limit is not None]
+        found = {
+            limit.name: LimitState.of(limit, bool(refused), int(remaining), float(full_after_s))
+            for limit, (refused, remaining, full_after_s, _) in zip(limits, states, strict=False)  # none after a refusal
+        }
+        client, server = self.limits.client, self.limits.server
+        return RateLimitDecision(
+            found.get(client.name) if client else None,
+            found.get(server.name) if server else None,
+        )
+
+
+class RateLimitProbe(IHealthProbe):
+    """Tells in the health report where requests are counted."""
+
+    name = "rate_limits"
+
+    def __init__(self, redis: RedisClient) -> None:
+        self._redis = redis
+
+    async def ping(self) -> str:
+        """Return where requests are counted. Never raises: requests are limited either way."""
+        try:
+            await self._redis.ping()
+        except RedisUnavailableError:
+            return "counted in this process, because Redis is away"
+        return "counted in Redis, with all servers that use it"
