@@ -1,0 +1,216 @@
+"""Connections to PostgreSQL, shared by the stores of one platform (psycopg 3).
+
+A database that cannot be used costs each caller at most CONNECT_TIMEOUT_S or CALL_TIMEOUT_S, and no connection attempt within
+RETRY_S of the last failed one. It is used again by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from psycopg import AsyncConnection
+    from psycopg_pool import AsyncConnectionPool
+
+    Connection: TypeAlias = AsyncConnection[tuple[Any, ...]]
+    Pool: TypeAlias = AsyncConnectionPool[Connection]
+
+Result = TypeVar("Result")
+
+APPLICATION_NAME: Final = "llm-platform"  # in pg_stat_activity
+POOL_SIZE: Final = 4  # connections of one process
+CONNECT_TIMEOUT_S: Final = 5.0
+CALL_TIMEOUT_S: Final = 10.0
+RETRY_S: Final = 1.0  # between attempts to connect to a database that cannot be used
+MAX_REASON_CHARS: Final = 200
+CLOSED: Final = "the connections to PostgreSQL are closed"
+# libpq's: a server that vanished without a word is noticed after this time and not after minutes.
+_LIVENESS: Final = {
+    "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 10_000,
+}  # fmt: skip
+
+
+class DatabaseError(Exception):
+    """The database cannot be used. The message has the reason and the remedy, and no password."""
+
+
+class Database:
+    """A pool for one event loop, connected at the first call. `check` refuses a database that is not prepared.
+
+    `url` is DATABASE_URL. `clock`: monotonic seconds.
+    """
+
+    def __init__(
+        self, url: str, check: Callable[[Connection], Awaitable[None]], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._url = url
+        self._check = check
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._pool: Pool | None = None
+        self._failure: DatabaseError | None = None
+        self._failed_at = 0.0
+        self._tasks: set[asyncio.Future[Any]] = set()  # running calls, also those that nobody waits for any more
+        self._closed = False
+
+    async def run(self, work: Callable[[Connection], Awaitable[Result]], timeout_s: float = CALL_TIMEOUT_S) -> Result:
+        """Run `work` on a connection in autocommit mode, and once more on a new connection if an old one was broken.
+
+        `work` must have the same effect when it is repeated. Raises DatabaseError.
+        """
+        was_open = self._pool is not None
+        try:
+            return await self._run_once(work, timeout_s)
+        except _ConnectionLostError as error:
+            if not was_open:
+                raise DatabaseError(str(error)) from error
+        try:
+            return await self._run_once(work, timeout_s)
+        except _ConnectionLostError as error:
+            raise DatabaseError(str(error)) from error
+
+    async def ping(self) -> None:
+        """Raise DatabaseError unless a query works."""
+
+        async def select(connection: Connection) -> None:
+            await connection.execute("SELECT 1")
+
+        await self.run(select)
+
+    async def aclose(self) -> None:
+        """Close the connections. Later calls raise DatabaseError; a second `aclose` does nothing."""
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+        await self._discard(self._pool)
+
+    async def _run_once(self, work: Callable[[Connection], Awaitable[Result]], timeout_s: float) -> Result:
+        from psycopg import Error, InterfaceError, OperationalError
+
+        pool = await self._opened()
+
+        async def call() -> Result:
+            async with pool.connection() as connection:
+                return await work(connection)
+
+        try:
+            return await self._within(call(), timeout_s)
+        except (OperationalError, InterfaceError) as error:
+            await self._discard(pool)
+            raise _ConnectionLostError(unreachable(error)) from error
+        except TimeoutError as error:
+            await self._discard(pool)
+            raise DatabaseError(f"PostgreSQL did not answer within {timeout_s:g} s: see DATABASE_URL") from error
+        except Error as error:
+            await self._discard(pool)  # the tables may be gone: the next call checks them
+            raise DatabaseError(f"PostgreSQL refused a statement ({reason_of(error)})") from error
+
+    async def _within(self, call: Awaitable[Result], timeout_s: float) -> Result:
+        """The result of the call. Raises TimeoutError, and does not wait for a cancelled call: psycopg waits for a server that
+        is stopped.
+        """
+        task = asyncio.ensure_future(call)
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
+        try:
+            await asyncio.wait((task,), timeout=timeout_s)
+        finally:
+            is_done = task.done()
+            task.cancel()
+        if not is_done:
+            raise TimeoutError
+        return task.result()
+
+    def _forget(self, task: asyncio.Future[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # retrieved: its caller may be gone
+
+    async def _opened(self) -> Pool:
+        if self._pool is not None:
+            return self._pool
+        async with self._lock:
+            if self._closed:
+                raise DatabaseError(CLOSED)
+            if self._pool is None:
+                if self._failure is not None and self._clock() < self._failed_at + RETRY_S:
+                    raise DatabaseError(str(self._failure)) from self._failure
+                self._pool = await self._open()
+            return self._pool
+
+    async def _open(self) -> Pool:
+        """The pool, after one connection has shown that the database can be used: the pool itself would not say why not."""
+        try:
+            await self._within(self._try_connection(), CONNECT_TIMEOUT_S)
+        except TimeoutError:
+            self._failure = DatabaseError(f"PostgreSQL did not answer within {CONNECT_TIMEOUT_S:g} s: see DATABASE_URL")
+        except DatabaseError as error:
+            self._failure = error
+        else:
+            self._failure = None
+            return await self._make_pool()
+        self._failed_at = self._clock()
+        raise DatabaseError(str(self._failure)) from self._failure
+
+    async def _try_connection(self) -> None:
+        connection = await connect(self._url)
+        try:
+            await self._check(connection)
+        finally:
+            await connection.close()
+
+    async def _make_pool(self) -> Pool:
+        from psycopg_pool import AsyncConnectionPool
+
+        silence_pool_log()
+        pool: Pool = AsyncConnectionPool(
+            self._url, kwargs=connection_options(), min_size=0, max_size=POOL_SIZE, open=False,
+            timeout=CONNECT_TIMEOUT_S, reconnect_timeout=CONNECT_TIMEOUT_S,
+        )  # fmt: skip
+        await pool.open()
+        return pool
+
+    async def _discard(self, pool: Pool | None) -> None:
+        """Close a pool; the next call opens another one."""
+        if self._pool is pool and pool is not None:
+            self._pool = None
+            await pool.close()
+
+
+def silence_pool_log() -> None:
+    """psycopg_pool logs each use and each attempt to connect; our own errors and lines report the same once."""
+    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
+
+
+class _ConnectionLostError(Exception):
+    """The connection broke during a call."""
+
+
+async def connect(url: str) -> Connection:
+    """A connection of its own, in autocommit mode. Raises DatabaseError."""
+    from psycopg import AsyncConnection, Error
+
+    try:
+        return await AsyncConnection.connect(url, **connection_options())
+    except Error as error:
+        raise DatabaseError(unreachable(error)) from error
+
+
+def connection_options() -> dict[str, Any]:
+    """No prepared statements: connection poolers such as PgBouncer do not always support them."""
+    return {"autocommit": True, "prepare_threshold": None, "application_name": APPLICATION_NAME, **_LIVENESS}
+
+
+def unreachable(error: Exception) -> str:
+    """The message for a database that cannot be reached or refuses the login."""
+    return f"PostgreSQL cannot be used ({reason_of(error)}): see DATABASE_URL"
+
+
+def reason_of(error: Exception) -> str:
+    """The first line of libpq's or the server's message, without password and address: clients of the server see it."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].rpartition(" failed: ")[2][:MAX_REASON_CHARS]

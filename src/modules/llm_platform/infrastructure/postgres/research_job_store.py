@@ -1,0 +1,56 @@
+"""Background researches in PostgreSQL, which the servers of several machines share. Times are those of the database."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from modules.llm_platform.domain.exceptions import StoreUnavailableError
+from modules.llm_platform.infrastructure.postgres.pool import Database, DatabaseError
+from modules.llm_platform.infrastructure.research_jobs.statements import Operation, Result, SqlResearchJobStore
+
+if TYPE_CHECKING:
+    from modules.llm_platform.infrastructure.postgres.pool import Connection
+
+NUMBER: Final = "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
+_NOW: Final = "extract(epoch FROM clock_timestamp())::double precision"
+_PARAMETER: Final = re.compile(r"(?<!:):(\w+)")  # and not a type: ::bigint
+
+
+class PostgresResearchJobStore(SqlResearchJobStore):
+    """Researches in the tables `llm_platform.research_job…`. The caller closes `database`."""
+
+    def __init__(self, database: Database, ttl_days: float) -> None:
+        super().__init__(ttl_days)
+        self._database = database
+
+    async def _transact(self, make: Callable[[], Operation[Result]]) -> Result:
+        async def work(connection: Connection) -> Result:
+            async with connection.transaction():
+                return await _execute(connection, make())
+
+        try:
+            return await self._database.run(work)
+        except DatabaseError as error:
+            raise StoreUnavailableError(str(error)) from error
+
+
+async def _execute(connection: Connection, operation: Operation[Result]) -> Result:
+    """Raises LeaseLostError, which rolls the transaction back."""
+    try:
+        statement = next(operation)
+        while True:
+            found = await connection.execute(_translated(statement.sql).encode(), statement.parameters)
+            statement = operation.send(await found.fetchall() if found.description else [])
+    except StopIteration as end:
+        result: Result = end.value
+        return result
+
+
+@lru_cache(64)
+def _translated(sql: str) -> str:
+    """The statement with the parameters of psycopg; rows that another worker has locked are left to it."""
+    named = sql.replace(":now", _NOW).replace("{skip}", "FOR UPDATE SKIP LOCKED")
+    return _PARAMETER.sub(r"%(\1)s", named)

@@ -1,0 +1,439 @@
+"""The SQL of the store of background researches, for SQLite and PostgreSQL, without a driver.
+
+An operation is a generator: it yields statements, is sent the rows of each, and returns the result. A driver runs it in one
+transaction. Statements name their parameters as `:name`; `:now` is the store's time in seconds since 1970.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias, TypeVar
+
+from modules.llm_platform.domain.dtos.research_dtos import HeldSources, ResearchRequest
+from modules.llm_platform.domain.dtos.research_job_dtos import (
+    ClaimedJob,
+    EventPage,
+    FinalStatus,
+    JobEvent,
+    NewResearchJob,
+    ResearchJob,
+    ResearchJobDetail,
+    ResearchProgress,
+    ResearchStatus,
+    WebhookDelivery,
+    WebhookState,
+    WebhookStatus,
+)
+from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, LeaseLostError
+
+Result = TypeVar("Result")
+Row: TypeAlias = Sequence[Any]
+DAY_S: Final = 86_400
+CLEANED_AT_ONCE: Final = 100  # researches of one transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement with its parameters."""
+
+    sql: str
+    parameters: Mapping[str, Any]
+
+
+Operation: TypeAlias = Generator[Statement, Sequence[Row], Result]
+
+# `{number}` is the type of a key that counts up. A queued research has a lease that has run out.
+SCHEMA: Final = (
+    """
+    CREATE TABLE llm_platform.research_job (
+        number {number},
+        owner text NOT NULL,
+        id text NOT NULL,
+        label text NOT NULL,
+        request text NOT NULL,
+        status text NOT NULL DEFAULT 'queued',
+        created_at double precision NOT NULL,
+        started_at double precision,
+        finished_at double precision,
+        attempts integer NOT NULL DEFAULT 0,
+        progress text NOT NULL DEFAULT '{{}}',
+        last_event integer NOT NULL DEFAULT 0,
+        lease text,
+        lease_until double precision NOT NULL DEFAULT 0,
+        webhook text,
+        webhook_status text,
+        webhook_attempts integer NOT NULL DEFAULT 0,
+        webhook_at double precision NOT NULL DEFAULT 0,
+        UNIQUE (owner, id)
+    )
+    """,
+    "CREATE INDEX research_job_open ON llm_platform.research_job (number) WHERE status IN ('queued', 'running')",
+    "CREATE INDEX research_job_webhook ON llm_platform.research_job (webhook_at) WHERE webhook_status = 'pending'",
+    "CREATE INDEX research_job_page ON llm_platform.research_job (owner, number)",
+    "CREATE INDEX research_job_finished_at ON llm_platform.research_job (finished_at)",
+    """
+    CREATE TABLE llm_platform.research_job_event (
+        job bigint NOT NULL,
+        number integer NOT NULL,
+        type text NOT NULL,
+        data text NOT NULL,
+        PRIMARY KEY (job, number)
+    )
+    """,
+    "CREATE TABLE llm_platform.research_job_sources (job bigint PRIMARY KEY, data text NOT NULL)",
+)
+_OPEN: Final = "status IN ('queued', 'running')"
+_LEASED: Final = "WHERE number = :number AND lease = :token AND status = 'running' RETURNING number"
+_INSERT_EVENT: Final = (
+    "INSERT INTO llm_platform.research_job_event (job, number, type, data) VALUES (:job, :number, :type, :data) "
+    "ON CONFLICT DO NOTHING"
+)
+_JOB: Final = (
+    "id, status, request, created_at, started_at, finished_at, attempts, progress, webhook_attempts, "
+    "CASE WHEN webhook IS NULL OR status = 'cancelled' THEN NULL ELSE coalesce(webhook_status, 'pending') END"
+)
+_LAST_EVENT: Final = (
+    "SELECT data FROM llm_platform.research_job_event WHERE job = :job ORDER BY number DESC LIMIT 1"
+)
+# {skip}: rows that another worker is claiming are left to it. An owner with fewer running researches comes first, so that
+# nobody's full queue keeps the others waiting.
+_CLAIM: Final = f"""
+UPDATE llm_platform.research_job
+SET status = 'running', attempts = attempts + 1, lease = :token, lease_until = :now + :lease_s,
+    started_at = coalesce(started_at, :now)
+WHERE number = (
+    WITH busy AS MATERIALIZED (
+        SELECT owner, count(*) AS running FROM llm_platform.research_job
+        WHERE status = 'running' AND lease_until > :now GROUP BY owner
+    )
+    SELECT number FROM llm_platform.research_job AS waiting WHERE {_OPEN} AND lease_until <= :now
+    ORDER BY coalesce((SELECT running FROM busy WHERE busy.owner = waiting.owner), 0), number LIMIT 1 {{skip}}
+)
+RETURNING number, id, owner, label, request, attempts, last_event
+"""  # noqa: S608  constants
+# First attempts come before retries: receivers that hang do not delay the others.
+_CLAIM_WEBHOOK: Final = f"""
+UPDATE llm_platform.research_job
+SET webhook_attempts = webhook_attempts + 1, webhook_at = :now + :lease_s
+WHERE number = (
+    SELECT number FROM llm_platform.research_job WHERE webhook_status = 'pending' AND webhook_at <= :now
+    ORDER BY webhook_attempts, webhook_at LIMIT 1 {{skip}}
+)
+RETURNING number, webhook, {_JOB}
+"""  # noqa: S608  constants
+
+
+def add(job: NewResearchJob, max_queued: int) -> Operation[bool]:
+    [(queued,)] = yield Statement(
+        "SELECT count(*) FROM llm_platform.research_job WHERE owner = :owner AND status = 'queued'",
+        {"owner": job.owner},
+    )
+    if queued >= max_queued:
+        return False
+    yield Statement(
+        """
+        INSERT INTO llm_platform.research_job (owner, id, label, request, created_at, webhook)
+        VALUES (:owner, :id, :label, :request, :now, :webhook) ON CONFLICT DO NOTHING
+        """,
+        {
+            "owner": job.owner,
+            "id": job.id,
+            "label": job.label,
+            # The fields that were set: whether `sources` was is part of a request with `urls`.
+            "request": job.request.model_dump_json(exclude_unset=True),
+            "webhook": job.webhook,
+        },
+    )
+    return True
+
+
+def get(owner: str, job_id: str) -> Operation[ResearchJobDetail | None]:
+    rows = yield Statement(
+        f"SELECT number, {_JOB} FROM llm_platform.research_job WHERE owner = :owner AND id = :id",  # noqa: S608
+        {"owner": owner, "id": job_id},
+    )
+    if not rows:
+        return None
+    number, *row = rows[0]
+    job, request = _job(row), ResearchRequest.model_validate_json(row[2])
+    result: Mapping[str, Any] = {}
+    if job.finished_at is not None:
+        result = _decoded((yield Statement(_LAST_EVENT, {"job": number})))
+    return ResearchJobDetail.model_validate(
+        {**dict(job), "request": request, "response": result.get("response"), "problem": result.get("problem")}
+    )
+
+
+def page(owner: str, limit: int, before: str | None) -> Operation[tuple[ResearchJob, ...]]:
+    rows = yield Statement(
+        f"""
+        SELECT {_JOB} FROM llm_platform.research_job
+        WHERE owner = :owner AND (CAST(:before AS text) IS NULL OR number < (
+            SELECT number FROM llm_platform.research_job WHERE owner = :owner AND id = :before
+        ))
+        ORDER BY number DESC LIMIT :limit
+        """,  # noqa: S608  constants
+        {"owner": owner, "limit": limit, "before": before},
+    )
+    return tuple(map(_job, rows))
+
+
+def cancel(owner: str, job_id: str, event: JobEvent) -> Operation[bool]:
+    rows = yield Statement(
+        f"""
+        UPDATE llm_platform.research_job
+        SET status = 'cancelled', finished_at = :now, lease = NULL, lease_until = 0, last_event = last_event + 1
+        WHERE owner = :owner AND id = :id AND {_OPEN} RETURNING number, last_event
+        """,  # noqa: S608  constants
+        {"owner": owner, "id": job_id},
+    )
+    if rows:
+        [(job, number)] = rows
+        yield Statement(_INSERT_EVENT, {"job": job, "number": number, "type": event.type, "data": event.data})
+        return True
+    found = yield Statement(
+        "SELECT 1 FROM llm_platform.research_job WHERE owner = :owner AND id = :id", {"owner": owner, "id": job_id}
+    )
+    return bool(found)
+
+
+def events(owner: str, job_id: str, after: int, limit: int) -> Operation[EventPage | None]:
+    rows = yield Statement(
+        "SELECT number, finished_at, last_event FROM llm_platform.research_job WHERE owner = :owner AND id = :id",
+        {"owner": owner, "id": job_id},
+    )
+    if not rows:
+        return None
+    [(job, finished_at, last_event)] = rows
+    found = yield Statement(
+        """
+        SELECT number, type, data FROM llm_platform.research_job_event
+        WHERE job = :job AND number > :after AND number <= :last ORDER BY number LIMIT :limit
+        """,
+        {"job": job, "after": after, "last": last_event, "limit": limit},
+    )
+    page = tuple(JobEvent(*row) for row in found)
+    reached = page[-1].number if page else after
+    return EventPage(page, is_last=finished_at is not None and reached >= last_event)
+
+
+def sources(owner: str, job_id: str) -> Operation[HeldSources | None]:
+    rows = yield Statement(
+        """
+        SELECT data FROM llm_platform.research_job_sources WHERE job = (
+            SELECT number FROM llm_platform.research_job WHERE owner = :owner AND id = :id
+        )
+        """,
+        {"owner": owner, "id": job_id},
+    )
+    return HeldSources.model_validate_json(rows[0][0]) if rows else None
+
+
+def claim(token: str, lease_s: float) -> Operation[ClaimedJob | None]:
+    rows = yield Statement(_CLAIM, {"token": token, "lease_s": lease_s})
+    if not rows:
+        return None
+    [(number, found_id, owner, label, request, attempts, last_event)] = rows
+    return ClaimedJob(
+        number, token, found_id, owner, label, ResearchRequest.model_validate_json(request), attempts, last_event
+    )
+
+
+def renew(job: ClaimedJob, lease_s: float) -> Operation[None]:
+    yield from _update_leased(job, "lease_until = :now + :lease_s", lease_s=lease_s)
+
+
+def append(job: ClaimedJob, new: Sequence[JobEvent], progress: ResearchProgress) -> Operation[None]:
+    changed = {"progress": progress.model_dump_json(), "last": new[-1].number}
+    yield from _update_leased(job, "progress = :progress, last_event = :last", **changed)
+    yield from _insert_events(job, new)
+
+
+def put_sources(job: ClaimedJob, held: HeldSources) -> Operation[None]:
+    yield from _update_leased(job, "lease = lease")
+    yield Statement(
+        """
+        INSERT INTO llm_platform.research_job_sources (job, data) VALUES (:job, :data)
+        ON CONFLICT (job) DO UPDATE SET data = excluded.data
+        """,
+        {"job": job.number, "data": held.model_dump_json()},
+    )
+
+
+def finish(
+    job: ClaimedJob, status: FinalStatus, new: Sequence[JobEvent], progress: ResearchProgress
+) -> Operation[None]:
+    yield from _update_leased(
+        job,
+        "status = :status, finished_at = :now, progress = :progress, last_event = :last, lease = NULL, lease_until = 0, "
+        "webhook_at = :now, webhook_status = CASE WHEN webhook IS NULL THEN NULL ELSE 'pending' END",
+        status=status,
+        progress=progress.model_dump_json(),
+        last=new[-1].number,
+    )
+    yield from _insert_events(job, new)
+
+
+def release(job: ClaimedJob) -> Operation[None]:
+    yield Statement(
+        f"""
+        UPDATE llm_platform.research_job
+        SET status = 'queued', lease = NULL, lease_until = 0, attempts = attempts - 1 {_LEASED}
+        """,  # noqa: S608  constants
+        {"number": job.number, "token": job.token},
+    )
+
+
+def claim_webhook(lease_s: float) -> Operation[WebhookDelivery | None]:
+    rows = yield Statement(_CLAIM_WEBHOOK, {"lease_s": lease_s})
+    if not rows:
+        return None
+    [(number, url, *row)] = rows
+    job = _job(row)
+    result = _decoded((yield Statement(_LAST_EVENT, {"job": number})))
+    return WebhookDelivery(number, url, job.webhook.attempts if job.webhook else 1, job, result)
+
+
+def settle_webhook(delivery: WebhookDelivery, status: WebhookStatus, retry_in_s: float) -> Operation[None]:
+    yield Statement(
+        """
+        UPDATE llm_platform.research_job SET webhook_status = :status, webhook_at = :now + :retry_in_s
+        WHERE number = :number AND webhook_status = 'pending' AND webhook_attempts = :attempt RETURNING number
+        """,
+        {"number": delivery.number, "attempt": delivery.attempt, "status": status, "retry_in_s": retry_in_s},
+    )
+
+
+def counts() -> Operation[Mapping[ResearchStatus, int]]:
+    rows = yield Statement(
+        f"SELECT status, count(*) FROM llm_platform.research_job WHERE {_OPEN} GROUP BY status",  # noqa: S608
+        {},
+    )
+    return {"queued": 0, "running": 0, **{status: int(count) for status, count in rows}}
+
+
+def clean(ttl_s: float) -> Operation[int]:
+    """Remove up to CLEANED_AT_ONCE researches."""
+    rows = yield Statement(
+        "SELECT number FROM llm_platform.research_job WHERE finished_at < :now - :ttl_s ORDER BY number LIMIT :limit {skip}",
+        {"ttl_s": ttl_s, "limit": CLEANED_AT_ONCE},
+    )
+    for (job,) in rows:
+        for table, key in (("research_job_event", "job"), ("research_job_sources", "job"), ("research_job", "number")):
+            yield Statement(f"DELETE FROM llm_platform.{table} WHERE {key} = :job", {"job": job})  # noqa: S608
+    return len(rows)
+
+
+def _update_leased(job: ClaimedJob, changes: str, **parameters: Any) -> Operation[None]:
+    """Raises LeaseLostError, which rolls the operation back."""
+    rows = yield Statement(
+        f"UPDATE llm_platform.research_job SET {changes} {_LEASED}",  # noqa: S608  constants
+        {"number": job.number, "token": job.token, **parameters},
+    )
+    if not rows:
+        raise LeaseLostError
+
+
+def _insert_events(job: ClaimedJob, new: Sequence[JobEvent]) -> Operation[None]:
+    for event in new:
+        yield Statement(
+            _INSERT_EVENT, {"job": job.number, "number": event.number, "type": event.type, "data": event.data}
+        )
+
+
+def _job(row: Row) -> ResearchJob:
+    """The research of the columns `_JOB`."""
+    job_id, status, request, created_at, started_at, finished_at, attempts, progress, sent, webhook = row
+    asked = json.loads(request)
+    return ResearchJob(
+        id=job_id,
+        status=status,
+        query=asked["query"],
+        depth=asked.get("depth", "shallow"),
+        created_at=_time(created_at),
+        started_at=None if started_at is None else _time(started_at),
+        finished_at=None if finished_at is None else _time(finished_at),
+        attempts=attempts,
+        progress=ResearchProgress.model_validate_json(progress),
+        webhook=None if webhook is None else WebhookState(status=webhook, attempts=sent),
+    )
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _decoded(rows: Sequence[Row]) -> Mapping[str, Any]:
+    return json.loads(rows[0][0]) if rows else {}
+
+
+class SqlResearchJobStore(IResearchJobStore):
+    """The store over a driver. `_transact` runs the operation that the function makes in one transaction, and may run it twice
+    if the connection broke. Researches are stored for `ttl_days` after their end.
+    """
+
+    def __init__(self, ttl_days: float) -> None:
+        self._ttl_s = ttl_days * DAY_S
+
+    async def _transact(self, make: Callable[[], Operation[Result]]) -> Result:
+        raise NotImplementedError
+
+    async def _query(self, make: Callable[[], Operation[Result]], empty: Result) -> Result:
+        """As `_transact`; `empty` is the result where no research was ever added."""
+        return await self._transact(make)
+
+    async def add(self, job: NewResearchJob, max_queued: int) -> bool:
+        return await self._transact(lambda: add(job, max_queued))
+
+    async def get(self, owner: str, job_id: str) -> ResearchJobDetail | None:
+        return await self._query(lambda: get(owner, job_id), None)
+
+    async def page(self, owner: str, limit: int, before: str | None = None) -> tuple[ResearchJob, ...]:
+        return await self._query(lambda: page(owner, limit, before), ())
+
+    async def cancel(self, owner: str, job_id: str, event: JobEvent) -> bool:
+        return await self._query(lambda: cancel(owner, job_id, event), False)
+
+    async def events(self, owner: str, job_id: str, after: int, limit: int) -> EventPage | None:
+        return await self._query(lambda: events(owner, job_id, after, limit), None)
+
+    async def sources(self, owner: str, job_id: str) -> HeldSources | None:
+        return await self._query(lambda: sources(owner, job_id), None)
+
+    async def claim(self, token: str, lease_s: float) -> ClaimedJob | None:
+        return await self._query(lambda: claim(token, lease_s), None)
+
+    async def renew(self, job: ClaimedJob, lease_s: float) -> None:
+        await self._transact(lambda: renew(job, lease_s))
+
+    async def append(self, job: ClaimedJob, events: Sequence[JobEvent], progress: ResearchProgress) -> None:
+        await self._transact(lambda: append(job, events, progress))
+
+    async def put_sources(self, job: ClaimedJob, sources: HeldSources) -> None:
+        await self._transact(lambda: put_sources(job, sources))
+
+    async def finish(
+        self, job: ClaimedJob, status: FinalStatus, events: Sequence[JobEvent], progress: ResearchProgress
+    ) -> None:
+        await self._transact(lambda: finish(job, status, events, progress))
+
+    async def release(self, job: ClaimedJob) -> None:
+        await self._transact(lambda: release(job))
+
+    async def claim_webhook(self, lease_s: float) -> WebhookDelivery | None:
+        return await self._query(lambda: claim_webhook(lease_s), None)
+
+    async def settle_webhook(self, delivery: WebhookDelivery, status: WebhookStatus, retry_in_s: float = 0.0) -> None:
+        await self._transact(lambda: settle_webhook(delivery, status, retry_in_s))
+
+    async def counts(self) -> Mapping[ResearchStatus, int]:
+        return await self._query(counts, {"queued": 0, "running": 0})
+
+    async def clean(self) -> int:
+        removed = 0
+        while some := await self._query(lambda: clean(self._ttl_s), 0):
+            removed += some
+        return removed
