@@ -37,7 +37,7 @@ def test_unicode_is_read_in_each_of_its_forms(data: bytes) -> None:
     ("text", "encoding"),
     [(GERMAN, "cp1252"), (RUSSIAN, "cp1251"), (RUSSIAN, "koi8-r"), ("これは日本語の文章です。" * 5, "shift_jis")],
 )
-def test_older_encodings_are_guessed_with_a_word(text: str, encoding: str) -> None:
+def test_older_encodings_are_guessed_and_noted(text: str, encoding: str) -> None:
     """What is not UTF-8 is read as what it most likely is, and the owner is told."""
     decoded = decode(text.encode(encoding))
     assert decoded.text == text
@@ -83,7 +83,7 @@ def test_a_letter_cut_in_two_is_left_out() -> None:
     assert decode(codecs.BOM_UTF16_LE + b"a\0b") == ("a", None)
 
 
-def test_lost_bytes_are_told() -> None:
+def test_lost_bytes_are_noted() -> None:
     """A file that declares an encoding and does not keep to it is read with a word."""
     decoded = decode(codecs.BOM_UTF8 + b"a\xffb")
     assert decoded.text == "a\ufffdb"

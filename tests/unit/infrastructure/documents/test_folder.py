@@ -82,7 +82,7 @@ def test_a_link_to_what_is_hidden_inside_is_followed(root: Path) -> None:
     assert {"real.md", "more/m.txt"} <= set(list_folder(root).files)
 
 
-def test_what_is_no_file_is_not_opened(root: Path) -> None:
+def test_only_regular_files_are_opened(root: Path) -> None:
     """A named pipe would keep its reader waiting for ever."""
     os.mkfifo(root / "pipe.txt")
     listing = list_folder(root)
@@ -105,7 +105,7 @@ def test_a_folder_that_cannot_be_opened_is_named(root: Path, monkeypatch: pytest
     assert "Permission denied" in listing.left_out["guide"]
 
 
-def test_too_many_files_are_not_held(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_files_is_limited(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder without end is searched up to a number, and the answer says so."""
     monkeypatch.setattr(folder, "MAX_FILES", 1)
     listing = list_folder(root)
@@ -125,4 +125,4 @@ def test_a_single_file(tmp_path: Path) -> None:
     for name in ("a.md", "b.md", "c.odt"):
         (tmp_path / name).write_text("x")
     assert set(list_folder(tmp_path / "a.md").files) == {"a.md"}
-    assert list_folder(tmp_path / "c.odt").unread_words == "1 file of a type that is not read: 1 .odt"
+    assert list_folder(tmp_path / "c.odt").unread_summary == "1 file of a type that is not read: 1 .odt"

@@ -97,7 +97,7 @@ def test_restructured_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["docx", "epub", "ipynb"])
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04 nonsense", b"[" * 100_000, b'{"cells": 1}'])
-def test_what_is_broken_is_named(tmp_path: Path, suffix: str, data: bytes) -> None:
+def test_broken_lines_are_named(tmp_path: Path, suffix: str, data: bytes) -> None:
     """A file that only bears the name is left out with a word, and the parser goes on."""
     path = tmp_path / f"a.{suffix}"
     path.write_bytes(data)
@@ -113,7 +113,7 @@ def test_entities_are_refused(tmp_path: Path) -> None:
         read(path)
 
 
-def test_what_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
+def test_too_large_archive_is_refused(tmp_path: Path) -> None:
     """However small the file is: no more is unpacked than the bound."""
     path = docx(tmp_path / "a.docx", " " * (MAX_UNPACKED_BYTES + 1))
     assert path.stat().st_size < 1_000_000
@@ -124,7 +124,9 @@ def test_types_that_are_not_read_are_counted(tmp_path: Path) -> None:
     """By suffix, the most first; pictures and what else holds no words is passed over."""
     for name in ("a.md", "a.xls", "B.XLS", "c.odt", "d.png", "LICENSE", ".hidden.doc"):
         (tmp_path / name).write_text("x", encoding="utf-8")
-    assert list_folder(tmp_path).unread_words == "4 files of types that are not read: 2 .xls, 1 .odt, 1 without a suffix"
+    assert (
+        list_folder(tmp_path).unread_summary == "4 files of types that are not read: 2 .xls, 1 .odt, 1 without a suffix"
+    )
     for name in ("a.1", "a.2", "a.3", "a.4"):
         (tmp_path / name).write_text("x", encoding="utf-8")
-    assert list_folder(tmp_path).unread_words.endswith(", 2 of other types")
+    assert list_folder(tmp_path).unread_summary.endswith(", 2 of other types")

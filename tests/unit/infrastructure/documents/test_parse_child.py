@@ -37,7 +37,7 @@ HIDDEN = [
 
 @pytest.mark.parametrize("hidden", HIDDEN)
 @pytest.mark.parametrize("page", ["<main><p>Shown text.</p>{}</main>", "<p>Shown text.</p>{}"])
-def test_what_nobody_sees_is_not_read(hidden: str, page: str) -> None:
+def test_hidden_content_is_not_read(hidden: str, page: str) -> None:
     """Instructions to a model are hidden this way: none of it reaches the text."""
     answer = html_text(f"<html><body>{page.format(hidden)}</body></html>")
     assert "Shown text." in str(answer["text"])
@@ -97,7 +97,7 @@ def test_the_furniture_of_manuals_is_no_text(furniture: str) -> None:
     assert "LINKS" not in text
 
 
-def test_a_page_without_main_part_is_read_as_a_whole() -> None:
+def test_page_without_main_part_is_read_completely() -> None:
     """Where the guess at the main content leaves most of it out, everything counts."""
     items = "".join(f"<li>entry number {i}</li>" for i in range(20))
     assert "entry number 19" in str(html_text(f"<ul>{items}</ul>")["text"])
@@ -183,7 +183,7 @@ def test_lines_are_answered_in_order(tmp_path: Path) -> None:
     assert [json.loads(line)["text"] for line in answers.getvalue().splitlines()] == ["ü", "Text."]
 
 
-def test_terms_code_and_tables_keep_their_form() -> None:
+def test_terms_code_and_tables_become_markdown() -> None:
     """What a definition list explains, which column a cell stands in, what is code: lost otherwise, also to a model."""
     html = (
         "<dl><dt>-m &lt;msg&gt;</dt><dt>--message</dt><dd><p>Use <code>&lt;msg&gt;</code>.</p></dd></dl>"
@@ -219,15 +219,15 @@ def test_heads_and_numbers_of_pages_are_no_text() -> None:
     assert text == "\n".join(f"{word} go\nwith {word}" for word in words) + "\n\n## 3.1 Fine filters\n\nThey clog."
 
 
-def test_the_terms_of_a_printed_manual_are_told_apart() -> None:
+def test_terms_of_a_manual_become_definitions() -> None:
     """No sentence begins with a small letter: what stands there is what the sentence explains."""
     text = parse_child._running_text(["It is so.\nglobstar If set, it matches.\ndirexpand\nIf set, Bash replaces."])
     assert text == "It is so.\n\nglobstar\n: If set, it matches.\n\ndirexpand\n: If set, Bash replaces."
 
 
-def test_narrow_blanks_of_a_pdf_part_words() -> None:
+def test_narrow_gaps_of_a_pdf_separate_words() -> None:
     """A gap that moves the pen by a sixth of an em is one, and leaves the pen where it was."""
     shown = ["in", -170, "a", -40, "t", -1200, "box"]
     parse_child._keep_blanks(b"TJ", [shown])
     assert sum(each for each in shown if isinstance(each, (int, float))) == -170 - 40 - 1200
-    assert [each for each in shown if isinstance(each, (int, float)) and each <= parse_child.SURE_GAP] == [-1000, -1000]
+    assert [each for each in shown if isinstance(each, (int, float)) and each <= parse_child.CERTAIN_GAP] == [-1000, -1000]

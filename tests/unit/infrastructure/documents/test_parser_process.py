@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -9,6 +14,7 @@ from pathlib import Path
 import pytest
 from tests.unit.infrastructure.documents.pdf_samples import pdf
 
+from modules.llm_platform.infrastructure.documents import parse_child
 from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
 from modules.llm_platform.infrastructure.documents.parser_process import ParserProcess
 
@@ -47,15 +53,44 @@ def test_one_child_reads_many_documents(tmp_path: Path) -> None:
     assert (parsed.text, parsed.title, parsed.note) == ("Page.", "Manual", None)
 
 
-def test_a_page_that_takes_for_ever_is_given_up() -> None:
-    """Deep nesting keeps the HTML parser busy for minutes: the child is killed, a new one reads the next page."""
-    with ParserProcess(seconds=0.5) as parser:
+def test_document_that_takes_too_much_cpu_time_is_given_up() -> None:
+    """Deep nesting keeps the HTML parser busy for minutes: the child ends itself, a new one reads the next page."""
+    with ParserProcess(cpu_seconds=0.5) as parser:
         assert parser.html("<p>warm").text == "warm"
         began = time.monotonic()
-        with pytest.raises(UnreadableDocument, match=r"more than 0\.5 s"):
+        with pytest.raises(UnreadableDocument, match=r"longer than 0\.5 s of CPU time"):
             parser.html("<div>" * 100_000)
         assert time.monotonic() - began < PATIENCE_S
         assert parser.html("<p>next").text == "next"
+
+
+def test_waiting_is_no_cpu_time(tmp_path: Path) -> None:
+    """A child that waits may take longer than its CPU time, and each document has the whole of it."""
+    pipe = tmp_path / "a.ipynb"
+    os.mkfifo(pipe)
+    with ParserProcess(cpu_seconds=0.3) as parser:
+        for _ in range(3):
+            writer = threading.Timer(0.4, pipe.write_text, ('{"cells": [{"source": "text"}]}',))
+            writer.start()
+            assert parser.file("ipynb", pipe).text == "text"
+            writer.join()
+
+
+def test_hanging_child_is_given_up(odd: Path) -> None:
+    """The parent ends a child that computes nothing and never answers."""
+    with ParserProcess(wall_seconds=1.0, script=odd) as parser, pytest.raises(UnreadableDocument, match=r"than 1 s$"):
+        parser.html("hang")
+
+
+def test_orphan_ends_by_itself(tmp_path: Path) -> None:
+    """A child whose parent was killed while it hangs ends too: here it opens a pipe into which nobody writes."""
+    pipe = tmp_path / "a.ipynb"
+    os.mkfifo(pipe)
+    orphan = subprocess.Popen(
+        [sys.executable, "-P", parse_child.__file__, "10", "0.1"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+    )
+    orphan.communicate(json.dumps({"ipynb": str(pipe)}).encode() + b"\n", timeout=PATIENCE_S)
+    assert orphan.returncode == -signal.SIGALRM
 
 
 @pytest.mark.parametrize("wish", ["die", "nonsense", "list"])
@@ -63,7 +98,7 @@ def test_a_child_that_dies_or_talks_nonsense_is_replaced(odd: Path, wish: str) -
     """A parser that crashes costs one document."""
     with ParserProcess(script=odd) as parser:
         first = parser.html("who are you").text
-        with pytest.raises(UnreadableDocument, match="broke its parser"):
+        with pytest.raises(UnreadableDocument, match="its parser crashed"):
             parser.html(wish)
         assert parser.html("who are you").text != first
 
@@ -85,5 +120,8 @@ def test_nothing_is_started_that_is_not_needed(tmp_path: Path) -> None:
     """A folder of plain text costs no process; a parser that cannot start is a word."""
     with ParserProcess(script=tmp_path / "missing.py") as parser:
         parser.stop()
-    with ParserProcess(script=tmp_path / "missing.py") as parser, pytest.raises(UnreadableDocument, match="broke its parser"):
+    with (
+        ParserProcess(script=tmp_path / "missing.py") as parser,
+        pytest.raises(UnreadableDocument, match="its parser crashed"),
+    ):
         parser.html("x")

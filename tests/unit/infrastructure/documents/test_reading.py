@@ -82,13 +82,13 @@ def test_a_secret_in_a_document_is_not_quoted(tmp_path: Path) -> None:
     ("name", "content", "word"),
     [("a.md", " \n\n", "no text"), ("a.txt", b"\1\0\0\2" * 9, "binary"), ("a.md", "", "no text")],
 )
-def test_what_cannot_be_searched_has_a_word(tmp_path: Path, name: str, content: str | bytes, word: str) -> None:
+def test_unreadable_files_are_reported(tmp_path: Path, name: str, content: str | bytes, word: str) -> None:
     """Empty and binary files."""
     with pytest.raises(UnreadableDocument, match=word):
         read(tmp_path, name, content)
 
 
-def test_a_file_that_has_gone_has_a_word(tmp_path: Path) -> None:
+def test_vanished_file_is_reported(tmp_path: Path) -> None:
     """Between looking and reading a file may vanish, or be forbidden to us."""
     with pytest.raises(UnreadableDocument, match="cannot be opened"):
         read_text(tmp_path, FoundFile("gone.md", (1, 1, 1, 1)), Parser(), Redactor())

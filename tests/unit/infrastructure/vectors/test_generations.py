@@ -55,7 +55,7 @@ def test_one_writer(tmp_path: Path) -> None:
     second.end()
 
 
-def test_what_a_crash_left(tmp_path: Path) -> None:
+def test_rest_of_a_crash_is_removed(tmp_path: Path) -> None:
     """A half-written folder and a generation that was never switched to are thrown away."""
     generations = Generations(tmp_path)
     published(generations, "first")

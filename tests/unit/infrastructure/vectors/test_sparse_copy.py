@@ -31,7 +31,7 @@ def test_a_copy_is_the_same_with_fewer_bytes_on_the_disk(tmp_path: Path) -> None
     assert (tmp_path / "copy" / "holes").stat().st_blocks * 512 < 10 * CHUNK_BYTES
 
 
-def test_what_vanishes_meanwhile_is_left_out(tmp_path: Path) -> None:
+def test_vanishing_files_are_skipped(tmp_path: Path) -> None:
     """Files and folders come and go beside those that stay; each copy has those that stay, and nothing is raised."""
     source = tmp_path / "source"
     source.mkdir()

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from modules.llm_platform.domain.bm25 import FORM
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, IndexedDocument, Passage
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError
+from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.vectors.payloads import (
-    clean,
     document_of,
     document_payload,
     document_point,
@@ -48,10 +48,10 @@ def test_facts() -> None:
 
 
 @pytest.mark.parametrize("words", [None, FORM - 1, FORM + 1, "2"])
-def test_facts_of_other_words(words: object) -> None:
+def test_facts_of_another_sparse_format(words: object) -> None:
     """Questions would find next to nothing in them, and nobody would see why: the remedy is said instead."""
     payload = {**facts_payload(Collection(name="n", embedder="e", dimension=2)), "words": words}
-    with pytest.raises(VectorStoreConfigError, match=r"'n'.*index anew"):
+    with pytest.raises(VectorStoreConfigError, match=r"'n'.*index again"):
         facts_of("n", payload)
 
 
@@ -65,11 +65,11 @@ def test_fields_do_not_collide(key: str, value: str, other_key: str, other_value
 @given(st.text())
 def test_clean(text: str) -> None:
     """What comes out can be written in UTF-8, and what already could is not changed."""
-    assert clean(text).encode().decode() == clean(text)
-    assert clean(clean(text)) == clean(text)
-    assert len(clean(text)) == len(text)
-    assert clean("ünïcode") == "ünïcode"
-    assert clean("\ud800") == "?"
+    assert replace_surrogates(text).encode().decode() == replace_surrogates(text)
+    assert replace_surrogates(replace_surrogates(text)) == replace_surrogates(text)
+    assert len(replace_surrogates(text)) == len(text)
+    assert replace_surrogates("ünïcode") == "ünïcode"
+    assert replace_surrogates("\ud800") == "?"
 
 
 def test_points_of_documents() -> None:

@@ -1,4 +1,4 @@
-"""What a document is called outside its folder: `doc:<path>`, or that path below the address where it is published."""
+"""Addresses of documents: `doc:<path>`, or that path below the address where the folder is published."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from urllib.parse import quote, unquote
 from modules.llm_platform.domain.redaction import Redactor
 
 SCHEME: Final = "doc:"
-_BEHIND_THE_PATH: Final = "#?"  # both are escaped in a document's own address
+_PATH_ENDS: Final = "#?"  # both are escaped in a path
 
 
 class DocumentAddresses:
-    """Between paths relative to the folder and addresses. Strings only: whether a document is there is not asked here.
-
-    A secret in a path does not stand in its address, so that such an address leads to no document.
+    """Converts relative paths to addresses and back, whether or not the document exists. A secret in a path is
+    redacted: such an address leads to no document.
     """
 
     def __init__(self, base_url: str | None = None, redactor: Redactor | None = None) -> None:
@@ -26,14 +25,13 @@ class DocumentAddresses:
         return self._prefix + quote(self._redactor.text(path).encode("utf-8", "surrogateescape"))
 
     def path_in(self, url: str) -> str | None:
-        """The path that an address names, fragment and query left out; None where it is no document's address.
-
-        With a base address `doc:<path>` is understood too: it never means anything else.
+        """The path of an address, without fragment and query; None where it is not a document's. `doc:<path>` is valid with a
+        base address too.
         """
         prefix = next((each for each in (self._prefix, SCHEME) if url.startswith(each)), None)
         if prefix is None:
             return None
         path = url[len(prefix) :]
-        for mark in _BEHIND_THE_PATH:
+        for mark in _PATH_ENDS:
             path = path.partition(mark)[0]
         return unquote(path, errors="surrogateescape")

@@ -1,29 +1,28 @@
-"""Bytes of unknown origin to text: byte order marks, declared and guessed encodings, nothing that shows no letters."""
+"""Bytes to text: byte order marks, declared and guessed encodings, no control characters."""
 
 from __future__ import annotations
 
 import codecs
 import re
+from pathlib import Path
 from typing import NamedTuple
 
-# Why one document is left out of the search.
 
-
-class UnreadableDocument(Exception):  # noqa: N818  it is a word about a file, not a failure of ours
-    """This file cannot be searched; the message says why in words for its owner, without any of its content."""
+class UnreadableDocument(Exception):  # noqa: N818  about one file, which is skipped
+    """A file cannot be indexed. The message says why, without any of its content."""
 
 
 class EmptyDocument(UnreadableDocument):
-    """It can be read, and there is not a word in it."""
+    """The file can be read and holds no text."""
 
 
-FALLBACK = "cp1252"  # what a Western Windows wrote before UTF-8; decodes anything
-SAMPLE = 4096  # bytes that tell UTF-16 without a mark from a binary file
-NULS_OF_UTF16 = 0.5  # of the bytes at even or at odd places, when the text is Western
+FALLBACK = "cp1252"  # of Western Windows before UTF-8; decodes any bytes
+SAMPLE = 4096  # bytes to tell UTF-16 without a mark from a binary file
+NULS_OF_UTF16 = 0.5  # of the bytes at even or at odd offsets of Western text
 GUESSED_FROM = 64_000  # bytes
 
-# Encodings that pages are written in, and what browsers take them for (WHATWG). Python knows others that are none: some
-# take time that grows with the square of the length, and UTF-7 hides markup.
+# Encodings of web pages, as browsers read them (WHATWG). Others that Python knows are refused: some take quadratic time,
+# and UTF-7 hides markup.
 _SUPERSETS = {
     "ascii": "cp1252", "usascii": "cp1252", "latin1": "cp1252", "iso88591": "cp1252", "l1": "cp1252",
     "iso88599": "cp1254", "iso885911": "cp874", "tis620": "cp874", "gb2312": "gb18030", "gbk": "gb18030",
@@ -34,30 +33,36 @@ _USABLE = re.compile(
     r"utf8|utf16(?:le|be)|iso8859(?:[2-8]|1[03456])(?:e|i)?|(?:windows|cp)(?:125[0-8]|866|874|932|949)|ibm866"
     r"|koi8[ru]|gb18030|big5hkscs|eucjp|iso2022(?:jp|kr)|hz(?:gb2312)?"
 )
-_SEVEN_BIT = re.compile(r"iso2022|hz")  # all ASCII to look at, so that it would pass for UTF-8
+_SEVEN_BIT = re.compile(r"iso2022|hz")  # pure ASCII bytes, which would pass for UTF-8
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark is its prefix
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _DECLARED = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]{1,40})""", re.IGNORECASE)
 _CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 127], " ")
-_CONTROL_BYTES = bytes(_CONTROLS)  # asked for first: `translate` goes letter by letter beyond ASCII
+_CONTROL_BYTES = bytes(_CONTROLS)  # searched first: `translate` is slow beyond ASCII
+
+
+def printable(text: str | Path) -> str:
+    """A text or path for messages: characters that cannot be printed become U+FFFD."""
+    name = str(text)
+    return name if name.isprintable() else "".join(letter if letter.isprintable() else "\ufffd" for letter in name)
 
 
 class Decoded(NamedTuple):
-    """Text with line ends as `\\n`; `note` says what was guessed or lost on the way."""
+    """Text with line ends as `\\n`; `note` says what was guessed or lost."""
 
     text: str
     note: str | None = None
 
 
 def decode(data: bytes, *, html: bool = False, declared: str | None = None) -> Decoded:
-    """The text of a file, control characters as blanks. `declared` is the charset that whoever sent it names; bytes that
-    are UTF-8 are read as such all the same. Raises UnreadableDocument for a binary file.
+    """The text of a file, control characters as blanks. `declared` is the charset of the Content-Type header; valid UTF-8 is
+    read as UTF-8 all the same. Raises UnreadableDocument for a binary file.
     """
     sent_as = encoding_named(declared) if declared else None
     found = _by_mark(data) or (
@@ -70,7 +75,7 @@ def decode(data: bytes, *, html: bool = False, declared: str | None = None) -> D
 
 
 def encoding_named(name: str) -> str | None:
-    """Python's name for a declared encoding; None where it is none that pages are written in."""
+    """Python's name of a declared encoding; None for one that pages do not use."""
     plain = re.sub(r"[^a-z0-9]", "", name.lower())
     if plain in _SUPERSETS:
         return _SUPERSETS[plain]
@@ -96,7 +101,7 @@ def _tidied(text: str) -> str:
 
 
 def _decoded(data: bytes, encoding: str) -> Decoded:
-    text = codecs.getincrementaldecoder(encoding)("replace").decode(data)  # a letter cut off at the end is left out
+    text = codecs.getincrementaldecoder(encoding)("replace").decode(data)  # an incomplete character at the end is dropped
     return Decoded(text, f"some bytes are not {encoding} and were replaced" if "\ufffd" in text else None)
 
 
@@ -108,7 +113,7 @@ def _by_mark(data: bytes) -> Decoded | None:
 
 
 def _by_utf16_shape(data: bytes) -> Decoded | None:
-    """Western text in UTF-16 has a NUL at every other place and none at the others."""
+    """Western text in UTF-16 has NUL at every other offset only."""
     sample = data[:SAMPLE]
     even, odd = sample[::2].count(0), sample[1::2].count(0)
     if even + odd < NULS_OF_UTF16 * len(sample) / 2 or (even and odd):
@@ -121,7 +126,7 @@ def _by_declaration(data: bytes, html: bool) -> Decoded | None:
     if match is None:
         return None
     encoding = encoding_named(match[1].decode("ascii"))
-    # It says so in ASCII, so it is none of UTF-16, whatever it says.
+    # The declaration is ASCII, so the page is not UTF-16.
     return _by_sender(data, encoding) if encoding and not encoding.startswith("utf-16") else None
 
 
@@ -145,7 +150,7 @@ def _by_guess(data: bytes) -> Decoded:
 def _guessed(data: bytes) -> str:
     try:
         from resiliparse.parse.encoding import detect_encoding
-    except ImportError:  # the extra is needed for HTML alone; plain text does without
+    except ImportError:  # the extra is optional for plain text
         return FALLBACK
     guess = str(detect_encoding(data[:GUESSED_FROM], from_html_meta=False))
     return FALLBACK if guess.lower().replace("-", "") in {"utf8", "ascii"} else guess

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -14,43 +14,73 @@ from typing import Final
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, FoundDocument, LeftOut
 from modules.llm_platform.domain.ports.document_source import IDocumentSource, IDocumentWalk
 from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.documents.addresses import DocumentAddresses
-from modules.llm_platform.infrastructure.documents.decoding import EmptyDocument, UnreadableDocument
-from modules.llm_platform.infrastructure.documents.folder import SUFFIXES, FoundFile, Stamp, list_folder
-from modules.llm_platform.infrastructure.documents.json_lines import JSON_LINES, clean, json_documents, shown
-from modules.llm_platform.infrastructure.documents.parser_process import ParserProcess
+from modules.llm_platform.infrastructure.documents.decoding import (
+    EmptyDocument,
+    UnreadableDocument,
+    printable,
+)
+from modules.llm_platform.infrastructure.documents.folder import SUFFIXES, FoundFile, list_folder
+from modules.llm_platform.infrastructure.documents.folder_state import FolderState, FolderStates, Known
+from modules.llm_platform.infrastructure.documents.json_lines import JSON_LINES, json_documents
+from modules.llm_platform.infrastructure.documents.parser_process import DocumentParser, ParserProcess
 from modules.llm_platform.infrastructure.documents.reading import MAX_FILE_BYTES, read_text
 
 INDEXED: Final = (*SUFFIXES, *JSON_LINES)
 MAX_FILES: Final = 1_000_000  # below one folder
+MAX_MESSAGES: Final = 1000  # about files and lines of one folder, of each kind
 ORIGIN_CHARS: Final = 16  # of a digest in hexadecimal
-HASHED_AT_ONCE: Final = 1 << 20  # bytes
+QUALIFIER_CHARS: Final = 6  # of the origin, in the id of a document whose path another folder has too
+HASH_CHUNK_BYTES: Final = 1 << 20
 _KINDS: Final = {".markdown": "md", ".htm": "html"}
-Known = Mapping[str, tuple[Stamp, str]]  # of files by their path below a folder: as they were, and their digest then
 
 NOT_THERE: Final = "there is no such file or folder"
-NO_DOCUMENT: Final = (
-    f"its name ends in none of {', '.join(INDEXED)}"  # a path that was given; in folders they are passed
-)
+NO_DOCUMENT: Final = f"its name ends in none of {', '.join(INDEXED)}"
+NO_TEXT: Final = "it holds no text"
+
+
+@dataclass(slots=True)
+class FolderReading:
+    """What is known of a folder before it is read, and what the reading finds.
+
+    Files that are `known`, and unchanged since, are not opened. A place (`a.pdf`, `b.jsonl:12`) in `bad` is reported with
+    that reason and not read again. With `trusted` the collection is not queried for known files. With `readable_only`
+    documents that cannot be read are pruned; otherwise they stay as they were indexed before.
+    """
+
+    known: Known = field(default_factory=dict)
+    bad: Mapping[str, str] = field(default_factory=dict)
+    trusted: bool = False
+    readable_only: bool = False
+
+    found_bad: dict[str, str] = field(default_factory=dict)  # reason by place
+    notes: dict[str, str] = field(default_factory=dict)  # by place
+    digests: dict[str, str] = field(default_factory=dict)  # by path
+    unreadable: list[str] = field(default_factory=list)  # ids of documents that the collection may still hold
 
 
 @dataclass(frozen=True, slots=True)
 class _Root:
-    """A folder, or the folder of a file that was given. `name` is what it is called where it is no link, `origin` tells it
-    from other folders.
-    """
+    """A folder, or a single file and its folder. `name` is the folder's own, links resolved."""
 
     folder: Path
     name: str
     origin: str
     files: Sequence[FoundFile]
+    reading: FolderReading
+    is_folder: bool
+
+    def place_of(self, where: str) -> str:
+        prefix = printable(self.folder).rstrip("/\\") + os.sep
+        return where.removeprefix(prefix).replace(os.sep, "/")
 
 
 class FileDocumentSource(IDocumentSource):
-    """A file's id is its path below the folder that was given, and its address `doc:` and that path, or below `base_url`.
+    """A file's id is its path below the folder that was named, and its address `doc:` and that path, or below `base_url`.
 
-    Its filters are `doc_id`, `source` (the name of the folder that was given), `doc_type` (md, txt, rst, html, pdf, docx,
-    epub, ipynb) and `lang` as detected.
+    Its filters are `doc_id`, `source` (the name of the folder), `doc_type` (md, txt, rst, html, pdf, docx, epub, ipynb) and
+    `lang` as detected. `states`: where to store what is known of each folder once it is indexed.
     """
 
     def __init__(
@@ -58,35 +88,50 @@ class FileDocumentSource(IDocumentSource):
         base_url: str | None = None,
         redactor: Redactor | None = None,
         parser: Callable[[], ParserProcess] = ParserProcess,
+        states: FolderStates | None = None,
     ) -> None:
-        self._redactor = redactor or Redactor()
-        self._addresses = DocumentAddresses(base_url, redactor)
+        self.redactor = redactor or Redactor()
+        self.addresses = DocumentAddresses(base_url, redactor)
+        self.states = states
         self._parser = parser
 
-    def walk(self, paths: Sequence[Path], known: Known | None = None) -> IDocumentWalk:
-        """Files that are `known`, and still as they were, are not opened before they are to be read."""
-        return FileWalk(paths, self._addresses, self._redactor, self._parser(), known or {})
+    def walk(self, paths: Sequence[Path], reading: FolderReading | None = None) -> IDocumentWalk:
+        """`reading` is that of the only path; None: the states are read and, when all is stored, written."""
+        return FileWalk(self, paths, self._parser(), reading)
+
+    def folder_name(self, folder: Path) -> str:
+        """The name of the folder that `folder` really is, without secrets."""
+        return replace_surrogates(self.redactor.text(folder.resolve().name))
+
+    def read_file(
+        self, folder: Path, file: FoundFile, parser: DocumentParser, *, doc_id: str, url: str, source: str
+    ) -> DocumentText | LeftOut:
+        """One file's text, or why there is none."""
+        try:
+            read = read_text(folder, file, parser, self.redactor)
+        except EmptyDocument:
+            return DocumentText(doc_id, "", url)
+        except UnreadableDocument as error:
+            return LeftOut(printable(folder / file.path), str(error), hides=doc_id)
+        kind = _KINDS.get(file.suffix, file.suffix[1:])
+        fields = {"source": (source,), "doc_type": (kind,)}
+        title, text = replace_surrogates(read.title or doc_id), replace_surrogates(read.text)
+        return DocumentText(title, text, url, source=source, fields=fields, note=read.note)
 
 
 class FileWalk(IDocumentWalk):
-    """Lists everything at once; what is in the files is looked at as one goes along."""
+    """Lists all files at once; opens them one after the other."""
 
     def __init__(
-        self,
-        paths: Sequence[Path],
-        addresses: DocumentAddresses,
-        redactor: Redactor,
-        parser: ParserProcess,
-        known: Known,
+        self, source: FileDocumentSource, paths: Sequence[Path], parser: ParserProcess, reading: FolderReading | None
     ) -> None:
-        self._addresses = addresses
-        self._redactor = redactor
+        self._source = source
         self._parser = parser
-        self._known = known
+        self._reading = reading
         self._left_out: list[LeftOut] = []
         self.remarks: list[tuple[str, str]] = []
         self._roots = [root for path in paths if (root := self._root(path))]
-        self.origins = {root.origin for root in self._roots}
+        self.origins = {root.origin for root in self._roots if root.is_folder or _is_json_lines(root.files)}
         self.total_bytes = sum(file.stamp[0] for root in self._roots for file in root.files)
 
     def __iter__(self) -> Iterator[FoundDocument | LeftOut]:
@@ -95,7 +140,8 @@ class FileWalk(IDocumentWalk):
         for root in self._roots:
             for file in root.files:
                 if file.suffix in JSON_LINES:
-                    yield from json_documents(root.folder / file.path, place, self._redactor)
+                    for each in json_documents(root.folder / file.path, place, self._source.redactor):
+                        yield self._line(root, each)
                 else:
                     yield self._document(root, file, place)
                 place += file.stamp[0]
@@ -106,81 +152,153 @@ class FileWalk(IDocumentWalk):
     def close(self) -> None:
         self._parser.__exit__(None, None, None)
 
+    def stored(self, displaced_origins: Collection[str]) -> None:
+        states = self._source.states
+        if states is None:
+            return
+        for origin in displaced_origins:
+            states.remove(origin)
+        for root in self._roots if self._reading is None else ():
+            if root.is_folder:
+                files = {file.path: file.stamp for file in root.files}
+                reading = root.reading
+                state = FolderState(files, reading.found_bad, reading.notes, 0, reading.digests, is_pruned=False)
+                states.save(root.origin, state)
+
+    # --- listing ----------------------------------------------------------------------------------------------------------
+
     def _root(self, path: Path) -> _Root | None:
         try:
             status = path.stat()
             if stat.S_ISDIR(status.st_mode):
                 return self._listed(path)
         except (OSError, RuntimeError):  # RuntimeError: a circle of links, before Python 3.13
-            self._left_out.append(LeftOut(shown(path), NOT_THERE, hides=""))
+            self._left_out.append(LeftOut(printable(path), NOT_THERE, hides=""))
             return None
         if not stat.S_ISREG(status.st_mode) or not path.name.lower().endswith(INDEXED):
-            self._left_out.append(LeftOut(shown(path), NO_DOCUMENT))
+            self._left_out.append(LeftOut(printable(path), NO_DOCUMENT))
             return None
         stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
-        return _Root(path.parent, self._name(path.parent), _origin(path.parent), [FoundFile(path.name, stamp)])
+        files = [FoundFile(path.name, stamp)]
+        reading = self._reading or FolderReading()
+        return _Root(
+            path.parent, self._source.folder_name(path.parent), origin_of(path), files, reading, is_folder=False
+        )
 
     def _listed(self, folder: Path) -> _Root:
         listing = list_folder(folder, suffixes=INDEXED, max_files=MAX_FILES)
-        if unread := listing.unread_words:
-            self.remarks.append((shown(folder), unread))
+        if unread := listing.unread_summary:
+            self.remarks.append((printable(folder), unread))
+        origin = origin_of(folder)
+        reading = self._reading
+        if reading is None:
+            state = self._source.states.load(origin) if self._source.states else None
+            reading = FolderReading(state.known if state else {})
         for path, reason in sorted(listing.left_out.items()):
-            self._left_out.append(LeftOut(shown(folder / path), reason, hides=self._hidden_in(folder, path)))
-        return _Root(
-            folder, self._name(folder), _origin(folder), [listing.files[path] for path in sorted(listing.files)]
-        )
+            hides = None if reading.readable_only else self._hidden_in(folder, path)
+            self._left_out.append(LeftOut(printable(folder / path), reason, hides=hides))
+        files = [listing.files[path] for path in sorted(listing.files)]
+        return _Root(folder, self._source.folder_name(folder), origin, files, reading, is_folder=True)
 
     def _hidden_in(self, folder: Path, path: str) -> str:
-        """What ids may begin with that stand in something left out; of a folder that cannot be opened, nobody knows."""
+        """The prefix of the ids that may stand in something left out; "" is any: that of a folder that cannot be opened."""
         inside = folder / path
         closed = inside.is_dir() and not inside.is_symlink()
         return "" if closed or path.lower().endswith(JSON_LINES) else self._id(path)
 
     def _id(self, path: str) -> str:
-        return clean(self._redactor.text(path))
+        return replace_surrogates(self._source.redactor.text(path))
 
-    def _name(self, folder: Path) -> str:
-        return clean(self._redactor.text(folder.resolve().name))
+    # --- reading ----------------------------------------------------------------------------------------------------------
 
     def _document(self, root: _Root, file: FoundFile, place: int) -> FoundDocument | LeftOut:
-        path = root.folder / file.path
-        where, doc_id, url = shown(path), self._id(file.path), self._addresses.of(file.path)
+        path, reading = root.folder / file.path, root.reading
+        where, doc_id, url = printable(path), self._id(file.path), self._source.addresses.of(file.path)
+        if reason := reading.bad.get(root.place_of(where)):
+            return self._bad(root, LeftOut(where, reason))
+        stamp, known = reading.known.get(file.path, (None, ""))
         try:
-            digest = self._digest_of(file, path, url)
+            digest = known if stamp == file.stamp else _digest(path, url)
         except OSError as error:
-            return LeftOut(where, f"it cannot be opened ({error.strerror})", hides=doc_id)
-        read = partial(self._read, root, file, where, doc_id, url)
-        return FoundDocument(doc_id, digest, where, place + file.stamp[0], read, root.origin)
+            return self._bad(root, LeftOut(where, f"it cannot be opened ({error.strerror})", hides=doc_id))
+        reading.digests[file.path] = digest
+        return FoundDocument(
+            doc_id, digest, where, place + file.stamp[0], partial(self._read, root, file, doc_id, url), root.origin,
+            unchanged=reading.trusted and digest == known,
+            qualified=partial(self._qualified, root, file, place, digest),
+        )  # fmt: skip
 
-    def _digest_of(self, file: FoundFile, path: Path, url: str) -> str:
-        stamp, digest = self._known.get(file.path, (None, ""))
-        return digest if stamp == file.stamp else _digest(path, url)
+    def _qualified(self, root: _Root, file: FoundFile, place: int, digest: str) -> FoundDocument:
+        doc_id = qualified_id(root.name, root.origin, self._id(file.path))
+        url = DocumentAddresses().of(doc_id)
+        read = partial(self._read, root, file, doc_id, url)
+        digest = sha256(f"{doc_id}\0{digest}".encode()).hexdigest()
+        return FoundDocument(doc_id, digest, printable(root.folder / file.path), place + file.stamp[0], read, root.origin)
 
-    def _read(self, root: _Root, file: FoundFile, where: str, doc_id: str, url: str) -> DocumentText | LeftOut:
-        try:
-            read = read_text(root.folder, file, self._parser, self._redactor)
-        except EmptyDocument:
-            return DocumentText(doc_id, "", url)
-        except UnreadableDocument as error:
-            return LeftOut(where, str(error), hides=doc_id)
-        kind = _KINDS.get(file.suffix, file.suffix[1:])
-        fields = {"doc_id": (doc_id,), "source": (root.name,), "doc_type": (kind,)}
-        text = clean(read.text)
-        return DocumentText(clean(read.title or doc_id), text, url, source=root.name, fields=fields, note=read.note)
+    def _line(self, root: _Root, each: FoundDocument | LeftOut) -> FoundDocument | LeftOut:
+        if isinstance(each, LeftOut):
+            return self._bad(root, each)
+        if reason := root.reading.bad.get(root.place_of(each.where)):
+            return self._bad(root, LeftOut(each.where, reason))
+        read = partial(self._recorded, root, each.doc_id, each.where, each.read)
+        return replace(each, origin=root.origin, read=read)
+
+    def _read(self, root: _Root, file: FoundFile, doc_id: str, url: str) -> DocumentText | LeftOut:
+        read = partial(
+            self._source.read_file, root.folder, file, self._parser, doc_id=doc_id, url=url, source=root.name
+        )
+        document = self._recorded(root, doc_id, printable(root.folder / file.path), read)
+        if isinstance(document, LeftOut):
+            root.reading.digests.pop(file.path, None)
+        return document
+
+    def _recorded(
+        self, root: _Root, doc_id: str, where: str, read: Callable[[], DocumentText | LeftOut]
+    ) -> DocumentText | LeftOut:
+        document, reading = read(), root.reading
+        if reading.readable_only and isinstance(document, DocumentText) and not document.text.strip():
+            document = LeftOut(where, NO_TEXT)
+        if isinstance(document, LeftOut):
+            reading.unreadable.append(doc_id)
+            return self._bad(root, document)
+        if document.note:
+            _add(reading.notes, root.place_of(where), document.note)
+        return document
+
+    def _bad(self, root: _Root, left: LeftOut) -> LeftOut:
+        _add(root.reading.found_bad, root.place_of(left.where), left.reason)
+        return replace(left, hides=None) if root.reading.readable_only else left
 
 
-def _origin(folder: Path) -> str:
-    """Of where the folder really is; the path itself stays here."""
-    return sha256(os.fsencode(folder.resolve())).hexdigest()[:ORIGIN_CHARS]
+def origin_of(path: Path) -> str:
+    """The origin of the documents of a folder, or of a file: that of its folder, or for JSON lines its own. A digest of where
+    it really is, since the path itself must not leave this machine.
+    """
+    origin = path if path.is_dir() or path.name.lower().endswith(JSON_LINES) else path.parent
+    return sha256(os.fsencode(origin.resolve())).hexdigest()[:ORIGIN_CHARS]
+
+
+def qualified_id(folder_name: str, origin: str, doc_id: str) -> str:
+    """The id of a document where the collection holds another folder's document under `doc_id`."""
+    return f"{folder_name}-{origin[:QUALIFIER_CHARS]}/{doc_id}"
+
+
+def _is_json_lines(files: Sequence[FoundFile]) -> bool:
+    return all(file.suffix in JSON_LINES for file in files)
+
+
+def _add(messages: dict[str, str], place: str, message: str) -> None:
+    if len(messages) < MAX_MESSAGES:
+        messages[place] = message
 
 
 def _digest(path: Path, url: str) -> str:
-    """Of the content, as far as it may be read, and of the address, which stands in every passage."""
+    """A hash of the content, as far as it may be read, and of the address, which stands in every passage."""
     digest = sha256(url.encode())
     with path.open("rb", buffering=0) as file:
         digest.update(str(os.fstat(file.fileno()).st_size).encode())
         left = MAX_FILE_BYTES
-        while left > 0 and (piece := file.read(min(HASHED_AT_ONCE, left))):
-            digest.update(piece)
-            left -= len(piece)
+        while left > 0 and (chunk := file.read(min(HASH_CHUNK_BYTES, left))):
+            digest.update(chunk)
+            left -= len(chunk)
     return digest.hexdigest()

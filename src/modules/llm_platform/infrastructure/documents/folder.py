@@ -1,4 +1,4 @@
-"""What stands in a folder of documents: which files can be read, which are left out and why. Looks, opens nothing."""
+"""Lists a folder of documents: files that can be read, and why others are skipped. No file is opened."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Final
 
 SUFFIXES: Final = (".md", ".markdown", ".txt", ".rst", ".html", ".htm", ".pdf", ".docx", ".epub", ".ipynb")
-WORDLESS: Final = frozenset((
+SILENTLY_SKIPPED: Final = frozenset((
     ".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".ico", ".bmp", ".tif", ".tiff", ".heic", ".mp3", ".wav", ".ogg",
     ".flac", ".m4a", ".mp4", ".webm", ".mov", ".avi", ".mkv", ".woff", ".woff2", ".ttf", ".otf", ".eot", ".css", ".js",
     ".map", ".pyc", ".lock", ".db", ".bak", ".tmp", ".json", ".yaml", ".yml", ".toml", ".ini", ".cfg",
-))  # fmt: skip  # what stands beside documents and is none, settings among it: not worth a word
+))  # fmt: skip  # files beside documents, settings among them
 MAX_TYPES_NAMED: Final = 5
-MAX_TYPE_CHARS: Final = 10  # of a suffix; a longer one is part of a name
+MAX_TYPE_CHARS: Final = 10  # of a suffix
 SKIPPED_FOLDERS: Final = frozenset({"node_modules", "__pycache__"})
 MAX_FILES: Final = 50_000
 
-Stamp = tuple[int, int, int, int]  # size in bytes, modified and changed in ns, inode: another one means another content
+Stamp = tuple[int, int, int, int]  # size in bytes, modified and changed in ns, inode; changes with the content
 Identity = tuple[int, int]  # device, inode
 
 
@@ -39,14 +39,14 @@ class FoundFile:
 
 @dataclass(slots=True)
 class Listing:
-    """Files by relative path, and a word about each entry that is left out though it looks like a document."""
+    """Files by relative path, and the reason for each skipped entry that looks like a document."""
 
     files: dict[str, FoundFile] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     unread: Counter[str] = field(default_factory=Counter)  # files of types that are not read, by suffix
 
     @property
-    def unread_words(self) -> str:
+    def unread_summary(self) -> str:
         """`3 files of types that are not read: 2 .xls, 1 .odt`; empty where there are none."""
         if not self.unread:
             return ""
@@ -61,10 +61,10 @@ class Listing:
 
 
 def list_folder(root: Path, *, suffixes: tuple[str, ...] = SUFFIXES, max_files: int | None = None) -> Listing:
-    """All documents below `root`, hidden ones excepted. Links are followed inside the folder only, each file once. Where
-    `root` is a file it is the only one, and its path is its name.
+    """All documents below `root` except hidden ones, each file once. Links are followed inside the folder only. Where `root`
+    is a file it is the only one, and its path is its name.
 
-    Raises OSError when the folder itself cannot be opened.
+    Raises OSError when the folder cannot be opened.
     """
     if root.is_file():
         return _single(root, suffixes)
@@ -80,7 +80,7 @@ def _single(file: Path, suffixes: tuple[str, ...]) -> Listing:
 
 
 def _type_of(name: str) -> str:
-    """A suffix that can be shown; empty where there is none."""
+    """The suffix if it is short and printable, else empty."""
     suffix = os.path.splitext(name)[1].lower()  # noqa: PTH122  ten thousand Path objects take 40 ms
     return suffix if len(suffix) <= MAX_TYPE_CHARS and suffix.isprintable() else ""
 
@@ -97,28 +97,28 @@ class _Walk:
 
     def run(self) -> Listing:
         with os.scandir(self._root):
-            pass  # an OSError here is about the folder as a whole
+            pass  # raises OSError for the folder as a whole
         self._walk("")
-        while self._links:  # after the real entries, so that a file is known by its own name rather than by a link's
+        while self._links:  # after the real entries, so that a file has its own name rather than a link's
             links, self._links = sorted(self._links), []
             for link in links:
                 self._follow(link)
         return self._listing
 
     def _walk(self, start: str) -> None:
-        waiting = [start]
-        while waiting and len(self._listing.files) < self._max_files:
-            folder = waiting.pop()
+        pending = [start]
+        while pending and len(self._listing.files) < self._max_files:
+            folder = pending.pop()
             for entry in self._entries(folder):
                 path = f"{folder}/{entry.name}" if folder else entry.name
                 if entry.is_symlink():
                     self._links.append(path)
                 elif entry.is_dir(follow_symlinks=False):
-                    waiting.append(path)
+                    pending.append(path)
                 elif self._is_document(entry.name):
-                    self._take(path, entry.stat(follow_symlinks=False))
+                    self._add(path, entry.stat(follow_symlinks=False))
                 else:
-                    self._pass(entry.name)
+                    self._count_unread(entry.name)
 
     def _entries(self, folder: str) -> Iterator[os.DirEntry[str]]:
         try:
@@ -133,7 +133,7 @@ class _Walk:
             return
         yield from found
 
-    def _take(self, path: str, status: os.stat_result) -> None:
+    def _add(self, path: str, status: os.stat_result) -> None:
         if not stat.S_ISREG(status.st_mode):
             self._listing.left_out[path] = "it is not a regular file"
         elif len(self._listing.files) >= self._max_files:
@@ -143,8 +143,8 @@ class _Walk:
             stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
             self._listing.files[path] = FoundFile(path, stamp)
 
-    def _pass(self, name: str) -> None:
-        if (suffix := _type_of(name)) not in WORDLESS:
+    def _count_unread(self, name: str) -> None:
+        if (suffix := _type_of(name)) not in SILENTLY_SKIPPED:
             self._listing.unread[suffix] += 1
 
     def _follow(self, link: str) -> None:
@@ -163,7 +163,7 @@ class _Walk:
         elif stat.S_ISDIR(status.st_mode):
             self._walk(link)
         elif self._is_document(link) and (status.st_dev, status.st_ino) not in self._files:
-            self._take(link, status)
+            self._add(link, status)
 
     def _is_document(self, name: str) -> bool:
         return name.lower().endswith(self._suffixes)

@@ -1,4 +1,8 @@
-"""A named folder as a collection of its own, kept in step with the folder: looked at when something is asked, never between."""
+"""The documents of one named folder in an index. Each search compares the index with the folder and reads what changed.
+
+Where `llm-platform index` put the folder into the shared index, its documents are searched and updated there. Otherwise the
+folder has an index of its own.
+"""
 
 from __future__ import annotations
 
@@ -6,201 +10,324 @@ import asyncio
 import logging
 import shutil
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from modules.llm_platform.application.services.indexing_service import IndexingService
-from modules.llm_platform.application.services.retrieval_service import MAX_TOP_K, RetrievalService
-from modules.llm_platform.domain.dtos.indexing_dtos import IndexProgress, IndexReport
-from modules.llm_platform.domain.dtos.retrieval_dtos import Collection
-from modules.llm_platform.domain.exceptions import VectorStoreError, WebSearchConfigError
+from modules.llm_platform.application.rag.indexing import IndexingService
+from modules.llm_platform.application.rag.retrieval import MAX_TOP_K, RetrievalService
+from modules.llm_platform.domain.dtos.indexing_dtos import ORIGIN_FIELD, IndexProgress, IndexReport
+from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, Filters, Passage
+from modules.llm_platform.domain.exceptions import (
+    VectorStoreBusyError,
+    VectorStoreConfigError,
+    VectorStoreError,
+    WebSearchConfigError,
+)
 from modules.llm_platform.domain.mean_centering import MIN_VECTORS
+from modules.llm_platform.domain.ports.document_source import IDocumentSource, IDocumentWalk
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
-from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
-from modules.llm_platform.infrastructure.documents import folder_state as states
-from modules.llm_platform.infrastructure.documents.file_source import INDEXED, MAX_FILES, FileDocumentSource
+from modules.llm_platform.infrastructure.documents.decoding import printable
+from modules.llm_platform.infrastructure.documents.file_source import (
+    INDEXED,
+    MAX_FILES,
+    FileDocumentSource,
+    FolderReading,
+    origin_of,
+    qualified_id,
+)
 from modules.llm_platform.infrastructure.documents.folder import Listing, list_folder
-from modules.llm_platform.infrastructure.documents.folder_source import FolderSource
-from modules.llm_platform.infrastructure.documents.folder_state import FolderState, FolderView
+from modules.llm_platform.infrastructure.documents.folder_state import FolderState, FolderStates, FolderView
 from modules.llm_platform.infrastructure.documents.index_directory import IndexDirectory
-from modules.llm_platform.infrastructure.documents.json_lines import JSON_LINES, shown
-from modules.llm_platform.infrastructure.policies.unconfigured import NoneEmbedder
-
-# What keeps a named folder from being searched, and what to do about it.
-
+from modules.llm_platform.infrastructure.documents.json_lines import JSON_LINES
+from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder
 
 CLOSED: Final = "the search of the documents is closed"
 NO_FOLDER: Final = "DOCUMENTS_DIR names no folder that can be opened: create it or correct the setting"
-NO_PLACE: Final = "the index of the documents can be written nowhere: set LLM_PLATFORM_DATA_DIR to a writable folder"
+NOT_WRITABLE: Final = (
+    "the index of the documents can be written nowhere: set LLM_PLATFORM_DATA_DIR to a writable folder"
+)
+KEYWORDS_ONLY: Final = "the vectors of the documents are not complete yet{}: keyword search only"
 
-
-@contextmanager
-def os_error_text() -> Iterator[None]:
-    """What is written where the indexes lie: what the system has against it is a mistake of the settings."""
-    try:
-        yield
-    except OSError as error:
-        raise WebSearchConfigError(NO_PLACE) from error
-
+COLLECTION: Final = "documents"  # in the folder's own store
+CHECK_AGAIN_S: Final = 1.0  # the view of a large folder is at most this old
+CHECK_ALWAYS_S: Final = 0.02  # a folder that is listed this fast (a thousand files) is listed on every search
+LISTING_SHARE: Final = 20  # beyond that, listing takes at most a twentieth of the time
+LOCK_POLL_S: Final = 0.05
+REMOVED_AT_ONCE: Final = 500
+MUCH_BYTES: Final = 5_000_000  # to be read: then keywords find it first, and vectors are made afterwards
+OUTGROWN: Final = 10 * MIN_VECTORS  # passages or files from which on a collection without a mean is rebuilt with one
 
 log = logging.getLogger(__name__)
 
-COLLECTION: Final = "documents"  # of the folder's own store
-LOOK_AGAIN_S: Final = 1.0  # at most this old is the view of a large folder
-FREELY_S: Final = 0.02  # a folder that is looked through so fast (a thousand files) is looked at on every search
-LOOKING_SHARE: Final = 20  # beyond that looking takes at most a twentieth of the time
-ASK_AGAIN_S: Final = 0.05  # whether another process is done writing
-REMOVED_AT_ONCE: Final = 500
-MUCH_BYTES: Final = 5_000_000  # to be read: then words find it first, and vectors are made afterwards
-BY_WORDS: Final = "the documents are still being read for meaning{}: found by words alone"
-OUTGROWN: Final = (
-    10 * MIN_VECTORS
-)  # passages or files, from which on a collection that began too small for a mean gets one
+
+@dataclass(frozen=True, slots=True)
+class SharedIndex:
+    """The embedded index that `llm-platform index` writes: a collection below `folder`, and what is known of its folders."""
+
+    folder: Path
+    collection: str
+    states: FolderStates
+
+
+@dataclass(frozen=True, slots=True)
+class _Location:
+    """Where the documents are: a collection below `folder`."""
+
+    folder: Path
+    collection: str
+    states: FolderStates
+    is_shared: bool = False
 
 
 class FolderIndex:
     """Made once for a folder; to be used by one event loop.
 
-    Searches that come at once share one look and one reading, which goes on when they are cancelled. Of several processes
-    one reads, the others wait until it is done and find nothing left to do.
+    Concurrent searches share one listing and one update, which goes on when they are cancelled. Of several processes one
+    updates, the others wait until it is done and find nothing left to do.
     """
 
     def __init__(
         self,
         folder: Path,
-        home: IndexDirectory,
+        directory: IndexDirectory,
         files: FileDocumentSource,
         embedder: IEmbedder,
         *,
+        open_store: Callable[[Path], IVectorStore],
+        shared: SharedIndex | None = None,
         store: IVectorStore | None = None,
-        open_store: Callable[[Path], IVectorStore] = QdrantEdgeVectorStore,
         collection: str = COLLECTION,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._folder = folder.absolute()
-        self._home = home
+        self._directory = directory
         self._files = files
         self._embedder = embedder
-        self._given = store
+        self._shared = shared
+        self._external_store = store
         self._open_store = open_store
         self._collection = collection
         self._clock = clock
+        self._origin = ""
+        self._location: _Location | None = None
+        self._rejected: object = None  # the stamp of a shared state whose collection cannot be used
         self._store: IVectorStore | None = None
         self._retrieval: RetrievalService | None = None
         self._state: FolderState | None = None
+        self._state_stamp: object = None
         self._view = FolderView(0, {}, {})
-        self._look_after = float("-inf")
-        self._run: asyncio.Task[None] | None = None
+        self._check_after = float("-inf")
+        self._refreshing: asyncio.Task[None] | None = None
         self._closed = False
-        self._doubtful = False  # the last reading failed in the index
+        self._failed_before = False  # the last update failed in the store
         self._embedding: asyncio.Task[None] | None = None
         self._embedded = (0, 0)  # documents, and of how many
-        self.reading: IndexProgress | None = None  # how far we are, while we read
+        self.progress: IndexProgress | None = None  # of the update that runs
 
     @property
     def retrieval(self) -> RetrievalService:
-        """The search over what was indexed, once something was; by words alone while vectors are pending."""
+        """The search over what was indexed, once something was; by keywords only while vectors are pending."""
         if self._view.pending:
-            done, of_all = self._embedded
-            share = f" ({done:,} of {of_all:,})" if done else ""
-            words = NoneEmbedder(BY_WORDS.format(share))
-            return RetrievalService(words, self._open(), self._collection, top_k=MAX_TOP_K)
+            done, total = self._embedded
+            share = f" ({done:,} of {total:,})" if done else ""
+            return self._retrieval_with(NoneEmbedder(KEYWORDS_ONLY.format(share)))
         if self._retrieval is None:
-            self._retrieval = RetrievalService(self._embedder, self._open(), self._collection, top_k=MAX_TOP_K)
+            self._retrieval = self._retrieval_with(self._embedder)
         return self._retrieval
 
     @property
-    def so_far(self) -> int:
-        """How many documents were read, of those that are being read."""
-        return self.reading.documents if self.reading else 0
+    def filters(self) -> Filters:
+        """What keeps a search of the retrieval to this folder."""
+        return {ORIGIN_FIELD: (self._origin,)} if self._location and self._location.is_shared else {}
 
-    async def in_step(self) -> FolderView:
-        """The folder as it is now, read as far as it had changed. Cancelling leaves the reading under way. Where much had
-        changed, words find it when this returns, and vectors are made afterwards, as long as nothing else is to be read.
+    @property
+    def documents_read(self) -> int:
+        """How many documents the running update has processed."""
+        return self.progress.documents if self.progress else 0
+
+    async def document(self, doc_id: str) -> list[Passage]:
+        """All passages of one of the folder's documents; empty where it has none by this id."""
+        for each in (doc_id, qualified_id(self._files.folder_name(self._folder), self._origin, doc_id)):
+            passages = await self.retrieval.document(each)
+            if passages and all(passages[0].fields.get(key) == values for key, values in self.filters.items()):
+                return passages
+        return []
+
+    async def refresh(self) -> FolderView:
+        """Bring the index in step with the folder. Cancelling leaves the update under way. Where much changed, keywords find
+        it when this returns, and vectors are made afterwards, as long as nothing else is to be read.
 
         Raises WebSearchConfigError without a folder or after `aclose`, and what indexing raises.
         """
-        if self._run is not None and not self._run.done():
-            await asyncio.wait([self._run])  # it may have looked before we were asked; how it ended is others' business
+        if self._refreshing is not None and not self._refreshing.done():
+            await asyncio.wait(
+                [self._refreshing]
+            )  # it may have listed the folder before this call; its error is not ours
         if self._closed:
             raise WebSearchConfigError(CLOSED)
-        if self._run is None or self._run.done():
-            self._run = asyncio.create_task(self._keep_in_step())
-            self._run.add_done_callback(_heard)
-        await asyncio.shield(self._run)
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.create_task(self._refresh_when_due())
+            self._refreshing.add_done_callback(_log_failure)
+        await asyncio.shield(self._refreshing)
         return self._view
 
     async def aclose(self) -> None:
-        """Stop reading; what was read is kept. A second call does nothing."""
+        """Stop reading; what was read stays. A second call does nothing."""
         self._closed = True
-        run, self._run = self._run, None
-        if run is not None:
-            run.cancel()
-            await asyncio.wait([run])
+        refreshing, self._refreshing = self._refreshing, None
+        if refreshing is not None:
+            refreshing.cancel()
+            await asyncio.wait([refreshing])
         await self._stop_embedding()
         await self._close_store()
-        await asyncio.to_thread(self._home.close)
+        await asyncio.to_thread(self._directory.close)
 
-    async def _close_store(self) -> None:
-        store, self._store, self._retrieval = self._store, None, None
-        if store is not None and store is not self._given:
-            await store.aclose()
+    # --- what is there ----------------------------------------------------------------------------------------------------
 
-    # --- looking ----------------------------------------------------------------------------------------------------------
-
-    async def _keep_in_step(self) -> None:
+    async def _refresh_when_due(self) -> None:
         began = self._clock()
-        if began < self._look_after:
+        if began < self._check_after:
             return
         listing = await self._listing()
         took = self._clock() - began
-        await self._bring(listing)
-        self._look_after = self._clock() + (0.0 if took <= FREELY_S else min(LOOK_AGAIN_S, took * LOOKING_SHARE))
+        await self._refresh(listing)
+        self._check_after = self._clock() + (
+            0.0 if took <= CHECK_ALWAYS_S else min(CHECK_AGAIN_S, took * LISTING_SHARE)
+        )
 
     async def _listing(self) -> Listing:
         try:
+            self._origin = self._origin or await asyncio.to_thread(origin_of, self._folder)
             return await asyncio.to_thread(list_folder, self._folder, suffixes=INDEXED, max_files=MAX_FILES)
         except (OSError, RuntimeError) as error:
             raise WebSearchConfigError(NO_FOLDER) from error
 
-    async def _bring(self, listing: Listing) -> None:
-        """Index what is new. Another process may do it, or have done it: then there is nothing left for us."""
-        path = await asyncio.to_thread(self._place)
-        if self._state is None:
-            self._state = await asyncio.to_thread(states.load, path)
-        if not await self._is_there(listing):
+    async def _refresh(self, listing: Listing) -> None:
+        """Update what changed. Another process may do it, or have done it: then there is nothing left to do."""
+        location = await self._locate()
+        await self._load_state(location)
+        while not await self._is_current(location, listing):
             await self._stop_embedding()
-            async with self._turn():
-                self._state = await asyncio.to_thread(states.load, path)
-                if not await self._is_there(listing):
-                    self._state = await self._healed(listing, path)
-                    await asyncio.to_thread(states.save, path, self._state)
+            async with self._writer_lock(location):
+                await self._load_state(location)
+                if await self._is_current(location, listing):
+                    break
+                try:
+                    self._state = await self._update_or_rebuild(location, listing)
+                except VectorStoreBusyError:
+                    if not location.is_shared:
+                        raise
+                else:
+                    await self._save_state(location, self._state)
+                    break
+            await asyncio.sleep(LOCK_POLL_S)  # `llm-platform index` writes to the shared collection
         state = self._state or FolderState()
-        passed = {shown(Path(place)): word for place, word in listing.left_out.items()}
-        self._view = FolderView(
-            state.documents, passed | dict(state.bad), state.notes, listing.unread_words, state.pending
-        )
+        skipped = {printable(Path(place)): reason for place, reason in listing.left_out.items()}
+        bad = skipped | dict(state.bad)
+        self._view = FolderView(state.documents, bad, state.notes, listing.unread_summary, state.pending)
         if state.pending and (self._embedding is None or self._embedding.done()):
-            self._embedding = asyncio.create_task(self._embed(path))
-            self._embedding.add_done_callback(_heard)
+            self._embedding = asyncio.create_task(self._embed(location))
+            self._embedding.add_done_callback(_log_failure)
 
-    async def _embed(self, path: Path) -> None:
-        """Make the vectors that are pending; another process may have made them by the time that it is our turn."""
-        async with self._turn():
-            state = await asyncio.to_thread(states.load, path)
+    async def _locate(self) -> _Location:
+        """The shared index where it holds this folder, else the folder's own."""
+        shared = self._shared
+        stamp = await asyncio.to_thread(self._shared_stamp)
+        if shared is not None and stamp is not None and stamp != self._rejected:
+            location = _Location(shared.folder, shared.collection, shared.states, is_shared=True)
+            if location == self._location:
+                return location
+            await self._move_to(location)
+            if await self._is_ours(location):
+                return location
+            self._rejected = stamp
+        location = await asyncio.to_thread(self._own_location)
+        if location != self._location:
+            await self._move_to(location)
+        return location
+
+    def _shared_stamp(self) -> tuple[int, int] | None:
+        if self._shared is None or self._folder.is_file():  # one file is not all that comes from its folder
+            return None
+        return self._shared.states.stamp(self._origin)
+
+    async def _move_to(self, location: _Location) -> None:
+        await self._stop_embedding()
+        await self._close_store()
+        self._location, self._state, self._state_stamp = location, None, None
+
+    async def _is_ours(self, location: _Location) -> bool:
+        """Whether there is a collection of this embedder that can be read."""
+        try:
+            facts = await self._opened(location).describe(location.collection)
+        except (VectorStoreError, VectorStoreConfigError):
+            return False
+        embedder = self._embedder
+        return facts is not None and (facts.embedder, facts.dimension) == (embedder.name, embedder.dimension)
+
+    def _own_location(self) -> _Location:
+        with _as_config_error():
+            folder = self._directory.make()
+        with suppress(OSError):  # the index is usable all the same
+            self._directory.touch()
+        location = self._location
+        if location is not None and not location.is_shared and location.folder == folder:
+            return location
+        return _Location(folder, self._collection, FolderStates(folder / self._collection))
+
+    async def _load_state(self, location: _Location) -> None:
+        """Read the state where another process has written it since."""
+        stamp = await asyncio.to_thread(location.states.stamp, self._origin)
+        if stamp != self._state_stamp or self._state is None:
+            self._state = await asyncio.to_thread(location.states.load, self._origin)
+            self._state_stamp = stamp
+
+    async def _save_state(self, location: _Location, state: FolderState) -> None:
+        await asyncio.to_thread(location.states.save, self._origin, state)
+        self._state_stamp = await asyncio.to_thread(location.states.stamp, self._origin)
+
+    async def _is_current(self, location: _Location, listing: Listing) -> bool:
+        """Whether the index holds the folder as it was listed; somebody may have removed it."""
+        if self._state is None or not self._state.matches(listing):
+            return False
+        if not self._state.documents:
+            return True
+        try:
+            return await self._opened(location).describe(location.collection) is not None
+        except VectorStoreError:
+            return False
+
+    @asynccontextmanager
+    async def _writer_lock(self, location: _Location) -> AsyncIterator[None]:
+        lock = location.states.lock(self._origin) if location.is_shared else self._directory
+        with _as_config_error():
+            while not lock.acquire():  # noqa: ASYNC110  another process is waited for
+                await asyncio.sleep(LOCK_POLL_S)
+        try:
+            yield
+        finally:
+            lock.release()
+
+    # --- vectors ----------------------------------------------------------------------------------------------------------
+
+    async def _embed(self, location: _Location) -> None:
+        """Make the pending vectors; another process may have made them before the lock is free."""
+        async with self._writer_lock(location):
+            state = await asyncio.to_thread(location.states.load, self._origin)
             if state is None:
                 return
             if state.pending:
-                indexing = IndexingService(self._files, self._embedder, self._open(), self._collection)
+                store = self._opened(location)
+                indexing = IndexingService(self._files, self._embedder, store, location.collection)
                 async with aclosing(indexing.add_vectors()) as steps:
                     async for step in steps:
                         self._embedded = step
                 state = replace(state, pending=False)
-                await asyncio.to_thread(states.save, path, state)
+                await self._save_state(location, state)
         self._state = state
         self._view = replace(self._view, pending=False)
         self._embedded = (0, 0)
@@ -211,125 +338,139 @@ class FolderIndex:
             embedding.cancel()
             await asyncio.wait([embedding])
 
-    def _place(self) -> Path:
-        with os_error_text():
-            place = self._home.make()
-        with suppress(OSError):  # a look is no less true for it
-            self._home.used()
-        return place
+    # --- updating ---------------------------------------------------------------------------------------------------------
 
-    async def _is_there(self, listing: Listing) -> bool:
-        """Whether the index holds the folder as it was listed; somebody may have removed it."""
-        if self._state is None or not self._state.is_of(listing):
-            return False
-        if not self._state.documents:
-            return True
-        try:
-            return await self._open().describe(self._collection) is not None
-        except VectorStoreError:
-            return False
-
-    @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
-        with os_error_text():
-            while not self._home.take():  # noqa: ASYNC110  another process is waited for
-                await asyncio.sleep(ASK_AGAIN_S)
-        try:
-            yield
-        finally:
-            self._home.release()
-
-    # --- reading ----------------------------------------------------------------------------------------------------------
-
-    async def _healed(self, listing: Listing, path: Path) -> FolderState:
-        """Indexed; anew where what is there is damaged, since all of it can be read again."""
-        before = self._state or FolderState()
-        if await self._is_usable(listing, before):
+    async def _update_or_rebuild(self, location: _Location, listing: Listing) -> FolderState:
+        """Update the index. An own index that is damaged is rebuilt, since all of it can be read again."""
+        state = self._state or FolderState()
+        if location.is_shared:
+            return await self._update(location, listing, state)
+        if await self._is_usable(location, listing, state):
             try:
-                state = await self._indexed(listing, before)
+                updated = await self._update(location, listing, state)
             except VectorStoreError:
                 await self._close_store()
-                self._doubtful = not self._doubtful
-                if self._doubtful:  # a full disk passes, and the index is as it was; damage is met again
+                self._failed_before = not self._failed_before
+                if self._failed_before:  # a full disk passes, and the index is as it was; damage shows again
                     raise
-                log.warning("folder index made anew")
+                log.warning("folder index rebuilt")
             else:
-                self._doubtful = False
-                return state
+                self._failed_before = False
+                return updated
         await self._close_store()
-        await asyncio.to_thread(self._emptied, path)
-        return await self._indexed(listing, FolderState())
+        await asyncio.to_thread(self._remove_own, location)
+        return await self._update(location, listing, FolderState())
 
-    async def _is_usable(self, listing: Listing, before: FolderState) -> bool:
+    async def _is_usable(self, location: _Location, listing: Listing, state: FolderState) -> bool:
         try:
-            there = await self._open().describe(self._collection)
-            return there is not None and not await self._outgrown(there, listing, before)
+            facts = await self._opened(location).describe(location.collection)
+            return facts is not None and not await self._is_outgrown(location, facts, listing, state)
         except VectorStoreError as error:
-            log.warning("folder index made anew", extra={"error": error.code})
+            log.warning("folder index rebuilt", extra={"error": error.code})
             return False
 
-    def _emptied(self, path: Path) -> None:
-        """What is known of the files goes first: of a reading that stops halfway it would say that all of them are there."""
+    def _remove_own(self, location: _Location) -> None:
+        """The state goes first: after an interrupted rebuild it would claim that all files are there."""
         self._state = None
-        with os_error_text():
-            states.forget(path)
-        shutil.rmtree(path / self._collection, ignore_errors=True)
+        with _as_config_error():
+            location.states.remove(self._origin)
+        shutil.rmtree(location.folder / location.collection, ignore_errors=True)
 
-    async def _outgrown(self, there: Collection, listing: Listing, before: FolderState) -> bool:
-        """Whether it began with too few passages for a mean of their vectors, and there are many by now."""
-        if there.mean or not there.dimension or self._given is not None:
+    async def _is_outgrown(self, location: _Location, facts: Collection, listing: Listing, state: FolderState) -> bool:
+        """Whether it began with too few passages for a mean of their vectors, and has many by now."""
+        if facts.mean or not facts.dimension or self._external_store is not None:
             return False
-        passages = [each.passages async for each in self._open().documents(self._collection)]
-        return max(sum(passages), len(listing.files) - len(before.bad)) >= OUTGROWN
+        passages = [each.passages async for each in self._opened(location).documents(location.collection)]
+        return max(sum(passages), len(listing.files) - len(state.bad)) >= OUTGROWN
 
-    async def _indexed(self, listing: Listing, before: FolderState) -> FolderState:
-        bad = before.still_true(before.bad, listing)
-        passed = [shown(Path(place)) for place in listing.left_out]
-        known = {path: each for path, each in before.known.items() if before.is_same(path, listing)}
-        changed = sum(file.stamp[0] for path, file in listing.files.items() if not before.is_same(path, listing))
-        later = changed > MUCH_BYTES and self._embedder.dimension > 0
-        trusted = not any(path.lower().endswith(JSON_LINES) for path in (*before.files, *listing.files))
-        source = FolderSource(self._files, self._folder, bad, passed, known, trusted=trusted)
-        report = await self._read(source, vectors_later=later)
-        await self._forget(source, everything=not report.documents)
+    async def _update(self, location: _Location, listing: Listing, state: FolderState) -> FolderState:
+        unchanged = {path for path in listing.files if state.is_unchanged(path, listing)}
+        changed_bytes = sum(file.stamp[0] for path, file in listing.files.items() if path not in unchanged)
+        vectors_later = changed_bytes > MUCH_BYTES and self._embedder.dimension > 0 and not location.is_shared
+        has_json_lines = any(path.lower().endswith(JSON_LINES) for path in (*state.files, *listing.files))
+        reading = FolderReading(
+            known={path: each for path, each in state.known.items() if path in unchanged},
+            bad=state.still_valid(state.bad, listing),
+            trusted=not (location.is_shared or has_json_lines),  # else an id may have passed to another document
+            readable_only=True,
+        )
+        report = await self._index(location, reading, vectors_later=vectors_later)
+        await self._remove_unreadable(location, reading, everything=not report.documents)
         files = {path: file.stamp for path, file in listing.files.items()}
-        notes = {**before.still_true(before.notes, listing), **source.notes}
-        digests = {path: digest for path, digest in source.digests.items() if path in files}
-        return FolderState(files, source.found_bad, notes, report.documents, digests, later or before.pending)
+        notes = {**state.still_valid(state.notes, listing), **reading.notes}
+        digests = {path: digest for path, digest in reading.digests.items() if path in files}
+        pending = vectors_later or state.pending
+        return FolderState(files, reading.found_bad, notes, report.documents, digests, pending)
 
-    async def _read(self, source: FolderSource, *, vectors_later: bool) -> IndexReport:
-        indexing = IndexingService(source, self._embedder, self._open(), self._collection)
-        report = IndexReport(collection=self._collection, embedder=self._embedder.name)
+    async def _index(self, location: _Location, reading: FolderReading, *, vectors_later: bool) -> IndexReport:
+        source = _OneReading(self._files, reading)
+        indexing = IndexingService(source, self._embedder, self._opened(location), location.collection)
+        report = IndexReport(collection=location.collection, embedder=self._embedder.name)
         try:
             async with aclosing(indexing.index([self._folder], prune=True, vectors_later=vectors_later)) as steps:
                 async for step in steps:
                     if isinstance(step, IndexProgress):
-                        self.reading = step
+                        self.progress = step
                     else:
                         report = step
         finally:
-            self.reading = None
+            self.progress = None
         return report
 
-    async def _forget(self, source: FolderSource, *, everything: bool) -> None:
-        """Documents that cannot be read any more are found no longer: indexing alone keeps them as they were, and removes
-        nothing where it met none at all.
+    async def _remove_unreadable(self, location: _Location, reading: FolderReading, *, everything: bool) -> None:
+        """Documents that cannot be read any more are not found: indexing alone leaves them as they were, and prunes nothing
+        where it finds no document at all.
         """
-        store = self._open()
-        if not (everything or source.unreadable) or await store.describe(self._collection) is None:
+        store = self._opened(location)
+        if not (everything or reading.unreadable) or await store.describe(location.collection) is None:
             return
-        gone = [each.doc_id async for each in store.documents(self._collection)] if everything else source.unreadable
-        for first in range(0, len(gone), REMOVED_AT_ONCE):
-            await store.remove(self._collection, gone[first : first + REMOVED_AT_ONCE])
-        await store.finish(self._collection)
+        removed = reading.unreadable
+        if everything:
+            documents = store.documents(location.collection)
+            removed = [each.doc_id async for each in documents if each.origin == self._origin]
+        for first in range(0, len(removed), REMOVED_AT_ONCE):
+            await store.remove(location.collection, removed[first : first + REMOVED_AT_ONCE])
+        await store.finish(location.collection)
 
-    def _open(self) -> IVectorStore:
+    # --- the store --------------------------------------------------------------------------------------------------------
+
+    def _retrieval_with(self, embedder: IEmbedder) -> RetrievalService:
+        location = self._location or self._own_location()
+        return RetrievalService(embedder, self._opened(location), location.collection, top_k=MAX_TOP_K)
+
+    def _opened(self, location: _Location) -> IVectorStore:
         if self._store is None:
-            self._store = self._given or self._open_store(self._place())
+            external = None if location.is_shared else self._external_store
+            self._store = external or self._open_store(location.folder)
         return self._store
 
+    async def _close_store(self) -> None:
+        store, self._store, self._retrieval = self._store, None, None
+        if store is not None and store is not self._external_store:
+            await store.aclose()
 
-def _heard(run: asyncio.Task[None]) -> None:
-    """An error that nobody waits for any more is the next search's to meet."""
-    if not run.cancelled() and (error := run.exception()) is not None:
+
+@dataclass(frozen=True, slots=True)
+class _OneReading(IDocumentSource):
+    """The files of one folder, read in step with what is known of them."""
+
+    files: FileDocumentSource
+    reading: FolderReading
+
+    def walk(self, paths: Sequence[Path]) -> IDocumentWalk:
+        return self.files.walk(paths, self.reading)
+
+
+@contextmanager
+def _as_config_error() -> Iterator[None]:
+    """Where the index cannot be written, a setting is wrong."""
+    try:
+        yield
+    except OSError as error:
+        raise WebSearchConfigError(NOT_WRITABLE) from error
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
+    """Nobody may wait for the task any more; the next search meets the error again."""
+    if not task.cancelled() and (error := task.exception()) is not None:
         log.warning("folder not read", extra={"error": type(error).__name__})

@@ -1,42 +1,53 @@
-"""What of a folder is in its index: which files, as they were, and a word about each that is not, or not as it should be."""
+"""What of a folder is in an index: which files, as they were, and why others are not, or only in part."""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from modules.llm_platform.infrastructure.documents.file_source import Known
+from modules.llm_platform.infrastructure.documents.decoding import printable
 from modules.llm_platform.infrastructure.documents.folder import Listing, Stamp
-from modules.llm_platform.infrastructure.documents.json_lines import shown
+from modules.llm_platform.infrastructure.files.file_lock import FileLock
+from modules.llm_platform.infrastructure.files.private_files import make_private_folder, private_opener
 
 log = logging.getLogger(__name__)
 
-STATE_FILE: Final = "state.json"
+STATES_FOLDER: Final = "folders"  # in the folder of the collection, so that both are removed together
+DIGEST_CHARS: Final = 24  # of what an index or a state depends on
+
+Known = Mapping[str, tuple[Stamp, str]]  # by path below a folder: the file's stamp, and the digest of its content then
+
+
+def key_of(parts: Iterable[str]) -> str:
+    """A short name for what depends on all `parts`: another folder or embedder gives another key."""
+    return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:DIGEST_CHARS]
 
 
 @dataclass(frozen=True, slots=True)
 class FolderView:
-    """What can be searched now: how many documents, a word about each bad file, one about each that was read in part, and
-    one about the types that are not read.
+    """What can be searched now: how many documents, the reason for each bad file, a note for each that was read in part, and
+    the count of files whose types are not read.
     """
 
     documents: int
     bad: Mapping[str, str]
     notes: Mapping[str, str]
-    unread: str = ""  # files of types that are not read
-    pending: bool = False  # vectors are: words alone find
+    unread: str = ""
+    pending: bool = False  # vectors are not made yet: keyword search only
 
 
 @dataclass(frozen=True, slots=True)
 class FolderState:
-    """`files` by path; `bad` and `notes` by place (`a.pdf`, or `b.jsonl:12`): what is left out, and what was read in part or
-    by guess. `documents` can be searched. `digests` of the files' content by path, as the files were then.
-    `pending`: some of them are found by words alone until their vectors are made.
+    """`files` and `digests` of their content by path; `bad` and `notes` by place (`a.pdf`, or `b.jsonl:12`).
+
+    `pending`: some documents are found by keywords only until their vectors are made. `is_pruned`: the index holds no other
+    documents of the folder; `documents` is their number then.
     """
 
     files: Mapping[str, Stamp] = field(default_factory=dict)
@@ -45,56 +56,84 @@ class FolderState:
     documents: int = 0
     digests: Mapping[str, str] = field(default_factory=dict)
     pending: bool = False
+    is_pruned: bool = True
 
-    def is_of(self, listing: Listing) -> bool:
-        """Whether the folder still holds these files, unchanged."""
-        return self.files == {path: file.stamp for path, file in listing.files.items()}
+    def matches(self, listing: Listing) -> bool:
+        """Whether the index holds exactly what the folder holds now."""
+        return self.is_pruned and self.files == {path: file.stamp for path, file in listing.files.items()}
 
-    def is_same(self, path: str, listing: Listing) -> bool:
+    def is_unchanged(self, path: str, listing: Listing) -> bool:
         """Whether this file has not changed since."""
         return path in listing.files and self.files.get(path) == listing.files[path].stamp
 
     @property
     def known(self) -> Known:
-        """What spares opening the files that have not changed."""
+        """The digests of files that need not be opened while their stamps stay."""
         return {path: (self.files[path], digest) for path, digest in self.digests.items() if path in self.files}
 
-    def still_true(self, words: Mapping[str, str], listing: Listing) -> dict[str, str]:
-        """The words about files that have not changed since."""
-        same = {shown(Path(path)) for path, file in listing.files.items() if self.files.get(path) == file.stamp}
-        return {place: word for place, word in words.items() if not same.isdisjoint((place, place.rpartition(":")[0]))}
+    def still_valid(self, messages: Mapping[str, str], listing: Listing) -> dict[str, str]:
+        """The messages about files that have not changed since."""
+        unchanged = {printable(Path(path)) for path in listing.files if self.is_unchanged(path, listing)}
+        return {
+            place: message
+            for place, message in messages.items()
+            if not unchanged.isdisjoint((place, place.rpartition(":")[0]))
+        }
 
 
-def load(folder: Path) -> FolderState | None:
-    """What was saved there; None where nothing was, or nothing that can be read."""
-    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        told = json.loads((folder / STATE_FILE).read_bytes())
-        files = {str(path): _stamp(stamp) for path, stamp in told["files"].items()}
-        digests = {str(path): str(digest) for path, digest in told["digests"].items()}
-        bad, notes = dict(told["bad"]), dict(told["notes"])
-        return FolderState(files, bad, notes, int(told["documents"]), digests, bool(told["pending"]))
-    return None
-
-
-def save(folder: Path, state: FolderState) -> None:
-    """From now on this is what `load` gives, whole. Where that cannot be, what was there stays, and the next process looks
-    through the folder anew. For the writer alone.
+class FolderStates:
+    """The states of the folders in one collection, a file each. `made_by`: what else they depend on; a state that something
+    else wrote counts as unknown. All methods block.
     """
-    told = {
-        "files": state.files, "bad": state.bad, "notes": state.notes, "documents": state.documents,
-        "digests": state.digests, "pending": state.pending,
-    }  # fmt: skip
-    new = folder / f"{STATE_FILE}.new"
-    try:
-        new.write_text(json.dumps(told, separators=(",", ":")), "ascii")
-        new.replace(folder / STATE_FILE)
-    except OSError as error:
-        log.warning("folder state not saved", extra={"error": type(error).__name__})
 
+    def __init__(self, collection_folder: Path, made_by: str = "") -> None:
+        self._folder = collection_folder / STATES_FOLDER
+        self._made_by = made_by
 
-def forget(folder: Path) -> None:
-    """From now on `load` gives None. For the writer alone. OSError where it cannot be removed."""
-    (folder / STATE_FILE).unlink(missing_ok=True)
+    def stamp(self, origin: str) -> tuple[int, int] | None:
+        """Changes with each `save`; None where nothing was saved."""
+        with suppress(OSError):
+            status = self._path(origin).stat()
+            return status.st_ino, status.st_mtime_ns
+        return None
+
+    def load(self, origin: str) -> FolderState | None:
+        """What was saved; None where nothing readable was."""
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            stored = json.loads(self._path(origin).read_bytes())
+            if stored["made_by"] != self._made_by:
+                return None
+            files = {str(path): _stamp(stamp) for path, stamp in stored["files"].items()}
+            digests = {str(path): str(digest) for path, digest in stored["digests"].items()}
+            return FolderState(
+                files, dict(stored["bad"]), dict(stored["notes"]), int(stored["documents"]), digests,
+                bool(stored["pending"]), bool(stored["is_pruned"]),
+            )  # fmt: skip
+        return None
+
+    def save(self, origin: str, state: FolderState) -> None:
+        """Replace what `load` returns, atomically. A failure is logged: then the folder is compared again the next time."""
+        path = self._path(origin)
+        new = path.with_suffix(".new")
+        try:
+            make_private_folder(self._folder)
+            stored = {each.name: getattr(state, each.name) for each in fields(state)} | {"made_by": self._made_by}
+            with open(new, "w", encoding="ascii", opener=private_opener) as file:
+                json.dump(stored, file, separators=(",", ":"))
+            new.replace(path)
+        except OSError as error:
+            log.warning("folder state not saved", extra={"error": type(error).__name__})
+
+    def remove(self, origin: str) -> None:
+        """From now on `load` returns None. OSError where the file cannot be removed."""
+        self._path(origin).unlink(missing_ok=True)
+
+    def lock(self, origin: str) -> FileLock:
+        """The lock of the process that updates this folder's documents."""
+        return FileLock(self._folder / f"{origin}.lock")
+
+    def _path(self, origin: str) -> Path:
+        return self._folder / f"{origin}.json"
 
 
 def _stamp(values: list[int]) -> Stamp:

@@ -1,9 +1,9 @@
-"""Where the index of a named folder lies: below the data folder, so that the second run finds it, or for this run alone.
+"""Where a folder's own index lies: below the data folder, or in a temporary folder for this process.
 
-    <digest>.lock    held by the process that writes; when it was last touched tells when the index was last used
+    <digest>.lock    locked by the process that writes; its modification time is the last use of the index
     <digest>/        the index of one folder
 
-The lock stands beside what it guards, and is removed with it by whoever holds it: a lock on a file that is gone is none.
+The process that removes an index holds its lock and removes it too.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable
-from hashlib import sha256
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -25,21 +24,15 @@ from modules.llm_platform.infrastructure.files.private_files import PRIVATE_FOLD
 log = logging.getLogger(__name__)
 
 LOCK_MODE: Final = 0o600
-DIGEST_CHARS: Final = 24
 DAY_S: Final = 86_400
-TOUCHED_EVERY_S: Final = 3600.0  # while it is in use
+TOUCHED_EVERY_S: Final = 3600.0  # between two updates of the last use
 TEMPORARY: Final = "llm-platform-"
 
 
-def key_of(parts: Iterable[str]) -> str:
-    """The name of an index that is made of these: another folder or embedder gets another one."""
-    return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:DIGEST_CHARS]
-
-
 class IndexDirectory:
-    """The place of one index. `base` None, or one that cannot be written to: a temporary folder, removed by `close`.
+    """The directory of one index. Without `base`, or where that is not writable: a temporary folder, removed by `close`.
 
-    All methods block shortly, and are to be called by one thread at a time. `clock`: seconds since 1970.
+    All methods block briefly; one thread at a time may call them. `clock`: seconds since 1970.
     """
 
     def __init__(self, base: Path | None, key: str, ttl_days: float, clock: Callable[[], float] = time.time) -> None:
@@ -48,44 +41,44 @@ class IndexDirectory:
         self._ttl_s = ttl_days * DAY_S
         self._clock = clock
         self._path: Path | None = None
-        self._lock: FileLock | None = None  # None: nobody else knows the place
+        self._lock: FileLock | None = None  # None: the folder is temporary
         self._temporary: Path | None = None
         self._touched = float("-inf")
 
     def make(self) -> Path:
-        """The place, there and ours alone to look into. Raises OSError when nothing can be written anywhere."""
+        """Create the directory, open to its owner only. Raises OSError when none can be written."""
         if self._path is None or self._was_removed(self._path):
-            self._path = self._kept() or self._for_this_run()
+            self._path = self._stored() or self._make_temporary()
         return self._path
 
-    def take(self) -> bool:
-        """Take the writer's place; False: another process has it."""
+    def acquire(self) -> bool:
+        """Lock for writing; False: another process writes."""
         return self._lock is None or self._lock.acquire()
 
     def release(self) -> None:
-        """Give the writer's place up."""
+        """Unlock."""
         if self._lock is not None:
             self._lock.release()
 
-    def used(self) -> None:
-        """Note that it is in use: it lives on for STORE_TTL_DAYS from now."""
+    def touch(self) -> None:
+        """Record the use: the index expires STORE_TTL_DAYS from now."""
         now = self._clock()
         if self._base is not None and self._lock is not None and now - self._touched > TOUCHED_EVERY_S:
             os.utime(self._base / f"{self._key}.lock", (now, now))
             self._touched = now
 
     def close(self) -> None:
-        """Remove what was for this run alone; a second call does nothing."""
+        """Unlock, and remove a temporary folder. A second call does nothing."""
         self.release()
         temporary, self._temporary, self._path = self._temporary, None, None
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
 
     def _was_removed(self, path: Path) -> bool:
-        """Whether somebody cleared the data folder while we run; a lock that is held is kept."""
+        """Whether the data folder was cleared while this process runs."""
         return self._lock is not None and not self._lock.held and not path.is_dir()
 
-    def _kept(self) -> Path | None:
+    def _stored(self) -> Path | None:
         if self._base is None:
             return None
         path, lock = self._base / self._key, self._base / f"{self._key}.lock"
@@ -96,55 +89,52 @@ class IndexDirectory:
             if not os.access(path, os.W_OK | os.X_OK):
                 return None
             self._lock = FileLock(lock)
-            self.used()
+            self.touch()
             remove_unused(self._base, self._ttl_s, self._clock())
         except OSError as error:
-            log.warning("folder index not kept", extra={"error": type(error).__name__})
+            log.warning("folder index not stored", extra={"error": type(error).__name__})
             self._lock = None
             return None
         return path
 
-    def _for_this_run(self) -> Path:
+    def _make_temporary(self) -> Path:
         self._temporary = Path(tempfile.mkdtemp(prefix=TEMPORARY))
         return self._temporary
 
 
 def remove_unused(base: Path, ttl_s: float, now: float) -> int:
-    """Remove the indexes that nobody used for so long, and none that is being written; how many they were. What the system
-    refuses is logged, and stays.
+    """Remove indexes whose last use is longer ago than `ttl_s`, except those being written. Returns their number; failures are
+    logged.
     """
     removed = 0
     for lock in base.glob("*.lock"):
         try:
-            removed += _removed(lock, ttl_s, now)
+            removed += _remove_expired(lock, ttl_s, now)
         except OSError as error:
             log.warning("folder index not removed", extra={"error": type(error).__name__})
     return removed
 
 
-def _removed(lock: Path, ttl_s: float, now: float) -> bool:
-    path, held = lock.with_suffix(""), FileLock(lock)
-    if now - lock.stat().st_mtime <= ttl_s or not held.acquire():
+def _remove_expired(lock: Path, ttl_s: float, now: float) -> bool:
+    path, writer = lock.with_suffix(""), FileLock(lock)
+    if now - lock.stat().st_mtime <= ttl_s or not writer.acquire():
         return False
     try:
-        if now - lock.stat().st_mtime <= ttl_s:  # somebody came meanwhile
+        if now - lock.stat().st_mtime <= ttl_s:  # used meanwhile
             return False
-        if there := path.is_dir():
+        if existed := path.is_dir():
             shutil.rmtree(path)
         lock.unlink()
-        return there
+        return existed
     finally:
-        held.release()
+        writer.release()
 
 
-# All indexes of named folders that lie below the data folder.
-
-
-ALL: Final = -DAY_S  # older than tomorrow
+ALL: Final = -DAY_S  # a TTL that removes all, clocks that are a day ahead included
 
 
 class StoredFolderIndexes:
-    """Removes indexes; what is being written stays, and who reads one goes on. `clock`: seconds since 1970."""
+    """Removes folders' own indexes, except those being written. `clock`: seconds since 1970."""
 
     def __init__(self, base: Path, ttl_days: float, clock: Callable[[], float] = time.time) -> None:
         self._base = base
@@ -152,11 +142,11 @@ class StoredFolderIndexes:
         self._clock = clock
 
     async def clean(self) -> int:
-        """Remove those that nobody used for STORE_TTL_DAYS; how many they were."""
+        """Remove those unused for STORE_TTL_DAYS; returns their number."""
         return await self._remove(self._ttl_s)
 
     async def clear(self) -> int:
-        """Remove all; how many they were."""
+        """Remove all; returns their number."""
         return await self._remove(ALL)
 
     async def _remove(self, ttl_s: float) -> int:

@@ -1,4 +1,4 @@
-"""A file of JSON lines: each line a document, bad ones named by their number."""
+"""JSON lines as documents: `{doc_id?, title, text, url?, source?, lang?, …}`, every other scalar or list a filter."""
 
 from __future__ import annotations
 
@@ -12,41 +12,25 @@ from uuid import UUID, uuid5
 
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, FoundDocument, LeftOut
 from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
+from modules.llm_platform.domain.text.scripts import replace_surrogates
+from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument, printable
 from modules.llm_platform.infrastructure.documents.reading import MAX_TITLE_CHARS, first_heading
 from modules.llm_platform.infrastructure.http.untrusted_json import decode_json
 
-# Text of any origin as UTF-8 can hold it.
-
-
-def clean(text: str) -> str:
-    """The same text; half a pair of surrogates, as in names of files that are no UTF-8, becomes a question mark."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
-
-
-def shown(path: Path) -> str:
-    """A path for people: what cannot be printed is replaced."""
-    name = str(path)
-    return name if name.isprintable() else "".join(letter if letter.isprintable() else "\ufffd" for letter in name)
-
-
-# JSON lines as documents: `{doc_id?, title, text, url?, source?, lang?, …}`, every further scalar or list a filter.
-
-
 MAX_TEXT_CHARS: Final = 5_000_000  # of one document; what follows is not read
-MAX_FILTER_CHARS: Final = 1000  # of one value; a longer one is text, and no filter
+MAX_FILTER_CHARS: Final = 1000  # of one value; a longer one is no filter
 MAX_FILTER_VALUES: Final = 1000  # of one document
 MAX_ID_CHARS: Final = 1000
 MAX_SHORT_CHARS: Final = 4000  # of url, source and lang
 TEXT: Final = "text"
 
-_NAMELESS: Final = UUID("5d0c3c0e-6b5f-5a5e-8e0f-1f5f7d0c9a42")  # the namespace of documents without an id of their own
+_NAMELESS: Final = UUID("5d0c3c0e-6b5f-5a5e-8e0f-1f5f7d0c9a42")  # of ids made from content
 
 Record = Mapping[str, Any]
 
 
 def record_of(line: bytes) -> Record:
-    """The object of a line. Raises UnreadableDocument."""
+    """The JSON object of a line. Raises UnreadableDocument."""
     try:
         value = decode_json(line, lambda: None)
     except ValueError as error:
@@ -57,31 +41,31 @@ def record_of(line: bytes) -> Record:
 
 
 def id_of(record: Record) -> str:
-    """Its `doc_id`, which may be a number; without one its address, and without that a name made of its words: it is
-    another document then when they change. Raises UnreadableDocument for an id that is neither text nor number.
+    """The `doc_id`, text or a number; else the `url`, else a UUID of title and text, which changes with them. Raises
+    UnreadableDocument for an id of another type.
     """
-    given = record.get("doc_id")
-    if given is None or given == "":
-        words = json.dumps([record.get("title"), record.get(TEXT)]).encode()  # ASCII, whatever is in it
-        return _short(record, "url") or str(uuid5(_NAMELESS, sha256(words).hexdigest()))
-    if isinstance(given, bool) or not isinstance(given, str | int):
+    value = record.get("doc_id")
+    if value is None or value == "":
+        content = json.dumps([record.get("title"), record.get(TEXT)]).encode()  # ASCII, whatever is in it
+        return _short(record, "url") or str(uuid5(_NAMELESS, sha256(content).hexdigest()))
+    if isinstance(value, bool) or not isinstance(value, str | int):
         raise UnreadableDocument("its doc_id is neither text nor a number")
-    if len(doc_id := clean(str(given))) > MAX_ID_CHARS:
+    if len(doc_id := replace_surrogates(str(value))) > MAX_ID_CHARS:
         raise UnreadableDocument(f"its doc_id has more than {MAX_ID_CHARS} characters")
     return doc_id
 
 
 def text_of(record: Record, doc_id: str) -> DocumentText:
-    """What the record says. Raises UnreadableDocument where it has no text."""
+    """The document of a record. Raises UnreadableDocument where it has no text."""
     text = record.get(TEXT)
     if not isinstance(text, str) or not text.strip():
         raise UnreadableDocument("its text is missing: give `text`")
     cut = f"only its first {MAX_TEXT_CHARS} characters were read" if len(text) > MAX_TEXT_CHARS else None
-    text = clean(text[:MAX_TEXT_CHARS]).replace("\r\n", "\n").replace("\r", "\n")
+    text = replace_surrogates(text[:MAX_TEXT_CHARS]).replace("\r\n", "\n").replace("\r", "\n")
     title = record.get("title")
-    named = " ".join(clean(title).split()) if isinstance(title, str) else ""
+    own_title = " ".join(replace_surrogates(title).split()) if isinstance(title, str) else ""
     return DocumentText(
-        title=(named or first_heading(text) or doc_id)[:MAX_TITLE_CHARS],
+        title=(own_title or first_heading(text) or doc_id)[:MAX_TITLE_CHARS],
         text=text,
         url=_short(record, "url"),
         source=_short(record, "source"),
@@ -92,13 +76,13 @@ def text_of(record: Record, doc_id: str) -> DocumentText:
 
 
 def filters_of(record: Record) -> dict[str, tuple[str, ...]]:
-    """Each scalar or list field but the text, its values written as JSON writes them, text as it is."""
+    """Each scalar or list field except `text`. Text as it is, other values as JSON."""
     filters: dict[str, tuple[str, ...]] = {}
     left = MAX_FILTER_VALUES
     for key, value in record.items():
         values = tuple(_values(value if isinstance(value, list) else [value]))[:left] if key != TEXT else ()
         if values:
-            filters[clean(key)] = values
+            filters[replace_surrogates(key)] = values
             left -= len(values)
     return filters
 
@@ -106,14 +90,14 @@ def filters_of(record: Record) -> dict[str, tuple[str, ...]]:
 def _values(values: Iterable[Any]) -> Iterator[str]:
     for value in values:
         if isinstance(value, str) and len(value) <= MAX_FILTER_CHARS:
-            yield clean(value)
+            yield replace_surrogates(value)
         elif isinstance(value, bool | int | float):
             yield json.dumps(value)
 
 
 def _short(record: Record, name: str) -> str | None:
     value = record.get(name)
-    return clean(value) if isinstance(value, str) and 0 < len(value) <= MAX_SHORT_CHARS else None
+    return replace_surrogates(value) if isinstance(value, str) and 0 < len(value) <= MAX_SHORT_CHARS else None
 
 
 JSON_LINES: Final = (".jsonl", ".ndjson")
@@ -122,13 +106,13 @@ TOO_LONG: Final = f"the line has more than {MAX_LINE_BYTES // 1_000_000} MB"
 
 
 def json_documents(path: Path, place: int, redactor: Redactor) -> Iterator[FoundDocument | LeftOut]:
-    """The documents of a file that begins `place` bytes into all that is gone through. Nothing is raised."""
-    where = shown(path)
+    """The documents of a file. `place` is the number of bytes of all files before it. Raises nothing."""
+    where = printable(path)
     try:
         with path.open("rb") as file:
             for number, (line, end) in enumerate(_lines(file), 1):
                 if line is None:
-                    yield LeftOut(f"{where}:{number}", TOO_LONG, hides="")  # it may be any document
+                    yield LeftOut(f"{where}:{number}", TOO_LONG, hides="")  # its id is unknown
                 elif line.strip(b"\xef\xbb\xbf \t\r\n"):
                     yield _document(redactor.data(line.strip()), f"{where}:{number}", place + end)
     except OSError as error:
@@ -136,7 +120,7 @@ def json_documents(path: Path, place: int, redactor: Redactor) -> Iterator[Found
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[bytes | None, int]]:
-    """Lines, and where each ends; None for one that is too long."""
+    """Lines and the offsets of their ends; None for a line that is too long."""
     end = 0
     while line := file.readline(MAX_LINE_BYTES + 1):
         end += len(line)

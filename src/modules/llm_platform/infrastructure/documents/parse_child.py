@@ -1,13 +1,14 @@
-"""The program that turns HTML, PDF, Word documents, EPUB books and notebooks into text, in a process that can be killed.
+"""Converts HTML, PDF, Word documents, EPUB books and notebooks to text, as a child process that can be killed.
 
-A page nested ten thousand deep or a broken PDF keeps its parser busy for minutes without letting go of the
-interpreter, and some PDFs and archives unpack to gigabytes. Run as a script, it imports nothing of ours and so starts in
-the time of its parser.
+A page nested ten thousand deep or a broken PDF blocks the interpreter for minutes, and some PDFs and archives unpack to
+gigabytes. The script imports nothing else of this package, so that it starts fast.
 
-One JSON object a line: `{"html": text}`, or a format and a path such as `{"pdf": path}`, in; `{"title", "text", "note"}` or
-`{"error": words}` out.
+The arguments are the limits of CPU time and of time for one document, in seconds.
 
-Over 500 lines: as a script that imports nothing of ours it is one file.
+Each input line is a JSON object, `{"html": text}` or a format and a path such as `{"pdf": path}`. Each output line is
+`{"title", "text", "note"}` or `{"error": message}`.
+
+Over 500 lines: a script without imports from the package is one file.
 """
 
 from __future__ import annotations
@@ -27,20 +28,21 @@ from typing import IO, Any
 from urllib.parse import unquote
 from xml.parsers import expat
 
-PARSE_SECONDS = 10  # for one document
+CPU_SECONDS = 10.0  # for one document; on a busy machine it takes a multiple of that by the clock
+WALL_SECONDS = 60.0  # for one document; only one that waits, and computes nothing, takes that long
 MEMORY_BYTES = 1 << 30
 MAX_PAGES = 2000
 MAX_CHARS = 5_000_000
 MAX_UNPACKED_BYTES = 100_000_000  # of all that is read from one archive
 MAX_CHAPTERS = 5000  # of a book
-MAX_NOTEBOOK_BYTES = 50_000_000  # most of it pictures, which are not read
-ENOUGH_OF_THE_PAGE = 0.5  # of all words: with less, the guess at the main content has missed it
+MAX_NOTEBOOK_BYTES = 50_000_000  # mostly images, which are not read
+MIN_MAIN_SHARE = 0.5  # of the page's text; a main content with less was detected wrongly
 
 _NEEDS_EXTRA = 'reading it needs: pip install "llm-platform[documents]"'
 _HIDDEN = "[hidden],[aria-hidden=true],template,noscript,script,style,svg,iframe,object,select,dialog:not([open])"
-_FURNITURE = (
+_BOILERPLATE = (
     "nav,footer,aside,[role=navigation],[role=search],[role=contentinfo],.headerlink,button"
-    ",.navheader,.navfooter,.nosearch,td.icon,.toc,#toc,#TOC,.toctree-wrapper"  # what DocBook, Sphinx and wikis call it
+    ",.navheader,.navfooter,.nosearch,td.icon,.toc,#toc,#TOC,.toctree-wrapper"  # of DocBook, Sphinx and wikis
 )
 _MAIN = ("main", "[role=main]", "article")
 _INVISIBLE_STYLE = re.compile(
@@ -50,16 +52,16 @@ _INVISIBLE_STYLE = re.compile(
     r"|transform\s*:[^;]{0,100}scale[XY]?\(\s*0*\.?0*\s*[,)]|content-visibility\s*:\s*hidden|mso-hide",
     re.IGNORECASE,
 )
-_NO_ROOM = re.compile(
+_ZERO_SIZE = re.compile(
     r"(?<![-\w])(?:max-)?(?:height|width)\s*:\s*[01](?:\.0+)?(?:px|em|rem|%)?\s*(?:!important\s*)?(?:;|$)",
     re.IGNORECASE,
 )
-_CUT_OFF = re.compile(r"overflow(?:-[xy])?\s*:\s*(?:hidden|clip)", re.IGNORECASE)
+_OVERFLOW_HIDDEN = re.compile(r"overflow(?:-[xy])?\s*:\s*(?:hidden|clip)", re.IGNORECASE)
 _COLOUR = re.compile(r"(?<![-\w])color\s*:\s*([^;!]{1,60})", re.IGNORECASE)
-_GROUND = re.compile(r"(?<![-\w])background(?:-color)?\s*:\s*([^;!]{1,60})", re.IGNORECASE)
+_BACKGROUND = re.compile(r"(?<![-\w])background(?:-color)?\s*:\s*([^;!]{1,60})", re.IGNORECASE)
 _CSS_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
 _PLAIN_SELECTOR = re.compile(r"[\w\s.#>+~*=\"'\[\]-]{1,200}")
-_WHOLE_PAGE = frozenset(("", "*", "html", "body", "main", "html body"))  # hidden until a script has run
+_PAGE_SELECTORS = frozenset(("", "*", "html", "body", "main", "html body"))  # some pages are hidden until a script ran
 MAX_CSS_CHARS = 300_000
 MAX_HIDING_RULES = 200
 MAX_TABLES = 200  # of a page
@@ -73,12 +75,12 @@ _HEADING_STYLE = re.compile(r"(?:heading ([1-6])|Title|title)")
 _CODE_END = re.compile(r"</pre\s{0,10}>", re.IGNORECASE)
 _CODE_BLOCK = re.compile(r"(<pre(?:\s[^<>]{0,1000})?>.*?</pre\s{0,10}>)", re.IGNORECASE | re.DOTALL)
 _CODE_SPAN = re.compile(r"<(code|kbd|samp|tt)((?:\s[^<>]{0,1000})?)>([^`]{1,300}?)</\1\s{0,10}>", re.IGNORECASE)
-_TERM_TAG = re.compile(r"<dd(?:\s[^<>]{0,1000})?>(?:\s*<p(?:\s[^<>]{0,1000})?>)?", re.IGNORECASE)
-_EXPLAINED = re.compile(r"\s*\n\s*:[ ]+(?=\S)")
-WORD_GAP = -150  # thousandths of the font's size; letters are moved by less, and a narrow line's blanks are wider
-SURE_GAP = -1000  # no font has a wider blank
-EDGE_LINES = 2  # at the top and the bottom of a page, where its head and number stand
-MIN_REPEATS = 3  # pages on which a line stands at the edge
+_DEFINITION_TAG = re.compile(r"<dd(?:\s[^<>]{0,1000})?>(?:\s*<p(?:\s[^<>]{0,1000})?>)?", re.IGNORECASE)
+_DEFINITION = re.compile(r"\s*\n\s*:[ ]+(?=\S)")
+WORD_GAP = -150  # thousandths of the font size: kerning is narrower, a blank is wider
+CERTAIN_GAP = -1000  # wider than any font's blank
+EDGE_LINES = 2  # at the top and bottom of a page, with its header and number
+MIN_REPEATS = 3  # pages with the same line at the edge
 _DOT_LEADERS = re.compile(r"(?:\.[ \t]?){5,}|(?:\.[ \t]+){2,}\d+[ \t]*\Z")
 _NUMBER = re.compile(r"\d+")
 _PAGE_NUMBER = re.compile(r"\A\s*(\d{1,4})\b(?![.\d])|(?<![.\d])\b(\d{1,4})\s*\Z")
@@ -87,7 +89,7 @@ _SECTION = re.compile(
 )
 _TERM = re.compile(
     r"(?<=[.:\n])\n(-{1,2}[A-Za-z][\w-]*(?: [a-z][\w-]*)?|[a-z_][\w-]*|[A-Z][A-Z_]{3,})[\n ](?=[A-Z][a-z]* ?[a-z])"
-)  # a sentence begins with no small letter: what stands before one is explained by it
+)  # an option or a name on a line of its own, then a sentence that explains it
 _CAPITALS = re.compile(r"^(?:CHAPTER[ \n]\w+\n)?(?=[^\n]*[A-Z]{4} )([A-Z][A-Z0-9 ,'’&/-]{6,79})$", re.MULTILINE)
 _ENDED = re.compile(r"[.!?:;][\"'”’)\]]*\Z")
 
@@ -95,7 +97,7 @@ Answer = dict[str, str | None]
 
 
 def html_text(html: str) -> Answer:
-    """What a reader of the page sees: its main content, headings as `#` and code fenced, nothing that is hidden."""
+    """The visible main content of a page, with headings as `#` and fenced code."""
     try:
         from resiliparse.parse.html import HTMLTree
     except ImportError:
@@ -113,46 +115,44 @@ def _remove_hidden(tree: Any) -> None:
     styled = _elements(tree.body, "[style]")
     hidden = [node for node in styled if _is_invisible(node.getattr("style") or "")]
     hidden += [node for selector in _hiding_selectors(tree) for node in _matching(tree, selector)]
-    for node in (*hidden, *_elements(tree.body, f"{_HIDDEN},{_FURNITURE}")):
+    for node in (*hidden, *_elements(tree.body, f"{_HIDDEN},{_BOILERPLATE}")):
         if node.parent is not None:
             node.parent.remove_child(node)
 
 
 def _set_tables(tree: Any) -> None:
-    """Tables whose first row names its columns, as Markdown; one that holds more than words is a page's layout."""
+    """Replace tables that have a header row by Markdown; a table with block elements is page layout."""
     for table in _elements(tree.body, "table")[:MAX_TABLES]:
         if table.query_selector("table,pre,ul,ol,dl,h1,h2,h3,h4") is not None:
             continue
         rows = [_elements(row, "th,td") for row in _elements(table, "tr")[:MAX_ROWS]]
         if len(rows) < 2 or len(rows[0]) < 2 or any(cell.tag != "th" for cell in rows[0]):
             continue
-        shown = [[" ".join(str(cell.text).split()).replace("|", "\\|") for cell in row] for row in rows]
-        lines = [f"| {' | '.join(row)} |" for row in (shown[0], ["---"] * len(shown[0]), *shown[1:])]
+        cells = [[" ".join(str(cell.text).split()).replace("|", "\\|") for cell in row] for row in rows]
+        lines = [f"| {' | '.join(row)} |" for row in (cells[0], ["---"] * len(cells[0]), *cells[1:])]
         table.html = "<p>" + "<br>".join(map(escape, lines)) + "</p>"
 
 
 def _elements(parent: Any, selector: str) -> list[Any]:
-    """All at once: the parser makes every element of its list anew for each one that is taken singly, which takes half a
-    minute for a page of three thousand.
-    """
+    """All matches in one slice: iterating the parser's list takes quadratic time, half a minute for 3,000 elements."""
     return list(parent.query_selector_all(selector)[:])
 
 
 def _is_invisible(style: str) -> bool:
-    if _INVISIBLE_STYLE.search(style) or (_NO_ROOM.search(style) and _CUT_OFF.search(style)):
+    if _INVISIBLE_STYLE.search(style) or (_ZERO_SIZE.search(style) and _OVERFLOW_HIDDEN.search(style)):
         return True
-    colour, ground = _COLOUR.search(style), _GROUND.search(style)
-    return bool(colour and ground and colour[1].strip().lower() == ground[1].strip().lower())
+    colour, background = _COLOUR.search(style), _BACKGROUND.search(style)
+    return bool(colour and background and colour[1].strip().lower() == background[1].strip().lower())
 
 
 def _hiding_selectors(tree: Any) -> list[str]:
-    """What the page's own style sheets hide. Rules for print and for screens of some size hide nothing here."""
+    """Selectors that the page's own style sheets hide, except rules for print or some screen sizes."""
     css = "\n".join(str(style.text) for style in _elements(tree.document, "style"))[:MAX_CSS_CHARS]
     found: list[str] = []
     for selectors, block in _rules(_CSS_COMMENT.sub(" ", css)):
         if _is_invisible(block):
             plain = (" ".join(each.split()) for each in selectors.split(","))
-            found += [each for each in plain if each.lower() not in _WHOLE_PAGE and _PLAIN_SELECTOR.fullmatch(each)]
+            found += [each for each in plain if each.lower() not in _PAGE_SELECTORS and _PLAIN_SELECTOR.fullmatch(each)]
     return found[:MAX_HIDING_RULES]
 
 
@@ -161,12 +161,12 @@ def _matching(tree: Any, selector: str) -> list[Any]:
 
     try:
         return _elements(tree.body, selector)
-    except CSSParserException:  # a style sheet may hold anything, and a browser skips what it does not understand
+    except CSSParserException:  # browsers skip invalid selectors too
         return []
 
 
 def _rules(css: str) -> Iterator[tuple[str, str]]:
-    """Selectors and block of each rule that stands in no other block."""
+    """Selectors and block of each top-level rule."""
     depth, start, selectors = 0, 0, ""
     for brace in re.finditer(r"[{}]", css):
         text = css[start : brace.start()]
@@ -181,34 +181,34 @@ def _rules(css: str) -> Iterator[tuple[str, str]]:
 
 
 def _with_structure(html: str) -> str:
-    """Headings, code and terms keep their meaning in the text, as Markdown writes it; marked here since trees change slowly."""
+    """Mark headings, code and definitions as Markdown does. In the source, since changing the tree is slow."""
     html = _HEADING_TAG.sub(lambda tag: tag[0] + "#" * int(tag[1]) + " ", html)
-    html = _TERM_TAG.sub(lambda tag: tag[0] + ": ", html)
-    pieces = _CODE_BLOCK.split(html)  # every other one is a block of code
+    html = _DEFINITION_TAG.sub(lambda tag: tag[0] + ": ", html)
+    pieces = _CODE_BLOCK.split(html)  # every second one is a code block
     pieces[::2] = [_CODE_SPAN.sub(r"<\1\2>`\3`</\1>", piece) for piece in pieces[::2]]
     return _CODE_END.sub("\n```\n</pre>", _CODE_TAG.sub(lambda tag: tag[0] + "```\n", "".join(pieces)))
 
 
 def _main_text(tree: Any) -> str:
-    whole = _plain(tree, main_content=False)
-    enough = ENOUGH_OF_THE_PAGE * len(whole)
+    page = _plain(tree, main_content=False)
+    min_chars = MIN_MAIN_SHARE * len(page)
     for selector in _MAIN:
         found = tree.body.query_selector_all(selector)
-        if len(found) == 1 and len(text := _plain(found[0].outer_html, main_content=False)) >= enough:
+        if len(found) == 1 and len(text := _plain(found[0].outer_html, main_content=False)) >= min_chars:
             return text
     main = _plain(tree, main_content=True)
-    return main if len(main) >= enough else whole
+    return main if len(main) >= min_chars else page
 
 
 def _plain(html: Any, *, main_content: bool) -> str:
     from resiliparse.extract.html2text import extract_plain_text
 
     text = extract_plain_text(html, preserve_formatting=True, main_content=main_content, alt_texts=False)
-    return _EXPLAINED.sub("\n: ", _BLANK_LINES.sub("\n\n", str(text)).strip())
+    return _DEFINITION.sub("\n: ", _BLANK_LINES.sub("\n\n", str(text)).strip())
 
 
 def pdf_text(path: str) -> Answer:
-    """The text of a PDF's pages, words put together that were broken at a line's end."""
+    """The text of a PDF's pages, with hyphenated words joined."""
     try:
         from pypdf import PdfReader
         from pypdf.errors import PyPdfError
@@ -219,7 +219,7 @@ def pdf_text(path: str) -> Answer:
             reader = PdfReader(file, strict=False)
             if reader.is_encrypted and not reader.decrypt(""):
                 return {"error": "it is encrypted: save it without a password"}
-            return {"title": _pdf_title(reader), **_pages(reader)}
+            return {"title": _own_title(getattr(reader.metadata, "title", None)), **_pages(reader)}
     except OSError:
         return {"error": "it cannot be opened"}
     except (PyPdfError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError):
@@ -239,23 +239,23 @@ def _pages(reader: Any) -> Answer:
 
 
 def _keep_blanks(operator: bytes, operands: Any, *_: Any) -> None:
-    """Some fonts have no blank, and set justified text with gaps narrower than the one that is guessed for them."""
+    """Widen the gaps between words. Some fonts have no blank, and their gaps are narrower than pypdf expects."""
     if operator != b"TJ" or not operands or not isinstance(operands[0], list):
         return
-    shown = operands[0]
-    for at in range(len(shown) - 2, 0, -1):
-        if isinstance(shown[at], (int, float)) and shown[at] <= WORD_GAP:
-            shown[at : at + 1] = [SURE_GAP, shown[at] - SURE_GAP]  # forth and back: the same way together
+    parts = operands[0]
+    for at in range(len(parts) - 2, 0, -1):
+        if isinstance(parts[at], (int, float)) and parts[at] <= WORD_GAP:
+            parts[at : at + 1] = [CERTAIN_GAP, parts[at] - CERTAIN_GAP]  # the sum is unchanged
 
 
 def _running_text(pages: list[str]) -> str:
-    """The pages as one text, without heads, page numbers and tables of contents; sections have headings."""
+    """The pages as one text, without headers, page numbers and tables of contents, and with section headings."""
     text = ""
     for lines in _without_edges([page.split("\n") for page in pages]):
         page = "\n".join(line for line in lines if not _DOT_LEADERS.search(line)).strip()
         if page:
-            goes_on = text and not _ENDED.search(text)
-            text += ("\n" if goes_on else "\n\n") * bool(text) + page
+            continues = text and not _ENDED.search(text)
+            text += ("\n" if continues else "\n\n") * bool(text) + page
     text = _TERM.sub(r"\n\n\1\n: ", text)
     text = _CAPITALS.sub(r"\n# \1\n", text)
     text = _SECTION.sub(_section, _BROKEN_WORD.sub("", text))
@@ -267,27 +267,28 @@ def _section(found: re.Match[str]) -> str:
 
 
 def _without_edges(pages: list[list[str]]) -> Iterator[list[str]]:
-    """Pages without the lines at their edges that other pages have too, or that hold the number of the page."""
+    """Pages without the edge lines that repeat on other pages or hold the page number."""
     edges = [{*range(min(EDGE_LINES, len(page))), *range(max(0, len(page) - EDGE_LINES), len(page))} for page in pages]
     repeated: Counter[str] = Counter()
     shifts: Counter[int] = Counter()
     for number, (page, edge) in enumerate(zip(pages, edges, strict=True)):
         repeated.update({_NUMBER.sub("#", page[at]) for at in edge})
-        shifts.update({shown - number for at in edge for shown in _numbers(page[at])})
-    shift, seen = max(shifts.items(), key=lambda each: each[1], default=(0, 0))
+        shifts.update({printed - number for at in edge for printed in _numbers(page[at])})
+    shift, matches = max(shifts.items(), key=lambda each: each[1], default=(0, 0))
     for number, (page, edge) in enumerate(zip(pages, edges, strict=True)):
-        numbered = {at for at in edge if seen >= MIN_REPEATS and number + shift in _numbers(page[at])}
+        numbered = {at for at in edge if matches >= MIN_REPEATS and number + shift in _numbers(page[at])}
         head = {at for at in edge if repeated[_NUMBER.sub("#", page[at])] >= MIN_REPEATS}
         yield [line for at, line in enumerate(page) if at not in numbered | head]
 
 
 def _numbers(line: str) -> set[int]:
-    """The numbers that a line begins or ends with."""
+    """The numbers at the beginning and end of a line."""
     return {int(digits) for found in _PAGE_NUMBER.finditer(line) for digits in found.groups() if digits}
 
 
-def _pdf_title(reader: Any) -> str | None:
-    title = " ".join(str(getattr(reader.metadata, "title", None) or "").split())
+def _own_title(title: Any) -> str | None:
+    """A document's title, unless a program generated it."""
+    title = " ".join(str(title or "").split())
     return title if title and not _GENERATED_TITLE.search(title) else None
 
 
@@ -296,14 +297,14 @@ class _TooLargeError(Exception):
 
 
 class _Archive:
-    """A zip file whose parts are unpacked within bounds, whatever its directory says about their sizes."""
+    """A zip file that unpacks at most MAX_UNPACKED_BYTES, whatever sizes its directory declares."""
 
     def __init__(self, file: zipfile.ZipFile) -> None:
         self._file = file
         self._left = MAX_UNPACKED_BYTES
 
     def part(self, name: str) -> bytes | None:
-        """A part unpacked; None where there is none. Raises _TooLargeError."""
+        """The unpacked bytes of a part; None where it is missing. Raises _TooLargeError."""
         try:
             with self._file.open(name) as part:
                 data = part.read(self._left + 1)
@@ -328,8 +329,8 @@ def _unpacked(path: str, read: Callable[[_Archive], Answer], broken: str) -> Ans
 
 
 class _Xml:
-    """A walk through an XML document. Names come without namespaces; a document that declares entities is refused, since
-    they can unpack to gigabytes or name files of this machine. ValueError for all that is not XML.
+    """A SAX parser. Names come without namespaces. Raises ValueError for malformed XML and for entity declarations, which can
+    expand to gigabytes or name local files.
     """
 
     def __init__(self) -> None:
@@ -346,17 +347,17 @@ class _Xml:
         except expat.ExpatError as error:
             raise ValueError from error
 
-    def _start(self, name: str, given: dict[str, str]) -> None:
-        self.start(_local(name), {_local(key): value for key, value in given.items()})
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self.start(_local(name), {_local(key): value for key, value in attributes.items()})
 
-    def start(self, name: str, given: dict[str, str]) -> None:
+    def start(self, name: str, attributes: dict[str, str]) -> None:
         """An element begins."""
 
     def end(self, name: str) -> None:
         """An element ends."""
 
     def text(self, text: str) -> None:
-        """Letters between the tags."""
+        """Character data."""
 
 
 def _local(name: str) -> str:
@@ -368,90 +369,90 @@ def _refused(*_: Any) -> None:
 
 
 class _Styles(_Xml):
-    """Which paragraph styles of a Word document are headings, by their ids; the names are English in every language."""
+    """Heading levels of a Word document's paragraph styles by id. Style names are English in every language."""
 
     def __init__(self) -> None:
         super().__init__()
         self.levels: dict[str, int] = {}
         self._style = ""
 
-    def start(self, name: str, given: dict[str, str]) -> None:
+    def start(self, name: str, attributes: dict[str, str]) -> None:
         if name == "style":
-            self._style = given.get("styleId", "")
-        elif name == "name" and (found := _HEADING_STYLE.fullmatch(given.get("val", ""))):
+            self._style = attributes.get("styleId", "")
+        elif name == "name" and (found := _HEADING_STYLE.fullmatch(attributes.get("val", ""))):
             self.levels[self._style] = int(found[1] or 1)
-        elif name == "outlineLvl" and given.get("val", "").isdigit() and int(given["val"]) < 6:
-            self.levels.setdefault(self._style, int(given["val"]) + 1)
+        elif name == "outlineLvl" and attributes.get("val", "").isdigit() and int(attributes["val"]) < 6:
+            self.levels.setdefault(self._style, int(attributes["val"]) + 1)
 
 
 class _Paragraphs(_Xml):
-    """The text of a Word document: headings as `#`, list items as `-`, the cells of a table's row in one line."""
+    """The paragraphs of a Word document: headings as `#`, list items as `-`, a table row as one line."""
 
     def __init__(self, levels: dict[str, int]) -> None:
         super().__init__()
-        self.written: list[str] = []
+        self.paragraphs: list[str] = []
         self._levels = levels
         self._pieces: list[str] = []
         self._cells: list[str] = []
         self._in_text = self._hidden = False
-        self._passed = self._tables = 0  # depth in what repeats other text; depth in tables
+        self._skipped = self._tables = 0  # depth in duplicated text; depth in tables
         self._mark = ""
 
-    def start(self, name: str, given: dict[str, str]) -> None:
+    def start(self, name: str, attributes: dict[str, str]) -> None:
         if name in ("Fallback", "txbxContent"):
-            self._passed += 1
+            self._skipped += 1
         elif name == "tbl":
             self._tables += 1
         elif name == "p":
             self._mark = ""
-        elif name == "pStyle" and given.get("val") in self._levels:
-            self._mark = "#" * self._levels[given["val"]] + " "
+        elif name == "pStyle" and attributes.get("val") in self._levels:
+            self._mark = "#" * self._levels[attributes["val"]] + " "
         elif name == "numPr":
             self._mark = self._mark or "- "
         elif name == "r":
             self._hidden = False
         elif name == "vanish":
-            self._hidden = given.get("val") not in ("0", "false")
+            self._hidden = attributes.get("val") not in ("0", "false")
         elif name == "t":
             self._in_text = True
-        elif name in ("tab", "br", "cr") and not self._passed:
+        elif name in ("tab", "br", "cr") and not self._skipped:
             self._pieces.append(" ")
 
     def end(self, name: str) -> None:
         if name in ("Fallback", "txbxContent"):
-            self._passed -= 1
+            self._skipped -= 1
         elif name == "t":
             self._in_text = False
-        elif name == "p" and not self._passed:
+        elif name == "p" and not self._skipped:
             self._end_paragraph()
         elif name == "tr" and self._cells:
-            self.written.append(" | ".join(self._cells))
+            self.paragraphs.append(" | ".join(self._cells))
             self._cells = []
         elif name == "tbl":
             self._tables -= 1
 
     def text(self, text: str) -> None:
-        if self._in_text and not self._hidden and not self._passed:
+        if self._in_text and not self._hidden and not self._skipped:
             self._pieces.append(text)
 
     def _end_paragraph(self) -> None:
-        said = " ".join("".join(self._pieces).split())
+        text = " ".join("".join(self._pieces).split())
         self._pieces = []
-        if said and self._tables:
-            self._cells.append(said)
-        elif said:
-            self.written.append(self._mark + said)
+        if text and self._tables:
+            self._cells.append(text)
+        elif text:
+            self.paragraphs.append(self._mark + text)
 
 
 class _Title(_Xml):
-    """The first title of a document's own description."""
+    """The first title in a document's metadata."""
 
     def __init__(self) -> None:
         super().__init__()
         self.title = ""
         self._in_title = False
 
-    def start(self, name: str, given: dict[str, str]) -> None:
+    def start(self, name: str, attributes: dict[str, str]) -> None:
         self._in_title = name == "title" and not self.title
 
     def end(self, name: str) -> None:
@@ -463,7 +464,7 @@ class _Title(_Xml):
 
 
 def docx_text(path: str) -> Answer:
-    """The body of a Word document, without notes, comments and what was deleted."""
+    """The body of a Word document, without notes, comments and deleted text."""
     return _unpacked(path, _docx, "it is not a Word document that can be read (an encrypted one is not)")
 
 
@@ -471,46 +472,45 @@ def _docx(archive: _Archive) -> Answer:
     body = archive.part("word/document.xml")
     if body is None:
         return {"error": "it is not a Word document"}
-    styles, about = _Styles(), _Title()
+    styles, metadata = _Styles(), _Title()
     styles.read(archive.part("word/styles.xml"))
-    about.read(archive.part("docProps/core.xml"))
-    paragraphs = _Paragraphs(styles.levels)
-    paragraphs.read(body)
-    title = " ".join(about.title.split())
-    named = title if title and not _GENERATED_TITLE.search(title) else None
-    return {"title": named, **_bounded(paragraphs.written)}
+    metadata.read(archive.part("docProps/core.xml"))
+    reader = _Paragraphs(styles.levels)
+    reader.read(body)
+    title = _own_title(metadata.title)
+    return {"title": title, **_bounded(reader.paragraphs)}
 
 
 class _Package(_Title):
-    """The contents of a book: its title, its files and the order that they are read in."""
+    """The title of a book and its files in reading order."""
 
     def __init__(self) -> None:
         super().__init__()
         self.order: list[str] = []
         self._files: dict[str, str] = {}
 
-    def start(self, name: str, given: dict[str, str]) -> None:
-        super().start(name, given)
-        if name == "item" and "html" in given.get("media-type", ""):
-            self._files[given.get("id", "")] = given.get("href", "")
-        elif name == "itemref" and given.get("idref") in self._files:
-            self.order.append(self._files[given["idref"]])
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        super().start(name, attributes)
+        if name == "item" and "html" in attributes.get("media-type", ""):
+            self._files[attributes.get("id", "")] = attributes.get("href", "")
+        elif name == "itemref" and attributes.get("idref") in self._files:
+            self.order.append(self._files[attributes["idref"]])
 
 
 class _Container(_Xml):
-    """Where a book says what it holds."""
+    """The path of a book's package file."""
 
     def __init__(self) -> None:
         super().__init__()
         self.package = ""
 
-    def start(self, name: str, given: dict[str, str]) -> None:
+    def start(self, name: str, attributes: dict[str, str]) -> None:
         if name == "rootfile":
-            self.package = self.package or given.get("full-path", "")
+            self.package = self.package or attributes.get("full-path", "")
 
 
 def epub_text(path: str) -> Answer:
-    """The chapters of a book in their order."""
+    """The chapters of a book in reading order."""
     return _unpacked(path, _epub, "it is not a book that can be read")
 
 
@@ -532,15 +532,15 @@ def _epub(archive: _Archive) -> Answer:
 
 
 def notebook_text(path: str) -> Answer:
-    """The cells of a notebook: words as written, code fenced. What the code printed is left out."""
+    """The cells of a notebook, text as written and code fenced, without outputs."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123
             data = file.read(MAX_NOTEBOOK_BYTES + 1)
         if len(data) > MAX_NOTEBOOK_BYTES:
             return {"error": f"it is larger than {MAX_NOTEBOOK_BYTES // 1_000_000} MB"}
-        told = json.loads(data)
-        cells = told.get("cells") or [cell for sheet in told["worksheets"] for cell in sheet["cells"]]
-        language = str(told.get("metadata", {}).get("kernelspec", {}).get("language", ""))
+        notebook = json.loads(data)
+        cells = notebook.get("cells") or [cell for sheet in notebook["worksheets"] for cell in sheet["cells"]]
+        language = str(notebook.get("metadata", {}).get("kernelspec", {}).get("language", ""))
         return {"title": None, **_bounded([_cell(cell, language) for cell in cells])}
     except OSError:
         return {"error": "it cannot be opened"}
@@ -565,25 +565,35 @@ _READERS = {
 }  # fmt: skip
 
 
-def serve(requests: IO[str], answers: IO[str]) -> None:
-    """Answer one line after the other until nobody asks any more."""
+def serve(
+    requests: IO[str], answers: IO[str], cpu_seconds: float = CPU_SECONDS, wall_seconds: float = WALL_SECONDS
+) -> None:
+    """Answer each request line until the input ends."""
     for line in requests:
-        ((kind, given),) = json.loads(line).items()
-        with _deadline():
-            answer = _READERS[kind](given)
+        ((kind, document),) = json.loads(line).items()
+        with _time_limits(cpu_seconds, wall_seconds):
+            answer = _READERS[kind](document)
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 
 
 @contextlib.contextmanager
-def _deadline() -> Any:
-    """End this process when one document takes too long, also when whoever started it has gone."""
-    alarm = getattr(signal, "alarm", None)
-    if alarm:
-        alarm(PARSE_SECONDS + 1)
-    yield
-    if alarm:
-        alarm(0)
+def _time_limits(cpu_seconds: float, wall_seconds: float) -> Iterator[None]:
+    """End this process when a document takes too long, even if the parent has ended.
+
+    SIGPROF comes after CPU time of this process, and unlike the SIGXCPU of RLIMIT_CPU it writes no core dump and starts anew
+    with each document. The parent's own limit comes before SIGALRM. Windows has neither.
+    """
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+    signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
+    signal.setitimer(signal.ITIMER_REAL, wall_seconds + 1)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _limit_memory() -> None:
@@ -599,4 +609,4 @@ if __name__ == "__main__":
     logging.disable()
     _limit_memory()
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
-        serve(sys.stdin, sys.stdout)
+        serve(sys.stdin, sys.stdout, *map(float, sys.argv[1:]))

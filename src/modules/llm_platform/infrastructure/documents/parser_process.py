@@ -1,8 +1,9 @@
-"""The parent's side of `parse_child`: ask, wait no longer than a deadline, kill what does not answer, start again."""
+"""Runs `parse_child` as a child process with limits of time, and restarts it after a crash."""
 
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -14,13 +15,12 @@ from typing import Any, Protocol, Self
 from modules.llm_platform.infrastructure.documents import parse_child
 from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
 
-FILE_KINDS = ("pdf", "docx", "epub", "ipynb")  # suffixes of what the child opens itself
-STARTING_SECONDS = 10.0  # a cold disk may need that long for the interpreter and the parser
+FILE_KINDS = ("pdf", "docx", "epub", "ipynb")  # files that the child opens
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """The text of a document, its title where it names one, and a word about what is missing."""
+    """The text of a document, its title if it has one, and a note about what is missing."""
 
     text: str
     title: str | None = None
@@ -28,7 +28,7 @@ class Parsed:
 
 
 class DocumentParser(Protocol):
-    """Whoever turns formats into text; raises UnreadableDocument."""
+    """Turns formats into text. Raises UnreadableDocument."""
 
     def html(self, html: str) -> Parsed: ...
 
@@ -37,13 +37,18 @@ class DocumentParser(Protocol):
 
 
 class ParserProcess:
-    """A child process that is started when it is first needed. One thread asks, any thread may `stop` it."""
+    """A child process, started on first use. One thread calls it, any thread may `stop` it."""
 
-    def __init__(self, seconds: float = parse_child.PARSE_SECONDS, script: Path | None = None) -> None:
-        self._seconds = seconds
+    def __init__(
+        self,
+        cpu_seconds: float = parse_child.CPU_SECONDS,
+        wall_seconds: float = parse_child.WALL_SECONDS,
+        script: Path | None = None,
+    ) -> None:
+        """The limits hold for one document: of the child's CPU time, and of time, which ends a child that hangs."""
+        self._cpu_seconds, self._wall_seconds = cpu_seconds, wall_seconds
         self._script = script or Path(parse_child.__file__)
         self._child: subprocess.Popen[str] | None = None
-        self._fresh = True
         self._stopped = False
 
     def __enter__(self) -> Self:
@@ -55,45 +60,48 @@ class ParserProcess:
         self._end()
 
     def stop(self) -> None:
-        """Let the document that is being read fail, and every later one."""
+        """Fail the document that is being read, and every later one."""
         self._stopped = True
         if child := self._child:
             child.kill()
 
     def html(self, html: str) -> Parsed:
-        return self._ask({"html": html})
+        return self._request({"html": html})
 
     def file(self, kind: str, path: Path) -> Parsed:
-        return self._ask({kind: str(path)})
+        return self._request({kind: str(path)})
 
     def pdf(self, path: Path) -> Parsed:
         return self.file("pdf", path)
 
-    def _ask(self, request: dict[str, str]) -> Parsed:
+    def _request(self, request: dict[str, str]) -> Parsed:
         if self._stopped:
             raise UnreadableDocument("reading was stopped")
-        child = self._running()
-        late = threading.Event()
-        timer = threading.Timer(self._seconds + (STARTING_SECONDS if self._fresh else 0.0), _kill, (child, late))
+        child = self._ensure_child()
+        timed_out = threading.Event()
+        timer = threading.Timer(self._wall_seconds, _kill, (child, timed_out))
         timer.daemon = True
         timer.start()
         try:
             answer = _exchange(child, json.dumps(request))
         finally:
             timer.cancel()
-        self._fresh = False
         if answer is None:
             self._end()
-            raise UnreadableDocument(
-                f"reading it took more than {self._seconds:g} s" if late.is_set() else "it broke its parser"
-            )
+            raise UnreadableDocument(self._why_it_ended(child.returncode, timed_out.is_set()))
         return parsed(answer)
 
-    def _running(self) -> subprocess.Popen[str]:
+    def _why_it_ended(self, returncode: int, timed_out: bool) -> str:
+        if returncode == -getattr(signal, "SIGPROF", 0):
+            return f"reading it took longer than {self._cpu_seconds:g} s of CPU time"
+        if timed_out or returncode == -getattr(signal, "SIGALRM", 0):
+            return f"reading it took longer than {self._wall_seconds:g} s"
+        return "its parser crashed"
+
+    def _ensure_child(self) -> subprocess.Popen[str]:
         if self._child is None:
-            self._fresh = True
-            self._child = subprocess.Popen(  # noqa: S603  our own script under our own interpreter
-                [sys.executable, "-P", str(self._script)],
+            self._child = subprocess.Popen(  # noqa: S603  a fixed script and interpreter
+                [sys.executable, "-P", str(self._script), f"{self._cpu_seconds}", f"{self._wall_seconds}"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                 encoding="utf-8", errors="replace",
             )  # fmt: skip
@@ -108,20 +116,20 @@ class ParserProcess:
             child.wait()
 
 
-def _kill(child: subprocess.Popen[str], late: threading.Event) -> None:
-    late.set()
+def _kill(child: subprocess.Popen[str], timed_out: threading.Event) -> None:
+    timed_out.set()
     child.kill()
 
 
 def _close(pipe: Any) -> None:
     try:
         pipe.close()
-    except OSError:  # what was not written yet cannot be any more
+    except OSError:  # buffered data for a dead child
         return
 
 
 def _exchange(child: subprocess.Popen[str], line: str) -> dict[str, Any] | None:
-    """The child's answer; None when it has died or answers nonsense."""
+    """The child's answer; None when it died or its answer is invalid."""
     if child.stdin is None or child.stdout is None:
         return None
     try:

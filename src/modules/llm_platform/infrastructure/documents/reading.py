@@ -1,4 +1,4 @@
-"""One file of the folder as a document: its title and the text that quotes point into."""
+"""Reads one file as a document: its title, and the text that quotes point into."""
 
 from __future__ import annotations
 
@@ -6,33 +6,31 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from modules.llm_platform.domain.markdown.outline import heading_title, read_outline
 from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.infrastructure.documents.decoding import EmptyDocument, UnreadableDocument, decode
+from modules.llm_platform.infrastructure.documents.decoding import EmptyDocument, UnreadableDocument, decode, printable
 from modules.llm_platform.infrastructure.documents.folder import FoundFile
 from modules.llm_platform.infrastructure.documents.parser_process import FILE_KINDS, DocumentParser, Parsed
 
 MAX_TEXT_BYTES: Final = 5_000_000  # of a text or HTML file; what follows is not read
-MAX_FILE_BYTES: Final = 50_000_000  # PDFs and archives are whole or nothing, their table of contents stands at the end
+MAX_FILE_BYTES: Final = 50_000_000  # of a PDF or archive, which cannot be read in part
 MAX_TITLE_CHARS: Final = 200
 TITLE_WITHIN_CHARS: Final = 5000  # a heading further down is not the document's title
 MAX_HEADING_LEVEL: Final = 6
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.{0,5000}?\n)??(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _MATTER_TITLE = re.compile(r"^title:[ \t]*(?P<quote>[\"']?)(?P<title>[^\n]+?)(?P=quote)[ \t]*$", re.MULTILINE)
-_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(\S.{0,300})|^(\S.{0,300}+)\n(?:={3,}|-{3,})[ \t]*$", re.MULTILINE)
 _ADORNMENT = re.compile(r"([=\-`:.'\"~^_*+#<>])\1{2,}")
 _MARKUP = re.compile(r"!?\[([^\]\[]*)\]\([^()\s]*\)|[`*]|[ \t]#+[ \t]*$|\{#[\w-]+\}")
 
 
 def read_text(root: Path, file: FoundFile, parser: DocumentParser, redactor: Redactor) -> Parsed:
-    """Read and decode one file, which always gets a title. Raises UnreadableDocument, with the reason, when there is
-    nothing to search.
-    """
+    """The text and title of one file. Raises UnreadableDocument with the reason, EmptyDocument where there is no text."""
     parsed = _parse(root, file, parser)
     text = redactor.text(parsed.text)
     if not text or text.isspace():
         raise EmptyDocument("it holds no text")
-    heading = None if file.suffix == ".pdf" else first_heading(text)  # a PDF's first is that of some section
+    heading = None if file.suffix == ".pdf" else first_heading(text)  # a PDF's first heading is that of some section
     title = redactor.text(parsed.title or heading or _name(file.path))[:MAX_TITLE_CHARS]
     return Parsed(text, title, parsed.note)
 
@@ -63,13 +61,13 @@ def _bytes(path: Path) -> bytes:
 
 
 def _with_marked_headings(text: str) -> str:
-    """reStructuredText as written, but for its headings, which become Markdown's. Any mark may underline one, and may stand
-    above it as well: whichever comes first in the text is the highest. docutils would leave out what a directive that it does
-    not know holds, which in the documentation of Python's projects is most of it.
+    """reStructuredText with headings as Markdown. Any character may underline a heading, and overline it too; levels follow
+    from the order in which the styles occur. docutils would drop the content of unknown directives, which is most of the
+    documentation of a Python project.
     """
     lines = text.split("\n")
     levels: dict[tuple[str, bool], int] = {}
-    kept: list[str] = []
+    marked: list[str] = []
     place = 0
     while place < len(lines):
         over = 1 if _ADORNMENT.fullmatch(lines[place].rstrip()) else 0
@@ -78,12 +76,12 @@ def _with_marked_headings(text: str) -> str:
         is_heading = _is_underlined(title, mark) and (lines[place].rstrip() == mark if over else title[0] != " ")
         if is_heading:
             level = levels.setdefault((mark[0], bool(over)), len(levels) + 1)
-            kept += ["", f"{'#' * min(level, MAX_HEADING_LEVEL)} {title.strip()}", ""]
+            marked += ["", f"{'#' * min(level, MAX_HEADING_LEVEL)} {title.strip()}", ""]
             place += 2 + over
         else:
-            kept.append(lines[place])
+            marked.append(lines[place])
             place += 1
-    return "\n".join(kept)
+    return "\n".join(marked)
 
 
 def _is_underlined(title: str, mark: str) -> bool:
@@ -92,7 +90,7 @@ def _is_underlined(title: str, mark: str) -> bool:
 
 
 def _markdown(text: str, note: str | None) -> Parsed:
-    """Markdown as written, without the settings that static site builders keep before it."""
+    """Markdown without its front matter, whose title is used."""
     matter = _FRONT_MATTER.match(text)
     if not matter:
         return Parsed(text, None, note)
@@ -101,13 +99,13 @@ def _markdown(text: str, note: str | None) -> Parsed:
 
 
 def first_heading(text: str) -> str | None:
-    """What the text calls itself near its beginning, without marks of Markdown."""
-    found = _HEADING.search(text[:TITLE_WITHIN_CHARS])
-    return " ".join(_MARKUP.sub(r"\1", found[1] or found[2]).split()) if found else None
+    """The first heading near the beginning, without Markdown syntax."""
+    beginning = text[:TITLE_WITHIN_CHARS]
+    heading = next((block for block in read_outline(beginning) if block.kind == "heading"), None)
+    title = heading_title(beginning[heading.start : heading.end]) if heading else ""
+    return " ".join(_MARKUP.sub(r"\1", title).split()) or None
 
 
 def _name(path: str) -> str:
-    """The file's name as a title: `getting-started.md` gives `getting started`; unreadable letters replaced."""
-    stem = PurePosixPath(path).stem
-    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in stem)
-    return re.sub(r"[-_]+", " ", shown).strip() or "document"
+    """The file's name as a title: `getting-started.md` gives `getting started`."""
+    return re.sub(r"[-_]+", " ", printable(PurePosixPath(path).stem)).strip() or "document"

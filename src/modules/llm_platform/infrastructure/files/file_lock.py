@@ -1,4 +1,4 @@
-"""Locks between processes, by a file. The system frees them when a process ends, however it ends."""
+"""Locks between processes by files. The system releases them when a process ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MODE: Final = 0o600
 
 
 class FileLock:
-    """Held by one alone, or shared by many; never waited for."""
+    """An exclusive or shared lock; never waits."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -25,7 +25,7 @@ class FileLock:
         return self._file is not None
 
     def acquire(self, *, shared: bool = False) -> bool:
-        """Whether it is ours now. Raises OSError where the file cannot be opened, or not be locked at all."""
+        """Whether the lock is acquired. Raises OSError where the file cannot be opened or locked."""
         if self._file is not None:
             return True
         file = os.open(self._path, os.O_RDWR | os.O_CREAT, _MODE)
@@ -33,19 +33,19 @@ class FileLock:
             if _locked(file, shared) and _is_still(self._path, file):
                 self._file = file
         finally:
-            if self._file is None:  # another one has it, or the file system knows no locks
+            if self._file is None:  # another process has it, or the file system has no locks
                 os.close(file)
         return self.held
 
     def release(self) -> None:
-        """Free it; the file stays, unless whoever held it alone has removed it: who takes it next makes another."""
+        """Release the lock. The file stays; the exclusive owner may remove it before."""
         file, self._file = self._file, None
         if file is not None:
             os.close(file)
 
 
 def _is_still(path: Path, file: int) -> bool:
-    """Whether the file has not been removed between opening and locking it: two could hold locks on two files of one name."""
+    """Whether the path still names the locked file. It may be removed between opening and locking."""
     try:
         return os.path.samestat(path.stat(), os.fstat(file))
     except FileNotFoundError:
@@ -53,8 +53,8 @@ def _is_still(path: Path, file: int) -> bool:
 
 
 def _locked(file: int, shared: bool) -> bool:
-    """Lock it at once, or say that somebody else has."""
-    if shared and sys.platform == "win32":  # it removes no file that somebody reads: sharing needs no lock there
+    """Lock without waiting; False where another process has it."""
+    if shared and sys.platform == "win32":  # it removes no open file: sharing needs no lock
         return True
     try:
         portalocker.lock(file, (LockFlags.SHARED if shared else LockFlags.EXCLUSIVE) | LockFlags.NON_BLOCKING)

@@ -1,4 +1,4 @@
-"""Folders and files for their owner alone, whatever the umask lets others do: they hold what somebody reads and asks."""
+"""Folders and files that only their owner can read, whatever the umask."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PRIVATE_FILE: Final = 0o600
 
 
 def make_private_folder(path: Path) -> None:
-    """Make it, and those above it that are missing; what is there stays as it is. OSError where that cannot be."""
+    """Make the folder and missing parents; existing ones stay as they are. May raise OSError."""
     try:
         path.mkdir(PRIVATE_FOLDER)
     except FileNotFoundError:
@@ -25,29 +25,29 @@ def make_private_folder(path: Path) -> None:
 
 
 def private_opener(path: str, flags: int) -> int:
-    """For `open(…, opener=…)`: a file that is made by it is its owner's."""
+    """For `open(…, opener=…)`: a new file is its owner's only."""
     return os.open(path, flags, PRIVATE_FILE)
 
 
-def close_to_others(folder: Path) -> None:
-    """The same for a folder that somebody else filled, with everything in it."""
+def restrict_to_owner(folder: Path) -> None:
+    """Restrict an existing folder and its content."""
     folder.chmod(PRIVATE_FOLDER)
     for path in folder.rglob("*"):
         if not path.is_symlink():
             path.chmod(PRIVATE_FOLDER if path.is_dir() else PRIVATE_FILE)
 
 
-# Room for files that are mapped into memory: on a full disk touching one ends the process by SIGBUS.
+# Memory-mapped files need free space: on a full disk, writing to one ends the process by SIGBUS.
 
 
-LEAST_FREE_BYTES: Final = 2 * 1024 * 1024  # SQLite's own files, and an outcome of the longest kind
+MIN_FREE_BYTES: Final = 2 * 1024 * 1024  # for SQLite's files and the largest outcome
 KB: Final = 1024
 
 
 def require_free_space(folder: Path) -> None:
-    """OSError, with words for the operator, when the disk of this folder is full or as good as that."""
+    """Raises OSError with a message for the operator when the disk is almost full."""
     free = shutil.disk_usage(folder).free
-    if free < LEAST_FREE_BYTES:
+    if free < MIN_FREE_BYTES:
         raise OSError(
-            errno.ENOSPC, f"its disk is full: {free // KB} of {LEAST_FREE_BYTES // KB} kB are free, make room"
+            errno.ENOSPC, f"its disk is full: {free // KB} of {MIN_FREE_BYTES // KB} kB are free, make room"
         )

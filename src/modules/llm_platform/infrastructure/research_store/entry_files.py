@@ -1,12 +1,12 @@
-"""One entry as it lies in a file: what it is, the value, and a seal over both.
+"""The file of one entry: a header, the value, and a seal over both.
 
     {"format":1,"stage":…,"key":…,"topic":…,"query":…,"made_at":…,"ends_topic":…,"value":{…},"sha256":"…"}
 
-It is JSON that any tool can read. The seal is the SHA-256 of all bytes before `,"sha256":`, so a flipped bit is seen
-wherever it is; it says nothing about who wrote the entry.
+The file is JSON. The seal is the SHA-256 of all bytes before `,"sha256":`. It detects damage and does not authenticate the
+writer.
 """
 
-# ruff: noqa: PTH106, PTH108, PTH208  to make a Path takes as long as to ask the file system
+# ruff: noqa: PTH106, PTH108, PTH208  making a Path takes as long as the system call
 from __future__ import annotations
 
 import hashlib
@@ -19,13 +19,13 @@ from typing import Any, Final
 
 from modules.llm_platform.domain.dtos.store_dtos import StoreStage
 
-MAX_ENTRY_BYTES: Final = 32 * 1024 * 1024  # a report keeps the pages that it cites; a page has 5 MB at most
-MAX_HEAD_BYTES: Final = 8 * 1024  # a question has 500 characters of twelve bytes at most
+MAX_ENTRY_BYTES: Final = 32 * 1024 * 1024  # a report stores the pages that it cites, of at most 5 MB each
+MAX_HEAD_BYTES: Final = 8 * 1024  # a query has at most 500 characters of twelve bytes
 
 _FORMAT: Final = 1
 _BEGINNING: Final = b'{"format":%d,' % _FORMAT
 _ANY_FORMAT: Final = b'{"format":'
-_VALUE: Final = b',"value":'  # no text can hold it: there the quotes are escaped
+_VALUE: Final = b',"value":'  # cannot occur in a string, where quotes are escaped
 _SEAL: Final = b',"sha256":"'
 _END: Final = b'"}\n'
 _HASH_CHARS: Final = 64
@@ -34,16 +34,16 @@ _TAIL_BYTES: Final = len(_SEAL) + _HASH_CHARS + len(_END)
 
 
 class DamagedEntryError(Exception):
-    """The bytes are no entry, or not as they were written."""
+    """The bytes are not an intact entry."""
 
 
 class OtherFormatError(Exception):
-    """Another version of this program wrote the entry: it is not ours to judge."""
+    """Another version of this program wrote the entry."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an entry stands; `topic` is the topic's name."""
+    """The location of an entry; `topic` is the topic's name."""
 
     stage: StoreStage
     topic: str
@@ -51,8 +51,8 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
-    """What an entry says of itself. `made_at` is in seconds since 1970; `ends_topic`: it is a finished report."""
+class EntryHeader:
+    """The header of an entry. `made_at` is in seconds since 1970; `ends_topic`: it is a finished report."""
 
     place: Place
     query: str
@@ -64,25 +64,25 @@ class Head:
         return datetime.fromtimestamp(self.made_at, UTC)
 
 
-def sealed(head: Head, value: bytes) -> bytes:
+def sealed(entry: EntryHeader, value: bytes) -> bytes:
     """The bytes of an entry. `value` is JSON."""
-    said = {
+    header = {
         "format": _FORMAT,
-        "stage": head.place.stage,
-        "key": head.place.key,
-        "topic": head.place.topic,
-        "query": head.query,
-        "made_at": head.made.isoformat(),
-        **({"ends_topic": True} if head.ends_topic else {}),
+        "stage": entry.place.stage,
+        "key": entry.place.key,
+        "topic": entry.place.topic,
+        "query": entry.query,
+        "made_at": entry.made.isoformat(),
+        **({"ends_topic": True} if entry.ends_topic else {}),
     }
-    body = json.dumps(said, separators=(",", ":"))[:-1].encode() + _VALUE + value
+    body = json.dumps(header, separators=(",", ":"))[:-1].encode() + _VALUE + value
     return b"".join((body, _SEAL, hashlib.sha256(body).hexdigest().encode(), _END))
 
 
-def unsealed(data: bytes) -> tuple[Head, bytes]:
-    """What an entry says of itself, and its value. DamagedEntryError, OtherFormatError."""
+def unsealed(data: bytes) -> tuple[EntryHeader, bytes]:
+    """The header and the value of an entry. Raises DamagedEntryError and OtherFormatError."""
     if not data.startswith(_BEGINNING):
-        raise _not_ours(data)
+        raise _format_error(data)
     body, tail = data[:-_TAIL_BYTES], data[-_TAIL_BYTES:]
     if tail != b"".join((_SEAL, hashlib.sha256(body).hexdigest().encode(), _END)):
         raise DamagedEntryError
@@ -90,42 +90,41 @@ def unsealed(data: bytes) -> tuple[Head, bytes]:
     return _head(head), value
 
 
-def head_of(beginning: bytes) -> Head:
-    """What an entry says of itself, from its first MAX_HEAD_BYTES and unproven. DamagedEntryError, OtherFormatError."""
+def read_header(beginning: bytes) -> EntryHeader:
+    """The unverified header, from the first MAX_HEAD_BYTES. Raises DamagedEntryError and OtherFormatError."""
     if not beginning.startswith(_BEGINNING):
-        raise _not_ours(beginning)
+        raise _format_error(beginning)
     return _head(beginning.partition(_VALUE)[0])
 
 
-def _head(text: bytes) -> Head:
+def _head(text: bytes) -> EntryHeader:
     try:
-        said: dict[str, Any] = json.loads(text + b"}")
-        made = datetime.fromisoformat(said["made_at"])
+        fields: dict[str, Any] = json.loads(text + b"}")
+        made = datetime.fromisoformat(fields["made_at"])
         if made.tzinfo is None or made.year not in _YEARS:
             raise DamagedEntryError
-        place = Place(said["stage"], said["topic"], said["key"])
-        return Head(place, str(said["query"]), made.timestamp(), said.get("ends_topic") is True)
+        place = Place(fields["stage"], fields["topic"], fields["key"])
+        return EntryHeader(place, str(fields["query"]), made.timestamp(), fields.get("ends_topic") is True)
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise DamagedEntryError from error
 
 
-def _not_ours(data: bytes) -> DamagedEntryError | OtherFormatError:
+def _format_error(data: bytes) -> DamagedEntryError | OtherFormatError:
     if data.startswith(_ANY_FORMAT) and data[len(_ANY_FORMAT) :].split(b",", 1)[0].isdigit():
         return OtherFormatError()
     return DamagedEntryError()
 
 
-# What the store asks of the file system, with what strangers may have put there in mind. Paths are texts.
-
+# File system calls that expect links, pipes and foreign files in the folder. Paths are strings.
 
 _BINARY: Final = getattr(os, "O_BINARY", 0)  # Windows alone has it
 _READ: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | _BINARY
 _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY
-_PRIVATE: Final = 0o600  # what somebody looks into is nobody else's business
+_PRIVATE: Final = 0o600
 
 
 def write_new(path: str, data: bytes) -> None:
-    """Make a file. FileExistsError when there is one; where it cannot be written to the end, there is none afterwards."""
+    """Create a file. Raises FileExistsError where it exists; a failed write leaves no file."""
     file = os.open(path, _WRITE, _PRIVATE)
     try:
         left = memoryview(data)
@@ -138,8 +137,8 @@ def write_new(path: str, data: bytes) -> None:
         os.close(file)
 
 
-def read_plain(path: str, limit: int | None) -> bytes:
-    """The bytes of a plain file of at most `limit`; None: only those that hold the head."""
+def read_regular_file(path: str, limit: int | None) -> bytes:
+    """The bytes of a regular file of at most `limit`; None: the first MAX_HEAD_BYTES. Raises DamagedEntryError for others."""
     try:
         file = os.open(path, _READ)
     except FileNotFoundError:
@@ -152,9 +151,9 @@ def read_plain(path: str, limit: int | None) -> bytes:
         about = os.fstat(file)
         if not stat.S_ISREG(about.st_mode) or (limit is not None and about.st_size > limit):
             raise DamagedEntryError
-        wanted = MAX_HEAD_BYTES if limit is None else about.st_size
-        data = os.read(file, wanted)
-        while len(data) < wanted and (more := os.read(file, wanted - len(data))):
+        size = MAX_HEAD_BYTES if limit is None else about.st_size
+        data = os.read(file, size)
+        while len(data) < size and (more := os.read(file, size - len(data))):
             data += more
         return data
     finally:
@@ -162,7 +161,7 @@ def read_plain(path: str, limit: int | None) -> bytes:
 
 
 def names_in(folder: str) -> list[str]:
-    """What is in the folder; nothing, when it is none."""
+    """The names in the folder; none when it is missing or not a folder."""
     try:
         return os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -170,7 +169,7 @@ def names_in(folder: str) -> list[str]:
 
 
 def is_folder(path: str) -> bool:
-    """Whether it is one itself: a link would lead to what is none of ours."""
+    """Whether it is a folder and not a link."""
     try:
         return stat.S_ISDIR(os.lstat(path).st_mode)
     except FileNotFoundError:
@@ -178,7 +177,7 @@ def is_folder(path: str) -> bool:
 
 
 def unlink(path: str) -> bool:
-    """Remove the file; whether it was there."""
+    """Remove the file; returns whether it existed."""
     try:
         os.unlink(path)
     except FileNotFoundError:
@@ -187,19 +186,19 @@ def unlink(path: str) -> bool:
 
 
 def remove_older(folder: str, suffix: str, before: float) -> None:
-    """Remove the files with that ending that were written before, and the folder when nothing else is in it."""
+    """Remove files with that suffix that were written before that time, and the folder if it is empty then."""
     for path in [f"{folder}/{name}" for name in names_in(folder) if name.endswith(suffix)]:
         try:
             if os.lstat(path).st_mtime < before:
                 os.unlink(path)
         except (FileNotFoundError, IsADirectoryError, PermissionError):
-            continue  # gone already, or a folder that somebody put there
+            continue  # removed meanwhile, or a folder
     remove_if_empty(folder)
 
 
 def remove_if_empty(folder: str) -> None:
-    """Remove the folder, unless something is in it."""
+    """Remove the folder if it is empty."""
     try:
         os.rmdir(folder)
-    except OSError:  # others are in it, or it is gone
+    except OSError:  # not empty, or removed meanwhile
         return

@@ -1,9 +1,9 @@
-"""The folder of the store: `<stage>/<topic>/<key>.json`, written in one step, read with care.
+"""The folder of the store: `<stage>/<topic>/<key>.json`, written atomically.
 
-Whoever can write into the folder may have put a link, a pipe or an endless file where an entry belongs.
+Other programs may have put links, pipes or endless files where entries belong.
 """
 
-# ruff: noqa: PTH102, PTH103, PTH105, PTH120, PTH208  to make a Path takes as long as to ask the file system
+# ruff: noqa: PTH102, PTH103, PTH105, PTH120, PTH208  making a Path takes as long as the system call
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from modules.llm_platform.infrastructure.files.private_files import make_private
 from modules.llm_platform.infrastructure.research_store.entry_files import (
     MAX_ENTRY_BYTES,
     DamagedEntryError,
-    Head,
+    EntryHeader,
     OtherFormatError,
     Place,
-    head_of,
     is_folder,
     names_in,
-    read_plain,
+    read_header,
+    read_regular_file,
     remove_if_empty,
     remove_older,
     unlink,
@@ -41,29 +41,29 @@ from modules.llm_platform.infrastructure.research_store.entry_files import (
 STAGES: Final[tuple[StoreStage, ...]] = get_args(StoreStage)
 SUFFIX: Final = ".json"
 DRAFT: Final = ".draft"
-DRAFT_LIVES_S: Final = 3600  # an older one belongs to a process that was killed
+DRAFT_TTL_S: Final = 3600  # an older one belongs to a process that was killed
 _DAMAGED: Final = "damaged"
-_PRIVATE_FOLDER: Final = 0o700  # what somebody looks into is nobody else's business
-_FOLDER_TRIES: Final = 5  # how often a folder may be cleaned away between making it and writing into it
+_PRIVATE_FOLDER: Final = 0o700
+_FOLDER_TRIES: Final = 5  # a folder may be cleaned up between its creation and the write
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A file that stands where entries stand. `head` is None where it cannot be read as one of this format's."""
+class StoredFile:
+    """A file at an entry's path. `head` is None where it is no entry of this format."""
 
     place: Place
     size: int
     written_at: float  # seconds since 1970
-    head: Head | None
+    head: EntryHeader | None
 
     @property
     def made_at(self) -> float:
-        """Seconds since 1970; of a file that does not say it, when it was written."""
+        """Seconds since 1970, from the header, else the modification time."""
         return self.head.made_at if self.head else self.written_at
 
 
 class StoreFolder:
-    """Files by place. Every method may raise OSError; nothing is made before the first write."""
+    """Files by place. Every method may raise OSError. The folder is made at the first write."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -76,22 +76,22 @@ class StoreFolder:
         return os.lstat(self._path(place)).st_size
 
     def read(self, place: Place) -> bytes:
-        """The bytes of the entry's file. DamagedEntryError when it is no plain file or larger than entries are."""
-        return read_plain(self._path(place), MAX_ENTRY_BYTES)
+        """The bytes of the entry's file. Raises DamagedEntryError when it is no regular file or too large."""
+        return read_regular_file(self._path(place), MAX_ENTRY_BYTES)
 
     def write(self, place: Place, data: bytes) -> None:
-        """Put the file there whole, instead of the one that is there: who reads it meanwhile sees either of them."""
+        """Write or replace the file atomically."""
         draft = self.draft(place, data)
         try:
-            self.settle(draft, place)
+            self.commit(draft, place)
         except OSError:
             self.discard(draft)
             raise
 
     def draft(self, place: Place, data: bytes) -> str:
-        """Write the file beside its place, under a name that no reader looks at; its path."""
+        """Write the file beside its place under a temporary name; returns its path."""
         folder = f"{self._root}/{place.stage}/{place.topic}"
-        # Containers that share the folder may share the number of their process, its forks the token.
+        # Containers may share process ids, forks share the token.
         draft = f"{folder}/.{self._token}-{os.getpid()}-{next(self._drafts)}{DRAFT}"
         for _ in range(_FOLDER_TRIES):
             try:
@@ -102,71 +102,69 @@ class StoreFolder:
                 return draft
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
-    def settle(self, draft: str, place: Place) -> None:
-        """Give a draft its place."""
+    def commit(self, draft: str, place: Place) -> None:
+        """Move a draft to its place."""
         os.replace(draft, self._path(place))
 
     def discard(self, draft: str) -> None:
-        """Remove a draft that was not wanted in the end, and its folder when nothing else is in it."""
+        """Remove a draft, and its folder if it is empty then."""
         unlink(draft)
         remove_if_empty(os.path.dirname(draft))
 
     @contextmanager
-    def all_or_nothing(self) -> Iterator[list[tuple[str, Place]]]:
-        """The drafts that are put into the list are settled at the end; after an error none is."""
+    def staged_writes(self) -> Iterator[list[tuple[str, Place]]]:
+        """Commit the drafts in the list at the end; after an error, none."""
         drafts: list[tuple[str, Place]] = []
         try:
             yield drafts
             for draft, place in drafts:
-                self.settle(draft, place)
+                self.commit(draft, place)
         finally:
             for draft, _ in drafts:
                 self.discard(draft)
 
     def set_aside(self, place: Place) -> None:
-        """Move the file out of the way, where a person can look at it."""
+        """Move a damaged file to the folder `damaged`."""
         aside = f"{self._root}/{_DAMAGED}"
         os.makedirs(aside, _PRIVATE_FOLDER, exist_ok=True)
         os.replace(self._path(place), f"{aside}/{place.stage}-{place.key}-{secrets.token_hex(4)}{SUFFIX}")
 
     def remove(self, place: Place) -> bool:
-        """Remove the entry, and its folder when it was the last one; whether it was there."""
-        there = unlink(self._path(place))
+        """Remove the entry, and its folder if it is empty then; returns whether it existed."""
+        existed = unlink(self._path(place))
         remove_if_empty(f"{self._root}/{place.stage}/{place.topic}")
-        return there
+        return existed
 
-    def found(self, topic: str | None = None, stage: StoreStage | None = None) -> Iterator[Found]:
-        """What is there of a topic, of a stage or at all, in the order of the stages, oldest first."""
+    def files(self, topic: str | None = None, stage: StoreStage | None = None) -> Iterator[StoredFile]:
+        """The files of a topic, of a stage or all, in the order of the stages, oldest first."""
         try:
             os.listdir(self._root)
-        except FileNotFoundError:  # nothing was kept yet; any other error is one
+        except FileNotFoundError:  # nothing was stored yet
             return
         for each in STAGES if stage is None else (stage,):
             at = f"{self._root}/{each}"
             for name in names_in(at) if topic is None else (topic,):
                 if is_topic_name(name) and is_folder(f"{at}/{name}"):
-                    yield from sorted(_found(f"{at}/{name}", each, name), key=_age)
+                    yield from sorted(_files_in(f"{at}/{name}", each, name), key=_age)
 
     def damaged(self) -> int:
-        """How many files were set aside."""
+        """The number of damaged files."""
         return len(names_in(f"{self._root}/{_DAMAGED}"))
 
     def sweep(self, before: float) -> None:
-        """Remove what processes that were killed left behind, and what was set aside before that time (seconds since
-        1970).
-        """
+        """Remove drafts of killed processes, and damaged files from before this time (seconds since 1970)."""
         remove_older(f"{self._root}/{_DAMAGED}", SUFFIX, before)
         for stage in STAGES:
             at = f"{self._root}/{stage}"
             for folder in [f"{at}/{name}" for name in names_in(at) if is_topic_name(name)]:
                 if is_folder(folder):
-                    remove_older(folder, DRAFT, time.time() - DRAFT_LIVES_S)
+                    remove_older(folder, DRAFT, time.time() - DRAFT_TTL_S)
 
     def _path(self, place: Place) -> str:
         return f"{self._root}/{place.stage}/{place.topic}/{place.key}{SUFFIX}"
 
     def _make(self, folder: str) -> None:
-        with suppress(FileExistsError):  # another process was quicker
+        with suppress(FileExistsError):  # another process made it
             try:
                 os.mkdir(folder, _PRIVATE_FOLDER)
             except FileNotFoundError:
@@ -174,14 +172,14 @@ class StoreFolder:
                 os.makedirs(folder, _PRIVATE_FOLDER)
 
     def _make_store(self) -> None:
-        """The store's folder, with a mark that git shall ignore all that is in it."""
+        """Make the store's folder, with a .gitignore for all of its content."""
         make_private_folder(self.root.parent)
         os.makedirs(self._root, _PRIVATE_FOLDER, exist_ok=True)
         with suppress(FileExistsError):
             write_new(f"{self._root}/.gitignore", b"*\n")
 
 
-def _found(folder: str, stage: StoreStage, topic: str) -> Iterator[Found]:
+def _files_in(folder: str, stage: StoreStage, topic: str) -> Iterator[StoredFile]:
     for name in names_in(folder):
         key = name.removesuffix(SUFFIX)
         if key == name or not is_entry_key(key):
@@ -191,14 +189,14 @@ def _found(folder: str, stage: StoreStage, topic: str) -> Iterator[Found]:
             about = os.lstat(f"{folder}/{name}")
             if stat.S_ISDIR(about.st_mode):
                 continue
-            head = head_of(read_plain(f"{folder}/{name}", None))
+            head = read_header(read_regular_file(f"{folder}/{name}", None))
         except FileNotFoundError:  # removed meanwhile
             continue
         except (DamagedEntryError, OtherFormatError):
-            yield Found(place, about.st_size, about.st_mtime, None)
+            yield StoredFile(place, about.st_size, about.st_mtime, None)
         else:
-            yield Found(place, about.st_size, about.st_mtime, head if head.place == place else None)
+            yield StoredFile(place, about.st_size, about.st_mtime, head if head.place == place else None)
 
 
-def _age(found: Found) -> tuple[float, str]:
+def _age(found: StoredFile) -> tuple[float, str]:
     return (found.made_at, found.place.key)

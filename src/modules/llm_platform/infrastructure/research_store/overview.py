@@ -1,4 +1,4 @@
-"""What is in a store, told by topic and by stage."""
+"""Summaries of a store by topic and by stage, and its hit counters."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from pathlib import Path
 from typing import Final
 
 from modules.llm_platform.domain.dtos.store_dtos import StageStats, StoredEntry, StoredTopic, StoreStage, StoreStats
-from modules.llm_platform.infrastructure.research_store.entry_files import Head
-from modules.llm_platform.infrastructure.research_store.folder import STAGES, Found
+from modules.llm_platform.infrastructure.research_store.entry_files import EntryHeader
+from modules.llm_platform.infrastructure.research_store.folder import STAGES, StoredFile
 
 
-def topics_of(found: Iterable[Found]) -> tuple[StoredTopic, ...]:
-    """One line for each topic, the one that was worked on last first."""
+def topics_of(found: Iterable[StoredFile]) -> tuple[StoredTopic, ...]:
+    """The topics, the most recently changed first."""
     entries = sorted(_readable(found), key=lambda each: (each[0].place.topic, each[0].made_at))
     topics = [_topic(name, list(group)) for name, group in groupby(entries, key=lambda each: each[0].place.topic)]
     return tuple(sorted(topics, key=lambda topic: topic.newest, reverse=True))
 
 
-def entries_of(found: Iterable[Found]) -> tuple[StoredEntry, ...]:
-    """One line for each entry, in the order of the stages, the oldest of each first."""
+def entries_of(found: Iterable[StoredFile]) -> tuple[StoredEntry, ...]:
+    """The entries in the order of the stages, oldest first."""
     return tuple(
         StoredEntry(stage=each.place.stage, key=each.place.key, made_at=head.made, bytes=each.size)
         for head, each in _readable(found)
     )
 
 
-def stats_of(found: Iterable[Found], asked: Mapping[StoreStage, tuple[int, int]], damaged: int) -> StoreStats:
+def stats_of(found: Iterable[StoredFile], counts: Mapping[StoreStage, tuple[int, int]], damaged: int) -> StoreStats:
     """Entries, bytes, age and hits by stage."""
     entries = _readable(found)
-    by_stage: dict[str, list[tuple[Head, int]]] = {stage: [] for stage in STAGES}
+    by_stage: dict[str, list[tuple[EntryHeader, int]]] = {stage: [] for stage in STAGES}
     for head, each in entries:
         by_stage[each.place.stage].append((head, each.size))
     topics = len({head.place.topic for head, _ in entries})
-    stages = tuple(_stage(stage, by_stage[stage], asked.get(stage, (0, 0))) for stage in STAGES)
+    stages = tuple(_stage(stage, by_stage[stage], counts.get(stage, (0, 0))) for stage in STAGES)
     return StoreStats(stages=stages, topics=topics, damaged=damaged)
 
 
-def _readable(found: Iterable[Found]) -> list[tuple[Head, Found]]:
+def _readable(found: Iterable[StoredFile]) -> list[tuple[EntryHeader, StoredFile]]:
     return [(each.head, each) for each in found if each.head is not None]
 
 
-def _topic(name: str, entries: list[tuple[Head, Found]]) -> StoredTopic:
-    """A topic from its entries, oldest first; the question as it was asked last."""
+def _topic(name: str, entries: list[tuple[EntryHeader, StoredFile]]) -> StoredTopic:
+    """A topic from its entries, oldest first, with its latest query."""
     return StoredTopic(
         name=name,
         query=entries[-1][0].query,
@@ -56,7 +56,7 @@ def _topic(name: str, entries: list[tuple[Head, Found]]) -> StoredTopic:
     )
 
 
-def _stage(stage: StoreStage, entries: list[tuple[Head, int]], asked: tuple[int, int]) -> StageStats:
+def _stage(stage: StoreStage, entries: list[tuple[EntryHeader, int]], counts: tuple[int, int]) -> StageStats:
     made = sorted(head.made for head, _ in entries)
     return StageStats(
         stage=stage,
@@ -64,18 +64,15 @@ def _stage(stage: StoreStage, entries: list[tuple[Head, int]], asked: tuple[int,
         bytes=sum(size for _, size in entries),
         oldest=made[0] if made else None,
         newest=made[-1] if made else None,
-        hits=asked[0],
-        misses=asked[1],
+        hits=counts[0],
+        misses=counts[1],
     )
 
 
-# How often each stage was asked for and had the answer: a byte for each answer and each miss, in a file that only
-# grows.
-# Appending a few bytes needs no lock between processes and is not lost when one is killed. A million reports take 60
-# MB.
+# A byte for each hit and each miss in a file that only grows: appending needs no lock between processes, and a killed one
+# loses nothing. A million reports take 60 MB.
 
-
-_LETTERS: Final[Mapping[StoreStage, bytes]] = {  # small: it was not there; capital: it was
+_LETTERS: Final[Mapping[StoreStage, bytes]] = {  # lower case: miss, upper case: hit
     "search_queries": b"q",
     "search_results": b"s",
     "ranked_results": b"r",
@@ -90,16 +87,16 @@ _CHUNK_BYTES: Final = 1 << 20
 
 
 class HitCounters:
-    """Hits and misses by stage. Counting never fails: a folder that cannot be written to is not counted."""
+    """Hits and misses by stage. Counting never fails: without a writable folder nothing is counted."""
 
     def __init__(self, file: Path) -> None:
         self._file = str(file)
 
     def note(self, stage: StoreStage, *, hits: int) -> None:
-        """One more question, which so many entries answered; where none did it is a miss."""
+        """Count a lookup with `hits` entries; 0 is a miss."""
         try:
             file = os.open(self._file, _FLAGS, 0o600)
-        except OSError:  # nothing was ever kept there, or nothing can be
+        except OSError:  # not made yet, or not writable
             return
         try:
             os.write(file, _HITS[stage] * hits or _LETTERS[stage])
@@ -113,7 +110,7 @@ class HitCounters:
         hits = dict.fromkeys(_LETTERS, 0)
         misses = dict.fromkeys(_LETTERS, 0)
         try:
-            with open(self._file, "rb") as file:  # noqa: PTH123  the path is a text already
+            with open(self._file, "rb") as file:  # noqa: PTH123  the path is a string
                 while chunk := file.read(_CHUNK_BYTES):
                     for stage, letter in _LETTERS.items():
                         hits[stage] += chunk.count(_HITS[stage])

@@ -1,4 +1,4 @@
-"""What of a text an embedder is given."""
+"""The part of a text that fits an embedder, and the embedder that makes no vectors."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from modules.llm_platform.domain.text.tokens import first_tokens
-from modules.llm_platform.infrastructure.vectors.payloads import clean
+from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
+from modules.llm_platform.domain.ports.embedder import IEmbedder
+from modules.llm_platform.domain.text.scripts import replace_surrogates
+from modules.llm_platform.domain.text.tokens import MAX_CHARS_PER_TOKEN, first_tokens
 
-CHARS_PER_TOKEN_AT_MOST: Final = 16  # no further into a text do we look for what fills the window
+NO_EMBEDDER: Final = "EMBEDDER=none: keyword search only"
 
 _VISIBLE = re.compile("[^\\s\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe0e\ufe0f\ufeff]")
 
@@ -20,8 +22,22 @@ def beginnings(texts: Sequence[str], window_tokens: int) -> list[str]:
 
 
 def _beginning(text: str, window_tokens: int) -> str:
-    text = clean(text[: window_tokens * CHARS_PER_TOKEN_AT_MOST])
+    text = replace_surrogates(text[: window_tokens * MAX_CHARS_PER_TOKEN])
     if not _VISIBLE.search(text):
         return ""
     visible = len(text) - text.count(" ") - text.count("\n")  # a token has one of them at least
     return text if visible <= window_tokens else first_tokens(text, window_tokens)
+
+
+class NoneEmbedder(IEmbedder):
+    """Makes no vectors: a collection that is indexed with it is searched by keywords only."""
+
+    name = "none"
+    dimension = 0
+    window_tokens = 1_000_000  # it cuts nothing
+
+    def __init__(self, why_no_vectors: str = NO_EMBEDDER) -> None:
+        self.why_no_vectors = why_no_vectors
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector | None]:
+        return [None] * len(texts)

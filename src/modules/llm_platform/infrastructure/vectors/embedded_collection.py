@@ -1,8 +1,7 @@
-"""One embedded collection on Qdrant's engine in this process (qdrant-edge-py 0.9): what is asked of it, in one thread.
+"""One embedded collection on Qdrant's engine in this process (qdrant-edge-py 0.9), for one thread.
 
-The shard has no log of its own (`wal_enabled=False`). A finished generation can therefore be open in many processes at
-once: to load or close one writes no byte that was not there before. What a crash interrupts is thrown away with the folder
-`work`, so nothing is lost by it but what was not finished.
+The shard has no write-ahead log (`wal_enabled=False`), so loading and closing a finished generation writes nothing and many
+processes can open it. A crash loses what was not finished: the next writer deletes the folder `work`.
 """
 
 from __future__ import annotations
@@ -25,33 +24,36 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
     Vector,
 )
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError, VectorStoreError
+from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.files.file_lock import FileLock
 from modules.llm_platform.infrastructure.files.private_files import PRIVATE_FOLDER, require_free_space
 from modules.llm_platform.infrastructure.vectors.generations import Generations, Stamp
-from modules.llm_platform.infrastructure.vectors.hybrid import chosen, question
+from modules.llm_platform.infrastructure.vectors.hybrid import active_filters, hybrid_query
 from modules.llm_platform.infrastructure.vectors.payloads import (
+    DAMAGED,
     DENSE,
     DOC_ID,
     DOCUMENT,
     FACTS_ID,
     FIELDS,
-    INDEXED,
+    FILTERABLE,
     KIND,
     PASSAGE,
     WORDS,
-    another_embedder,
-    centred_all,
-    clean,
+    busy_collection,
+    center_vectors,
     document_of,
     document_payload,
     document_point,
+    embedder_mismatch,
     facts_of,
     facts_payload,
     field_texts,
+    file_error,
     no_collection,
-    not_one_of_ours,
     passage_of,
     prepared,
+    unknown_collection,
 )
 
 if TYPE_CHECKING:
@@ -59,10 +61,10 @@ if TYPE_CHECKING:
     from qdrant_edge import EdgeShard
 
 
-# Qdrant's engine in this process (qdrant-edge-py 0.9): how it is loaded, set up and spoken to.
+# The engine: loading, configuration and errors.
 
 
-DELETED_SHARE: Final = 0.2  # of a shard's points, from which on it is written anew without them
+DELETED_SHARE: Final = 0.2  # of a shard's points; more than that, and it is rewritten without them
 VACUUM_FROM_POINTS: Final = 1000
 NOT_INSTALLED: Final = (
     'the embedded index needs another package: pip install "llm-platform[retrieval]", or, to use a server, '
@@ -71,26 +73,24 @@ NOT_INSTALLED: Final = (
 
 
 class translated:  # noqa: N801  used as a word of a `with` statement
-    """Errors inside become vector store errors.
+    """Turns errors inside into vector store errors.
 
-    Those of the engine have no type of their own, they are bare `Exception`s: asked for here by exactly that type, since a
-    handler of it would catch every mistake of ours as well. What they say may quote what is stored, and is not repeated.
+    The engine raises bare `Exception`: this type exactly is matched, since `except Exception` would hide bugs. Its messages may
+    quote stored text and are not repeated.
     """
 
     def __enter__(self) -> None:
-        """Nothing is needed before."""
+        """Nothing to set up."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, OSError):
-            why = error.strerror or "its files are not as they should be"
-            remedy = "look at the data folder, LLM_PLATFORM_DATA_DIR"
-            raise VectorStoreError(f"the index cannot be used ({why}): {remedy}") from error
+            raise file_error(error) from error
         if isinstance(error, KeyError):  # of a payload
-            raise VectorStoreError("the index holds something that is none of ours: index anew") from error
+            raise VectorStoreError("the index holds a point that llm-platform did not write: index again") from error
         if kind is Exception:
-            raise VectorStoreError("the index is damaged or the disk is full: free space, or index anew") from error
+            raise VectorStoreError(DAMAGED) from error
 
 
 def engine() -> Any:
@@ -102,7 +102,7 @@ def engine() -> Any:
 
 
 def config(edge: Any, dimension: int) -> qdrant_edge.EdgeConfig:
-    """Exact search, no graph: it is fast enough for some hundred thousand passages and needs no building."""
+    """Exact search without a graph: fast enough for some hundred thousand passages, and nothing to build."""
     dense = {DENSE: edge.EdgeVectorParams(size=dimension, distance=edge.Distance.Cosine)} if dimension else None
     config: qdrant_edge.EdgeConfig = edge.EdgeConfig(
         vectors=dense,
@@ -119,14 +119,14 @@ def config(edge: Any, dimension: int) -> qdrant_edge.EdgeConfig:
     return config
 
 
-def only(edge: Any, wanted: Iterable[tuple[str, Sequence[str]]]) -> qdrant_edge.Filter | None:
-    conditions = [edge.FieldCondition(field, match=edge.MatchAny(list(values))) for field, values in wanted]
+def matching(edge: Any, fields: Iterable[tuple[str, Sequence[str]]]) -> qdrant_edge.Filter | None:
+    conditions = [edge.FieldCondition(field, match=edge.MatchAny(list(values))) for field, values in fields]
     return edge.Filter(must=conditions) if conditions else None
 
 
-def forget(edge: Any, doc_ids: Sequence[str]) -> qdrant_edge.UpdateOperation:
-    theirs = only(edge, [(DOC_ID, [clean(doc_id) for doc_id in doc_ids])])
-    operation: qdrant_edge.UpdateOperation = edge.UpdateOperation.delete_points_by_filter(theirs)
+def delete_operation(edge: Any, doc_ids: Sequence[str]) -> qdrant_edge.UpdateOperation:
+    documents = matching(edge, [(DOC_ID, [replace_surrogates(doc_id) for doc_id in doc_ids])])
+    operation: qdrant_edge.UpdateOperation = edge.UpdateOperation.delete_points_by_filter(documents)
     return operation
 
 
@@ -141,7 +141,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """A shard, what it says of itself, and of a generation the lock that keeps it and the stamp it was opened at."""
+    """A loaded shard and its facts; for a generation also its shared lock and the stamp at which it was opened."""
 
     shard: EdgeShard
     facts: Collection
@@ -150,7 +150,7 @@ class _Open:
 
 
 class EdgeCollection:
-    """All methods block, and are to be called by one thread. They raise vector store errors and nothing else."""
+    """All methods block and must be called by one thread. They raise vector store errors and nothing else."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self._name = name
@@ -158,7 +158,7 @@ class EdgeCollection:
         self._reading: _Open | None = None
         self._work: _Open | None = None
 
-    # --- asking -----------------------------------------------------------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------------------------------
 
     def facts(self) -> Collection | None:
         with translated():
@@ -169,24 +169,24 @@ class EdgeCollection:
         edge = engine()
         with translated():
             current = self._needed()
-            asked = question(current.facts, text, vector, limit)
-            if not asked.lists:
+            query = hybrid_query(current.facts, text, vector, limit)
+            if not query.lists:
                 return []
-            wanted = only(edge, [(FIELDS, field_texts(key, values)) for key, values in chosen(filters)])
+            fields = matching(edge, [(FIELDS, field_texts(key, values)) for key, values in active_filters(filters)])
             lists = []
-            if asked.vector is not None:
-                lists.append(edge.Query.Nearest(asked.vector, DENSE))
-            if asked.words:
-                lists.append(edge.Query.Nearest(edge.SparseVector(asked.words.indices, asked.words.values), WORDS))
+            if query.vector is not None:
+                lists.append(edge.Query.Nearest(query.vector, DENSE))
+            if query.words:
+                lists.append(edge.Query.Nearest(edge.SparseVector(query.words.indices, query.words.values), WORDS))
             request = edge.QueryRequest(
                 limit=limit,
                 query=edge.Fusion.Dbsf(),
-                prefetches=[edge.Prefetch(limit=asked.candidates, query=each, filter=wanted) for each in lists],
+                prefetches=[edge.Prefetch(limit=query.candidates, query=each, filter=fields) for each in lists],
                 with_payload=True,
             )
             points = current.shard.query(request)
             return [
-                FoundPassage(passage=passage_of(point.id, point.payload or {}), score=asked.score(point.score))
+                FoundPassage(passage=passage_of(point.id, point.payload or {}), score=query.score(point.score))
                 for point in points
             ]
 
@@ -194,15 +194,15 @@ class EdgeCollection:
         with translated():
             records = self._needed().shard.retrieve([document_point(doc_id) for doc_id in doc_ids], True, False)
             found = {record.payload[DOC_ID]: document_of(record.payload) for record in records if record.payload}
-            return {doc_id: found[clean(doc_id)] for doc_id in doc_ids if clean(doc_id) in found}
+            return {doc_id: found[replace_surrogates(doc_id)] for doc_id in doc_ids if replace_surrogates(doc_id) in found}
 
     def documents(self, after: Any) -> tuple[list[IndexedDocument], Any]:
-        """A page of them, and where the next one begins; None at the end."""
+        """A page of documents, and where the next page begins; None at the end."""
         edge = engine()
         with translated():
-            wanted = only(edge, [(KIND, [DOCUMENT])])
+            documents = matching(edge, [(KIND, [DOCUMENT])])
             records, following = self._needed().shard.scroll(
-                edge.ScrollRequest(offset=after, limit=PAGE, filter=wanted, with_payload=True, with_vector=False)
+                edge.ScrollRequest(offset=after, limit=PAGE, filter=documents, with_payload=True, with_vector=False)
             )
             return [document_of(record.payload) for record in records if record.payload], following
 
@@ -210,33 +210,33 @@ class EdgeCollection:
         edge = engine()
         with translated():
             shard = self._needed().shard
-            wanted = only(edge, [(DOC_ID, [clean(doc_id)]), (KIND, [PASSAGE])])
-            count = shard.count(edge.CountRequest(filter=wanted))
-            request = edge.ScrollRequest(limit=count + 1, filter=wanted, with_payload=True, with_vector=False)
+            fields = matching(edge, [(DOC_ID, [replace_surrogates(doc_id)]), (KIND, [PASSAGE])])
+            count = shard.count(edge.CountRequest(filter=fields))
+            request = edge.ScrollRequest(limit=count + 1, filter=fields, with_payload=True, with_vector=False)
             records, _ = shard.scroll(request)
             found = [(record.id, record.payload) for record in records if record.payload]
             return [passage_of(*each) for each in sorted(found, key=lambda each: each[1]["place"])]
 
     # --- writing ----------------------------------------------------------------------------------------------------------
 
-    def prepare(self, wanted: Collection) -> None:
+    def prepare(self, facts: Collection) -> None:
         with translated():
-            self._check(wanted)
+            self._check(facts)
             self._take()
-            self._check(wanted)  # another writer may have made it meanwhile
+            self._check(facts)  # another writer may have made it meanwhile
             if self._current() is None:
-                self._create(wanted)
+                self._create(facts)
 
     def replace(self, documents: Sequence[tuple[IndexedDocument, Sequence[EmbeddedPassage]]]) -> None:
-        """Several at once, since each call of the engine costs as much as a few points. Of one id the last one counts."""
+        """Several at once, since a call of the engine costs as much as a few points. The last document of an id counts."""
         edge = engine()
         with translated():
             work = self._begun()
             new = {document_point(document.doc_id): (document, passages) for document, passages in documents}
-            there = {str(record.id) for record in work.shard.retrieve(list(new), False, False)}
-            if there:
-                gone = [document.doc_id for point, (document, _) in new.items() if point in there]
-                work.shard.update(forget(edge, gone))
+            stored = {str(record.id) for record in work.shard.retrieve(list(new), False, False)}
+            if stored:
+                replaced = [document.doc_id for point, (document, _) in new.items() if point in stored]
+                work.shard.update(delete_operation(edge, replaced))
             points = [
                 edge.Point(each.id, vectors(edge, each.vector, each.words), each.payload)
                 for each in prepared(work.facts, *(passages for _, passages in new.values()))
@@ -250,7 +250,7 @@ class EdgeCollection:
         with translated():
             work = self._begun()
             passages = [each for _, theirs in documents for each in theirs]
-            found = zip(passages, centred_all([each.vector for each in passages], work.facts), strict=True)
+            found = zip(passages, center_vectors([each.vector for each in passages], work.facts), strict=True)
             made = [edge.PointVectors(each.passage.id, {DENSE: vector}) for each, vector in found if vector is not None]
             if made:
                 work.shard.update(edge.UpdateOperation.update_vectors(made))
@@ -260,7 +260,7 @@ class EdgeCollection:
     def remove(self, doc_ids: Sequence[str]) -> None:
         with translated():
             if self.lookup(doc_ids):
-                self._begun().shard.update(forget(engine(), doc_ids))
+                self._begun().shard.update(delete_operation(engine(), doc_ids))
 
     def finish(self) -> None:
         with translated():
@@ -282,7 +282,7 @@ class EdgeCollection:
 
     def _write_down(self, shard: EdgeShard) -> None:
         shard.flush()
-        if shard.optimize():  # only where much was deleted
+        if shard.optimize():  # rewrites the shard where much was deleted
             logger.info("index_vacuumed", extra={"collection": self._name})
             shard.flush()
         shard.close()
@@ -296,7 +296,7 @@ class EdgeCollection:
         return current
 
     def _current(self) -> _Open | None:
-        """What we write ourselves, else the newest generation."""
+        """The shard that is being written, else the newest generation."""
         if self._work is not None:
             return self._work
         stamp = self._generations.stamp()
@@ -312,7 +312,7 @@ class EdgeCollection:
         path, lock = shared
         opened = None
         try:
-            require_free_space(path)  # in memory disks the engine fills the holes of its files when it maps them
+            require_free_space(path)  # on a memory disk, mapping the files fills their holes
             shard = engine().EdgeShard.load(str(path))
             opened = _Open(shard, self._facts_in(shard), lock, stamp)
             return opened
@@ -330,26 +330,23 @@ class EdgeCollection:
     def _facts_in(self, shard: EdgeShard) -> Collection:
         records = shard.retrieve([FACTS_ID], True, False)
         if not records or not records[0].payload:
-            raise not_one_of_ours(self._name)
+            raise unknown_collection(self._name)
         return facts_of(self._name, records[0].payload)
 
-    def _check(self, wanted: Collection) -> None:
+    def _check(self, facts: Collection) -> None:
         current = self._current()
         if current is None:
             return
-        there = current.facts
-        if (there.embedder, there.dimension) != (wanted.embedder, wanted.dimension):
-            raise another_embedder(there, wanted)
+        stored = current.facts
+        if (stored.embedder, stored.dimension) != (facts.embedder, facts.dimension):
+            raise embedder_mismatch(stored, facts)
 
     def _take(self) -> None:
         if not self._generations.take():
-            raise VectorStoreConfigError(
-                f"another process is writing to the collection {self._name!r}: wait until it is done, or use a Qdrant "
-                "server (QDRANT_URL), which takes several"
-            )
+            raise busy_collection(self._name)
 
     def _begun(self) -> _Open:
-        """The shard that is written, begun as a copy of the newest generation."""
+        """The shard that is being written; at first a copy of the newest generation."""
         if self._work is None:
             self._needed()
             self._take()
@@ -363,7 +360,7 @@ class EdgeCollection:
         edge = engine()
         self._generations.work.mkdir(PRIVATE_FOLDER)
         shard = edge.EdgeShard.create(str(self._generations.work), config(edge, facts.dimension))
-        for field in INDEXED:
+        for field in FILTERABLE:
             shard.update(edge.UpdateOperation.create_field_index(field, edge.PayloadSchemaType.Keyword))
         shard.update(edge.UpdateOperation.upsert_points([edge.Point(FACTS_ID, {}, facts_payload(facts))]))
         self._work = _Open(shard, facts)

@@ -1,11 +1,11 @@
-"""The folder of an embedded collection: what one process writes, and what many read.
+"""The folder of an embedded collection, for one writing process and many readers.
 
-    writer.lock   held by the process that writes
-    work/         the shard that it writes; what a crashed writer left there is thrown away
-    g-000007/     a finished generation, in which nothing changes any more
-    current       the name of the newest one, switched by a rename
+    writer.lock   locked by the process that writes
+    work/         the shard that it writes; the next writer deletes what a crash left there
+    g-000007/     a finished generation, which does not change
+    current       the name of the newest generation, replaced by a rename
 
-Whoever reads a generation shares the lock `<name>.lock`: the next writer removes older ones when nobody does.
+A reader of a generation shares the lock `<name>.lock`. A writer deletes older generations whose lock nobody has.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from typing import Final
 from modules.llm_platform.infrastructure.files.file_lock import FileLock
 from modules.llm_platform.infrastructure.files.private_files import (
     PRIVATE_FOLDER,
-    close_to_others,
     make_private_folder,
     private_opener,
+    restrict_to_owner,
 )
 
-# Copy a folder of files that are mostly holes: a shard reserves far more than it uses.
+# Copying sparse files: a shard reserves far more than it uses.
 
 
 CHUNK_BYTES: Final = 1 << 20
@@ -34,8 +34,8 @@ _HAS_HOLES: Final = hasattr(os, "SEEK_DATA")
 
 
 def copy_folder(source: Path, target: Path) -> None:
-    """`target` must not exist; holes stay holes where the system can tell them. What vanishes meanwhile is left out: a process
-    that opens a shard writes files of a moment beside the others. FileNotFoundError where `source` itself is not there.
+    """Copy a folder to `target`, which must not exist, and keep holes where the system reports them. Files that vanish
+    meanwhile are skipped: opening a shard writes temporary ones. Raises FileNotFoundError without `source`.
     """
     with os.scandir(source) as entries:
         target.mkdir(PRIVATE_FOLDER)
@@ -80,15 +80,15 @@ CURRENT: Final = "current"
 WORK: Final = "work"
 WRITER_LOCK: Final = "writer.lock"
 MAX_NAME_BYTES: Final = 100
-TRIES: Final = 10  # to open a generation while writers switch and remove them
+TRIES: Final = 10  # to open a generation while writers replace and delete them
 
 _NAME = re.compile(r"g-(\d{6,12})")
 
-Stamp = tuple[int, int]  # inode and time of `current`: what tells that it was switched
+Stamp = tuple[int, int]  # inode and time of `current`
 
 
 class Generations:
-    """The folder of one collection; none of its methods waits. OSError where the file system refuses."""
+    """The folder of one collection. No method waits; each may raise OSError."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -101,7 +101,7 @@ class Generations:
         return self._writer.held
 
     def stamp(self) -> Stamp | None:
-        """Another one after each switch; None while there is no generation."""
+        """Changes with each `publish`; None while there is no generation."""
         try:
             about = os.stat(self._current)  # noqa: PTH116  asked before every search: a Path takes twice as long
         except FileNotFoundError:
@@ -109,7 +109,7 @@ class Generations:
         return about.st_ino, about.st_mtime_ns
 
     def share(self) -> tuple[Path, FileLock] | None:
-        """The newest generation and the lock that keeps it, to be released by whoever reads it; None when there is none."""
+        """The newest generation and its shared lock, which the reader releases; None when there is none."""
         for _ in range(TRIES):
             path = self._newest()
             if path is None:
@@ -122,7 +122,7 @@ class Generations:
         raise OSError(f"{CURRENT} names a generation that is not there")
 
     def take(self) -> bool:
-        """Take the writer's place, and throw away what a crashed writer left; False: another process has it."""
+        """Lock for writing and delete what a crashed writer left. False: another process writes."""
         if self.writing:
             return True
         make_private_folder(self.folder)
@@ -132,18 +132,18 @@ class Generations:
         return True
 
     def copy_newest(self) -> None:
-        """Put a copy of the newest generation at `work`. For the writer alone."""
+        """Copy the newest generation to `work`. For the writer only."""
         newest = self._newest()
         if newest is not None:
             copy_folder(newest, self.work)
 
     def publish(self) -> None:
-        """What is at `work`, closed and on the disk, becomes the newest generation; older ones that nobody reads go."""
+        """Make `work`, closed and flushed, the newest generation, and delete older ones that nobody reads."""
         newest = self._newest()
         number = 1 + (int(newest.name[2:]) if newest else 0)
         path = self.folder / f"g-{number:06}"
         shutil.rmtree(path, ignore_errors=True)  # a writer crashed between the two renames
-        close_to_others(self.work)  # the engine leaves its files to the umask
+        restrict_to_owner(self.work)  # the engine creates its files by the umask
         self.work.rename(path)
         written = self.folder / f"{CURRENT}.new"
         with open(written, "w", opener=private_opener) as file:
@@ -154,7 +154,7 @@ class Generations:
         self._remove_older(path)
 
     def end(self) -> None:
-        """Give up the writer's place, and what was written since the last `publish`."""
+        """Unlock, and delete what was written since the last `publish`."""
         if self.writing:
             shutil.rmtree(self.work, ignore_errors=True)
             self._writer.release()

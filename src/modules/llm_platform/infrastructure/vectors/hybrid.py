@@ -1,8 +1,7 @@
-"""How meaning and words are weighed against each other: the same for the embedded engine and for a server.
+"""Hybrid search: the query that the embedded engines and a Qdrant server get, and the scale of their scores.
 
-The store fuses the lists by the distribution of their scores (DBSF). The distribution is that of the candidates: with few of
-them it is that of the best alone, and the same questions were answered worse (nDCG@10 .539 with 100, .547 with 200, .546 with
-300).
+The store fuses dense and sparse results by the distribution of their scores (DBSF), which is estimated from the candidates.
+Too few of them distort it: nDCG@10 is .539 with 100, .547 with 200 and .546 with 300.
 """
 
 from __future__ import annotations
@@ -13,18 +12,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from modules.llm_platform.domain.bm25 import SparseVector, question_words
-from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, Vector
+from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, Filters, Vector
 from modules.llm_platform.domain.mean_centering import mean_centered
 
-CANDIDATES: Final = 200  # of each list, or twice as many as are wanted
-PER_WANTED: Final = 2
+CANDIDATES: Final = 200  # per list, or twice the limit
+CANDIDATES_PER_RESULT: Final = 2
 SCORE_DIGITS: Final = 6
-LINEAR_UP_TO: Final = 0.8  # of a score; beyond, ever higher ones come ever closer to 1
+LINEAR_UP_TO: Final = 0.8  # higher scores approach 1 asymptotically
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """The lists to ask for: by meaning, where there is a vector, and by words, where there are any."""
+class HybridQuery:
+    """A dense query, where there is a vector, and a sparse query, where there are words."""
 
     vector: list[float] | None
     words: SparseVector
@@ -35,8 +34,8 @@ class Question:
         return (self.vector is not None) + bool(self.words)
 
     def score(self, fused: float) -> float:
-        """From 0 to 1, in the store's order: what it adds up is mostly below 1 for each list, and the best are often above.
-        Cut off there they would all be equal, and their order lost. Rounded, since the store sums in any order.
+        """The fused score on a scale from 0 to 1, rounded, since the store adds in any order. A list adds at most 1 for most
+        results and more for the best ones; clamping would make those equal and lose their order.
         """
         share = max(0.0, fused / self.lists)
         if share > LINEAR_UP_TO:
@@ -45,13 +44,13 @@ class Question:
         return round(share, SCORE_DIGITS)
 
 
-def question(facts: Collection, text: str, vector: Vector | None, limit: int) -> Question:
-    """What to ask a collection of these facts."""
-    return Question(
-        mean_centered(vector, facts.mean, facts.dimension), question_words(text), max(CANDIDATES, limit * PER_WANTED)
+def hybrid_query(facts: Collection, text: str, vector: Vector | None, limit: int) -> HybridQuery:
+    """The query for a collection with these facts."""
+    return HybridQuery(
+        mean_centered(vector, facts.mean, facts.dimension), question_words(text), max(CANDIDATES, limit * CANDIDATES_PER_RESULT)
     )
 
 
-def chosen(filters: dict[str, tuple[str, ...]]) -> Sequence[tuple[str, tuple[str, ...]]]:
-    """The filters that filter: an empty list is none."""
+def active_filters(filters: Filters) -> Sequence[tuple[str, tuple[str, ...]]]:
+    """The filters that have values."""
     return [(key, values) for key, values in filters.items() if values]

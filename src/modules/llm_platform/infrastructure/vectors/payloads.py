@@ -21,33 +21,48 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
     Passage,
     Vector,
 )
-from modules.llm_platform.domain.exceptions import VectorStoreConfigError
-from modules.llm_platform.domain.mean_centering import LEAST_LENGTH, mean_centered
+from modules.llm_platform.domain.exceptions import VectorStoreBusyError, VectorStoreConfigError, VectorStoreError
+from modules.llm_platform.domain.mean_centering import MIN_LENGTH, mean_centered
+from modules.llm_platform.domain.text.scripts import replace_surrogates
 
-# What every vector store says of a collection that is not as it should be.
+# Errors that all vector stores raise in the same words.
+
+DAMAGED: Final = "the index is damaged or the disk is full: free space, or index again"
+
+
+def file_error(error: OSError) -> VectorStoreError:
+    reason = error.strerror or "its files are damaged"
+    return VectorStoreError(f"the index cannot be used ({reason}): check the data folder, LLM_PLATFORM_DATA_DIR")
 
 
 def no_collection(name: str) -> VectorStoreConfigError:
-    return VectorStoreConfigError(f"there is no collection {name!r}: make it with `llm-platform index PATH`")
+    return VectorStoreConfigError(f"there is no collection {name!r}: create it with `llm-platform index PATH`")
 
 
-def another_embedder(there: Collection, wanted: Collection) -> VectorStoreConfigError:
+def embedder_mismatch(stored: Collection, requested: Collection) -> VectorStoreConfigError:
     return VectorStoreConfigError(
-        f"the collection {there.name!r} holds vectors of {there.embedder} ({there.dimension} numbers), not of "
-        f"{wanted.embedder} ({wanted.dimension}): set EMBEDDER as it was, or another QDRANT_COLLECTION and index anew"
+        f"the collection {stored.name!r} holds vectors of {stored.embedder} ({stored.dimension} numbers), not of "
+        f"{requested.embedder} ({requested.dimension}): set EMBEDDER as it was, or another QDRANT_COLLECTION and index again"
     )
 
 
-def not_one_of_ours(name: str) -> VectorStoreConfigError:
+def unknown_collection(name: str) -> VectorStoreConfigError:
     return VectorStoreConfigError(
-        f"the collection {name!r} was not made by llm-platform: set another QDRANT_COLLECTION and index anew"
+        f"the collection {name!r} was not made by llm-platform: set another QDRANT_COLLECTION and index again"
     )
 
 
-def other_words(name: str) -> VectorStoreConfigError:
+def other_sparse_format(name: str) -> VectorStoreConfigError:
     return VectorStoreConfigError(
-        f"the collection {name!r} was made by another version of llm-platform, whose words ours do not match: set another "
-        "QDRANT_COLLECTION and index anew"
+        f"the collection {name!r} was made by another version of llm-platform, with keywords in another format: set another "
+        "QDRANT_COLLECTION and index again"
+    )
+
+
+def busy_collection(name: str) -> VectorStoreBusyError:
+    return VectorStoreBusyError(
+        f"another process is writing to the collection {name!r}: wait until it is done, or use a Qdrant server (QDRANT_URL), "
+        "which takes several"
     )
 
 
@@ -59,45 +74,38 @@ FIELDS: Final = "fields"
 PASSAGE: Final = "passage"
 DOCUMENT: Final = "document"
 FACTS: Final = "facts"
-INDEXED: Final = (KIND, DOC_ID, FIELDS)  # what is asked for by value
+FILTERABLE: Final = (KIND, DOC_ID, FIELDS)  # have an index of values
 FACTS_ID: Final = "5bf7d3c1-1f3c-5d55-9d5e-0d3f0a4e6c11"
 
 _DOCUMENTS: Final = UUID("0d6e1f0e-54a0-5b0b-8c5e-9a3b0f7c2d10")  # the namespace of the points of documents
 
 
-def clean(text: str) -> str:
-    """The text as UTF-8 can hold it: half a pair becomes a question mark."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode(errors="replace").decode()
-    return text
-
-
 def document_point(doc_id: str) -> str:
     """The id of a document's own point."""
-    return str(uuid5(_DOCUMENTS, clean(doc_id)))
+    return str(uuid5(_DOCUMENTS, replace_surrogates(doc_id)))
 
 
 def field_texts(key: str, values: Iterable[str]) -> list[str]:
-    """`key=value` for each value; the first `=` divides, so those of the key are written as %3D."""
-    name = clean(key).replace("%", "%25").replace("=", "%3D")
-    return [f"{name}={clean(value)}" for value in values]
+    """`key=value` for each value. The first `=` divides them, so `=` in the key is written as %3D."""
+    name = replace_surrogates(key).replace("%", "%25").replace("=", "%3D")
+    return [f"{name}={replace_surrogates(value)}" for value in values]
 
 
 def passage_payload(passage: Passage, place: int) -> dict[str, Any]:
-    """`place` is the passage's place among those of its document."""
+    """`place` is the passage's position in its document."""
     return {
         KIND: PASSAGE,
-        DOC_ID: clean(passage.doc_id),
+        DOC_ID: replace_surrogates(passage.doc_id),
         "place": place,
-        "title": clean(passage.title),
-        "text": clean(passage.text),
+        "title": replace_surrogates(passage.title),
+        "text": replace_surrogates(passage.text),
         "start": passage.start,
-        **{name: clean(value) for name in ("url", "source", "lang") if (value := getattr(passage, name)) is not None},
-        **({"label": clean(passage.label)} if passage.label else {}),
+        **{
+            name: replace_surrogates(value)
+            for name in ("url", "source", "lang")
+            if (value := getattr(passage, name)) is not None
+        },
+        **({"label": replace_surrogates(passage.label)} if passage.label else {}),
         FIELDS: [text for key, values in passage.fields.items() for text in field_texts(key, values)],
     }
 
@@ -126,15 +134,15 @@ def _fields_of(texts: Iterable[str]) -> Filters:
 
 
 def document_payload(document: IndexedDocument) -> dict[str, Any]:
-    known = {"url": document.url, "origin": document.origin}
+    known = {"url": document.url, "origin": document.origin, "form": document.form or None}
     return {
         KIND: DOCUMENT,
-        DOC_ID: clean(document.doc_id),
+        DOC_ID: replace_surrogates(document.doc_id),
         "sha256": document.sha256,
         "passages": document.passages,
-        "title": clean(document.title),
+        "title": replace_surrogates(document.title),
         **({} if document.embedded else {"embedded": False}),
-        **{name: clean(value) for name, value in known.items() if value is not None},
+        **{name: replace_surrogates(value) for name, value in known.items() if value is not None},
     }
 
 
@@ -147,6 +155,7 @@ def document_of(payload: Mapping[str, Any]) -> IndexedDocument:
         url=payload.get("url"),
         origin=payload.get("origin"),
         embedded=payload.get("embedded", True),
+        form=payload.get("form") or "",
     )
 
 
@@ -161,20 +170,20 @@ def facts_payload(collection: Collection) -> dict[str, Any]:
 
 
 def facts_of(name: str, payload: Mapping[str, Any]) -> Collection:
-    """VectorStoreConfigError where its words were written down in another way than questions are asked."""
+    """Raises VectorStoreConfigError where the keywords are stored in another format than queries use."""
     if payload.get("words") != FORM:
-        raise other_words(name)
+        raise other_sparse_format(name)
     return Collection(
         name=name, embedder=payload["embedder"], dimension=payload["dimension"], mean=tuple(payload["mean"])
     )
 
 
-# Passages as they enter a store: what is searched by, ready for either client.
+# Passages as points, for either client.
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedPoint:
-    """`vector` is centred and of length 1; None where there was none that could be used."""
+    """`vector` is centered and of length 1; None without a usable one."""
 
     id: str
     vector: list[float] | None
@@ -185,31 +194,31 @@ class PreparedPoint:
 def prepared(facts: Collection, *documents: Sequence[EmbeddedPassage]) -> list[PreparedPoint]:
     """The points of documents, in their order."""
     passages = [each for document in documents for each in document]
-    vectors = centred_all([each.vector for each in passages], facts)
+    vectors = center_vectors([each.vector for each in passages], facts)
     payloads = [passage_payload(each.passage, place) for document in documents for place, each in enumerate(document)]
     return [
-        PreparedPoint(each.passage.id, vector, passage_words(clean(each.passage.searched)), payload)
+        PreparedPoint(each.passage.id, vector, passage_words(replace_surrogates(each.passage.searched)), payload)
         for each, vector, payload in zip(passages, vectors, payloads, strict=True)
     ]
 
 
-def centred_all(vectors: Sequence[Vector | None], facts: Collection) -> list[list[float] | None]:
-    """What `domain.centring.centred` says of each, four times as fast."""
-    found: list[list[float] | None] = [None] * len(vectors)
+def center_vectors(vectors: Sequence[Vector | None], facts: Collection) -> list[list[float] | None]:
+    """`mean_centered` for many vectors, four times as fast with numpy."""
+    centered: list[list[float] | None] = [None] * len(vectors)
     usable = [place for place, vector in enumerate(vectors) if vector is not None and len(vector) == facts.dimension]
     if not usable or not facts.dimension:
-        return found
+        return centered
     try:
         import numpy as np
-    except ImportError:  # it comes with the extra, and an embedding service does without
+    except ImportError:  # an embedding service needs no extra
         return [mean_centered(vector, facts.mean, facts.dimension) for vector in vectors]
-    with np.errstate(all="ignore"):  # NaN and endless numbers are what we look for
-        moved = np.array([vectors[place] for place in usable], dtype=np.float64)
+    with np.errstate(all="ignore"):  # NaN and infinity are filtered below
+        shifted = np.array([vectors[place] for place in usable], dtype=np.float64)
         if facts.mean:
-            moved -= facts.mean
-        lengths = np.linalg.norm(moved, axis=1)
-        good = (lengths > LEAST_LENGTH) & np.isfinite(lengths)
-        rows = (moved / np.where(good, lengths, 1)[:, None]).tolist()
-    for place, row, is_good in zip(usable, rows, good.tolist(), strict=True):
-        found[place] = row if is_good else None
-    return found
+            shifted -= facts.mean
+        lengths = np.linalg.norm(shifted, axis=1)
+        valid = (lengths > MIN_LENGTH) & np.isfinite(lengths)
+        rows = (shifted / np.where(valid, lengths, 1)[:, None]).tolist()
+    for place, row, is_valid in zip(usable, rows, valid.tolist(), strict=True):
+        centered[place] = row if is_valid else None
+    return centered

@@ -1,4 +1,4 @@
-"""What a Qdrant server is asked, in the words of its client, which is loaded when the first of these is made."""
+"""Requests to a Qdrant server as objects of its client, which is imported on first use, and the client's errors."""
 
 from __future__ import annotations
 
@@ -12,61 +12,61 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import ValidationError
 
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError, VectorStoreError
-from modules.llm_platform.infrastructure.vectors.hybrid import Question
+from modules.llm_platform.domain.text.scripts import replace_surrogates
+from modules.llm_platform.infrastructure.vectors.hybrid import HybridQuery
 from modules.llm_platform.infrastructure.vectors.payloads import (
     DENSE,
     DOC_ID,
     KIND,
     WORDS,
     PreparedPoint,
-    clean,
     no_collection,
-    not_one_of_ours,
+    unknown_collection,
 )
 
 if TYPE_CHECKING:
     from qdrant_client.models import Filter, FilterSelector, PointStruct, UpdateOperation
 
 
-def matching(wanted: Sequence[tuple[str, Sequence[str]]]) -> Filter | None:
-    """Points that have any of the values in each of the fields; None where nothing is wanted."""
+def matching(fields: Sequence[tuple[str, Sequence[str]]]) -> Filter | None:
+    """A filter for points that have any of the values in each field; None without fields."""
     from qdrant_client import models
 
-    conditions = [models.FieldCondition(key=field, match=models.MatchAny(any=list(values))) for field, values in wanted]
+    conditions = [models.FieldCondition(key=field, match=models.MatchAny(any=list(values))) for field, values in fields]
     return models.Filter(must=list(conditions)) if conditions else None
 
 
-def theirs(doc_ids: Iterable[str], kind: str, keep: Sequence[Any] = ()) -> FilterSelector:
-    """The points of this kind that these documents have, but for those with the ids in `keep`."""
+def points_of(doc_ids: Iterable[str], kind: str, except_ids: Sequence[Any] = ()) -> FilterSelector:
+    """The points of this kind of the documents, except those with the ids `except_ids`."""
     from qdrant_client import models
 
-    wanted = matching([(KIND, [kind]), (DOC_ID, [clean(doc_id) for doc_id in doc_ids])]) or models.Filter()
-    if keep:
-        wanted.must_not = [models.HasIdCondition(has_id=list(keep))]
-    return models.FilterSelector(filter=wanted)
+    selected = matching([(KIND, [kind]), (DOC_ID, [replace_surrogates(doc_id) for doc_id in doc_ids])]) or models.Filter()
+    if except_ids:
+        selected.must_not = [models.HasIdCondition(has_id=list(except_ids))]
+    return models.FilterSelector(filter=selected)
 
 
-def in_this_order(new: list[PointStruct], gone: FilterSelector, last: PointStruct) -> list[UpdateOperation]:
-    """One request: the server does the next of these when it has done the one before."""
+def replace_operations(new: list[PointStruct], replaced: FilterSelector, last: PointStruct) -> list[UpdateOperation]:
+    """Operations of one request, which the server runs one after the other."""
     from qdrant_client import models
 
     operations: list[UpdateOperation] = [models.UpsertOperation(upsert=models.PointsList(points=new))] if new else []
-    operations.append(models.DeleteOperation(delete=gone))
+    operations.append(models.DeleteOperation(delete=replaced))
     operations.append(models.UpsertOperation(upsert=models.PointsList(points=[last])))
     return operations
 
 
-def query(asked: Question, wanted: Filter | None) -> dict[str, Any]:
-    """The lists of a question, fused by the server."""
+def query(hybrid: HybridQuery, fields: Filter | None) -> dict[str, Any]:
+    """The arguments of a hybrid query, fused by the server."""
     from qdrant_client import models
 
     lists: list[Any] = []
-    if asked.words:
-        lists.append((WORDS, models.SparseVector(indices=asked.words.indices, values=asked.words.values)))
-    if asked.vector is not None:
-        lists.append((DENSE, asked.vector))
+    if hybrid.words:
+        lists.append((WORDS, models.SparseVector(indices=hybrid.words.indices, values=hybrid.words.values)))
+    if hybrid.vector is not None:
+        lists.append((DENSE, hybrid.vector))
     prefetch = [
-        models.Prefetch(query=each, using=using, filter=wanted, limit=asked.candidates) for using, each in lists
+        models.Prefetch(query=each, using=using, filter=fields, limit=hybrid.candidates) for using, each in lists
     ]
     return {
         "prefetch": prefetch,
@@ -76,7 +76,7 @@ def query(asked: Question, wanted: Filter | None) -> dict[str, Any]:
 
 
 def passage_point(each: PreparedPoint) -> PointStruct:
-    """A passage as it is kept."""
+    """A passage as it is stored."""
     from qdrant_client import models
 
     vectors: dict[str, Any] = {} if each.vector is None else {DENSE: each.vector}
@@ -86,24 +86,24 @@ def passage_point(each: PreparedPoint) -> PointStruct:
 
 
 def bare_point(point_id: str, payload: dict[str, Any]) -> PointStruct:
-    """One that is found by its id alone."""
+    """A point without vectors, found by its id only."""
     from qdrant_client import models
 
     return models.PointStruct(id=point_id, vector={}, payload=payload)
 
 
-# What can go wrong with a Qdrant server, and which of our errors that is. Nothing that it says is repeated.
+# Errors. The server's messages are not repeated: they may quote the key.
 
 
-PASSING: Final = frozenset({408, 409, 425, 429})
+TRANSIENT: Final = frozenset({408, 409, 425, 429})
 NO_ANSWER: Final = "the Qdrant server cannot be reached: nothing answers at QDRANT_URL; is it running?"
-ANOTHER: Final = "something else than a Qdrant server answers: check QDRANT_URL"
+NOT_QDRANT: Final = "another program than a Qdrant server answers: check QDRANT_URL"
 TOO_SLOW: Final = "the Qdrant server did not answer in time: try again"
 
 
 @contextmanager
 def translated(collection: str) -> Iterator[None]:
-    """Errors of the client become errors of ours. The client is looked at only once something else has loaded it."""
+    """Turns the client's errors into vector store errors, without importing the client."""
     try:
         yield
     except TimeoutError as error:
@@ -114,15 +114,15 @@ def translated(collection: str) -> Iterator[None]:
         raise VectorStoreConfigError(
             'a Qdrant server needs another package: pip install "llm-platform[qdrant]"'
         ) from error
-    except (JSONDecodeError, UnicodeDecodeError, AssertionError) as error:  # the package asserts what an answer holds
-        raise VectorStoreConfigError(ANOTHER) from error
+    except (JSONDecodeError, UnicodeDecodeError, AssertionError) as error:  # the client asserts the shape of an answer
+        raise VectorStoreConfigError(NOT_QDRANT) from error
     except (KeyError, ValidationError) as error:  # of a payload
-        raise not_one_of_ours(collection) from error
+        raise unknown_collection(collection) from error
     except _client_errors() as error:
-        failure = _of(error, collection)
+        failure = _error_of(error, collection)
     else:
         return
-    raise failure  # outside of the handler: the client's errors quote the server, which may quote the key
+    raise failure  # outside the handler: the client's error would be its context
 
 
 def _client_errors() -> tuple[type[Exception], ...]:
@@ -134,37 +134,37 @@ def _client_errors() -> tuple[type[Exception], ...]:
     return tuple(known)
 
 
-def _of(error: Exception, collection: str) -> VectorStoreError | VectorStoreConfigError:
+def _error_of(error: Exception, collection: str) -> VectorStoreError | VectorStoreConfigError:
     wait = getattr(error, "retry_after_s", None)
     if wait is not None:
         return VectorStoreError(
-            "the Qdrant server says that we ask too often: try again later", retry_after_s=float(wait)
+            "the Qdrant server limits the rate of requests: try again later", retry_after_s=float(wait)
         )
     status = getattr(error, "status_code", None)
     if status is None:
-        return _unheard(getattr(error, "source", error))
+        return _without_status(getattr(error, "source", error))
     if status in (401, 403):
         return VectorStoreConfigError(f"the Qdrant server refuses the key ({status}): check QDRANT_API_KEY")
     if status == 404:
-        return no_collection(collection) if _is_qdrants(error) else VectorStoreConfigError(ANOTHER)
-    if status < 500 and status not in PASSING:
+        return no_collection(collection) if _is_from_qdrant(error) else VectorStoreConfigError(NOT_QDRANT)
+    if status < 500 and status not in TRANSIENT:
         return VectorStoreConfigError(
             f"the Qdrant server does not accept the request ({status}): check QDRANT_URL, and that its version is 1.16 or newer"
         )
     return VectorStoreError(f"the Qdrant server failed ({status}): try again")
 
 
-def _is_qdrants(error: Exception) -> bool:
-    """Whether what came with a status is written as Qdrant writes it; a proxy or a web server has 404s of its own."""
+def _is_from_qdrant(error: Exception) -> bool:
+    """Whether an error body is Qdrant's; proxies and web servers have 404s of their own."""
     try:
-        said = json.loads(getattr(error, "content", b""))
+        body = json.loads(getattr(error, "content", b""))
     except (ValueError, TypeError, RecursionError):
         return False
-    return isinstance(said, dict) and "status" in said
+    return isinstance(body, dict) and "status" in body
 
 
-def _unheard(source: object) -> VectorStoreError | VectorStoreConfigError:
-    """Of a request without an answer, or with one that is none of Qdrant's."""
+def _without_status(source: object) -> VectorStoreError | VectorStoreConfigError:
+    """The error of a request without a valid answer."""
     if isinstance(source, (ValueError, TypeError)):  # pydantic's error is one
-        return VectorStoreConfigError(ANOTHER)
+        return VectorStoreConfigError(NOT_QDRANT)
     return VectorStoreError(TOO_SLOW if "timeout" in type(source).__name__.lower() else NO_ANSWER)

@@ -21,7 +21,7 @@ JSON = st.recursive(
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b"[1]", b"42", b'"text"', b"null", b"\xff\xfe", b"[" * 5000])
-def test_what_is_no_object_is_refused(line: bytes) -> None:
+def test_line_without_object_is_refused(line: bytes) -> None:
     """In words that repeat nothing of it."""
     with pytest.raises(UnreadableDocument, match="it is no JSON"):
         record_of(line)
@@ -42,7 +42,7 @@ def test_the_id(record: dict[str, Any], doc_id: str) -> None:
     assert id_of(record) == doc_id
 
 
-def test_an_id_of_its_words() -> None:
+def test_id_is_made_from_content() -> None:
     """Without id and address the same words give the same id, and others another one."""
     first, second = ({"title": "T", "text": text} for text in ("one", "two"))
     assert id_of(first) == id_of(dict(first)) != id_of(second)
@@ -55,10 +55,11 @@ def test_an_id_that_is_none(given_id: Any) -> None:
         id_of({"doc_id": given_id})
 
 
-def test_what_a_record_says() -> None:
+def test_record_becomes_a_document() -> None:
     """Title, text and the fields that the format names; line ends as in every text."""
     read = text_of(
-        {"title": " A\n title ", "text": "One.\r\nTwo.\rThree.", "url": "https://x/", "source": "blog", "lang": "de"}, "id"
+        {"title": " A\n title ", "text": "One.\r\nTwo.\rThree.", "url": "https://x/", "source": "blog", "lang": "de"},
+        "id",
     )
     assert (read.title, read.text) == ("A title", "One.\nTwo.\nThree.")
     assert (read.url, read.source, read.lang, read.note) == ("https://x/", "blog", "de", None)
@@ -106,7 +107,9 @@ def test_filters_are_not_without_end() -> None:
     assert "c" not in filters
 
 
-@given(st.dictionaries(st.sampled_from(["doc_id", "title", "text", "url", "source", "lang", "x", ""]), JSON, max_size=8))
+@given(
+    st.dictionaries(st.sampled_from(["doc_id", "title", "text", "url", "source", "lang", "x", ""]), JSON, max_size=8)
+)
 def test_any_object_is_read_or_refused(value: dict[str, Any]) -> None:
     """Never another error, and nothing that UTF-8 cannot hold."""
     try:

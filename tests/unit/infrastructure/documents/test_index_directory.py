@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from modules.llm_platform.infrastructure.documents.folder_state import key_of
 from modules.llm_platform.infrastructure.documents.index_directory import (
     DAY_S,
     IndexDirectory,
     StoredFolderIndexes,
-    key_of,
     remove_unused,
 )
 from modules.llm_platform.infrastructure.files.file_lock import FileLock
@@ -29,7 +29,7 @@ def age(base: Path, key: str, days: float) -> None:
     os.utime(base / f"{key}.lock", (when, when))
 
 
-def test_nobody_else_may_look_into_it(tmp_path: Path) -> None:
+def test_folder_is_private(tmp_path: Path) -> None:
     """What was read of somebody's documents is theirs."""
     path = home(tmp_path / "folders").make()
     assert path == tmp_path / "folders" / "a"
@@ -42,21 +42,21 @@ def test_one_writer(tmp_path: Path) -> None:
     first, second = home(tmp_path), home(tmp_path)
     for each in (first, second):
         each.make()
-    assert first.take()
-    assert not second.take()
+    assert first.acquire()
+    assert not second.acquire()
     first.release()
-    assert second.take()
+    assert second.acquire()
     second.close()
 
 
-def test_where_nothing_is_kept_it_ends_with_the_run() -> None:
+def test_index_without_base_is_temporary() -> None:
     """A temporary folder, private, removed by closing; nobody else writes there."""
     temporary = home(None)
     path = temporary.make()
     assert temporary.make() == path
     assert stat.S_IMODE(path.stat().st_mode) == 0o700
-    assert temporary.take()
-    temporary.used()
+    assert temporary.acquire()
+    temporary.touch()
     (path / "index").write_text("x")
     temporary.close()
     assert not path.exists()
@@ -71,7 +71,7 @@ def test_a_data_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
     one.close()
 
 
-def test_what_nobody_used_goes(tmp_path: Path) -> None:
+def test_unused_index_expires(tmp_path: Path) -> None:
     """After STORE_TTL_DAYS, when another folder is opened; neither what is used nor what is being written."""
     for key in ("old", "written", "young"):
         home(tmp_path, key).make()
@@ -81,7 +81,7 @@ def test_what_nobody_used_goes(tmp_path: Path) -> None:
     age(tmp_path, "young", 29)
     writer = home(tmp_path, "written")
     writer._lock = FileLock(tmp_path / "written.lock")
-    assert writer.take()
+    assert writer.acquire()
     home(tmp_path, "new").make()
     writer.release()
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["new", "written", "young"]
@@ -108,8 +108,8 @@ def test_a_removed_index_has_one_writer_again(tmp_path: Path) -> None:
         each.make()
     age(tmp_path, "a", 31)
     assert remove_unused(tmp_path, 30 * DAY_S, NOW) == 1
-    assert first.take()
-    assert not second.take()
+    assert first.acquire()
+    assert not second.acquire()
     first.release()
 
 
@@ -135,17 +135,17 @@ async def test_all_of_them(tmp_path: Path) -> None:
     assert not [path for path in (tmp_path / "folders").iterdir() if path.is_dir()]
 
 
-def test_use_keeps_it_alive(tmp_path: Path) -> None:
+def test_use_extends_the_ttl(tmp_path: Path) -> None:
     """A search says that it is in use, at most hourly."""
     now = [NOW - 40 * DAY_S]
     one = IndexDirectory(tmp_path, "a", 30, clock=lambda: now[0])
     one.make()
     now[0] = NOW
-    one.used()
+    one.touch()
     assert (tmp_path / "a.lock").stat().st_mtime == NOW
     assert remove_unused(tmp_path, 30 * DAY_S, NOW) == 0
     now[0] += 60.0
-    one.used()
+    one.touch()
     assert (tmp_path / "a.lock").stat().st_mtime == NOW
 
 

@@ -23,7 +23,7 @@ def test_every_stage_is_counted_by_itself(tmp_path: Path) -> None:
     assert HitCounters(tmp_path / "asked").counts() == {stage: (number, 1) for number, stage in enumerate(stages)}
 
 
-def test_before_anything_is_kept(tmp_path: Path) -> None:
+def test_empty_store(tmp_path: Path) -> None:
     """Nothing is counted and nothing made where there is no store yet."""
     counts = HitCounters(tmp_path / "store" / "asked")
     counts.note("docs", hits=0)
@@ -31,7 +31,7 @@ def test_before_anything_is_kept(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_is_nobodys_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_does_not_fail_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be counted is not."""
     counts = HitCounters(tmp_path / "asked")
     counts.note("docs", hits=1)

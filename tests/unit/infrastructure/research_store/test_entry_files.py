@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from modules.llm_platform.infrastructure.research_store.entry_files import (
     MAX_HEAD_BYTES,
     DamagedEntryError,
-    Head,
+    EntryHeader,
     OtherFormatError,
     Place,
-    head_of,
+    read_header,
     sealed,
     unsealed,
 )
 
 MADE = datetime(2026, 11, 20, 12, 0, 0, 250_000, tzinfo=UTC)
-HEAD = Head(Place("docs", "a-topic-0123456789", "k1"), "А topic, \"value\": {'x'}?", MADE.timestamp())
+HEAD = EntryHeader(Place("docs", "a-topic-0123456789", "k1"), "А topic, \"value\": {'x'}?", MADE.timestamp())
 VALUE = '{"text":"ünï","sha256":"no","list":[1,2]}'.encode()
 ENTRY = sealed(HEAD, VALUE)
 
@@ -33,8 +33,8 @@ def resealed(text: str) -> bytes:
     return body + b',"sha256":"' + hashlib.sha256(body).hexdigest().encode() + b'"}\n'
 
 
-def test_what_was_written_is_read() -> None:
-    """Head and value come back, and the date to the microsecond."""
+def test_written_entry_is_read() -> None:
+    """EntryHeader and value come back, and the date to the microsecond."""
     assert unsealed(ENTRY) == (HEAD, VALUE)
     assert unsealed(ENTRY)[0].made == MADE
 
@@ -54,11 +54,11 @@ def test_any_tool_can_read_it() -> None:
 )
 def test_any_question_and_value(query: str, value: dict[str, object], made_at: float) -> None:
     """Whatever stands in them, even what looks like our own marks."""
-    head = Head(Place("answers", "t", "k"), query, made_at)
+    head = EntryHeader(Place("answers", "t", "k"), query, made_at)
     data = sealed(head, json.dumps(value).encode())
     read, text = unsealed(data)
     assert (read.place, read.query, json.loads(text)) == (head.place, query, value)
-    assert head_of(data[:MAX_HEAD_BYTES]) == read
+    assert read_header(data[:MAX_HEAD_BYTES]) == read
 
 
 @given(st.integers(0, len(ENTRY) * 8 - 1))
@@ -78,9 +78,9 @@ def test_a_cut_is_seen(length: int) -> None:
 
 
 @given(st.binary(max_size=300))
-def test_what_is_foreign_is_damaged_or_of_another_format(data: bytes) -> None:
+def test_other_bytes_are_damaged_or_of_another_format(data: bytes) -> None:
     """No bytes raise anything else."""
-    for read in (unsealed, head_of):
+    for read in (unsealed, read_header):
         with pytest.raises((DamagedEntryError, OtherFormatError)):
             read(data)
 
@@ -106,6 +106,6 @@ def test_damages(data: bytes) -> None:
 @pytest.mark.parametrize("data", [b'{"format":2,"anything":1}', b'{"format":10,', b'{"format":0,"x"'])
 def test_other_formats_are_known_as_such(data: bytes) -> None:
     """What another version wrote is not damaged."""
-    for read in (unsealed, head_of):
+    for read in (unsealed, read_header):
         with pytest.raises(OtherFormatError):
             read(data)

@@ -15,7 +15,7 @@ from tests.unit.infrastructure.documents.pdf_samples import pdf
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, FoundDocument, LeftOut
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.documents import json_lines
-from modules.llm_platform.infrastructure.documents.file_source import FileDocumentSource
+from modules.llm_platform.infrastructure.documents.file_source import FileDocumentSource, FolderReading
 from modules.llm_platform.infrastructure.documents.folder import list_folder
 
 
@@ -79,10 +79,17 @@ class TestOrigins:
         finally:
             walk.close()
 
-    def test_lines_have_ids_of_their_own(self, folder: Path) -> None:
-        """A line that comes from another file replaces what it names, as was asked for."""
-        (found, _, _) = walked(lines(folder / "a.jsonl", {"doc_id": "a", "text": "x"}))
-        assert [each.origin for each in found] == [None]
+    def test_only_paths_are_qualified(self, folder: Path) -> None:
+        """A line has an id of its own, so that it replaces the one of another folder. A file of lines is an origin itself."""
+        file = lines(folder / "a.jsonl", {"doc_id": "a", "text": "x"})
+        (line,) = walked(file)[0]
+        (text,) = walked(folder / "heat.md")[0]
+        assert line.qualified is None
+        assert line.origin != text.origin
+        assert text.qualified is not None
+        assert text.qualified().doc_id == f"notes-{(text.origin or '')[:6]}/heat.md"
+        assert text.qualified().digest != text.digest
+        assert FileDocumentSource().walk([file, folder / "heat.md"]).origins == {line.origin}
 
 
 class TestKnown:
@@ -93,7 +100,7 @@ class TestKnown:
         listing = list_folder(folder)
         stamp = listing.files["heat.md"].stamp
         for known_as, is_it in ((stamp, True), ((*stamp[:3], stamp[3] + 1), False)):
-            walk = FileDocumentSource().walk([folder], {"heat.md": (known_as, "noted")})
+            walk = FileDocumentSource().walk([folder], FolderReading({"heat.md": (known_as, "noted")}))
             try:
                 digests = {each.doc_id: each.digest for each in walk if isinstance(each, FoundDocument)}
             finally:
@@ -113,11 +120,11 @@ class TestFiles:
         assert text(read["page.html"]).text.startswith("# Roof")
         assert text(read["sub dir/wasser.txt"]).url == "doc:sub%20dir/wasser.txt"
 
-    def test_what_can_be_filtered_by(self, folder: Path) -> None:
-        """The id, the folder's name, the kind of document."""
+    def test_files_have_filters(self, folder: Path) -> None:
+        """The folder's name and the kind of document; the id is added to every document."""
         _, _, read = walked(folder)
         assert text(read["page.html"]).fields == {
-            "doc_id": ("page.html",), "source": ("notes",), "doc_type": ("html",),
+            "source": ("notes",), "doc_type": ("html",),
         }  # fmt: skip
         assert text(read["page.html"]).source == "notes"
 
@@ -186,7 +193,7 @@ class TestWhatCannotBeRead:
         found, left, _ = walked(folder / name)
         assert (found, [each.hides for each in left]) == ([], [hides])
 
-    def test_what_is_no_regular_file(self, folder: Path) -> None:
+    def test_other_than_regular_files_are_reported(self, folder: Path) -> None:
         """A pipe would keep us waiting for ever."""
         os.mkfifo(folder / "pipe.md")
         assert walked(folder / "pipe.md")[0] == []

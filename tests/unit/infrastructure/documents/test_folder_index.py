@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import shutil
+import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,25 +15,32 @@ from typing import Any
 import pytest
 from tests.folder_ways import folder_index
 
-from modules.llm_platform.application.rag import indexing
-from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, FoundDocument, IndexProgress, LeftOut
+from modules.llm_platform.application.rag import intake
+from modules.llm_platform.application.rag.indexing import IndexingService
+from modules.llm_platform.application.rag.retrieval import RetrievalService
+from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, IndexProgress, LeftOut
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagSearch, Vector
 from modules.llm_platform.domain.exceptions import EmbeddingConfigError, VectorStoreError, WebSearchConfigError
 from modules.llm_platform.domain.ports.document_source import IDocumentSource, IDocumentWalk
 from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
+from modules.llm_platform.infrastructure.documents import file_source
 from modules.llm_platform.infrastructure.documents import folder_index as folder_module
-from modules.llm_platform.infrastructure.documents import folder_source as source_module
-from modules.llm_platform.infrastructure.documents.file_source import FileDocumentSource, FileWalk, Known
-from modules.llm_platform.infrastructure.documents.folder import Listing
-from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex
-from modules.llm_platform.infrastructure.documents.folder_source import FolderSource
-from modules.llm_platform.infrastructure.documents.folder_state import STATE_FILE
+from modules.llm_platform.infrastructure.documents.file_source import (
+    FileDocumentSource,
+    FolderReading,
+    origin_of,
+    qualified_id,
+)
+from modules.llm_platform.infrastructure.documents.folder import FoundFile, Listing
+from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex, SharedIndex
+from modules.llm_platform.infrastructure.documents.folder_state import STATES_FOLDER, FolderStates
 from modules.llm_platform.infrastructure.documents.index_directory import IndexDirectory
+from modules.llm_platform.infrastructure.documents.parser_process import DocumentParser
 from modules.llm_platform.testing import HashEmbedder, MemoryVectorStore
-from modules.llm_platform.testing.patience import becomes
+from modules.llm_platform.testing.waiting import becomes_true
 
 PATIENCE_S = 30.0
-FREELY_S = folder_module.FREELY_S
+CHECK_ALWAYS_S = folder_module.CHECK_ALWAYS_S
 
 Make = Callable[..., FolderIndex]
 
@@ -39,43 +48,21 @@ Make = Callable[..., FolderIndex]
 class CountedFiles(FileDocumentSource):
     """Notes what is read; a text that holds `bad` cannot be."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, states: FolderStates | None = None) -> None:
+        super().__init__(states=states)
         self.walks = 0
         self.read: list[str] = []
 
-    def walk(self, paths: Sequence[Path], known: Known | None = None) -> IDocumentWalk:
+    def walk(self, paths: Sequence[Path], reading: FolderReading | None = None) -> IDocumentWalk:
         self.walks += 1
-        source, inner = self, super().walk(paths, known)
+        return super().walk(paths, reading)
 
-        class Walk(IDocumentWalk):
-            total_bytes = inner.total_bytes
-
-            def __iter__(self):  # type: ignore[no-untyped-def]
-                for each in inner:
-                    yield source.counted(each)
-
-            def stop(self) -> None:
-                inner.stop()
-
-            def close(self) -> None:
-                inner.close()
-
-        assert isinstance(inner, FileWalk)
-        return Walk()
-
-    def counted(self, each: FoundDocument | LeftOut) -> FoundDocument | LeftOut:
-        if isinstance(each, LeftOut):
-            return each
-
-        def read() -> DocumentText | LeftOut:
-            self.read.append(each.doc_id)
-            text = each.read()
-            if isinstance(text, DocumentText) and "bad" in text.text:
-                return LeftOut(each.where, "it is bad", hides=each.doc_id)
-            return replace(text, note="a remark") if isinstance(text, DocumentText) and "remark" in text.text else text
-
-        return replace(each, read=read)
+    def read_file(self, folder: Path, file: FoundFile, parser: DocumentParser, **names: str) -> DocumentText | LeftOut:
+        self.read.append(file.path)
+        text = super().read_file(folder, file, parser, **names)
+        if isinstance(text, DocumentText) and "bad" in text.text:
+            return LeftOut(str(folder / file.path), "it is bad", hides=names["doc_id"])
+        return replace(text, note="a remark") if isinstance(text, DocumentText) and "remark" in text.text else text
 
 
 class HeldEmbedder(HashEmbedder):
@@ -100,7 +87,7 @@ class BrokenEmbedder(HashEmbedder):
 @pytest.fixture(autouse=True)
 def looked_at_on_every_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the machine is."""
-    monkeypatch.setattr(folder_module, "FREELY_S", PATIENCE_S)
+    monkeypatch.setattr(folder_module, "CHECK_ALWAYS_S", PATIENCE_S)
 
 
 @pytest.fixture
@@ -129,10 +116,10 @@ async def make(folder: Path, tmp_path: Path, files: IDocumentSource) -> AsyncIte
 
 
 async def found(index: FolderIndex, query: str) -> list[str]:
-    view = await index.in_step()
+    view = await index.refresh()
     if not view.documents:
         return []
-    hits = (await index.retrieval.search(RagSearch(query=query, top_k=20))).hits
+    hits = (await index.retrieval.search(RagSearch(query=query, top_k=20, filters=index.filters))).hits
     return sorted(hit.doc_id for hit in hits if query in (hit.snippet or ""))
 
 
@@ -148,22 +135,22 @@ async def test_changes_are_seen(folder: Path, make: Make) -> None:
     (folder / "b.md").unlink()
     assert await found(index, "gateway") == []
     (folder / "a.md").unlink()
-    assert (await index.in_step()).documents == 0
+    assert (await index.refresh()).documents == 0
     assert [each async for each in index.retrieval._store.documents("documents")] == []
 
 
-async def test_what_did_not_change_costs_nothing(folder: Path, make: Make, files: CountedFiles) -> None:
+async def test_unchanged_files_are_not_read_again(folder: Path, make: Make, files: CountedFiles) -> None:
     """Neither in this process nor in the next; readable or not, a file is read once for each of its contents."""
     (folder / "b.md").write_text("bad")
     for _ in range(2):
         index = make()
         for _ in range(2):
-            view = await index.in_step()
+            view = await index.refresh()
             assert (view.documents, dict(view.bad)) == (1, {"b.md": "it is bad"})
         await index.aclose()
     assert (files.walks, sorted(files.read)) == (1, ["a.md", "b.md"])
     (folder / "a.md").write_text("The gateway restarts again.")
-    view = await make().in_step()
+    view = await make().refresh()
     assert (view.documents, dict(view.bad)) == (1, {"b.md": "it is bad"})
     assert files.read[2:] == ["a.md"]
 
@@ -223,49 +210,51 @@ async def test_lines_of_json_take_and_give_back_names(folder: Path, make: Make) 
     assert "b.md" in await found(index, "gateway")
 
 
-@pytest.mark.parametrize(("files_then", "has_a_mean"), [(folder_module.OUTGROWN - 10, False), (folder_module.OUTGROWN, True)])
-async def test_what_has_outgrown_its_beginning_is_made_anew(
+@pytest.mark.parametrize(
+    ("files_then", "has_a_mean"), [(folder_module.OUTGROWN - 10, False), (folder_module.OUTGROWN, True)]
+)
+async def test_collection_without_mean_is_rebuilt_when_large(
     folder: Path, make: Make, files_then: int, has_a_mean: bool
 ) -> None:
     """Too few passages give no mean of their vectors; many do, and nothing is lost by it."""
     index = make()
-    await index.in_step()
+    await index.refresh()
     for number in range(files_then):
         (folder / f"{number}.md").write_text(f"A gateway of number {number}.")
-    assert (await index.in_step()).documents == files_then + 1
+    assert (await index.refresh()).documents == files_then + 1
     assert bool((await index.retrieval.describe()).mean) is has_a_mean
 
 
-async def test_words_about_files_come_and_go(folder: Path, make: Make) -> None:
+async def test_bad_files_are_reported_until_readable(folder: Path, make: Make) -> None:
     """A file that cannot be read is found no longer as it was; each has its word until it is readable or gone."""
     index = make()
     (folder / "b.md").write_text("A gateway with a remark.")
     (folder / "lines.jsonl").write_text('{"text": "A gateway in a line."}\nno JSON\n')
     (folder / "gone.md").symlink_to(folder / "nowhere.md")
     assert len(await found(index, "gateway")) == 3
-    view = await index.in_step()
+    view = await index.refresh()
     assert dict(view.bad) == {"gone.md": "it is a link that leads nowhere", "lines.jsonl:2": "it is no JSON"}
     assert dict(view.notes) == {"b.md": "a remark"}
     (folder / "a.md").write_text("bad gateway")
     (folder / "lines.jsonl").unlink()
     (folder / "gone.md").unlink()
     assert await found(index, "gateway") == ["b.md"]
-    view = await index.in_step()
+    view = await index.refresh()
     assert (view.documents, dict(view.bad), dict(view.notes)) == (1, {"a.md": "it is bad"}, {"b.md": "a remark"})
     (folder / "a.md").write_text("")
-    assert dict((await index.in_step()).bad) == {"a.md": "it holds no text"}
+    assert dict((await index.refresh()).bad) == {"a.md": "it holds no text"}
     (folder / "a.md").write_text("A good gateway.")
     (folder / "b.md").write_text("Without it.")
-    view = await index.in_step()
+    view = await index.refresh()
     assert (view.documents, dict(view.bad), dict(view.notes)) == (2, {}, {})
 
 
-@pytest.mark.parametrize(("took_s", "looks_of_five"), [(0.0, 5), (FREELY_S / 2, 5), (0.1, 1)])
-async def test_only_a_large_folder_is_not_looked_at_on_every_search(
+@pytest.mark.parametrize(("took_s", "looks_of_five"), [(0.0, 5), (CHECK_ALWAYS_S / 2, 5), (0.1, 1)])
+async def test_only_large_folder_is_not_listed_on_every_search(
     make: Make, monkeypatch: pytest.MonkeyPatch, took_s: float, looks_of_five: int
 ) -> None:
     """A small one shows every change at once; in a large one looking takes a share of the time, not all of it."""
-    monkeypatch.setattr(folder_module, "FREELY_S", FREELY_S)
+    monkeypatch.setattr(folder_module, "CHECK_ALWAYS_S", CHECK_ALWAYS_S)
     now = [0.0]
     looks = []
 
@@ -278,19 +267,19 @@ async def test_only_a_large_folder_is_not_looked_at_on_every_search(
     monkeypatch.setattr(folder_module, "list_folder", look)
     index = make(clock=lambda: now[0])
     for _ in range(5):
-        await index.in_step()
+        await index.refresh()
     assert len(looks) == looks_of_five
-    now[0] += 2 * folder_module.LOOK_AGAIN_S
-    await index.in_step()
+    now[0] += 2 * folder_module.CHECK_AGAIN_S
+    await index.refresh()
     assert len(looks) == looks_of_five + 1
 
 
-async def test_searches_at_once_share_one_reading(make: Make, files: CountedFiles) -> None:
+async def test_concurrent_searches_share_one_update(make: Make, files: CountedFiles) -> None:
     """And what is cancelled goes on, for whoever asks next."""
     embedder = HeldEmbedder()
     index = make(embedder=embedder)
-    first, *others = [asyncio.create_task(index.in_step()) for _ in range(5)]
-    assert await becomes(lambda: embedder.asked > 0, PATIENCE_S)
+    first, *others = [asyncio.create_task(index.refresh()) for _ in range(5)]
+    assert await becomes_true(lambda: embedder.asked > 0, PATIENCE_S)
     first.cancel()
     await asyncio.wait([first])
     embedder.may.set()
@@ -299,49 +288,49 @@ async def test_searches_at_once_share_one_reading(make: Make, files: CountedFile
     assert files.walks == 1
 
 
-async def test_who_comes_while_it_is_read_sees_what_changed_meanwhile(folder: Path, make: Make) -> None:
+async def test_later_search_sees_changes_made_during_reading(folder: Path, make: Make) -> None:
     """A reading that began before is waited for, and then looked again."""
     embedder = HeldEmbedder()
     index = make(embedder=embedder)
-    first = asyncio.create_task(index.in_step())
-    assert await becomes(lambda: embedder.asked > 0, PATIENCE_S)
+    first = asyncio.create_task(index.refresh())
+    assert await becomes_true(lambda: embedder.asked > 0, PATIENCE_S)
     (folder / "b.md").write_text("Later.")
-    second = asyncio.create_task(index.in_step())
+    second = asyncio.create_task(index.refresh())
     await asyncio.sleep(0)
     embedder.may.set()
     await first
     assert (await second).documents == 2
 
 
-async def test_how_far_it_is_can_be_asked(folder: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_progress_is_visible_while_reading(folder: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """While documents are read; before and after there is nothing to tell."""
     seen: list[int] = []
 
     class Watched(FolderIndex):
         def __setattr__(self, name: str, value: object) -> None:
-            if name == "reading" and isinstance(value, IndexProgress):
+            if name == "progress" and isinstance(value, IndexProgress):
                 seen.append(value.documents)
             super().__setattr__(name, value)
 
     monkeypatch.setattr("tests.folder_ways.FolderIndex", Watched)
     (folder / "b.md").write_text("Another gateway.")
     index = make()
-    assert (index.reading, index.so_far) == (None, 0)
-    await index.in_step()
+    assert (index.progress, index.documents_read) == (None, 0)
+    await index.refresh()
     assert seen[-1] == 2
-    assert index.reading is None
+    assert index.progress is None
 
 
 async def test_closing_stops_the_reading(make: Make) -> None:
     """At once, however far it is; the writer's place is free for others."""
     embedder = HeldEmbedder()
     index = make(embedder=embedder)
-    reading = asyncio.create_task(index.in_step())
-    assert await becomes(lambda: embedder.asked > 0, PATIENCE_S)
+    reading = asyncio.create_task(index.refresh())
+    assert await becomes_true(lambda: embedder.asked > 0, PATIENCE_S)
     async with asyncio.timeout(PATIENCE_S):
         await index.aclose()
     assert reading.cancelled() or await asyncio.wait([reading])
-    assert (await make().in_step()).documents == 1
+    assert (await make().refresh()).documents == 1
     await index.aclose()
 
 
@@ -349,22 +338,22 @@ async def test_closing_ends_those_that_wait(make: Make) -> None:
     """None of them begins a reading of its own, which nobody would end and whose folder nobody would remove."""
     embedder = HeldEmbedder()
     index = make(None, embedder=embedder)
-    waiting = [asyncio.create_task(index.in_step()) for _ in range(3)]
-    assert await becomes(lambda: embedder.asked > 0, PATIENCE_S)
-    place = index._home.make()
+    waiting = [asyncio.create_task(index.refresh()) for _ in range(3)]
+    assert await becomes_true(lambda: embedder.asked > 0, PATIENCE_S)
+    place = index._directory.make()
     await index.aclose()
     assert not (await asyncio.wait(waiting, timeout=PATIENCE_S))[1]
     assert all(each.cancelled() or isinstance(each.exception(), WebSearchConfigError) for each in waiting)
     assert not place.exists()
-    assert index._run is None
+    assert index._refreshing is None
 
 
-async def test_what_was_stopped_keeps_what_it_read(
+async def test_stopped_reading_continues_later(
     folder: Path, make: Make, files: CountedFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A command that ends early leaves the next one less to do."""
-    monkeypatch.setattr(indexing, "MEAN_FROM", 2)
-    monkeypatch.setattr(indexing, "BATCH_PASSAGES", 2)
+    monkeypatch.setattr(intake, "MEAN_PASSAGES", 2)
+    monkeypatch.setattr(intake, "BATCH_PASSAGES", 2)
     for number in range(20):
         (folder / f"{number:02}.md").write_text(f"A gateway of number {number}.")
 
@@ -379,24 +368,24 @@ async def test_what_was_stopped_keeps_what_it_read(
 
     tired = Tired()
     stopped = make(embedder=tired)
-    reading = asyncio.create_task(stopped.in_step())
-    assert await becomes(lambda: tired.asked > 6 and stopped.so_far >= 8, PATIENCE_S)
+    reading = asyncio.create_task(stopped.refresh())
+    assert await becomes_true(lambda: tired.asked > 6 and stopped.documents_read >= 8, PATIENCE_S)
     await stopped.aclose()
     assert await asyncio.wait([reading])
     files.read.clear()
-    assert (await make().in_step()).documents == 21
+    assert (await make().refresh()).documents == 21
     assert len(files.read) <= 21 - 8
 
 
-async def test_what_was_stopped_while_it_was_made_anew_is_not_taken_for_whole(
+async def test_interrupted_rebuild_is_not_complete(
     folder: Path, tmp_path: Path, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the index held before does not stand for what it holds now; neither for this process nor for the next."""
-    monkeypatch.setattr(indexing, "MEAN_FROM", 2)
-    monkeypatch.setattr(indexing, "BATCH_PASSAGES", 2)
+    monkeypatch.setattr(intake, "MEAN_PASSAGES", 2)
+    monkeypatch.setattr(intake, "BATCH_PASSAGES", 2)
     for number in range(20):
         (folder / f"{number:02}.md").write_text(f"A gateway of number {number}.")
-    await make().in_step()
+    await make().refresh()
     shutil.rmtree(tmp_path / "kept" / "key" / "documents")
 
     class Breaking(HashEmbedder):
@@ -410,22 +399,22 @@ async def test_what_was_stopped_while_it_was_made_anew_is_not_taken_for_whole(
 
     breaking, base = make(embedder=Breaking()), tmp_path / "kept"
     with pytest.raises(EmbeddingConfigError):
-        await breaking.in_step()
+        await breaking.refresh()
     copied = tmp_path / "copied"
     shutil.copytree(base, copied)
     for index in (make(copied), breaking):
-        assert (await index.in_step()).documents == 21
+        assert (await index.refresh()).documents == 21
         assert len([each async for each in index.retrieval._store.documents("documents")]) == 21
 
 
 async def test_two_that_come_at_once(make: Make, files: CountedFiles) -> None:
     """One reads, the other waits and finds nothing left to do: neither fails. Each has a store of its own, as two processes."""
-    views = await asyncio.gather(make().in_step(), make().in_step())
+    views = await asyncio.gather(make().refresh(), make().refresh())
     assert [view.documents for view in views] == [1, 1]
     assert files.walks == 1
 
 
-async def test_an_index_that_was_removed_or_damaged_is_made_anew(tmp_path: Path, make: Make) -> None:
+async def test_removed_or_damaged_index_is_rebuilt(tmp_path: Path, make: Make) -> None:
     """All of it can be read again."""
     kept = tmp_path / "kept" / "key"
     index = make()
@@ -434,21 +423,21 @@ async def test_an_index_that_was_removed_or_damaged_is_made_anew(tmp_path: Path,
         shutil.rmtree(removed)
         assert await found(index, "gateway") == ["a.md"]
     await index.aclose()
-    (kept / STATE_FILE).unlink()
+    shutil.rmtree(kept / "documents" / STATES_FOLDER)
     for path in (kept / "documents").rglob("*.json"):
         path.write_text("{")
     assert await found(make(), "gateway") == ["a.md"]
 
 
-async def test_a_place_that_knows_no_locks_is_told(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_file_system_without_locks_is_a_config_error(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a mistake of the settings, with its remedy: so are some network file systems."""
 
     def none_here(home: IndexDirectory) -> bool:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(IndexDirectory, "take", none_here)
+    monkeypatch.setattr(IndexDirectory, "acquire", none_here)
     with pytest.raises(WebSearchConfigError, match="LLM_PLATFORM_DATA_DIR"):
-        await make().in_step()
+        await make().refresh()
 
 
 async def test_a_given_store_is_used_and_left_open(make: Make) -> None:
@@ -457,7 +446,7 @@ async def test_a_given_store_is_used_and_left_open(make: Make) -> None:
     assert await found(make(None, store=store, collection="mine"), "gateway") == ["a.md"]
     assert (await store.lookup("mine", ["a.md"])).keys() == {"a.md"}
     with pytest.raises(VectorStoreError):
-        await make(None, store=MemoryVectorStore(error=VectorStoreError())).in_step()
+        await make(None, store=MemoryVectorStore(error=VectorStoreError())).refresh()
 
 
 async def test_without_a_folder_the_setting_is_named(folder: Path, tmp_path: Path, make: Make) -> None:
@@ -465,10 +454,10 @@ async def test_without_a_folder_the_setting_is_named(folder: Path, tmp_path: Pat
     folder.rename(tmp_path / "elsewhere")
     index = make()
     with pytest.raises(WebSearchConfigError, match="DOCUMENTS_DIR") as raised:
-        await index.in_step()
+        await index.refresh()
     assert str(tmp_path) not in raised.value.message
     (tmp_path / "elsewhere").rename(folder)
-    assert (await index.in_step()).documents == 1
+    assert (await index.refresh()).documents == 1
 
 
 async def test_a_reading_that_fails_fails_for_all_and_is_tried_again(make: Make) -> None:
@@ -476,7 +465,7 @@ async def test_a_reading_that_fails_fails_for_all_and_is_tried_again(make: Make)
     index = make(embedder=BrokenEmbedder())
     for _ in range(2):
         with pytest.raises(EmbeddingConfigError, match="today"):
-            await index.in_step()
+            await index.refresh()
 
 
 async def test_a_store_that_fails_once_loses_nothing(
@@ -484,7 +473,7 @@ async def test_a_store_that_fails_once_loses_nothing(
 ) -> None:
     """A full disk passes, and what was indexed is not read again; what fails twice on end is made anew."""
     index = make()
-    await index.in_step()
+    await index.refresh()
     replace_many, failures = QdrantEdgeVectorStore.replace_many, 1
 
     async def failing(self: QdrantEdgeVectorStore, collection: str, documents: Any) -> None:
@@ -500,29 +489,180 @@ async def test_a_store_that_fails_once_loses_nothing(
         name = next(iter(sorted({"b.md", "c.md"} - {path.name for path in folder.iterdir()})))
         (folder / name).write_text("The gateway stops.")
         with pytest.raises(VectorStoreError, match="full"):
-            await index.in_step()
+            await index.refresh()
         files.read.clear()
         assert name in await found(index, "gateway")
         assert set(files.read) == read_again
 
 
-def test_a_bad_file_without_a_word_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where more are bad than there are words for, none counts as indexed."""
-    monkeypatch.setattr(source_module, "MAX_WORDS", 1)
+def test_a_bad_file_without_a_stored_reason_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where more files are bad than reasons are stored, the others do not count as indexed."""
+    monkeypatch.setattr(file_source, "MAX_MESSAGES", 1)
     for name in ("a.md", "b.md"):
         (tmp_path / name).write_text("text")
-    bad = {"a.md": "it is bad", "b.md": "it is bad"}
-    source = FolderSource(CountedFiles(), tmp_path, bad, (), {})
-    assert [type(each) for each in source.walk([tmp_path])] == [LeftOut, LeftOut]
-    assert set(source.digests) == set(source.found_bad) == {"a.md"}
+    reading = FolderReading(bad={"a.md": "it is bad", "b.md": "it is bad"}, readable_only=True)
+    assert [type(each) for each in CountedFiles().walk([tmp_path], reading)] == [LeftOut, LeftOut]
+    assert (set(reading.found_bad), reading.digests) == ({"a.md"}, {})
 
 
-async def test_nothing_is_kept_without_a_place(folder: Path, tmp_path: Path, make: Make) -> None:
+async def test_temporary_index_is_removed_on_close(folder: Path, tmp_path: Path, make: Make) -> None:
     """The index is in a temporary folder, which closing removes."""
     index = make(None)
     assert await found(index, "gateway") == ["a.md"]
-    place = index._home.make()
+    place = index._directory.make()
     assert place.is_dir()
     await index.aclose()
     assert not place.exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["docs"]
+
+
+class TestSharedIndex:
+    """A folder that was put into the index by `llm-platform index`, searched by its name."""
+
+    @pytest.fixture
+    def shared(self, tmp_path: Path) -> SharedIndex:
+        folder = tmp_path / "index"
+        return SharedIndex(folder, "documents", FolderStates(folder / "documents"))
+
+    @pytest.fixture
+    def files(self, shared: SharedIndex) -> CountedFiles:
+        return CountedFiles(shared.states)
+
+    @pytest.fixture
+    def other(self, tmp_path: Path) -> Path:
+        """Another folder, with a path that the first one has too."""
+        (tmp_path / "other").mkdir()
+        (tmp_path / "other" / "a.md").write_text("A gateway elsewhere.")
+        (tmp_path / "other" / "z.md").write_text("Another gateway elsewhere.")
+        return tmp_path / "other"
+
+    async def index(self, shared: SharedIndex, files: CountedFiles, *folders: Path, **options: bool) -> None:
+        store = QdrantEdgeVectorStore(shared.folder)
+        async for _ in IndexingService(files, HashEmbedder(), store, "documents").index(folders, **options):
+            pass
+        await store.aclose()
+
+    async def everything(self, shared: SharedIndex) -> list[str]:
+        """What a worker finds, which searches the index without a filter."""
+        store = QdrantEdgeVectorStore(shared.folder)
+        hits = (await RetrievalService(HashEmbedder(), store, "documents", top_k=20).search(RagSearch(query="gateway"))).hits
+        await store.aclose()
+        return sorted(hit.doc_id for hit in hits)
+
+    async def test_folder_that_was_indexed_is_not_opened_again(
+        self, folder: Path, tmp_path: Path, make: Make, shared: SharedIndex, files: CountedFiles,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:  # fmt: skip
+        """Its files are listed, none is opened, and it gets no index of its own."""
+        (folder / "b.md").write_text("bad")
+        await self.index(shared, files, folder)
+        opened: list[str] = []
+
+        def noted(event: str, arguments: tuple[Any, ...]) -> None:
+            if watching and event == "open" and str(arguments[0]).startswith(f"{folder}{os.sep}"):
+                opened.append(arguments[0])
+
+        watching = True
+        sys.addaudithook(noted)
+        for _ in range(2):
+            index = make(shared=shared)
+            assert await found(index, "gateway") == ["a.md"]
+            assert dict((await index.refresh()).bad) == {"b.md": "it is bad"}
+            await index.aclose()
+        (folder / "a.md").read_bytes()
+        watching = False
+        assert opened == [str(folder / "a.md")]  # by this test
+        assert not (tmp_path / "kept" / "key" / "documents").exists()
+
+    async def test_search_and_pruning_are_kept_to_the_folder(
+        self, folder: Path, other: Path, make: Make, shared: SharedIndex, files: CountedFiles
+    ) -> None:
+        """Also where both folders have a path in common; a worker finds what the search brought into the index."""
+        await self.index(shared, files, other, folder)
+        qualified = qualified_id(folder.name, origin_of(folder), "a.md")
+        index = make(shared=shared)
+        assert await found(index, "gateway") == [qualified]
+        assert await self.everything(shared) == sorted(["a.md", qualified, "z.md"])
+        (folder / "b.md").write_text("The gateway of another file.")
+        (folder / "a.md").unlink()
+        assert await found(index, "gateway") == ["b.md"]
+        assert await self.everything(shared) == ["a.md", "b.md", "z.md"]
+        (folder / "b.md").unlink()
+        assert (await index.refresh()).documents == 0
+        assert await self.everything(shared) == ["a.md", "z.md"]
+
+    async def test_document_of_another_folder_is_not_read(
+        self, folder: Path, other: Path, make: Make, shared: SharedIndex, files: CountedFiles
+    ) -> None:
+        """A path means the folder's own document, whichever folder was indexed first."""
+        await self.index(shared, files, other, folder)
+        index = make(shared=shared)
+        await index.refresh()
+        assert [each.text for each in await index.document("a.md")] == ["The gateway restarts."]
+        assert await index.document("z.md") == []
+
+    async def test_folder_follows_the_index(
+        self, folder: Path, other: Path, make: Make, shared: SharedIndex, files: CountedFiles
+    ) -> None:
+        """Indexed later it moves into the index, removed from there it gets its own again."""
+        index = make(shared=shared)
+        assert await found(index, "gateway") == ["a.md"]
+        assert index.filters == {}
+        await self.index(shared, files, folder)
+        assert await found(index, "gateway") == ["a.md"]
+        assert index.filters
+        await self.index(shared, files, other, only=True)
+        assert await found(index, "gateway") == ["a.md"]
+        assert index.filters == {}
+        shutil.rmtree(shared.folder)
+        assert await found(index, "gateway") == ["a.md"]
+
+    async def test_id_that_passed_to_another_folder_is_taken_back(
+        self, folder: Path, other: Path, make: Make, shared: SharedIndex, files: CountedFiles
+    ) -> None:
+        """JSON lines have ids of their own: the folder that is searched gets its document back."""
+        for each in (folder, other):
+            (each / "lines.jsonl").write_text('{"doc_id": "x", "text": "A gateway in a line."}\n')
+        await self.index(shared, files, folder)
+        index = make(shared=shared)
+        for _ in range(2):
+            assert await found(index, "gateway") == ["a.md", "x"]
+            await self.index(shared, files, other)
+
+    async def test_single_file_has_its_own_index(
+        self, folder: Path, make: Make, shared: SharedIndex, files: CountedFiles, tmp_path: Path
+    ) -> None:
+        """Also a file of a folder that was indexed: a search of it finds nothing else of that folder."""
+        (folder / "b.md").write_text("Another gateway.")
+        await self.index(shared, files, folder)
+        index = folder_index(folder / "b.md", tmp_path / "kept", files=files, shared=shared)
+        assert await found(index, "gateway") == ["b.md"]
+        assert index.filters == {}
+        await index.aclose()
+        assert await self.everything(shared) == ["a.md", "b.md"]
+
+    async def test_collection_of_another_embedder_is_not_used(
+        self, folder: Path, make: Make, shared: SharedIndex, files: CountedFiles
+    ) -> None:
+        """The folder is embedded on this machine: it has an index of its own then."""
+        await self.index(shared, files, folder)
+        index = make(shared=shared, embedder=HashEmbedder(dimension=8))
+        assert await found(index, "gateway") == ["a.md"]
+        assert index.filters == {}
+
+    async def test_update_waits_for_another_writer(
+        self, folder: Path, make: Make, shared: SharedIndex, files: CountedFiles
+    ) -> None:
+        """`llm-platform index` may write to the same collection for minutes."""
+        await self.index(shared, files, folder)
+        index = make(shared=shared)
+        await index.refresh()
+        writer = QdrantEdgeVectorStore(shared.folder)
+        facts = await writer.describe("documents")
+        assert facts is not None
+        await writer.prepare(facts)
+        (folder / "b.md").write_text("Another gateway.")
+        refreshing = asyncio.create_task(index.refresh())
+        assert not (await asyncio.wait([refreshing], timeout=3 * folder_module.LOCK_POLL_S))[0]
+        await writer.aclose()
+        assert (await refreshing).documents == 2

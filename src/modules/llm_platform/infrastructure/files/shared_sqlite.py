@@ -1,0 +1,60 @@
+"""A SQLite file that several processes of a machine use at once."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+from modules.llm_platform.infrastructure.files.private_files import (
+    PRIVATE_FILE,
+    make_private_folder,
+    require_free_space,
+)
+
+BUSY_WAIT_S: Final = 10.0  # another process writes
+BUSY_STEP_S: Final = 0.01
+WAL_BYTES: Final = 16 * 1024 * 1024  # size of the write-ahead log after a checkpoint
+
+
+def open_shared_file(file: Path) -> sqlite3.Connection:
+    """A connection in autocommit mode; the file is made if it does not exist. May raise sqlite3.Error and OSError.
+
+    A commit survives the process, not a power cut.
+    """
+    make_private_folder(file.parent)
+    require_free_space(file.parent)
+    file.touch(PRIVATE_FILE)  # SQLite makes its other files with the same rights
+    with ExitStack() as undo:
+        connection = sqlite3.connect(file, timeout=BUSY_WAIT_S, isolation_level=None)
+        undo.callback(connection.close)
+        _write_ahead(connection)
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
+        undo.pop_all()
+    return connection
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """A transaction that locks out other writers."""
+    connection.execute("BEGIN IMMEDIATE")
+    with connection:  # commits, or rolls back after an error
+        yield
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Set WAL mode. When several processes make the file at once, SQLite fails in all but one without waiting."""
+    until = time.monotonic() + BUSY_WAIT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(BUSY_STEP_S)
+        else:
+            return
