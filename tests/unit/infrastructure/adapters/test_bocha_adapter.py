@@ -1,4 +1,4 @@
-"""How Bocha is asked, and what is made of its envelopes, nulls and codes."""
+"""Requests to Bocha, and its envelopes, nulls and codes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchConfigError,
     WebSearchError,
     WebSearchRequestError,
+    WebSearchUnavailableError,
 )
 from modules.llm_platform.infrastructure.adapters.bocha_web_search import BochaWebSearchAdapter
 from modules.llm_platform.infrastructure.http.client import make_client
@@ -29,19 +30,19 @@ async def bocha(handler: Handler) -> AsyncIterator[tuple[BochaWebSearchAdapter, 
         yield BochaWebSearchAdapter(KEY, upstream.url, client=client), upstream
 
 
-async def found(handler: Handler, **wishes: Any) -> WebSearchResponse:
+async def found(handler: Handler, **fields: Any) -> WebSearchResponse:
     async with bocha(handler) as (adapter, _):
-        return await adapter.search(WebSearchRequest(**{"query": "阿里巴巴 ESG", **wishes}))
+        return await adapter.search(WebSearchRequest(**{"query": "阿里巴巴 ESG", **fields}))
 
 
-async def sent(**wishes: Any) -> Any:
+async def sent(**fields: Any) -> Any:
     async with bocha(recorded("bocha/nothing_found")) as (adapter, upstream):
-        await adapter.search(WebSearchRequest(**{"query": "阿里巴巴 ESG", **wishes}))
+        await adapter.search(WebSearchRequest(**{"query": "阿里巴巴 ESG", **fields}))
     return upstream.requests[0].json
 
 
-async def test_the_request() -> None:
-    """POST to its one path with a bearer key; what it does not know is not sent."""
+async def test_the_request_has_only_bochas_fields() -> None:
+    """POST to its one path with a bearer key."""
     async with bocha(recorded("bocha/wrapped")) as (adapter, upstream):
         await adapter.search(WebSearchRequest(query="阿里巴巴 ESG", count=3, summary=False))
     (request,) = upstream.requests
@@ -52,7 +53,7 @@ async def test_the_request() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wishes", "freshness"),
+    ("fields", "freshness"),
     [
         ({}, "noLimit"),
         ({"freshness": "oneWeek"}, "oneWeek"),
@@ -61,19 +62,19 @@ async def test_the_request() -> None:
         ({"time_range": "day", "freshness": "noLimit"}, "noLimit"),
     ],
 )
-async def test_freshness_in_its_words(wishes: dict[str, Any], freshness: str) -> None:
-    """Freshness goes out as it is; a time range becomes one where no freshness is given."""
-    assert (await sent(**wishes))["freshness"] == freshness
+async def test_freshness_is_sent_unchanged(fields: dict[str, Any], freshness: str) -> None:
+    """Without one, a time range becomes a freshness."""
+    assert (await sent(**fields))["freshness"] == freshness
 
 
-async def test_domains_in_its_words() -> None:
-    """Wanted and barred domains, each joined by a bar."""
+async def test_domains_are_sent_as_include_and_exclude() -> None:
+    """Each list is joined by a bar."""
     body = await sent(domains=("python.org", "-a.example", "pytest.example", "-b.example"))
     assert (body["include"], body["exclude"]) == ("python.org|pytest.example", "a.example|b.example")
 
 
-async def test_a_wrapped_answer() -> None:
-    """The envelope is opened; nulls become empty or None; dates keep their zone; the crawler's date is never used."""
+async def test_an_answer_in_an_envelope_is_read() -> None:
+    """Nulls become empty or None; dates keep their zone; the crawler's date is not used."""
     answer = await found(recorded("bocha/wrapped"))
     first, _, third = answer.results
     assert first.title == "阿里巴巴 ESG 报告 1"
@@ -86,15 +87,15 @@ async def test_a_wrapped_answer() -> None:
     assert answer.raw == recording("bocha/wrapped")
 
 
-async def test_a_bare_answer_is_the_same() -> None:
-    """Without the envelope the results are equal."""
+async def test_an_answer_without_an_envelope_is_the_same() -> None:
+    """The results are equal."""
     bare, wrapped = await found(recorded("bocha/bare")), await found(recorded("bocha/wrapped"))
     assert bare.results == wrapped.results
     assert bare.total_matches == 3
 
 
-async def test_odd_pages() -> None:
-    """Pages without a usable address go, the others stay with what they have; a code as text is a code."""
+async def test_invalid_pages_are_dropped() -> None:
+    """Those without a usable address; the others keep their valid fields."""
     answer = await found(recorded("bocha/odd_pages"))
     assert [(item.title, item.url, item.snippet) for item in answer.results] == [
         ("news.example.cn", "https://news.example.cn/only-url", ""),
@@ -104,14 +105,14 @@ async def test_odd_pages() -> None:
 
 
 @pytest.mark.parametrize("pages", [None, {}, {"value": None}, {"value": []}, {"value": "none"}])
-async def test_nothing_found(pages: Any) -> None:
-    """An answer without pages is an empty answer."""
+async def test_an_answer_without_pages_is_empty(pages: Any) -> None:
+    """It is no error."""
     envelope = {"code": 200, "data": {"_type": "SearchResponse", "webPages": pages}}
     assert (await found(json_reply(envelope))).results == ()
 
 
-async def test_at_most_count() -> None:
-    """More than was asked for is cut."""
+async def test_results_are_cut_to_the_count() -> None:
+    """Further ones are dropped."""
     assert len((await found(recorded("bocha/wrapped"), count=2)).results) == 2
 
 
@@ -123,8 +124,8 @@ async def test_at_most_count() -> None:
         (recorded("bocha/bad_key_401"), WebSearchConfigError, "BOCHA_API_KEY"),
         (json_reply({"code": "400", "message": "Missing parameter query"}), WebSearchError, "400"),
         (json_reply({"code": 401, "message": "no"}), WebSearchConfigError, "BOCHA_API_KEY"),
-        (json_reply({"code": "429", "message": "slow down"}), WebSearchBlockedError, "too often"),
-        (json_reply({"code": 500, "data": {"webPages": {}}}), WebSearchError, "500"),
+        (json_reply({"code": "429", "message": "slow down"}), WebSearchBlockedError, "refuses more requests"),
+        (json_reply({"code": 500, "data": {"webPages": {}}}), WebSearchUnavailableError, "500"),
         (json_reply({"code": None, "data": {"webPages": {}}}), WebSearchError, "unreadable code"),
         (json_reply({"code": True}), WebSearchError, "unreadable code"),
         (json_reply({"code": 200}), WebSearchError, "without a search result"),
@@ -134,8 +135,8 @@ async def test_at_most_count() -> None:
         (reply(404), WebSearchConfigError, "BOCHA_BASE_URL"),
     ],
 )
-async def test_its_errors(handler: Handler, expected: type[AppException], words: str) -> None:
-    """A code inside HTTP 200 counts as that status; an answer without data is no answer."""
+async def test_statuses_and_codes_are_errors(handler: Handler, expected: type[AppException], words: str) -> None:
+    """A code inside HTTP 200 counts as that status; an answer without data is an error."""
     with pytest.raises(AppException) as caught:
         await found(handler)
     assert type(caught.value) is expected
@@ -143,8 +144,8 @@ async def test_its_errors(handler: Handler, expected: type[AppException], words:
 
 
 @pytest.mark.parametrize("key", ["", "  "])
-async def test_an_empty_key_fails_at_the_call(key: str) -> None:
-    """Building it works; searching names the variable and sends nothing; the caller's own mistake is told first."""
+async def test_an_unusable_key_fails_at_the_call(key: str) -> None:
+    """The error names the setting, nothing is sent; a wrong request is reported first."""
     async with serving(recorded("bocha/wrapped")) as upstream, make_client(upstream.url) as client:
         adapter = BochaWebSearchAdapter(key, upstream.url, client=client)
         with pytest.raises(WebSearchConfigError, match="BOCHA_API_KEY"):
@@ -155,7 +156,7 @@ async def test_an_empty_key_fails_at_the_call(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wishes", "words"),
+    ("fields", "words"),
     [
         ({"page": 2}, "first page"),
         ({"engines": ("google",)}, "engines"),
@@ -163,15 +164,15 @@ async def test_an_empty_key_fails_at_the_call(key: str) -> None:
         ({"query": "What is the capital of France and where is it?", "language": "de"}, "language of the query"),
     ],
 )
-async def test_what_it_cannot_do_is_told(wishes: dict[str, Any], words: str) -> None:
-    """The search goes on without it."""
-    answer = await found(recorded("bocha/wrapped"), **wishes)
+async def test_unsupported_parts_are_listed(fields: dict[str, Any], words: str) -> None:
+    """The search is sent without them."""
+    answer = await found(recorded("bocha/wrapped"), **fields)
     assert len(answer.results) == 3
     (entry,) = answer.degraded
     assert entry.component == "bocha"
     assert words in entry.reason
 
 
-async def test_a_language_that_is_the_query_s_own_is_no_loss() -> None:
-    """It answers in the language of the query: wishing for just that lacks nothing."""
+async def test_the_language_of_the_query_is_supported() -> None:
+    """Bocha answers in the language of the query."""
     assert (await found(recorded("bocha/wrapped"), query="阿里巴巴的环境报告", language="zh-CN")).degraded == ()

@@ -23,18 +23,18 @@ from modules.llm_platform.domain.exceptions import (
 )
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.adapters import ddgs_web_search
-from modules.llm_platform.infrastructure.adapters.ddgs_web_search import THREADS, DdgsWebSearchAdapter, region_of
+from modules.llm_platform.infrastructure.adapters.ddgs_web_search import MAX_THREADS, DdgsWebSearchAdapter, region_of
 from shared.exceptions import AppException
 
 PAGE = {"title": "Page", "href": "https://example.org/a", "body": "Words."}
 
 
 class Script:
-    """A DDGS that answers as told and remembers what it was asked."""
+    """A DDGS with scripted answers that records its calls."""
 
     def __init__(self, text: Any = (), news: Any = (), statuses: dict[str, int] | None = None) -> None:
         self._outcomes = {"text": text, "news": news}
-        self.asked: list[tuple[str, str, dict[str, Any]]] = []
+        self.calls: list[tuple[str, str, dict[str, Any]]] = []
         if statuses is not None:
             self.statuses = statuses
 
@@ -45,7 +45,7 @@ class Script:
         return self._answer("news", query, options)
 
     def _answer(self, kind: str, query: str, options: dict[str, Any]) -> Any:
-        self.asked.append((kind, query, options))
+        self.calls.append((kind, query, options))
         outcome = self._outcomes[kind]
         if isinstance(outcome, BaseException):
             raise outcome
@@ -70,16 +70,16 @@ async def search() -> AsyncIterator[Search]:
         await adapter.aclose()
 
 
-async def test_a_page_is_a_result(search: Search) -> None:
-    """Title, address and snippet of a text hit; blanks are made one."""
+async def test_a_text_result_has_title_address_and_snippet(search: Search) -> None:
+    """White space is normalised."""
     answer = await search(Script(text=({**PAGE, "body": " Two\n words "},)))
     (item,) = answer.results
     assert (item.title, item.url, item.snippet, item.source) == ("Page", "https://example.org/a", "Two words", "ddgs")
     assert (item.published_date, item.site_name) == (None, None)
 
 
-async def test_news_have_a_date_and_a_site(search: Search) -> None:
-    """News come from the news search; a date that is none is left out."""
+async def test_a_news_result_has_date_and_site(search: Search) -> None:
+    """An invalid date is left out."""
     rows = (
         {"title": "A", "url": "https://n.org/a", "body": "x", "date": "2026-03-01T10:00:00+00:00", "source": "N"},
         {"title": "B", "url": "https://n.org/b", "body": "x", "date": "yesterday", "source": None},
@@ -90,19 +90,19 @@ async def test_news_have_a_date_and_a_site(search: Search) -> None:
         ("2026-03-01T10:00:00+00:00", "N"),
         (None, None),
     ]
-    assert [kind for kind, *_ in script.asked] == ["news"]
+    assert [kind for kind, *_ in script.calls] == ["news"]
 
 
-async def test_web_and_news_are_searched_side_by_side(search: Search) -> None:
-    """Both kinds at once, in turn by rank, each page once, no more than asked for."""
+async def test_web_and_news_are_searched_concurrently(search: Search) -> None:
+    """Interleaved by rank, each page once, up to `count`."""
     web = tuple({"title": f"W{n}", "href": f"https://w.org/{n}"} for n in range(3))
     news = ({"title": "N0", "url": "https://n.org/0"}, {"title": "W0", "url": "https://w.org/0"})
     answer = await search(Script(text=web, news=news), sources=("web", "news"), count=3)
     assert [item.url for item in answer.results] == ["https://w.org/0", "https://n.org/0", "https://w.org/1"]
 
 
-async def test_one_of_two_kinds_may_fail(search: Search) -> None:
-    """The other one's results come, with a word; when both fail it is an error."""
+async def test_a_failure_of_one_kind_is_listed(search: Search) -> None:
+    """When both fail it is an error."""
     answer = await search(Script(text=(PAGE,), news=RatelimitException("x")), sources=("web", "news"))
     assert len(answer.results) == 1
     assert "web_search_blocked" in answer.degraded[0].reason
@@ -119,8 +119,8 @@ async def test_one_of_two_kinds_may_fail(search: Search) -> None:
         {"title": "T", "href": "data:text/html,x"}, {"title": "T", "href": "http://127.0.0.1\\@a.org"},
     ],
 )  # fmt: skip
-async def test_odd_rows_are_dropped(search: Search, row: Any) -> None:
-    """A row that cannot be shown or opened costs itself, not the answer."""
+async def test_invalid_rows_are_dropped(search: Search, row: Any) -> None:
+    """The others stay."""
     answer = await search(Script(text=(row, PAGE, {**PAGE, "href": "https://b.org", "body": None})))
     assert [item.url for item in answer.results] == ["https://example.org/a", "https://b.org"]
 
@@ -144,10 +144,10 @@ async def test_odd_rows_are_dropped(search: Search, row: Any) -> None:
         (WebSearchConfigError("x"), None, WebSearchConfigError),
     ],
 )
-async def test_not_being_able_to_look_is_an_error(
+async def test_failures_are_errors_of_the_port(
     search: Search, raised: Exception, statuses: dict[str, int] | None, expected: type[AppException]
 ) -> None:
-    """Each way to fail is the error that tells the caller what to do, without a word of the library's."""
+    """Without text of the library."""
     with pytest.raises(AppException) as found:
         await search(Script(text=raised, statuses=statuses))
     assert type(found.value) is expected
@@ -162,37 +162,37 @@ async def test_not_being_able_to_look_is_an_error(
         (DDGSException("ConnectError: x"), {"brave": 200, "mojeek": 0, "yahoo": 403}, ["ddgs/mojeek", "ddgs/yahoo"]),
     ],
 )
-async def test_finding_nothing_is_an_answer(
+async def test_nothing_found_is_an_answer(
     search: Search, raised: Exception, statuses: dict[str, int] | None, degraded: list[str]
 ) -> None:
-    """When an engine of the web looked, nothing found is what it is; the others are named."""
+    """If an engine of the web answered; failed ones are listed."""
     answer = await search(Script(text=raised, statuses=statuses))
     assert answer.results == ()
     assert [entry.component for entry in answer.degraded] == degraded
 
 
-async def test_an_answer_that_is_no_list_is_an_error(search: Search) -> None:
-    """Another version of the library may give something else."""
+async def test_a_result_other_than_a_list_is_an_error(search: Search) -> None:
+    """Of an unsupported version of the library."""
     with pytest.raises(WebSearchError):
         await search(Script(text={"results": []}))
 
 
-async def test_engines_that_failed_are_named_beside_results(search: Search) -> None:
-    """An answer from one engine tells that others refused."""
+async def test_failed_engines_are_listed_with_results(search: Search) -> None:
+    """One engine may answer while others refuse."""
     answer = await search(Script(text=(PAGE,), statuses={"brave": 429, "yahoo": 200}))
     assert [(entry.component, entry.reason) for entry in answer.degraded] == [
         ("ddgs/brave", "it answered with HTTP 429")
     ]
 
 
-async def test_wishes_in_the_library_s_words(search: Search) -> None:
-    """Count, page, language, age, sites and engines as its functions take them."""
+async def test_the_request_is_sent_in_the_library_s_terms(search: Search) -> None:
+    """Count, page, language, age, sites and engines."""
     script = Script(text=(PAGE,))
     answer = await search(
         script, count=7, page=3, language="de-AT", freshness="oneWeek", domains=("example.org", "-spam.com"),
         engines=("Brave", "google news"),
     )  # fmt: skip
-    ((_, query, options),) = script.asked
+    ((_, query, options),) = script.calls
     assert query == "python site:example.org -site:spam.com"
     assert options == {
         "region": "at-de", "safesearch": "moderate", "timelimit": "w", "max_results": 7, "page": 3, "backend": "brave",
@@ -200,11 +200,11 @@ async def test_wishes_in_the_library_s_words(search: Search) -> None:
     assert [entry.reason for entry in answer.degraded] == ["it has no engine named google news"]
 
 
-async def test_engines_that_it_lacks_do_not_stop_it(search: Search) -> None:
-    """Without one that it knows, it chooses itself."""
+async def test_unknown_engines_are_listed(search: Search) -> None:
+    """Without a known one the library chooses."""
     script = Script(text=(PAGE,))
     assert len((await search(script, engines=("google",))).results) == 1
-    assert script.asked[0][2]["backend"] == "auto"
+    assert script.calls[0][2]["backend"] == "auto"
 
 
 @pytest.mark.parametrize(
@@ -221,17 +221,17 @@ async def test_engines_that_it_lacks_do_not_stop_it(search: Search) -> None:
     ],
 )
 def test_the_region_follows_the_language(query: str, language: str | None, region: str) -> None:
-    """The one that is asked for, else the question's."""
+    """The requested one, else that of the query."""
     assert region_of(WebSearchRequest(query=query, language=language)) == region
 
 
 @pytest.mark.parametrize(
     ("time_range", "days", "limit"), [("month", None, "m"), (None, 3, "w"), (None, 100, "y"), (None, 4000, None)]
 )
-async def test_age_is_the_smallest_span_that_covers_it(
+async def test_the_time_limit_covers_the_window(
     search: Search, time_range: str | None, days: int | None, limit: str | None
 ) -> None:
-    """A range of dates is searched by the span that covers it, and then filtered; undated pages stay."""
+    """Results outside of a range of dates are dropped, undated ones stay."""
     today = datetime.now(UTC).date()
     freshness = f"{today - timedelta(days=days)}..{today}" if days else None
     rows = (
@@ -241,12 +241,12 @@ async def test_age_is_the_smallest_span_that_covers_it(
     )
     script = Script(news=rows)
     answer = await search(script, sources=("news",), time_range=time_range, freshness=freshness)
-    assert script.asked[0][2]["timelimit"] == limit
+    assert script.calls[0][2]["timelimit"] == limit
     assert [item.title for item in answer.results] == (["New", "Undated"] if days else ["Old", "New", "Undated"])
 
 
-async def test_sites_are_kept_to(search: Search) -> None:
-    """An engine may take `site:` for a hint: hosts are checked."""
+async def test_results_of_other_sites_are_dropped(search: Search) -> None:
+    """An engine may treat `site:` as a hint."""
     rows = tuple(
         {"title": "T", "href": f"https://{host}/"} for host in ("a.org", "www.a.org", "nota.org", "b.a.org", "c.org")
     )
@@ -254,16 +254,16 @@ async def test_sites_are_kept_to(search: Search) -> None:
     assert [item.url for item in answer.results] == ["https://a.org/", "https://www.a.org/", "https://c.org/"]
 
 
-async def test_what_it_lacks_is_said(search: Search) -> None:
-    """Papers and documents are not its trade: the web is searched, with a word."""
+async def test_unsupported_kinds_are_listed(search: Search) -> None:
+    """Papers and documents: the web is searched."""
     answer = await search(Script(text=(PAGE,)), sources=("academic", "documents"))
     assert [entry.reason for entry in answer.degraded] == [
         "it has no academic search: the web was searched", "it has no documents search: the web was searched",
     ]  # fmt: skip
 
 
-async def test_a_secret_stands_in_no_answer(search: Search) -> None:
-    """What an engine echoes is taken out."""
+async def test_secrets_are_redacted(search: Search) -> None:
+    """In everything that an engine returns."""
     row = {"title": "T sk-12345678", "href": "https://a.org/?k=sk-12345678", "body": "sk-12345678"}
     answer = await search(Script(text=(row,)), redactor=Redactor(["sk-12345678"]))
     assert "sk-12345678" not in answer.model_dump_json()
@@ -287,8 +287,8 @@ class Stuck:
             self.released.set()
 
 
-async def test_the_deadline_holds_when_the_library_hangs() -> None:
-    """A stuck thread is left behind, told to stop."""
+async def test_a_hanging_library_is_a_timeout() -> None:
+    """The thread is told to stop."""
     stuck = Stuck(obedient=False)
     adapter = DdgsWebSearchAdapter(timeout=0.2, engine=lambda: stuck)
     began = time.monotonic()
@@ -300,15 +300,15 @@ async def test_the_deadline_holds_when_the_library_hangs() -> None:
     await adapter.aclose()
 
 
-async def test_what_was_found_before_the_deadline_is_not_lost() -> None:
-    """The library is stopped a little earlier and gives what it has."""
+async def test_results_before_the_deadline_are_returned() -> None:
+    """The library is stopped shortly before it."""
     adapter = DdgsWebSearchAdapter(timeout=1.6, engine=lambda: Stuck(obedient=True))
     assert len((await adapter.search(WebSearchRequest(query="python"))).results) == 1
     await adapter.aclose()
 
 
-async def test_more_searches_than_threads_wait_and_give_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads are bounded: what waits behind stuck ones ends by its own deadline and is never begun."""
+async def test_searches_beyond_the_threads_wait_until_their_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then they never start."""
     made: list[Stuck] = []
 
     def engine() -> Stuck:
@@ -316,17 +316,17 @@ async def test_more_searches_than_threads_wait_and_give_up(monkeypatch: pytest.M
         return made[-1]
 
     adapter = DdgsWebSearchAdapter(timeout=0.3, engine=engine)
-    searches = [adapter.search(WebSearchRequest(query="python")) for _ in range(THREADS + 3)]
+    searches = [adapter.search(WebSearchRequest(query="python")) for _ in range(MAX_THREADS + 3)]
     outcomes = await asyncio.gather(*searches, return_exceptions=True)
     assert {type(outcome) for outcome in outcomes} == {WebSearchTimeoutError}
-    assert len(made) == THREADS
+    assert len(made) == MAX_THREADS
     for stuck in made:
         stuck.released.set()
     await adapter.aclose()
 
 
-async def test_a_search_cancelled_before_it_began_is_stopped_when_it_begins() -> None:
-    """The word to stop is not lost on a library that is only being made."""
+async def test_a_search_cancelled_before_its_start_is_stopped() -> None:
+    """Also while the library is loading."""
     stuck = Stuck(obedient=True)
     making = threading.Event()
 
@@ -345,8 +345,8 @@ async def test_a_search_cancelled_before_it_began_is_stopped_when_it_begins() ->
     await adapter.aclose()
 
 
-async def test_without_the_extra_the_line_to_type_is_named(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the call, not at start."""
+async def test_a_missing_package_names_the_install_command(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the call, not at the start."""
     real = builtins.__import__
 
     def without(name: str, *args: Any, **options: Any) -> Any:
@@ -367,8 +367,8 @@ async def test_without_the_extra_the_line_to_type_is_named(search: Search, monke
     await adapter.aclose()
 
 
-async def test_health(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library is there or not; no engine is asked, since they count queries."""
+async def test_ping_checks_that_the_library_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No engine is called."""
     assert (await DdgsWebSearchAdapter().ping()).startswith("ddgs ")
 
     def version(name: str) -> str:

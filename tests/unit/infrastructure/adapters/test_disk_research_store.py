@@ -18,13 +18,17 @@ from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.store_dtos import Topic
 from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.store_key import topic_of
-from modules.llm_platform.infrastructure.adapters.disk_research_store import BIG_BYTES, DiskResearchStore
+from modules.llm_platform.infrastructure.adapters.disk_research_store import (
+    THREAD_BYTES,
+    DiskResearchStore,
+    StoreFolderProbe,
+)
 from modules.llm_platform.infrastructure.research_store import entry_files as files_module
 from modules.llm_platform.infrastructure.research_store.entry_files import MAX_ENTRY_BYTES
-from modules.llm_platform.testing import made_up_page
+from modules.llm_platform.testing import sample_page
 
 TOPIC = topic_of("How are stores damaged?")
-PAGE = made_up_page("https://example.org", "text " * 100)
+PAGE = sample_page("https://example.org", "text " * 100)
 HOUR_S = 3600
 
 
@@ -81,7 +85,7 @@ async def test_a_damaged_entry_is_set_aside_and_done_again(
     DAMAGES[kind](file_of(root))
     with caplog.at_level(logging.WARNING):
         assert await store.get(TOPIC, "docs", "a", Page) is None
-    assert [record.getMessage() for record in caplog.records] == ["an entry of the store was damaged and is set aside"]
+    assert [record.getMessage() for record in caplog.records] == ["a damaged entry of the store was set aside"]
     assert [path.name[:7] for path in (root / "damaged").iterdir()] == ["docs-a-"]
     assert not os.path.lexists(file_of(root))
     assert (await store.stats()).damaged == 1
@@ -186,12 +190,12 @@ async def test_what_cannot_be_kept_is_told(
     await store.put(TOPIC, "docs", "a", Text(text="\ud800"))
     await store.put(TOPIC, "docs", "a", Text(text="x" * MAX_ENTRY_BYTES))
     await store.put(topic_of("long " * 2000), "docs", "a", PAGE)
-    assert [record.getMessage() for record in caplog.records] == ["an entry could not be kept"] * 3
+    assert [record.getMessage() for record in caplog.records] == ["an entry could not be stored"] * 3
     assert list(root.parent.parent.rglob("*.json")) == []
     assert await store.get(TOPIC, "docs", "a", Text) is None
 
 
-@pytest.mark.parametrize("text", ["small", "large " * BIG_BYTES])
+@pytest.mark.parametrize("text", ["small", "large " * THREAD_BYTES])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
 async def test_a_full_disk(
     number: int, text: str, store: DiskResearchStore, root: Path, monkeypatch: pytest.MonkeyPatch,
@@ -208,7 +212,7 @@ async def test_a_full_disk(
 
     with monkeypatch.context() as patch:
         patch.setattr(files_module.os, "write", full)
-        await store.put(TOPIC, "docs", "a", made_up_page("https://example.org", text))
+        await store.put(TOPIC, "docs", "a", sample_page("https://example.org", text))
     assert await store.get(TOPIC, "docs", "a", Page) == PAGE
     assert [path.name for path in file_of(root).parent.iterdir()] == ["a.json"]
     assert [record.__dict__["error"] for record in caplog.records] == [os.strerror(number)]
@@ -247,7 +251,7 @@ async def test_a_folder_that_can_only_be_read(
     assert await store.get(TOPIC, "docs", "broken", Page) is None
     assert await store.get(TOPIC, "docs", "b", Page) is None
     assert (await store.topics())[0].entries == 1
-    assert "an entry could not be kept" in caplog.messages
+    assert "an entry could not be stored" in caplog.messages
     with pytest.raises(StoreError, match=os.strerror(errno.EROFS)):
         await store.clear()
 
@@ -310,7 +314,7 @@ async def test_a_clock_that_was_wrong(tmp_path: Path) -> None:
     here = DiskResearchStore(tmp_path / "here", 30, lambda: now)
     await future.put(TOPIC, "docs", "a", PAGE)
     await future.export(tmp_path / "x.zip")
-    assert (await here.import_(tmp_path / "x.zip")).taken == 1
+    assert (await here.import_(tmp_path / "x.zip")).added == 1
     assert (await here.topics())[0].newest.timestamp() == pytest.approx(now)
 
 
@@ -331,3 +335,19 @@ def lowest_free() -> int:
     """The number that the next file will have: it grows with the files that are open."""
     with Path(os.devnull).open() as file:
         return file.fileno()
+
+
+class TestProbe:
+    """The check of the doctor."""
+
+    async def test_a_folder_that_can_be_written(self, tmp_path: Path) -> None:
+        """It is made, named with its free space, and left empty."""
+        text = await StoreFolderProbe(tmp_path / "data" / "store").ping()
+        assert text.startswith(f"files in {tmp_path / 'data' / 'store'}, ")
+        assert list((tmp_path / "data" / "store").iterdir()) == []
+
+    async def test_a_folder_that_cannot(self, tmp_path: Path) -> None:
+        """The error names the folder and the setting."""
+        (tmp_path / "data").write_text("a file")
+        with pytest.raises(StoreError, match=r"data/store cannot be written .*LLM_PLATFORM_DATA_DIR"):
+            await StoreFolderProbe(tmp_path / "data" / "store").ping()

@@ -83,9 +83,7 @@ async def test_each_format_is_a_page(folder: Path, make: Make) -> None:
 
 
 @pytest.mark.parametrize("base_url", [None, SITE, SITE + "/"])
-async def test_what_the_search_finds_can_be_read(
-    folder: Path, tmp_path: Path, way: Way, base_url: str | None
-) -> None:
+async def test_what_the_search_finds_can_be_read(folder: Path, tmp_path: Path, way: Way, base_url: str | None) -> None:
     """The address of a result leads to the text that its snippet was cut from, whatever the file is called."""
     for name in ("plain.md", "with blank.md", "#1?.md", "100%.md", "имя.md"):
         (folder / name).write_text(f"# A gateway\n\nThe gateway of {name} restarts.\n")

@@ -17,10 +17,10 @@ from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, W
 from modules.llm_platform.domain.exceptions import PageTimeoutError, WebSearchConfigError, WebSearchTimeoutError
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
-from modules.llm_platform.infrastructure.adapters.document_web_search import WORDS_SHOWN, DocumentWebSearch
+from modules.llm_platform.infrastructure.adapters.document_web_search import DEGRADED_FILES_NAMED, DocumentWebSearch
 from modules.llm_platform.infrastructure.documents import folder_index
 from modules.llm_platform.infrastructure.documents.folder import Listing
-from modules.llm_platform.infrastructure.policies.unconfigured import NoneEmbedder
+from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder
 
 Make = Callable[..., DocumentWebSearch]
 BY_WORDS = NoneEmbedder.name  # says of each answer that it was found by words
@@ -52,7 +52,7 @@ async def make(folder: Path, tmp_path: Path, way: Way) -> AsyncIterator[Make]:
 
 
 async def search(adapter: DocumentWebSearch, query: str = "gateway", **fields: object) -> WebSearchResponse:
-    """The answer, without the word that it was found by words alone, which a test of its own is about."""
+    """The answer, without the word that it was found by keywords only, which a test of its own is about."""
     answer = await adapter.search(WebSearchRequest(query=query, **fields))  # type: ignore[arg-type]
     told = tuple(each for each in answer.degraded if each.component != BY_WORDS)
     return answer.model_copy(update={"degraded": told})
@@ -131,11 +131,11 @@ async def test_unreadable_files_are_named_and_the_list_is_bounded(folder: Path, 
     assert [(entry.component, entry.reason) for entry in answer.degraded] == [
         ("documents/a\ufffd.txt", "it is a binary file, not text")
     ]
-    for number in range(WORDS_SHOWN + 4):
+    for number in range(DEGRADED_FILES_NAMED + 4):
         (folder / f"b{number}.md").write_text("")
     answer = await search(make())
     assert len(answer.results) == 1
-    assert len(answer.degraded) == WORDS_SHOWN + 1
+    assert len(answer.degraded) == DEGRADED_FILES_NAMED + 1
     assert answer.degraded[-1].reason == "and 5 more files"
 
 
@@ -202,7 +202,7 @@ async def test_a_folder_that_takes_long_is_read_in_the_background(
     assert caught.value.retryable
     assert await adapter.ping() == "0 documents so far, still reading"
     blocked.set()
-    await index.in_step()
+    await index.refresh()
     assert len((await search(DocumentWebSearch(index))).results) == 1
     await adapter.aclose()
 

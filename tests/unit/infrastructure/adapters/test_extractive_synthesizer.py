@@ -23,8 +23,8 @@ def source(text: str, index: int = 1) -> Source:
     st.lists(st.text(max_size=200), min_size=1, max_size=4),
     st.sampled_from(["en", "de", "zh", "xx", "pt-BR"]),
 )
-def test_it_writes_something_of_anything(question: str, texts: list[str], language: str) -> None:
-    """Any question over any texts gives a text, and an answer has markers."""
+def test_any_sources_give_a_text(question: str, texts: list[str], language: str) -> None:
+    """An answer has markers."""
     sources = [source(text, number) for number, text in enumerate(texts, 1)]
     written = asyncio.run(ExtractiveSynthesizer().synthesize(question, sources, language))
     assert written.text.strip()
@@ -35,8 +35,8 @@ def test_it_writes_something_of_anything(question: str, texts: list[str], langua
     assert (written.spent.calls, written.synthesizer) == (0, "extractive")
 
 
-async def test_large_sources_do_not_block_the_loop() -> None:
-    """Ten sources of five thousand words are read beside the loop, which goes on meanwhile."""
+async def test_large_sources_do_not_block_the_event_loop() -> None:
+    """They are processed in a thread."""
     large = [source("\n\n".join(SENTENCE.format(n=n) for n in range(260)), index) for index in range(1, 11)]
     assert sum(len(one.text) for one in large) > INLINE_CHARS
     writing = asyncio.create_task(ExtractiveSynthesizer().synthesize("What does pump 77 need?", large, "en"))
@@ -48,15 +48,15 @@ async def test_large_sources_do_not_block_the_loop() -> None:
     assert "A pump of number 77 moves water" in (await writing).text
 
 
-async def test_without_sources_it_says_so() -> None:
-    """Plainly, in the asked language, and not as an answer."""
+async def test_without_sources_the_text_says_so() -> None:
+    """In the requested language, and not as an answer."""
     written = await ExtractiveSynthesizer().synthesize("What?", (), "fr")
     assert (written.text, written.answered) == ("Rien n’a été trouvé.", False)
 
 
 @pytest.mark.parametrize("limit", [1, 40])
-async def test_the_first_passage_is_always_told(limit: int) -> None:
-    """A limit that is too small for one sentence does not make it an empty answer."""
+async def test_the_first_passage_is_always_included(limit: int) -> None:
+    """Also with a limit below one sentence."""
     written = await ExtractiveSynthesizer().synthesize(
         "What does a pump move?", [source("A pump moves water.")], "en", max_tokens=limit
     )

@@ -1,4 +1,4 @@
-"""infrastructure/adapters/jina_page_reader.py: what is asked of Jina, and what its answers mean."""
+"""Requests to Jina and its answers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GOOD = (
 )
 
 
-async def asked(handler: Handler, url: str = URL, **options: Any) -> tuple[Page, Exchange]:
+async def read(handler: Handler, url: str = URL, **options: Any) -> tuple[Page, Exchange]:
     async with serving(handler) as upstream, make_client(upstream.url) as client:
         reader = JinaPageReader(base_url=upstream.url, client=client, **options)
         return await reader.read(url), upstream.requests[0]
@@ -40,14 +40,14 @@ def text(body: str, status: int = 200, *headers: str) -> Handler:
 
 async def error_of(handler: Handler, **options: Any) -> AppException:
     with pytest.raises(AppException) as caught:
-        await asked(handler, **options)
+        await read(handler, **options)
     assert "docs.example.net" not in caught.value.message
     return caught.value
 
 
-async def test_what_is_asked() -> None:
-    """GET with the address behind the base, the key as bearer, no images, a deadline, our own name."""
-    _, request = await asked(text(GOOD), api_key=KEY, timeout=7)
+async def test_the_request_has_address_key_and_options() -> None:
+    """GET with the address behind the base, no images, a deadline, our User-Agent."""
+    _, request = await read(text(GOOD), api_key=KEY, timeout=7)
     assert (request.method, request.path) == ("GET", "/https://docs.example.net/a?b=c")
     assert request.headers["authorization"] == f"Bearer {KEY}"
     assert request.headers["x-retain-images"] == "none"
@@ -56,9 +56,9 @@ async def test_what_is_asked() -> None:
     assert "cookie" not in request.headers
 
 
-async def test_without_a_key() -> None:
-    """No header claims one, and a long deadline asks for no more than may be asked."""
-    _, request = await asked(text(GOOD), timeout=900)
+async def test_without_a_key_there_is_no_authorization() -> None:
+    """A long deadline is cut to what Jina accepts."""
+    _, request = await read(text(GOOD), timeout=900)
     assert "authorization" not in request.headers
     assert request.headers["x-timeout"] == "180"
 
@@ -70,15 +70,15 @@ async def test_without_a_key() -> None:
         ("https://münchen.example.net/ü", "/https://xn--mnchen-3ya.example.net/%C3%BC"),
     ],
 )
-async def test_the_address_goes_out_as_it_was_checked(url: str, path: str) -> None:
-    """In the one form that our parser gave it."""
-    _, request = await asked(text(GOOD), url)
+async def test_the_checked_form_of_the_address_is_sent(url: str, path: str) -> None:
+    """That of our parser."""
+    _, request = await read(text(GOOD), url)
     assert request.path == path
 
 
-async def test_an_answer() -> None:
-    """Head and text are told apart; what the text says in the words of a head is text."""
-    page, _ = await asked(text(GOOD + "\nTitle: no\nMarkdown Content:\nmore"))
+async def test_fields_and_text_are_separated() -> None:
+    """Lines of the text that look like fields stay in the text."""
+    page, _ = await read(text(GOOD + "\nTitle: no\nMarkdown Content:\nmore"))
     assert (page.title, page.url, page.published) == ("Event loops", "https://docs.example.net/final", "2026-01-02")
     assert page.text == "# Loops\n\nText.\nTitle: no\nMarkdown Content:\nmore"
     assert (page.reader, page.media_type, page.warning) == ("jina", "text/markdown", None)
@@ -87,21 +87,21 @@ async def test_an_answer() -> None:
 @pytest.mark.parametrize(
     "source", ["", "javascript:alert(1)", "http://10.0.0.1/x", "http://db/", "http://u@docs.example.net/"]
 )
-async def test_a_source_that_cannot_be_true_is_not_believed(source: str) -> None:
-    """Then the address is the one that was asked for."""
-    page, _ = await asked(text(f"Title: T\n\nURL Source: {source}\n\nMarkdown Content:\nText."))
+async def test_an_invalid_source_is_ignored(source: str) -> None:
+    """The address is the requested one."""
+    page, _ = await read(text(f"Title: T\n\nURL Source: {source}\n\nMarkdown Content:\nText."))
     assert page.url == URL
 
 
-async def test_odd_heads() -> None:
-    """Other line ends, no title, unknown fields, invisible letters: the text is read all the same."""
-    page, _ = await asked(text("\ufeffX: y\r\nTitle:\r\nMarkdown Content:\r\nTe\u200bxt.\r\n"))
+async def test_unusual_fields_are_accepted() -> None:
+    """Other line ends, no title, unknown fields, invisible characters."""
+    page, _ = await read(text("\ufeffX: y\r\nTitle:\r\nMarkdown Content:\r\nTe\u200bxt.\r\n"))
     assert (page.title, page.text) == ("docs.example.net", "Text.")
 
 
-async def test_a_warning_is_kept() -> None:
-    """What Jina warns of is passed on, shortened."""
-    page, _ = await asked(text("Warning: This is a cached snapshot" + "!" * 999 + "\nMarkdown Content:\nText."))
+async def test_a_warning_is_returned() -> None:
+    """Shortened."""
+    page, _ = await read(text("Warning: This is a cached snapshot" + "!" * 999 + "\nMarkdown Content:\nText."))
     assert str(page.warning).startswith("This is a cached snapshot")
     assert len(str(page.warning)) == 300
 
@@ -115,8 +115,8 @@ async def test_a_warning_is_kept() -> None:
         ("This page maybe requiring CAPTCHA, please make sure you are authorized", PageBlockedError),
     ],
 )
-async def test_a_page_that_answered_with_an_error(warning: str, kind: type[AppException]) -> None:
-    """Jina says 200 and warns; that is no source."""
+async def test_an_error_of_the_page_is_an_error(warning: str, kind: type[AppException]) -> None:
+    """Jina answers 200 with a warning."""
     assert type(await error_of(text(f"Title: x\nWarning: {warning}\n\nMarkdown Content:\nSome words."))) is kind
 
 
@@ -124,23 +124,23 @@ async def test_a_page_that_answered_with_an_error(warning: str, kind: type[AppEx
     "body",
     ["", "Title: x", "<html>proxy</html>", '{"code": 422, "message": "x"}', "Title: x\n\nMarkdown Content:\n \n"],
 )
-async def test_what_is_no_answer(body: str) -> None:
-    """Another form, or no text, is an error and never an empty page."""
+async def test_an_unexpected_format_is_an_error(body: str) -> None:
+    """So is an empty text."""
     assert isinstance(await error_of(text(body)), PageError)
 
 
 @pytest.mark.parametrize(
     ("status", "kind", "says"),
     [
-        (400, PageError, "400"), (401, PageConfigError, "JINA_API_KEY"), (402, PageBlockedError, "paid"),
+        (400, PageError, "400"), (401, PageConfigError, "JINA_API_KEY"), (402, PageBlockedError, "payment"),
         (403, PageConfigError, "JINA_API_KEY"), (404, PageError, "404"), (409, PageBlockedError, "409"),
-        (413, PageError, "large"), (422, PageError, "422"), (429, PageBlockedError, "too often"),
+        (413, PageError, "large"), (422, PageError, "422"), (429, PageBlockedError, "refuses more requests"),
         (451, PageBlockedError, "legal"), (500, PageError, "500"), (503, PageConnectionError, "503"),
         (302, PageConfigError, "JINA_BASE_URL"), (408, PageTimeoutError, "408"),
     ],
 )  # fmt: skip
 async def test_every_status_has_its_error(status: int, kind: type[AppException], says: str) -> None:
-    """JSON or text beside it changes nothing, and nothing of it is repeated."""
+    """Nothing of the body is repeated."""
     for handler in (text("secret words", status), json_reply({"message": "secret words"}, status=status)):
         error = await error_of(handler)
         assert type(error) is kind
@@ -148,13 +148,13 @@ async def test_every_status_has_its_error(status: int, kind: type[AppException],
         assert "secret" not in error.message
 
 
-async def test_retry_after_is_told() -> None:
-    """How long to wait reaches the throttle."""
+async def test_retry_after_reaches_the_caller() -> None:
+    """The rate limiter uses it."""
     assert (await error_of(text("", 429, "Retry-After: 12"))).retry_after_s == 12
 
 
-async def test_limits() -> None:
-    """Too large and too slow are errors within the deadline."""
+async def test_size_and_time_are_limited() -> None:
+    """Both are errors within the deadline."""
 
     async def endless(exchange: Exchange) -> None:
         await exchange.send(head(200, "Content-Type: text/plain"))
@@ -165,21 +165,21 @@ async def test_limits() -> None:
     assert isinstance(await error_of(drip, timeout=0.2), PageTimeoutError)
 
 
-async def test_nobody_listens() -> None:
-    """That is a connection error which names the setting."""
+async def test_a_refused_connection_is_an_error() -> None:
+    """It names the setting."""
     with pytest.raises(PageConnectionError, match="JINA_BASE_URL"):
         async with make_client("http://127.0.0.1:9") as client:
             await JinaPageReader(base_url="http://127.0.0.1:9", client=client).read(URL)
 
 
-async def test_secrets_are_taken_out() -> None:
-    """An answer that echoes the key does not bring it further."""
-    page, _ = await asked(text(GOOD + KEY), api_key=KEY, redactor=Redactor([KEY]))
+async def test_secrets_are_redacted() -> None:
+    """An answer may contain the key."""
+    page, _ = await read(text(GOOD + KEY), api_key=KEY, redactor=Redactor([KEY]))
     assert page.text.endswith("[redacted]")
 
 
-async def test_addresses_are_not_kept_for_ever() -> None:
-    """Paths that never repeat do not fill the memory."""
+async def test_the_cache_of_paths_is_bounded() -> None:
+    """Paths of pages do not repeat."""
     async with serving(text(GOOD)) as upstream, make_client(upstream.url) as client:
         reader = JinaPageReader(base_url=upstream.url, client=client)
         for number in range(MAX_PATHS + 20):

@@ -1,4 +1,4 @@
-"""A model's answer becomes a synthesis, whole or in pieces."""
+"""Synthesis by a language model, streamed or not."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from modules.llm_platform.domain.exceptions import (
     LLMProviderException,
 )
 from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynthesizer
-from modules.llm_platform.testing.llm import Death, FakeLLM
+from modules.llm_platform.testing.llm import BrokenStream, FakeLLM
 
 SOURCES = (Source(index=1, title="Pumps", url="https://example.org/p", text="A pump moves water."),)
 QUESTION = "What does a pump do?"
@@ -53,8 +53,8 @@ def response(content: str) -> LLMResponse:
     return LLMResponse(content=content, provider="p", model="m")
 
 
-async def test_the_synthesis_tells_all_that_the_response_tells() -> None:
-    """Who wrote, why it ended, what it cost and what failed before are passed on."""
+async def test_the_synthesis_has_all_fields_of_the_response() -> None:
+    """Provider, finish reason, cost and earlier failures."""
     answer = LLMResponse(
         content="Water [1].",
         provider="kimi",
@@ -69,8 +69,8 @@ async def test_the_synthesis_tells_all_that_the_response_tells() -> None:
     )
 
 
-async def test_the_model_is_asked_once_with_the_limit_of_the_caller() -> None:
-    """One call, `max_tokens` as given, and the default model of the provider."""
+async def test_the_model_is_called_once_with_the_callers_limit() -> None:
+    """It is the default model of the provider."""
     llm = FakeLLM(["Water [1]."])
     await LLMSynthesizer(llm).synthesize(QUESTION, SOURCES, "en", max_tokens=77, instructions="Be brief.")
     (request,) = llm.requests
@@ -79,8 +79,8 @@ async def test_the_model_is_asked_once_with_the_limit_of_the_caller() -> None:
     assert "Be brief." in request.messages[1].content
 
 
-async def test_a_text_without_markers_is_returned_as_it_is() -> None:
-    """The caller checks citations and reports what is not cited."""
+async def test_a_text_without_markers_is_returned_unchanged() -> None:
+    """The caller checks citations."""
     written = await LLMSynthesizer(FakeLLM(["Pumps move water."])).synthesize(QUESTION, SOURCES, "en")
     assert written.text == "Pumps move water."
     assert written.answered
@@ -93,8 +93,8 @@ async def test_a_text_without_markers_is_returned_as_it_is() -> None:
         ("NO_ANSWER", "Die gefundenen Quellen beantworten das nicht."),
     ],
 )
-async def test_no_answer_is_said_in_words(content: str, text: str) -> None:
-    """The model's own words without the mark, ours where it has none, streamed or not."""
+async def test_no_answer_is_a_sentence(content: str, text: str) -> None:
+    """That of the model without the mark, else ours, streamed or not."""
     written = await LLMSynthesizer(FakeLLM([content])).synthesize(QUESTION, SOURCES, "de")
     assert (written.text, written.answered) == (text, False)
     *tokens, last = await collect(LLMSynthesizer(FakeLLM([content])), "de")
@@ -103,8 +103,8 @@ async def test_no_answer_is_said_in_words(content: str, text: str) -> None:
     assert (last.text, last.answered) == (text, False)
 
 
-async def test_a_reset_of_the_model_is_passed_on_and_voids_the_text() -> None:
-    """The final text is what came since, also where the dead model had begun with the word for no answer."""
+async def test_a_reset_discards_the_text_before_it() -> None:
+    """Also a NO_ANSWER mark before it."""
     parts = await collect(
         LLMSynthesizer(
             Replay(
@@ -122,23 +122,23 @@ async def test_a_reset_of_the_model_is_passed_on_and_voids_the_text() -> None:
     assert (parts[-1].text, parts[-1].answered) == ("Water [1].", True)
 
 
-async def test_a_foreign_error_behind_a_reset_shows_its_type_only() -> None:
-    """Words of somebody else's exception may hold anything."""
+async def test_a_reset_names_only_the_type_of_other_errors() -> None:
+    """Their text is untrusted."""
     parts = await collect(
         LLMSynthesizer(Replay(LLMReset(error=ValueError("sk-secret")), LLMToken(text="x"), response("x")))
     )
     assert parts[0] == SynthesisReset(reason="ValueError")
 
 
-async def test_a_stream_without_an_end_is_an_error() -> None:
-    """Tokens alone are no answer."""
+async def test_a_stream_without_an_answer_is_an_error() -> None:
+    """Tokens alone are not enough."""
     with pytest.raises(LLMProviderException):
         await collect(LLMSynthesizer(Replay(LLMToken(text="Water"))))
 
 
-@pytest.mark.parametrize("error", [LLMBlockedError(retry_after_s=3), LLMProviderException(), Death("Wat")])
-async def test_errors_of_the_model_pass(error: LLMException | Death) -> None:
-    """They are the caller's to decide upon, with what they cost."""
+@pytest.mark.parametrize("error", [LLMBlockedError(retry_after_s=3), LLMProviderException(), BrokenStream("Wat")])
+async def test_errors_of_the_model_are_raised(error: LLMException | BrokenStream) -> None:
+    """With their cost."""
     for streamed in (False, True):
         writer = LLMSynthesizer(FakeLLM([error]))
         with pytest.raises(LLMException) as raised:
@@ -146,8 +146,8 @@ async def test_errors_of_the_model_pass(error: LLMException | Death) -> None:
         assert raised.value.spent.calls == 1
 
 
-async def test_closing_the_stream_closes_the_model() -> None:
-    """A reader who leaves ends the call."""
+async def test_closing_the_stream_closes_that_of_the_model() -> None:
+    """The call ends."""
     llm = FakeLLM(["Water and so on for a long while [1]."])
     parts = LLMSynthesizer(llm).stream(QUESTION, SOURCES, "en")
     await anext(parts)
@@ -156,8 +156,8 @@ async def test_closing_the_stream_closes_the_model() -> None:
     assert llm.running == 0
 
 
-async def test_without_sources_no_model_is_asked() -> None:
-    """There is nothing to write from, so nothing is spent."""
+async def test_without_sources_no_model_is_called() -> None:
+    """Nothing is spent."""
     llm = FakeLLM()
     parts = [part async for part in LLMSynthesizer(llm, name="writer").stream(QUESTION, (), "de")]
     assert [part.text for part in parts if not isinstance(part, SynthesisReset)] == ["Es wurde nichts gefunden."] * 2

@@ -1,4 +1,4 @@
-"""What OpenAIProvider makes of answers, odd ones too: clean text with its usage, or an error of ours that says what to do."""
+"""Answers of chat services: clean text with its usage, or an LLMException."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from modules.llm_platform.domain.exceptions import (
     LLMTimeoutError,
     LLMUnavailableError,
 )
-from modules.llm_platform.infrastructure.adapters.openai import OpenAIProvider
+from modules.llm_platform.infrastructure.adapters.openai.chat import OpenAIProvider
 from modules.llm_platform.infrastructure.llm.kinds import LLMConnection
 from modules.llm_platform.testing.llm import collect, question
 
@@ -74,8 +74,8 @@ def _text(parts: list) -> str:
 # --- good answers ----------------------------------------------------------------------------------------------------
 
 
-async def test_usage_and_cost_are_the_services_own_count(serve: Callable) -> None:
-    """Tokens come from the answer and are priced per million; `spent` counts this one call."""
+async def test_usage_and_cost_use_the_services_count(serve: Callable) -> None:
+    """Prices are per million tokens; `spent` counts this call."""
     for reply, streamed in (
         (answer(completion(usage=USAGE)), False),
         (stream(chunk("a", "stop"), usage_chunk(12, 34), DONE), True),
@@ -90,16 +90,16 @@ async def test_usage_and_cost_are_the_services_own_count(serve: Callable) -> Non
 @pytest.mark.parametrize(
     "usage", [None, {}, [], "many", {"prompt_tokens": -1, "completion_tokens": True}, {"prompt_tokens": 1e400}]
 )
-async def test_without_usage_we_count(serve: Callable, usage: object) -> None:
-    """Where the service says nothing or nonsense, our own count stands in."""
+async def test_missing_usage_is_counted_by_us(serve: Callable, usage: object) -> None:
+    """Also where the service sends invalid numbers."""
     provider, _ = await serve(answer(completion(usage=usage)))
     found = await provider.generate(question())
     assert 0 < found.usage.prompt_tokens < 50
     assert 0 < found.usage.completion_tokens < 50
 
 
-async def test_a_price_that_is_not_known_is_not_zero(serve: Callable) -> None:
-    """`cost_usd` is None for a kind whose prices nobody told us, 0 for kimi."""
+async def test_an_unknown_price_gives_no_cost(serve: Callable) -> None:
+    """`cost_usd` is None; for kimi it is 0."""
     unknown, _ = await serve(kind="openai")
     assert (await unknown.generate(question())).spent.cost_usd is None
     kimi, _ = await serve()
@@ -124,22 +124,22 @@ async def test_a_price_that_is_not_known_is_not_zero(serve: Callable) -> None:
         (completion("The answer.", reasoning_content="Hm."), "The answer."),
     ],
 )
-async def test_odd_answers_become_clean_text(serve: Callable, body: bytes, text: str) -> None:
-    """Reasoning blocks, parts, control characters and wrong bytes leave only the answer's words."""
+async def test_unusual_answers_become_clean_text(serve: Callable, body: bytes, text: str) -> None:
+    """Reasoning blocks, lists of parts, control characters and invalid bytes."""
     provider, _ = await serve(answer(body))
     found = await provider.generate(question())
     assert found.content == text
     assert found.finish_reason == "stop"
 
 
-async def test_an_answer_cut_by_its_length_says_so(serve: Callable) -> None:
-    """What was written is given, and `finish_reason` tells that it goes on."""
+async def test_a_cut_answer_has_the_finish_reason_length(serve: Callable) -> None:
+    """The text so far is returned."""
     provider, _ = await serve(answer(completion("So far", finish="length")))
     assert (await provider.generate(question())).finish_reason == "length"
 
 
-async def test_our_key_in_an_answer_is_taken_out(serve: Callable) -> None:
-    """A service that sends our key back gets it no further, whole or in pieces."""
+async def test_the_key_in_an_answer_is_redacted(serve: Callable) -> None:
+    """Also split over several chunks."""
     provider, _ = await serve(
         answer(completion(f"Your key is {KEY}.")),
         stream(chunk(f"Your key is {KEY[:9]}"), 0.01, chunk(KEY[9:] + "."), chunk(finish="stop"), DONE),
@@ -176,11 +176,11 @@ async def test_our_key_in_an_answer_is_taken_out(serve: Callable) -> None:
         (answer(completion("Well", "error")), "error of its own"),
         (answer(completion(None, refusal="I would rather not")), "refused"),
         (answer(completion("long " * 250_000)), "more text than"),
-        (answer(b'{"error": {"message": "boom", "type": "server_error"}}'), r"reported an error.*\(server_error\)"),
+        (answer(b'{"error": {"message": "boom", "type": "server_error"}}'), r"returned an error.*\(server_error\)"),
     ],
 )
-async def test_no_answer_is_an_error(serve: Callable, reply: Reply, says: str) -> None:
-    """What holds no answer is an LLMProviderException that names the matter; the try is counted."""
+async def test_a_body_without_an_answer_is_an_error(serve: Callable, reply: Reply, says: str) -> None:
+    """The message names the cause; the call is counted."""
     provider, _ = await serve(reply)
     failure = await _failure(provider)
     assert type(failure) is LLMProviderException
@@ -189,8 +189,8 @@ async def test_no_answer_is_an_error(serve: Callable, reply: Reply, says: str) -
         raise failure
 
 
-async def test_an_empty_answer_costs_what_it_took(serve: Callable) -> None:
-    """All reasoning and no answer is a failure that was paid for."""
+async def test_an_answer_of_reasoning_alone_has_a_cost(serve: Callable) -> None:
+    """It is an error that was paid for."""
     provider, _ = await serve(
         answer(completion("", "length", USAGE, reasoning_content="Hm")), price_in=1.0, price_out=1.0
     )
@@ -213,8 +213,8 @@ async def test_an_empty_answer_costs_what_it_took(serve: Callable) -> None:
         ({"error": True}, LLMProviderException),
     ],
 )
-async def test_errors_inside_success_are_errors(serve: Callable, body: dict, kind: type[LLMException]) -> None:
-    """An error with status 200 is judged by what it says; whole and streamed answers agree."""
+async def test_errors_with_status_200_are_errors(serve: Callable, body: dict, kind: type[LLMException]) -> None:
+    """Streamed and complete answers give the same one."""
     data = json.dumps(body).encode()
     provider, _ = await serve(answer(data), stream(b"data: " + data + b"\n\n"))
     for streamed in (False, True):
@@ -226,16 +226,16 @@ async def test_errors_inside_success_are_errors(serve: Callable, body: dict, kin
 # --- streams ---------------------------------------------------------------------------------------------------------
 
 
-async def test_words_come_as_they_are_written(serve: Callable) -> None:
-    """The first word is there long before the last."""
+async def test_tokens_arrive_as_they_are_written(serve: Callable) -> None:
+    """The first one long before the last."""
     provider, server = await serve(stream(chunk("First"), 30.0, chunk(" last", "stop"), DONE))
     async with aclosing(provider.stream(question())) as parts:
         assert await asyncio.wait_for(anext(parts), AT_ONCE_S) == LLMToken(text="First")
     await asyncio.wait_for(server.gone.wait(), AT_ONCE_S)
 
 
-async def test_a_stream_answered_with_a_plain_body_is_an_answer(serve: Callable) -> None:
-    """A service that cannot stream answers all the same, whatever type it declares."""
+async def test_a_plain_body_is_accepted_as_a_stream(serve: Callable) -> None:
+    """Whatever its content type is."""
     for content_type in ("application/json", EVENTS):
         provider, _ = await serve(answer(b"\n" + completion(usage=USAGE), content_type=content_type))
         parts = await collect(provider, question())
@@ -258,27 +258,27 @@ async def test_a_stream_answered_with_a_plain_body_is_an_answer(serve: Callable)
     ],
 )
 async def test_a_stream_without_an_answer_is_an_error(serve: Callable, events: list, says: str) -> None:
-    """What streams no answer fails like what gives none."""
+    """Like a complete body without one."""
     provider, _ = await serve(stream(*events))
     with pytest.raises(LLMProviderException, match=says):
         await collect(provider, question())
 
 
 @pytest.mark.parametrize("ending", ["end", "drop"])
-async def test_a_stream_that_breaks_off_died(serve: Callable, ending: str) -> None:
-    """Neither [DONE] nor a finish reason: half an answer is none, and its words were paid for."""
+async def test_a_stream_that_breaks_off_is_an_error(serve: Callable, ending: str) -> None:
+    """Without [DONE] and a finish reason; its tokens were paid for."""
     provider, _ = await serve(stream(chunk("Half of"), 0.02, chunk(" the"), 0.02, ending=ending))
-    told = ""
+    streamed_text = ""
     with pytest.raises(LLMConnectionError) as caught:
         async for part in provider.stream(question()):
-            told += _text([part])
-    assert told == "Half of the"
+            streamed_text += _text([part])
+    assert streamed_text == "Half of the"
     assert caught.value.spent.completion_tokens == 3
     assert caught.value.retryable
 
 
-async def test_an_error_amid_the_stream_ends_it(serve: Callable) -> None:
-    """Words, then an error: the error is raised with what the words cost."""
+async def test_an_error_within_the_stream_is_raised(serve: Callable) -> None:
+    """With the cost of the tokens so far."""
     provider, _ = await serve(
         stream(chunk("Some"), b'data: {"error": {"message": "x", "type": "engine_overloaded_error"}}\n\n')
     )
@@ -288,26 +288,24 @@ async def test_an_error_amid_the_stream_ends_it(serve: Callable) -> None:
 
 
 @pytest.mark.parametrize("end", [[DONE], [], [usage_chunk(1, 1)]])
-async def test_a_finish_reason_or_done_is_enough(serve: Callable, end: list) -> None:
-    """An answer is complete with a finish reason even when [DONE] never comes."""
+async def test_a_finish_reason_completes_the_answer(serve: Callable, end: list) -> None:
+    """Also without [DONE]."""
     provider, _ = await serve(stream(chunk("All"), chunk(finish="stop"), *end))
     assert (await collect(provider, question()))[-1].content == "All"
     provider, _ = await serve(stream(chunk("All"), DONE))
     assert (await collect(provider, question()))[-1].content == "All"
 
 
-async def test_a_complete_answer_is_not_lost_when_the_service_dawdles(
-    serve: Callable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After the finish reason we wait for the usage a moment only."""
-    monkeypatch.setattr("modules.llm_platform.infrastructure.adapters.openai.TAIL_S", 0.05)
+async def test_a_complete_answer_does_not_wait_long_for_usage(serve: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TAIL_S after the finish reason."""
+    monkeypatch.setattr("modules.llm_platform.infrastructure.adapters.openai.chat.TAIL_S", 0.05)
     for ending in ("hang", "drop"):
         provider, _ = await serve(stream(chunk("All"), chunk(finish="stop"), 0.01, ending=ending))
         assert (await collect(provider, question()))[-1].content == "All"
 
 
-async def test_reasoning_in_a_stream_stays_hidden(serve: Callable) -> None:
-    """A block split over chunks in any way is not shown, not even in part."""
+async def test_reasoning_in_a_stream_is_removed(serve: Callable) -> None:
+    """However a block is split over chunks."""
     text = "<think>secret <think>deep</think> secret</think>\n\nThe answer."
     provider, _ = await serve(stream(*(chunk(letter) for letter in text), chunk(finish="stop"), DONE))
     parts = await collect(provider, question())
@@ -315,8 +313,8 @@ async def test_reasoning_in_a_stream_stays_hidden(serve: Callable) -> None:
     assert not [part for part in parts if isinstance(part, LLMReset)]
 
 
-async def test_reasoning_that_was_never_opened_is_taken_back(serve: Callable) -> None:
-    """Words that turn out to be reasoning are voided by a reset; the answer is what follows."""
+async def test_reasoning_without_an_opening_tag_is_reset(serve: Callable) -> None:
+    """The answer is what follows."""
     provider, _ = await serve(
         stream(chunk("Hm, well."), 0.02, chunk("</think>The answer."), chunk(finish="stop"), DONE)
     )
@@ -341,8 +339,8 @@ async def test_reasoning_that_was_never_opened_is_taken_back(serve: Callable) ->
     ids=["silence", "drip", "comments", "words", "error"],
 )
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_the_deadline_is_for_the_whole_answer(serve: Callable, reply: Reply, streamed: bool) -> None:
-    """Silence and drops of a byte end at the deadline, which the message names how to raise."""
+async def test_the_deadline_covers_the_complete_answer(serve: Callable, reply: Reply, streamed: bool) -> None:
+    """Also one that arrives byte by byte; the message names the setting."""
     provider, server = await serve(reply, timeout=0.25)
     began = time.perf_counter()
     failure = await _failure(provider, streamed)
@@ -353,8 +351,8 @@ async def test_the_deadline_is_for_the_whole_answer(serve: Callable, reply: Repl
     await asyncio.wait_for(server.gone.wait(), AT_ONCE_S)
 
 
-async def test_a_slow_reader_does_not_use_up_the_services_time(serve: Callable) -> None:
-    """The deadline counts the time that we wait for the service."""
+async def test_a_slow_reader_does_not_count(serve: Callable) -> None:
+    """The deadline covers only the wait for the service."""
     provider, _ = await serve(spoken(), timeout=0.3)
     words = 0
     async for part in provider.stream(question()):
@@ -366,8 +364,8 @@ async def test_a_slow_reader_does_not_use_up_the_services_time(serve: Callable) 
 
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("status", [200, 500])
-async def test_an_endless_body_is_cut_off(serve: Callable, streamed: bool, status: int) -> None:
-    """500 MB are not read: the limit ends the try, and the connection."""
+async def test_an_endless_body_is_an_error(serve: Callable, streamed: bool, status: int) -> None:
+    """Reading stops at the limit, and the connection is closed."""
     megabyte = b'{"x": "' + b"a" * 1_000_000
     provider, server = await serve(Reply([megabyte] * 500, status=status))
     failure = await _failure(provider, streamed)
@@ -376,8 +374,8 @@ async def test_an_endless_body_is_cut_off(serve: Callable, streamed: bool, statu
     assert server.sent < 30_000_000
 
 
-async def test_an_endless_stream_is_cut_off(serve: Callable) -> None:
-    """A model that never stops is stopped by the length of what it wrote."""
+async def test_an_endless_stream_is_an_error(serve: Callable) -> None:
+    """Reading stops at the limit for an answer."""
     provider, server = await serve(stream(*[chunk("word " * 10_000)] * 10_000))
     failure = await _failure(provider, streamed=True)
     assert type(failure) is LLMProviderException
@@ -389,8 +387,8 @@ async def test_an_endless_stream_is_cut_off(serve: Callable) -> None:
     "reply", [Reply(ending="hang"), Reply([b"{"], ending="hang"), stream(chunk("a"), ending="hang")]
 )
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_cancelling_closes_the_connection_at_once(serve: Callable, reply: Reply, streamed: bool) -> None:
-    """The service, which would never have ended, sees us go, before the first byte and amid the body."""
+async def test_cancelling_closes_the_connection(serve: Callable, reply: Reply, streamed: bool) -> None:
+    """Before the first byte and within the body."""
     provider, server = await serve(reply)
     call = collect(provider, question()) if streamed else provider.generate(question())
     task = asyncio.create_task(call)
@@ -453,10 +451,8 @@ USED_UP = "You've reached your usage limit for this billing cycle. Your quota wi
     ],
 )
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_each_status_is_an_error_of_ours(
-    serve: Callable, reply: Reply, kind: type, says: str, streamed: bool
-) -> None:
-    """The kind tells what the caller can do, the message which setting to look at; none of the service's words is in it."""
+async def test_each_status_has_its_error(serve: Callable, reply: Reply, kind: type, says: str, streamed: bool) -> None:
+    """The message names the setting and repeats nothing of the service."""
     provider, _ = await serve(reply)
     failure = await _failure(provider, streamed)
     assert type(failure) is kind
@@ -467,16 +463,16 @@ async def test_each_status_is_an_error_of_ours(
         assert word not in failure.message
 
 
-async def test_it_is_asked_only_once(serve: Callable) -> None:
-    """Trying again is a policy's decision: neither we nor the package do it here."""
+async def test_a_request_is_sent_once(serve: Callable) -> None:
+    """Retries are a policy."""
     provider, server = await serve(error(503, b""), answer())
     await _failure(provider)
     assert len(server.asked) == 1
 
 
 @pytest.mark.parametrize("status", [429, 503, 402, 403])
-async def test_the_wait_that_was_asked_for_is_kept(serve: Callable, status: int) -> None:
-    """Retry-After reaches the caller, as seconds and as a date."""
+async def test_retry_after_reaches_the_caller(serve: Callable, status: int) -> None:
+    """As seconds and as a date."""
     quota = {"error": {"message": "quota"}}
     provider, _ = await serve(
         error(status, quota, retry_after="17"), error(status, quota, retry_after="Fri, 31 Dec 2100 23:59:59 GMT")
@@ -485,8 +481,8 @@ async def test_the_wait_that_was_asked_for_is_kept(serve: Callable, status: int)
     assert (await _failure(provider)).retry_after_s == 86_400
 
 
-async def test_no_error_shows_the_key(serve: Callable, caplog: pytest.LogCaptureFixture) -> None:
-    """Neither message, repr, traceback nor log of a failure holds the key, even where the service repeats it."""
+async def test_no_error_contains_the_key(serve: Callable, caplog: pytest.LogCaptureFixture) -> None:
+    """In message, repr, traceback and log."""
     caplog.set_level("DEBUG")
     echo = {"error": {"message": f"Incorrect API key provided: {KEY}", "type": KEY, "code": KEY}}
     replies = [error(401, echo), error(500, echo), error(429, echo), answer(json.dumps(echo).encode())]
@@ -502,8 +498,8 @@ async def test_no_error_shows_the_key(serve: Callable, caplog: pytest.LogCapture
     assert KEY not in repr(vars(provider._sdk))
 
 
-async def test_a_service_that_is_not_there_is_not_reachable(serve: Callable) -> None:
-    """Refused connections name the setting; no token was spent."""
+async def test_a_refused_connection_is_an_error(serve: Callable) -> None:
+    """It names the setting; no token was spent."""
     provider, _ = await serve(base_url="http://127.0.0.1:9/v1")
     failure = await _failure(provider)
     assert type(failure) is LLMConnectionError
@@ -514,8 +510,8 @@ async def test_a_service_that_is_not_there_is_not_reachable(serve: Callable) -> 
 
 
 @pytest.mark.parametrize("reply", [answer(b'{"data": []}'), error(404, b"")])
-async def test_a_ping_costs_nothing(serve: Callable, reply: Reply) -> None:
-    """It asks for the list of models; a service without such a list is reachable too."""
+async def test_a_ping_lists_the_models(serve: Callable, reply: Reply) -> None:
+    """A service without such a list is reachable too."""
     provider, server = await serve(reply)
     assert "reachable" in await provider.ping()
     assert (server.asked[0].method, server.asked[0].target) == ("GET", "/v1/models")
@@ -530,8 +526,8 @@ async def test_a_ping_costs_nothing(serve: Callable, reply: Reply) -> None:
         (Reply(ending="hang"), LLMTimeoutError, "did not answer"),
     ],
 )
-async def test_a_ping_names_what_is_wrong(serve: Callable, reply: Reply, kind: type, says: str) -> None:
-    """Cause and remedy, as a call would tell them."""
+async def test_a_ping_raises_the_errors_of_a_call(serve: Callable, reply: Reply, kind: type, says: str) -> None:
+    """With cause and remedy."""
     provider, _ = await serve(reply, timeout=0.3)
     with pytest.raises(kind, match=says):
         await provider.ping()

@@ -24,7 +24,7 @@ from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import (
     OutcomeTable,
     SqliteOutcomeStore,
 )
-from modules.llm_platform.testing.outcome_store import made_up_outcome
+from modules.llm_platform.testing.outcome_store import sample_outcome
 
 Opener = Callable[[], SqliteOutcomeStore]
 DAYS = 7
@@ -53,19 +53,20 @@ async def opened(file: Path) -> AsyncIterator[Opener]:
 async def test_workers_of_a_machine_share_it(opened: Opener) -> None:
     """What one keeps the other finds, and of two who keep the same request both are told the first one."""
     here, there = opened(), opened()
-    first, second = (made_up_outcome("a", body=body) for body in (b"1", b"2"))
-    assert await here.keep([first]) == [first]
+    first, second = (sample_outcome("a", body=body) for body in (b"1", b"2"))
+    assert await here.put_if_absent([first]) == [first]
     assert await there.get("search", "a") == first
-    assert await there.keep([second]) == [first]
+    assert await there.put_if_absent([second]) == [first]
 
 
 async def test_two_that_race_agree(opened: Opener) -> None:
     """Two workers that compute the same requests at the same time tell the same."""
     here, there = opened(), opened()
-    mine = [made_up_outcome(f"{number}", body=b"here") for number in range(300)]
-    yours = [made_up_outcome(f"{number}", body=b"there") for number in range(300)]
+    mine = [sample_outcome(f"{number}", body=b"here") for number in range(300)]
+    yours = [sample_outcome(f"{number}", body=b"there") for number in range(300)]
     told = await asyncio.gather(
-        *(here.keep([each]) for each in mine), *(there.keep([each]) for each in yours), return_exceptions=False
+        *(here.put_if_absent([each]) for each in mine),
+        *(there.put_if_absent([each]) for each in yours),
     )
     assert told[:300] == told[300:]
 
@@ -73,15 +74,15 @@ async def test_two_that_race_agree(opened: Opener) -> None:
 async def test_a_second_start_finds_what_was_kept(opened: Opener) -> None:
     """Closing and opening loses nothing."""
     store = opened()
-    outcome = made_up_outcome("a", body=b"\x00\xff")
-    await store.keep([outcome])
+    outcome = sample_outcome("a", body=b"\x00\xff")
+    await store.put_if_absent([outcome])
     await store.aclose()
     assert await opened().get("search", "a") == outcome
 
 
 async def test_others_cannot_read_it(opened: Opener, file: Path) -> None:
     """Outcomes say what somebody asked: the folder and the file are their owner's."""
-    await opened().keep([made_up_outcome("a", body=b"1")])
+    await opened().put_if_absent([sample_outcome("a", body=b"1")])
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
@@ -89,16 +90,16 @@ async def test_others_cannot_read_it(opened: Opener, file: Path) -> None:
 async def test_an_odd_id_harms_nobody_else(opened: Opener) -> None:
     """Half a surrogate pair in one id is kept like any other, and so are those of the same round."""
     store = opened()
-    odd, plain = made_up_outcome(SURROGATE, body=b"1"), made_up_outcome("plain", body=b"2")
-    assert await asyncio.gather(store.keep([odd]), store.keep([plain])) == [[odd], [plain]]
+    odd, plain = sample_outcome(SURROGATE, body=b"1"), sample_outcome("plain", body=b"2")
+    assert await asyncio.gather(store.put_if_absent([odd]), store.put_if_absent([plain])) == [[odd], [plain]]
     assert await store.get("search", SURROGATE) == odd
 
 
 async def test_what_is_kept_and_asked_in_one_round_is_found(opened: Opener) -> None:
     """A question that goes along with the keeping gets the answer."""
     store = opened()
-    outcome = made_up_outcome("a", body=b"1")
-    kept, found = await asyncio.gather(store.keep([outcome]), store.get("search", "a"))
+    outcome = sample_outcome("a", body=b"1")
+    kept, found = await asyncio.gather(store.put_if_absent([outcome]), store.get("search", "a"))
     assert (kept, found) == ([outcome], outcome)
 
 
@@ -109,7 +110,7 @@ def test_first_of_each_request(tmp_path: Path, rows: list[tuple[str, int]]) -> N
     table = OutcomeTable(tmp_path / "first.sqlite3", lambda: 0.0)
     table.clean(1.0)
     outcomes = [
-        made_up_outcome(f"{number}", body=b"%d" % place, stage="search" if stage == "search" else "answer")
+        sample_outcome(f"{number}", body=b"%d" % place, stage="search" if stage == "search" else "answer")
         for place, (stage, number) in enumerate(rows)
     ]
     first: dict[tuple[str, str], object] = {}
@@ -117,11 +118,13 @@ def test_first_of_each_request(tmp_path: Path, rows: list[tuple[str, int]]) -> N
         first.setdefault((each.stage, each.request_id), each)
     expected = [first[each.stage, each.request_id] for each in outcomes]
     try:
-        assert table.keep_all(outcomes) == expected
+        assert table.insert_all(outcomes) == expected
         assert table.get_all([(each.stage, each.request_id, each.tenant) for each in outcomes]) == expected
         while table.clean(1.0):
             pass
-        assert table.get_all([(each.stage, each.request_id, each.tenant) for each in outcomes]) == [None] * len(outcomes)
+        assert table.get_all([(each.stage, each.request_id, each.tenant) for each in outcomes]) == [None] * len(
+            outcomes
+        )
     finally:
         table.close()
 
@@ -129,9 +132,9 @@ def test_first_of_each_request(tmp_path: Path, rows: list[tuple[str, int]]) -> N
 async def test_cleaning_goes_to_the_end(opened: Opener, file: Path) -> None:
     """However many are old, one call removes them all."""
     now = [0.0]
-    store = SqliteOutcomeStore(file, DAYS, clock=lambda: now[0])
+    store = SqliteOutcomeStore(file, DAYS, clock=lambda: now[0], monotonic=lambda: now[0])
     many = 2 * CLEANED_AT_ONCE + 7
-    await store.keep([made_up_outcome(f"{number}", body=b"x") for number in range(many)])
+    await store.put_if_absent([sample_outcome(f"{number}", body=b"x") for number in range(many)])
     now[0] = (DAYS + 1) * 86_400
     assert await store.clean() == many
     assert await store.clean() == 0
@@ -144,17 +147,17 @@ async def test_a_damaged_file_is_an_error(opened: Opener, file: Path) -> None:
     file.write_bytes(b"not a database, but long enough to look at" * 100)
     store = opened()
     with pytest.raises(OutcomeStoreError, match="damaged: move it away"):
-        await store.keep([made_up_outcome("a", body=b"1")])
+        await store.put_if_absent([sample_outcome("a", body=b"1")])
     with pytest.raises(OutcomeStoreError, match="damaged"):
         await store.get("search", "a")
     file.unlink()
-    outcome = made_up_outcome("a", body=b"1")
-    assert await store.keep([outcome]) == [outcome]
+    outcome = sample_outcome("a", body=b"1")
+    assert await store.put_if_absent([outcome]) == [outcome]
 
 
 async def test_a_newer_format_is_left_alone(opened: Opener, file: Path) -> None:
     """A file of a newer version is neither read nor changed."""
-    await opened().keep([made_up_outcome("a", body=b"1")])
+    await opened().put_if_absent([sample_outcome("a", body=b"1")])
     with sqlite3.connect(file) as connection:
         connection.execute(f"PRAGMA user_version = {FORMAT + 1}")
     connection.close()
@@ -175,12 +178,12 @@ async def test_a_folder_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
 async def test_one_failing_round_is_not_the_last(opened: Opener, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After an error the next call looks anew."""
     store = opened()
-    outcome = made_up_outcome("a", body=b"1")
+    outcome = sample_outcome("a", body=b"1")
     with monkeypatch.context() as broken:
         broken.setattr(OutcomeTable, "_opened", _cannot_open)
         with pytest.raises(OutcomeStoreError, match="disk I/O error"):
-            await store.keep([outcome])
-    assert await store.keep([outcome]) == [outcome]
+            await store.put_if_absent([outcome])
+    assert await store.put_if_absent([outcome]) == [outcome]
 
 
 def _cannot_open(self: OutcomeTable) -> sqlite3.Connection:
@@ -203,7 +206,9 @@ async def main():
 
 asyncio.run(main())
 """
-IN_A_SMALL_DISK = 'mount -t tmpfs -o size={size}k tmpfs "$0" && head -c {filled}k /dev/zero > "$0/filling"; "$1" -c "$2" "$0"'
+IN_A_SMALL_DISK = (
+    'mount -t tmpfs -o size={size}k tmpfs "$0" && head -c {filled}k /dev/zero > "$0/filling"; "$1" -c "$2" "$0"'
+)
 
 
 @pytest.mark.parametrize(("size", "filled"), [(64, 64), (100, 60), (512, 470)])
@@ -221,6 +226,27 @@ def test_a_full_disk_is_told_and_kills_nobody(tmp_path: Path, size: int, filled:
     lines = done.stdout.splitlines()
     assert len(lines) == 3
     assert all("its disk is full" in line and "LLM_PLATFORM_DATA_DIR" in line for line in lines)
+
+
+async def test_a_clock_that_jumps_removes_nothing(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A year forward: every outcome would look expired, and a repeated request would be answered again, otherwise. Real
+    time removes them, and so does a jump back and forth.
+    """
+    wall, monotonic = [1_000_000_000.0], [50.0]
+    store = SqliteOutcomeStore(file, DAYS, clock=lambda: wall[0], monotonic=lambda: monotonic[0])
+    await store.put_if_absent([sample_outcome("a", body=b"1")])
+    for jump_days in (365, -3650, 0):
+        wall[0] = 1_000_000_000.0 + jump_days * 86_400
+        assert await store.clean() == 0
+        [kept] = await store.put_if_absent([sample_outcome("a", body=b"2")])
+        assert kept.body == b"1"
+    assert [record.message for record in caplog.records] == [
+        "the system clock jumped forward: outcomes expire as if it had not"
+    ]
+    for clock in (wall, monotonic):
+        clock[0] += (DAYS + 1) * 86_400
+    assert await store.clean() == 1
+    await store.aclose()
 
 
 async def test_a_disk_that_fills_up_is_told_by_the_probe(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from itertools import chain, islice, zip_longest
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from urllib.parse import urlencode
 
-from modules.llm_platform.domain.canonical_url import admits_host, canonical_url, host_of, is_web_url
+from modules.llm_platform.domain.canonical_url import admits_host, canonical_url, host_of, is_web_url, site_operators
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import WebSearchConfigError
@@ -18,9 +18,9 @@ from modules.llm_platform.domain.freshness import Freshness, freshness_window
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.domain.text.language import detect
-from modules.llm_platform.infrastructure.http.client import Reply, Upstream
+from modules.llm_platform.infrastructure.http.client import Reply, Upstream, api_key_error
 from modules.llm_platform.infrastructure.http.errors import MAX_RETRY_AFTER_S, Rule, retry_after_s
-from modules.llm_platform.infrastructure.http.untrusted_json import decode_json, dict_of, list_of, text_of
+from modules.llm_platform.infrastructure.http.untrusted_json import decode_json, dict_of, line_of, list_of, text_of
 from shared.exceptions import AppException
 
 if TYPE_CHECKING:
@@ -29,16 +29,15 @@ if TYPE_CHECKING:
 Kind = Literal["web", "news"]
 
 PATHS: Final[Mapping[Kind, str]] = {"web": "/res/v1/web/search", "news": "/res/v1/news/search"}
-PAGE_RESULTS: Final[Mapping[Kind, int]] = {"web": 20, "news": 50}  # of one request, at most
+MAX_PAGE_RESULTS: Final[Mapping[Kind, int]] = {"web": 20, "news": 50}
 LAST_OFFSET: Final = 9  # `offset` counts pages of `count` results, from 0
 MAX_QUERY_CHARS: Final = 400
 MAX_QUERY_WORDS: Final = 50
-MAX_TITLE_CHARS: Final = 1000
 MAX_ERROR_DETAIL_BYTES: Final = 64_000
-MONTH_FROM_S: Final = 24 * 3600  # a quota window longer than a day is the plan's monthly quota
+MONTH_FROM_S: Final = 24 * 3600  # a longer quota window is the plan's monthly quota
 
 FRESHNESS_OF: Final = {"day": "pd", "week": "pw", "month": "pm", "year": "py"}
-# The codes of `search_lang` that are not the language's own; of the others, those that Brave knows.
+# Values of `search_lang` that differ from the language code, by language and by tag; then all values that Brave accepts.
 LANGUAGE_CODES: Final = {"ja": "jp", "zh": "zh-hans", "pt": "pt-br", "no": "nb"}
 TAG_CODES: Final = {
     "en-GB": "en-gb", "pt-PT": "pt-pt", "zh-TW": "zh-hant", "zh-HK": "zh-hant", "zh-Hant": "zh-hant",
@@ -60,7 +59,7 @@ RULES: Final = {
     403: Rule("config", "refuses this key access (403): check BRAVE_API_KEY and what its plan includes"),
     404: Rule("config", "is not at this address, or knows no subscription of this key (404): check {setting}"),
 }
-# Brave's own codes tell more than the status, which is 422 for a wrong key and for a wrong parameter alike.
+# Brave's own codes are more specific than the status, which is 422 for a wrong key and for a wrong parameter.
 CODE_RULES: Final[Mapping[str, Rule]] = {
     "SUBSCRIPTION_TOKEN_INVALID": Rule("config", "does not accept the key: check BRAVE_API_KEY"),
     "SUBSCRIPTION_NOT_FOUND": Rule("config", "knows no subscription of this key: check BRAVE_API_KEY and its plan"),
@@ -69,7 +68,7 @@ CODE_RULES: Final[Mapping[str, Rule]] = {
     ),
     "OPTION_NOT_IN_PLAN": Rule("config", "does not offer an option of this search in the key's plan"),
     "QUOTA_LIMITED": Rule("blocked", "has no quota left for this key: raise the plan's limit"),
-    "RATE_LIMITED": Rule("blocked", "says that we ask too often"),
+    "RATE_LIMITED": Rule("blocked", "refuses more requests for now"),
 }
 NOT_IN_PLAN: Final = "OPTION_NOT_IN_PLAN"
 
@@ -83,9 +82,9 @@ class QuotaWindow(NamedTuple):
 
 
 class BraveWebSearchAdapter(IWebSearchProvider):
-    """Searches the web and the news with Brave's own index. `timeout` is the deadline of one request in seconds.
+    """Searches the web and the news in Brave's own index. `timeout` is the deadline of one request in seconds.
 
-    Web pages have 20 results, so a larger `count` takes several requests, one after the other.
+    A web request returns at most 20 results, so a larger `count` takes several requests, one after the other.
     """
 
     name = "brave"
@@ -99,71 +98,71 @@ class BraveWebSearchAdapter(IWebSearchProvider):
         redactor: Redactor | None = None,
     ) -> None:
         key = api_key.strip()
-        self._wrong_key = _wrong(key)
-        self._extra_snippets = True  # until the plan turns out not to include them
+        self._key_error = api_key_error("Brave", key, "BRAVE_API_KEY")  # raised by a search, not at the start
+        self._extra_snippets = True  # until Brave answers that the plan does not include them
         self._upstream = Upstream(
             "Brave",
             base_url,
             setting="BRAVE_BASE_URL",
             timeout=timeout,
             client=client,
-            headers={} if self._wrong_key else {"X-Subscription-Token": key},
+            headers={} if self._key_error else {"X-Subscription-Token": key},
             rules=RULES,
             redactor=redactor,
         )
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
-        limit = freshness_window(request)
-        if self._wrong_key:
-            raise WebSearchConfigError(self._wrong_key)
-        found = [await self._search_kind(kind, request, limit) for kind in _kinds(request)]
-        items = _interleaved([each.items for each in found])
-        notes = (*_not_served(request), *chain.from_iterable(each.notes for each in found))
+        window = freshness_window(request)
+        if self._key_error:
+            raise WebSearchConfigError(self._key_error)
+        results = [await self._search_kind(kind, request, window) for kind in _kinds(request)]
+        items = _interleaved([each.items for each in results])
+        notes = (*_unsupported(request), *chain.from_iterable(each.notes for each in results))
         return WebSearchResponse(
             query=request.query,
-            results=tuple(islice((item for item in items if _admitted(item, request, limit)), request.count)),
+            results=tuple(islice((item for item in items if _is_admitted(item, request, window)), request.count)),
             provider=self.name,
             degraded=tuple(Degraded(component=self.name, reason=note) for note in dict.fromkeys(notes)),
-            correction=next((each.correction for each in found if each.correction), None),
-            raw=found[0].raw if len(found) == 1 else None,
+            correction=next((each.correction for each in results if each.correction), None),
+            raw=results[0].raw if len(results) == 1 else None,
         )
 
-    async def _search_kind(self, kind: Kind, request: WebSearchRequest, limit: Freshness | None) -> _Found:
-        """All pages of one kind. A page that fails after a good one ends the list, with a note."""
-        requests = -(-request.count // PAGE_RESULTS[kind])
+    async def _search_kind(self, kind: Kind, request: WebSearchRequest, window: Freshness | None) -> _Pages:
+        """All pages of one kind. A page that fails after a good one ends the search, with a note."""
+        requests = -(-request.count // MAX_PAGE_RESULTS[kind])
         size = -(-request.count // requests)
         first = (request.page - 1) * requests
-        found = _Found()
+        pages = _Pages()
         for offset in range(first, first + requests):
             if offset > LAST_OFFSET:
-                found.notes.append(f"has no results beyond its page {LAST_OFFSET + 1}")
+                pages.notes.append(f"has no results beyond its page {LAST_OFFSET + 1}")
                 break
             try:
-                answer, reply = await self._page(kind, _parameters(kind, request, limit, size, offset))
+                answer, reply = await self._page(kind, _parameters(kind, request, window, size, offset))
             except AppException as error:
                 if offset == first:
                     raise
-                found.notes.append(f"{error.code}: {error.message}")
+                pages.notes.append(f"{error.code}: {error.message}")
                 break
-            if not found.add(kind, answer, reply):
+            if not pages.add(kind, answer, reply):
                 break
-        return found
+        return pages
 
     async def _page(self, kind: Kind, parameters: dict[str, str]) -> tuple[dict[str, Any], Reply]:
         if not self._extra_snippets:
             parameters.pop("extra_snippets", None)
-        reply = await self._upstream.get(f"{PATHS[kind]}?{urlencode(parameters)}", holds="query")
+        reply = await self._upstream.get(f"{PATHS[kind]}?{urlencode(parameters)}", sent_kind="query")
         code = _error_code(reply)
         if code == NOT_IN_PLAN and "extra_snippets" in parameters:
             self._extra_snippets = False
             return await self._page(kind, parameters)
         if code in CODE_RULES or (reply.status == 429 and code is None):
-            raise self._upstream.failure_of(CODE_RULES[code or "RATE_LIMITED"], _wait_s(reply))
-        return self._upstream.object_in(reply), reply
+            raise self._upstream.rule_error(CODE_RULES[code or "RATE_LIMITED"], _wait_s(reply))
+        return self._upstream.json_object(reply), reply
 
 
-class _Found:
-    """What the pages of one kind brought."""
+class _Pages:
+    """The results of all pages of one kind."""
 
     def __init__(self) -> None:
         self.items: list[WebSearchResultItem] = []
@@ -172,7 +171,7 @@ class _Found:
         self.raw: dict[str, Any] | None = None
 
     def add(self, kind: Kind, answer: dict[str, Any], reply: Reply) -> bool:
-        """Take the results of a page over; whether there is another one."""
+        """Add the results of a page; returns whether there is another one."""
         rows = list_of(answer.get("results") if kind == "news" else dict_of(answer.get("web")).get("results"))
         self.items += [item for row in rows if (item := _item(dict_of(row)))]
         query = dict_of(answer.get("query"))
@@ -199,16 +198,16 @@ def _numbers(header: str) -> list[int]:
 
 
 def _wait_s(reply: Reply) -> float | None:
-    """How long a refused caller waits: Retry-After, else until the last of the exhausted windows is renewed."""
-    told = retry_after_s(reply.headers)
-    if told is not None:
-        return told
+    """Retry-After, else the time until the last exhausted window is renewed."""
+    wait_s = retry_after_s(reply.headers)
+    if wait_s is not None:
+        return wait_s
     resets = [each.reset_s for each in quota_of(reply.headers) if each.remaining <= 0]
     return min(float(max(resets)), MAX_RETRY_AFTER_S) if resets else None
 
 
 def _error_code(reply: Reply) -> str | None:
-    """Brave's code in `{"type": "ErrorResponse", "error": {"code": …}}`; None for a good answer or another body."""
+    """Brave's code in `{"type": "ErrorResponse", "error": {"code": …}}`; None for a success or another body."""
     if reply.status // 100 == 2 or len(reply.body) > MAX_ERROR_DETAIL_BYTES:
         return None
     try:
@@ -218,48 +217,34 @@ def _error_code(reply: Reply) -> str | None:
     return text_of(dict_of(answer.get("error")).get("code")) or None
 
 
-def _wrong(key: str) -> str | None:
-    """What is wrong with the key; it is said at the call, not at the start."""
-    if not key:
-        return "Brave needs a key: set BRAVE_API_KEY"
-    if not key.isascii() or not key.isprintable():
-        return "The key of Brave holds characters that no key has: check BRAVE_API_KEY"
-    return None
-
-
-# --- the request ----------------------------------------------------------------------------------------------------------
-
-
 def _kinds(request: WebSearchRequest) -> tuple[Kind, ...]:
     news = "news" in request.sources
     return ("web", "news") if news and len(request.sources) > 1 else ("news",) if news else ("web",)
 
 
 def _parameters(
-    kind: Kind, request: WebSearchRequest, limit: Freshness | None, count: int, offset: int
+    kind: Kind, request: WebSearchRequest, window: Freshness | None, count: int, offset: int
 ) -> dict[str, str]:
-    """The query parameters of one page, without markup in the texts."""
-    wanted: dict[str, str | None] = {
+    """The query parameters of one page."""
+    parameters: dict[str, str | None] = {
         "q": _query(request),
         "count": str(count),
         "offset": str(offset),
-        "freshness": _freshness(limit),
+        "freshness": _freshness(window),
         "search_lang": _language(request),
         "country": _country(request.language),
         "extra_snippets": "true" if request.summary else None,
         "text_decorations": "false" if kind == "web" else None,
         "result_filter": "web" if kind == "web" else None,
     }
-    return {name: value for name, value in wanted.items() if value is not None}
+    return {name: value for name, value in parameters.items() if value is not None}
 
 
 def _query(request: WebSearchRequest) -> str:
-    """The query with its domains as operators; Brave refuses more than 400 characters or 50 words."""
-    kept = " OR ".join(f"site:{domain}" for domain in request.domains if not domain.startswith("-"))
-    barred = " ".join(f"-site:{domain[1:]}" for domain in request.domains if domain.startswith("-"))
-    operators = " ".join(filter(None, (kept, barred)))
+    """The query with its domains as operators, cut to the 400 characters and 50 words that Brave accepts."""
+    operators = site_operators(request.domains)
     room = MAX_QUERY_CHARS - len(operators) - 1
-    if room < 1 or len(operators.split()) >= MAX_QUERY_WORDS:  # too many sites to ask for: the results are filtered
+    if room < 1 or len(operators.split()) >= MAX_QUERY_WORDS:  # too many domains: only the results are filtered
         operators, room = "", MAX_QUERY_CHARS
     words = request.query.split()[: MAX_QUERY_WORDS - len(operators.split())]
     text = " ".join(words)
@@ -268,16 +253,16 @@ def _query(request: WebSearchRequest) -> str:
     return f"{text} {operators}".strip()
 
 
-def _freshness(limit: Freshness | None) -> str | None:
-    if limit is None:
+def _freshness(window: Freshness | None) -> str | None:
+    if window is None:
         return None
-    if limit.start is not None and limit.end is not None:
-        return f"{limit.start.isoformat()}to{limit.end.isoformat()}"
-    return FRESHNESS_OF[limit.recent] if limit.recent else None
+    if window.start is not None and window.end is not None:
+        return f"{window.start.isoformat()}to{window.end.isoformat()}"
+    return FRESHNESS_OF[window.recent] if window.recent else None
 
 
 def _language(request: WebSearchRequest) -> str | None:
-    """Brave's code for the language that is asked for, else for that of the query; None leaves it to Brave."""
+    """Brave's code for the requested language, else for that of the query; None leaves the choice to Brave."""
     tag = request.language or detect(request.query) or ""
     code = TAG_CODES.get(tag) or LANGUAGE_CODES.get(tag.partition("-")[0]) or tag.partition("-")[0]
     return code if code in LANGUAGES else None
@@ -288,19 +273,16 @@ def _country(language: str | None) -> str:
     return territory if territory in COUNTRIES else ANYWHERE
 
 
-def _not_served(request: WebSearchRequest) -> Iterator[str]:
-    """What of the request Brave cannot do."""
-    if lacking := [kind for kind in request.sources if kind not in PATHS]:
-        yield f"has no search of its own for {', '.join(lacking)}: searched the web"
+def _unsupported(request: WebSearchRequest) -> Iterator[str]:
+    """The parts of the request that Brave does not support."""
+    if kinds := [kind for kind in request.sources if kind not in PATHS]:
+        yield f"has no search of its own for {', '.join(kinds)}: searched the web"
     if request.engines:
         yield "cannot choose engines"
     if request.language and _language(request) is None:
-        yield "cannot search in the language that was asked for"
+        yield "cannot search in the requested language"
     if len(request.query) > MAX_QUERY_CHARS or len(request.query.split()) > MAX_QUERY_WORDS:
         yield f"takes at most {MAX_QUERY_CHARS} characters and {MAX_QUERY_WORDS} words: the query was cut"
-
-
-# --- the answer -----------------------------------------------------------------------------------------------------------
 
 
 def _item(row: Mapping[str, Any]) -> WebSearchResultItem | None:
@@ -311,7 +293,7 @@ def _item(row: Mapping[str, Any]) -> WebSearchResultItem | None:
     snippet = text_of(row.get("description"))
     extra = [text_of(each) for each in list_of(row.get("extra_snippets"))]
     return WebSearchResultItem(
-        title=" ".join(text_of(row.get("title"), MAX_TITLE_CHARS).split()) or host_of(url),
+        title=line_of(row.get("title")) or host_of(url),
         url=url,
         snippet=snippet,
         summary="\n\n".join(filter(None, (snippet, *extra))) if any(extra) else None,
@@ -324,7 +306,7 @@ def _item(row: Mapping[str, Any]) -> WebSearchResultItem | None:
 
 
 def _interleaved(lists: Iterable[list[WebSearchResultItem]]) -> Iterator[WebSearchResultItem]:
-    """The best of each kind first, each address once."""
+    """The first result of each kind, then the second ones, each address once."""
     seen: set[str] = set()
     for item in chain.from_iterable(zip_longest(*lists)):
         if item is not None and (address := canonical_url(item.url)) not in seen:
@@ -332,6 +314,6 @@ def _interleaved(lists: Iterable[list[WebSearchResultItem]]) -> Iterator[WebSear
             yield item
 
 
-def _admitted(item: WebSearchResultItem, request: WebSearchRequest, limit: Freshness | None) -> bool:
-    """Operators and dates are hints to a search engine; the request's limits hold."""
-    return admits_host(host_of(item.url), request.domains) and (limit is None or limit.admits(item.published_date))
+def _is_admitted(item: WebSearchResultItem, request: WebSearchRequest, window: Freshness | None) -> bool:
+    """Whether the item matches domains and dates of the request, which the engine may treat as hints."""
+    return admits_host(host_of(item.url), request.domains) and (window is None or window.admits(item.published_date))

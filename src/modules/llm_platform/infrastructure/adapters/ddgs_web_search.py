@@ -1,4 +1,9 @@
-"""Web search without a key, through the ddgs library: synchronous, so in threads of its own and with a deadline."""
+"""Web search without a key through the ddgs library, which blocks: it runs in threads of its own with a deadline.
+
+The library calls engines until it has enough results. It hides that an engine refused (any status but 200 is "nothing found")
+and cannot be interrupted, so its HTTP client is wrapped for each engine. A version of the library without the wrapped method
+works too: then its exceptions are the only information about failures.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +20,7 @@ from itertools import chain, zip_longest
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
-from modules.llm_platform.domain.canonical_url import admits_host, host_of, is_web_url
+from modules.llm_platform.domain.canonical_url import admits_host, host_of, is_web_url, site_operators
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.egress_log import current_egress_log, log_sent
@@ -33,40 +38,60 @@ from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.infrastructure.http.client import proxy_host
 from shared.exceptions import AppException
 
-# One search with the ddgs library, watched: which engines answered what, and a way to stop it.
-# The library tries engines until it has enough results. It keeps to itself that an engine refused (any status but 200
-# is "nothing found" to it), and cannot be interrupted. Its HTTP client is therefore wrapped as the engines get it.
-# Where a later version has no such place, the watch sees nothing and the library's own word counts.
-# The watch also keeps the ledger: the library asks each engine in a thread of its own, which inherits no context, so
-# the session takes the ledger from where it is made.
-
-
 PROVIDER: Final = "ddgs"
 NEEDS_EXTRA: Final = 'keyless web search needs an extra: pip install "llm-platform[web]"'
 UNREACHABLE: Final = 0  # in place of a status
 OK: Final = 200
+TIMEOUT_S: Final = 15.0  # of a search
+ENGINE_SHARE: Final = 3  # an engine gets a third of it: the library calls several, one after the other
+MARGIN_S: Final = 0.5  # between the end of the library's work and the deadline
+MAX_THREADS: Final = 4  # concurrent searches; further ones wait
+MAX_TEXT_CHARS: Final = 10_000  # of a title or snippet
+SAFE_SEARCH: Final = "moderate"
+RETRY_AFTER_S: Final = 60.0  # engines do not name a time
+DEFAULT_REGION: Final = "us-en"  # the library's default; it has no region for "anywhere" that all its engines support
+
+Kind = Literal["text", "news"]
+
+_COUNTRIES: Final = {
+    "en": "us", "uk": "ua", "zh": "cn", "ja": "jp", "ko": "kr", "ar": "xa", "hi": "in", "sv": "se", "da": "dk", "cs": "cz",
+    "el": "gr", "he": "il", "vi": "vn", "ca": "ct", "fa": "ir", "sr": "rs", "et": "ee", "sl": "sl", "ms": "my",
+}  # fmt: skip
+_TERRITORIES: Final = {"gb": "uk", "hant": "tw", "hans": "cn"}
+# Encyclopedias are called first and rarely match: that they found nothing does not mean that the web was searched.
+_ENCYCLOPEDIAS: Final = frozenset({"wikipedia", "grokipedia"})
+_REFUSALS: Final = frozenset({202, 401, 403, 418, 429, 503})
+_NOTHING_FOUND = re.compile(r"no results", re.IGNORECASE)
+_TIMED_OUT = re.compile(r"timed? ?out", re.IGNORECASE)
+_UNREACHABLE = re.compile(
+    r"connect|dns|resolv|network|proxy|tls|ssl|certificate|RequestError|unreachable", re.IGNORECASE
+)
 
 
 class DdgsSession:
-    """A DDGS for one search. `statuses` holds the last HTTP status of each engine that was asked, 0 for none; `watched`
-    says whether requests are seen at all."""
+    """The library's object for one search.
+
+    `statuses` holds the last HTTP status of each called engine, UNREACHABLE for none. `observes_requests` is False for a
+    version of the library whose requests cannot be observed. The library calls engines in threads without a context, so the
+    session keeps the egress log of the place where it is created.
+    """
 
     def __init__(self, timeout: int, proxy: str | None = None) -> None:
         try:
             from ddgs import DDGS
         except ImportError as error:
             raise WebSearchConfigError(NEEDS_EXTRA) from error
-        logging.getLogger("ddgs").setLevel(logging.CRITICAL)  # it logs what is searched for
+        logging.getLogger("ddgs").setLevel(logging.CRITICAL)  # it logs queries
         logging.getLogger("primp").setLevel(logging.CRITICAL)
         self.statuses: dict[str, int] = {}
         self.stopped = False
-        self.ledger = current_egress_log()
+        self.egress_log = current_egress_log()
         self.via = proxy_host(proxy)
         self._ddgs: Any = DDGS(timeout=timeout, proxy=proxy)
         self._find_engines = getattr(self._ddgs, "_get_engines", None)
-        self.watched = self._find_engines is not None
-        if self.watched:
-            vars(self._ddgs)["_get_engines"] = self._watched_engines
+        self.observes_requests = self._find_engines is not None
+        if self.observes_requests:
+            vars(self._ddgs)["_get_engines"] = self._wrapped_engines
 
     def text(self, query: str, **options: Any) -> Any:
         return self._ddgs.text(query, **options)
@@ -75,19 +100,19 @@ class DdgsSession:
         return self._ddgs.news(query, **options)
 
     def stop(self) -> None:
-        """Ask no engine any more; what is on its way ends by its own timeout. To be called from any thread."""
+        """Call no further engine; running requests end by their own timeout. Thread-safe."""
         self.stopped = True
 
-    def _watched_engines(self, *args: Any, **options: Any) -> Any:
+    def _wrapped_engines(self, *args: Any, **options: Any) -> Any:
         engines = self._find_engines(*args, **options) if self._find_engines else []
         for engine in engines:
-            if not isinstance(engine.http_client, _WatchedClient):
-                engine.http_client = _WatchedClient(engine.http_client, engine.name, self)
+            if not isinstance(engine.http_client, _ObservedClient):
+                engine.http_client = _ObservedClient(engine.http_client, engine.name, self)
         return engines
 
 
-class _WatchedClient:
-    """The library's HTTP client, which notes statuses and what is sent, and refuses once its session was stopped."""
+class _ObservedClient:
+    """The library's HTTP client; it records statuses and egress, and refuses requests of a stopped session."""
 
     def __init__(self, client: Any, engine: str, session: DdgsSession) -> None:
         self._client = client
@@ -101,34 +126,21 @@ class _WatchedClient:
         if self._session.stopped:
             raise TimeoutError("timed out: this search was stopped")
         self._session.statuses[self._engine] = UNREACHABLE
-        _note(self._session, args[1] if len(args) > 1 else options.get("url"), options)
-        answer = self._client.request(*args, **options)
-        self._session.statuses[self._engine] = answer.status_code
-        return answer
+        _log_request(self._session, args[1] if len(args) > 1 else options.get("url"), options)
+        response = self._client.request(*args, **options)
+        self._session.statuses[self._engine] = response.status_code
+        return response
 
 
-def _note(session: DdgsSession, url: object, options: Mapping[str, Any]) -> None:
-    """Every request to an engine counts as one that holds the query: some put it into the path."""
-    address = urlsplit(url if isinstance(url, str) else "")
-    written = f"{address.path}?{address.query}" if address.query else address.path
-    fields = (options.get("params"), options.get("data"))
-    values = [str(value) for field in fields if isinstance(field, Mapping) for value in field.values()]
-    if session.ledger is not None:
-        size = len("".join([written, *values]).encode())
-        session.ledger.note(address.hostname or PROVIDER, "query", size, session.via)
-
-
-# A search request in the words of the ddgs library.
-
-
-Kind = Literal["text", "news"]
-
-_COUNTRIES: Final = {
-    "en": "us", "uk": "ua", "zh": "cn", "ja": "jp", "ko": "kr", "ar": "xa", "hi": "in", "sv": "se", "da": "dk", "cs": "cz",
-    "el": "gr", "he": "il", "vi": "vn", "ca": "ct", "fa": "ir", "sr": "rs", "et": "ee", "sl": "sl", "ms": "my",
-}  # fmt: skip
-_TERRITORIES: Final = {"gb": "uk", "hant": "tw", "hans": "cn"}
-DEFAULT_REGION: Final = "us-en"  # the library's own; it has none for "anywhere" that all its engines take
+def _log_request(session: DdgsSession, url: object, options: Mapping[str, Any]) -> None:
+    """Note a request in the egress log. Every request counts as one with the query: some engines put it into the path."""
+    if session.egress_log is not None:
+        address = urlsplit(url if isinstance(url, str) else "")
+        path = f"{address.path}?{address.query}" if address.query else address.path
+        fields = (options.get("params"), options.get("data"))
+        values = [str(value) for field in fields if isinstance(field, Mapping) for value in field.values()]
+        size = len("".join([path, *values]).encode())
+        session.egress_log.add(address.hostname or PROVIDER, "query", size, session.via)
 
 
 def kinds_of(request: WebSearchRequest) -> Sequence[Kind]:
@@ -136,14 +148,8 @@ def kinds_of(request: WebSearchRequest) -> Sequence[Kind]:
     return ("text", "news") if news and len(request.sources) > 1 else ("news",) if news else ("text",)
 
 
-def query_of(request: WebSearchRequest) -> str:
-    sites = " OR ".join(f"site:{domain}" for domain in request.domains if not domain.startswith("-"))
-    without = " ".join(f"-site:{domain[1:]}" for domain in request.domains if domain.startswith("-"))
-    return " ".join(filter(None, (request.query, sites, without)))
-
-
 def region_of(request: WebSearchRequest) -> str:
-    """`country-language` as the library wants it: de-AT gives at-de, en gives us-en."""
+    """The library's `country-language`: at-de for de-AT, us-en for en."""
     tag = request.language or detect(request.query)
     if tag is None:
         return DEFAULT_REGION
@@ -152,53 +158,39 @@ def region_of(request: WebSearchRequest) -> str:
     return f"{_TERRITORIES.get(territory, territory)}-{language}"
 
 
-def timelimit_of(limit: Freshness | None) -> str | None:
-    """d, w, m or y: the smallest that covers the limit."""
-    span = limit.time_range(datetime.now(UTC).date()) if limit else None
+def timelimit_of(window: Freshness | None) -> str | None:
+    """d, w, m or y: the smallest that covers the window."""
+    span = window.time_range(datetime.now(UTC).date()) if window else None
     return span[0] if span else None
 
 
-def backends_of(kind: Kind, wanted: Sequence[str]) -> tuple[str, tuple[Degraded, ...]]:
-    """The library's names for the engines asked for, and a word about those that it has not."""
-    if not wanted:
+def backends_of(kind: Kind, engines: Sequence[str]) -> tuple[str, tuple[Degraded, ...]]:
+    """The library's names of the requested engines, and entries for those that it does not have."""
+    if not engines:
         return "auto", ()
     try:
         from ddgs.engines import ENGINES
     except ImportError as error:
         raise WebSearchConfigError(NEEDS_EXTRA) from error
-    known = [name for name in dict.fromkeys(map(str.lower, wanted)) if name in ENGINES.get(kind, {})]
-    unknown = ", ".join(name for name in wanted if name.lower() not in known)
-    words = (Degraded(component=PROVIDER, reason=f"it has no engine named {unknown}"),) if unknown else ()
-    return ",".join(known) or "auto", words
-
-
-# One call of the ddgs library, as it runs in a thread, and what its exceptions mean.
-
-
-SAFE_SEARCH: Final = "moderate"
-RETRY_AFTER_SECONDS: Final = 60.0  # engines do not say when they will serve us again
-
-# Encyclopedias are asked first and rarely know a question: that they found nothing does not mean that the web was searched.
-_LOOKED_UP: Final = frozenset({"wikipedia", "grokipedia"})
-_REFUSALS: Final = frozenset({202, 401, 403, 418, 429, 503})
-_NOTHING_FOUND = re.compile(r"no results", re.IGNORECASE)
-_TIMED_OUT = re.compile(r"timed? ?out", re.IGNORECASE)
-_UNREACHABLE = re.compile(
-    r"connect|dns|resolv|network|proxy|tls|ssl|certificate|RequestError|unreachable", re.IGNORECASE
-)
+    known = [name for name in dict.fromkeys(map(str.lower, engines)) if name in ENGINES.get(kind, {})]
+    unknown = ", ".join(name for name in engines if name.lower() not in known)
+    degraded = (Degraded(component=PROVIDER, reason=f"it has no engine named {unknown}"),) if unknown else ()
+    return ",".join(known) or "auto", degraded
 
 
 @dataclass(frozen=True, slots=True)
 class DdgsResult:
-    """Rows as the library gives them, and which of its engines failed."""
+    """The rows of the library, and its failed engines."""
 
     rows: Sequence[Any]
     degraded: tuple[Degraded, ...] = ()
 
 
 class DdgsCall:
-    """`run` blocks; `stop` may be called from another thread meanwhile, and before. Run it in the context of the search:
-    what is sent is noted in its ledger."""
+    """One call of the library. `run` blocks; `stop` may be called before and from another thread.
+
+    Run it in the context of the search, whose egress log it uses.
+    """
 
     def __init__(
         self, new_engine: Callable[[], Any], kind: Kind, request: WebSearchRequest, timelimit: str | None
@@ -211,19 +203,19 @@ class DdgsCall:
         self._stopped = False
 
     def stop(self) -> None:
-        """From another thread: ask no further engine, if the library lets itself be told."""
+        """Call no further engine, if the version of the library supports that. Thread-safe."""
         self._stopped = True
         if stop := getattr(self._engine, "stop", None):
             stop()
 
     def run(self) -> DdgsResult:
-        """Rows as the library gives them. Raises web search errors only."""
+        """Run the search. Raises web search errors only."""
         self._engine = self._new_engine()
         if self._stopped:
             self.stop()
-        backends, unknown = backends_of(self._kind, self._request.engines)
-        query = query_of(self._request)
-        if not getattr(self._engine, "watched", False):  # then nobody can say which hosts it asks
+        backends, unknown_engines = backends_of(self._kind, self._request.engines)
+        query = f"{self._request.query} {site_operators(self._request.domains)}".strip()
+        if not getattr(self._engine, "observes_requests", False):  # the hosts are unknown
             log_sent(PROVIDER, "query", len(query.encode()), getattr(self._engine, "via", None))
         try:
             rows = getattr(self._engine, self._kind)(
@@ -237,28 +229,28 @@ class DdgsCall:
         except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise WebSearchError("ddgs failed on an engine's answer: try again, or name other engines") from error
         except _library_error() as error:
-            return DdgsResult(self._nothing_or_raise(error), (*unknown, *self._failed_engines()))
+            return DdgsResult(self._no_rows_or_raise(error), (*unknown_engines, *self._failed_engines()))
         if not isinstance(rows, list | tuple):
-            raise WebSearchError("ddgs gave no list of results: is its version supported?")
-        return DdgsResult(rows, (*unknown, *self._failed_engines()))
+            raise WebSearchError("ddgs returned no list of results: is its version supported?")
+        return DdgsResult(rows, (*unknown_engines, *self._failed_engines()))
 
-    def _nothing_or_raise(self, error: BaseException) -> Sequence[Any]:
-        """No rows when engines looked and found nothing, else the error that the library's exception stands for."""
-        statuses = {name: status for name, status in self._statuses().items() if name not in _LOOKED_UP}
-        words = str(error)
-        if OK in statuses.values() or (not self._statuses() and _NOTHING_FOUND.search(words)):
+    def _no_rows_or_raise(self, error: BaseException) -> Sequence[Any]:
+        """No rows if an engine answered and found nothing; else raises the error for the library's exception."""
+        statuses = {name: status for name, status in self._statuses().items() if name not in _ENCYCLOPEDIAS}
+        message = str(error)
+        if OK in statuses.values() or (not self._statuses() and _NOTHING_FOUND.search(message)):
             return ()
         if type(error).__name__ == "RatelimitException" or not _REFUSALS.isdisjoint(statuses.values()):
             raise WebSearchBlockedError(
-                "all engines that ddgs asked refuse us for now: try again later, or set SEARXNG_URL",
-                retry_after_s=RETRY_AFTER_SECONDS,
+                "all engines of ddgs refuse requests for now: try again later, or set SEARXNG_URL",
+                retry_after_s=RETRY_AFTER_S,
                 engines_only=True,
             ) from error
-        if type(error).__name__ == "TimeoutException" or _TIMED_OUT.search(words):
-            raise WebSearchTimeoutError("the engines that ddgs asked did not answer in time: try again") from error
-        if UNREACHABLE in statuses.values() or _UNREACHABLE.search(words):
+        if type(error).__name__ == "TimeoutException" or _TIMED_OUT.search(message):
+            raise WebSearchTimeoutError("the engines of ddgs did not answer in time: try again") from error
+        if UNREACHABLE in statuses.values() or _UNREACHABLE.search(message):
             raise WebSearchConnectionError("ddgs could not reach its engines: is there a network?") from error
-        raise WebSearchError("the engines that ddgs asked answered with errors: try again, or name others") from error
+        raise WebSearchError("the engines of ddgs answered with errors: try again, or name others") from error
 
     def _statuses(self) -> Mapping[str, int]:
         statuses = getattr(self._engine, "statuses", None)
@@ -282,21 +274,14 @@ def _library_error() -> type[BaseException]:
     return base
 
 
-TIMEOUT_SECONDS: Final = 15.0  # for a search
-ENGINE_SHARE: Final = 3  # one engine gets a third of it: the library asks several, one after the other
-MARGIN_SECONDS: Final = 0.5  # between the library's end and ours
-THREADS: Final = 4  # searches at once; more wait
-MAX_TEXT_CHARS: Final = 10_000  # of a title or snippet
-
-
 class DdgsWebSearchAdapter(IWebSearchProvider):
-    """Searches the engines that the ddgs library knows. `engine` makes the DDGS-like object of one search."""
+    """Searches the engines of the ddgs library. `engine` creates the object of one search, by default a DdgsSession."""
 
     name = "ddgs"
 
     def __init__(
         self,
-        timeout: float = TIMEOUT_SECONDS,
+        timeout: float = TIMEOUT_S,
         proxy: str | None = None,
         engine: Callable[[], Any] | None = None,
         redactor: Redactor | None = None,
@@ -306,52 +291,51 @@ class DdgsWebSearchAdapter(IWebSearchProvider):
         self._proxy = proxy
         self._new_engine = engine or self._session
         self._redactor = redactor or Redactor()
-        self._threads = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="ddgs")  # start when needed
+        self._threads = ThreadPoolExecutor(max_workers=MAX_THREADS, thread_name_prefix="ddgs")  # start when needed
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
-        limit = freshness_window(request)
-        kinds = kinds_of(request)
-        looked = await asyncio.gather(*(self._look(kind, request, limit) for kind in kinds), return_exceptions=True)
-        answers = _answered(looked, self.name)
+        window = freshness_window(request)
+        searches = [self._search_kind(kind, request, window) for kind in kinds_of(request)]
+        answers = _answers(await asyncio.gather(*searches, return_exceptions=True), self.name)
         rows = chain.from_iterable(zip_longest(*(answer.rows for answer in answers)))
-        results = {item.url: item for item in map(self._item, rows) if item and _is_wanted(item, request, limit)}
+        results = {item.url: item for item in map(self._item, rows) if item and _is_admitted(item, request, window)}
         return WebSearchResponse(
             query=request.query,
             results=tuple(results.values())[: request.count],
             provider=self.name,
-            degraded=(*_lacking(request), *(entry for answer in answers for entry in answer.degraded)),
+            degraded=(*_unsupported(request), *(entry for answer in answers for entry in answer.degraded)),
         )
 
     async def ping(self) -> str:
-        """Whether the library is there. Its engines are not asked: they count queries."""
+        """Check that the library is installed. No engine is called, because engines count queries."""
         try:
             return f"ddgs {version('ddgs')}"
         except PackageNotFoundError as error:
             raise WebSearchConfigError(NEEDS_EXTRA) from error
 
     async def aclose(self) -> None:
-        """Take no more searches; those under way end by the library's own timeout."""
+        """Accept no more searches; running ones end by the library's own timeout."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _session(self) -> DdgsSession:
         return DdgsSession(self._engine_timeout, self._proxy)
 
-    async def _look(self, kind: Kind, request: WebSearchRequest, limit: Freshness | None) -> DdgsResult:
-        """One query in a thread. Stopped a little before the deadline, so that what was found by then is not lost."""
+    async def _search_kind(self, kind: Kind, request: WebSearchRequest, window: Freshness | None) -> DdgsResult:
+        """One query in a thread. It is stopped shortly before the deadline, so that the results so far are returned."""
         loop = asyncio.get_running_loop()
-        search = DdgsCall(self._new_engine, kind, request, timelimit_of(limit))
-        early = loop.call_later(max(0.0, self._timeout - self._engine_timeout - MARGIN_SECONDS), search.stop)
+        search = DdgsCall(self._new_engine, kind, request, timelimit_of(window))
+        early_stop = loop.call_later(max(0.0, self._timeout - self._engine_timeout - MARGIN_S), search.stop)
         try:
             async with asyncio.timeout(self._timeout):
                 return await loop.run_in_executor(self._threads, copy_context().run, search.run)
         except TimeoutError as error:
             raise WebSearchTimeoutError(f"ddgs did not answer within {self._timeout:g} s: try again") from error
         finally:
-            early.cancel()
+            early_stop.cancel()
             search.stop()
 
     def _item(self, row: Any) -> WebSearchResultItem | None:
-        """A result, or None for a row without a title or without an address that may be opened."""
+        """A result, or None for a row without a title or a web address."""
         if not isinstance(row, Mapping):
             return None
         url, title = row.get("href") or row.get("url"), self._text(row.get("title"))
@@ -370,29 +354,28 @@ class DdgsWebSearchAdapter(IWebSearchProvider):
         return self._redactor.text(" ".join(value[:MAX_TEXT_CHARS].split())) if isinstance(value, str) else ""
 
 
-def _answered(looked: Sequence[DdgsResult | BaseException], name: str) -> list[DdgsResult]:
-    """The answers, those that failed as a word in `degraded`. Raises when none came, or what is no web search error."""
-    failed = [error for error in looked if isinstance(error, BaseException)]
-    answers = [answer for answer in looked if isinstance(answer, DdgsResult)]
-    for error in failed:
+def _answers(outcomes: Sequence[DdgsResult | BaseException], name: str) -> list[DdgsResult]:
+    """The answers, with failures in `degraded`. Raises if there is no answer, and any error that is no AppException."""
+    answers = [outcome for outcome in outcomes if isinstance(outcome, DdgsResult)]
+    for error in [outcome for outcome in outcomes if isinstance(outcome, BaseException)]:
         if not answers or not isinstance(error, AppException):
             raise error
         answers.append(DdgsResult((), (Degraded.of(name, error),)))
     return answers
 
 
-def _lacking(request: WebSearchRequest) -> Iterator[Degraded]:
+def _unsupported(request: WebSearchRequest) -> Iterator[Degraded]:
     for kind in ("academic", "documents"):
         if kind in request.sources:
             yield Degraded(component=DdgsWebSearchAdapter.name, reason=f"it has no {kind} search: the web was searched")
 
 
-def _is_wanted(item: WebSearchResultItem, request: WebSearchRequest, limit: Freshness | None) -> bool:
-    return (limit is None or limit.admits(item.published_date)) and admits_host(host_of(item.url), request.domains)
+def _is_admitted(item: WebSearchResultItem, request: WebSearchRequest, window: Freshness | None) -> bool:
+    return (window is None or window.admits(item.published_date)) and admits_host(host_of(item.url), request.domains)
 
 
 def _iso(value: object) -> str | None:
-    """The date as given when it is one in ISO 8601; some engines say `yesterday` instead."""
+    """An ISO 8601 date unchanged; None for anything else, such as `yesterday`."""
     if not isinstance(value, str):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Reads a page itself, through the safe fetcher."""
+"""Reads pages directly, through the safe fetcher."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.exceptions import PageTimeoutError
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.infrastructure.safe_reader.content import WANTED, Parsers, content_of, text_hash
+from modules.llm_platform.infrastructure.safe_reader.content import PAGE_REQUEST, Parsers, content_of, text_hash
 from modules.llm_platform.infrastructure.safe_reader.fetch import SafeFetcher
 from modules.llm_platform.infrastructure.safe_reader.robots import Robots
 from modules.llm_platform.infrastructure.safe_reader.url import parse_address
 
 TIMEOUT_S: Final = 20.0
 
-LATE = "The page did not come within {seconds:g} s: try again, or raise READER_TIMEOUT_S"
+TIMED_OUT = "The page did not load within {seconds:g} s: try again, or raise READER_TIMEOUT_S"
 
 
 class DirectPageReader(IPageReader):
-    """Fetches, recognises walls, and turns HTML, PDF and text of any charset into text; all within `timeout` seconds."""
+    """Fetches a page and extracts the text of HTML, PDF or plain text in any charset, within `timeout` seconds.
+
+    Raises PageBlockedError for bot walls.
+    """
 
     name = "direct"
 
@@ -47,10 +50,10 @@ class DirectPageReader(IPageReader):
         address = parse_address(url)
         try:
             async with asyncio.timeout(self._timeout):
-                fetched = await self._fetcher.get(address, WANTED, self._robots.check if self._robots else None)
+                fetched = await self._fetcher.get(address, PAGE_REQUEST, self._robots.check if self._robots else None)
                 content = await content_of(fetched, self._parsers)
         except TimeoutError as error:
-            raise PageTimeoutError(LATE.format(seconds=self._timeout)) from error
+            raise PageTimeoutError(TIMED_OUT.format(seconds=self._timeout)) from error
         text = self._redactor.text(content.text)
         return Page(
             url=fetched.address.url,

@@ -1,12 +1,14 @@
-"""The store in a folder: an entry is a file, which is there whole or not at all."""
+"""The store of researches in a folder, with a file for each entry."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Final, NoReturn, ParamSpec, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -32,29 +34,57 @@ from modules.llm_platform.infrastructure.research_store.valid_entries import Uns
 log = logging.getLogger(__name__)
 
 DAY_S: Final = 86_400
-BIG_BYTES: Final = 256 * 1024  # a thread for less takes longer than the work
-ASKED_FILE: Final = "asked"
+GIGABYTE: Final = 1e9
+THREAD_BYTES: Final = 256 * 1024  # smaller entries are faster without a thread
+COUNTERS_FILE: Final = "asked"
 
 Args = ParamSpec("Args")
 Result = TypeVar("Result")
 
 
+class StoreFolderProbe:
+    """The check of the doctor: whether a file can be written into the folder of the store."""
+
+    name = "store"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def ping(self) -> str:
+        """The folder and its free space. Raises StoreError."""
+        return await asyncio.to_thread(self._write)
+
+    def _write(self) -> str:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with TemporaryFile(dir=self._folder) as file:
+                file.write(b"\0")
+            free = shutil.disk_usage(self._folder).free
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise StoreError(
+                f"{self._folder} cannot be written ({reason}), so no research is stored: make it writable for this user, or "
+                "set LLM_PLATFORM_DATA_DIR to another folder"
+            ) from error
+        return f"files in {self._folder}, {free / GIGABYTE:.1f} GB free"
+
+
 class DiskResearchStore(IResearchStore):
-    """Entries below `folder` (the store's own, made at the first write), kept for `ttl_days`. `clock`: seconds since 1970."""
+    """Entries below `folder`, made at the first write, for `ttl_days`. `clock`: seconds since 1970."""
 
     def __init__(self, folder: Path, ttl_days: float, clock: Callable[[], float] = time.time) -> None:
         self._folder = StoreFolder(folder)
         self._entries = ValidEntries(self._folder, ttl_days * DAY_S, clock)
-        self._asked = HitCounters(folder / ASKED_FILE)
+        self._counters = HitCounters(folder / COUNTERS_FILE)
 
     async def get(self, topic: Topic, stage: StoreStage, key: str, kind: type[Value]) -> Value | None:
         place = Place(stage, topic.name, key)
         size = self._entries.size(place)
         value = None
         if size is not None:
-            big = size > BIG_BYTES
-            value = await asyncio.to_thread(self._read, place, kind) if big else self._read(place, kind)
-        self._asked.note(stage, hits=int(value is not None))
+            is_large = size > THREAD_BYTES
+            value = await asyncio.to_thread(self._read, place, kind) if is_large else self._read(place, kind)
+        self._counters.note(stage, hits=int(value is not None))
         return value
 
     async def put(self, topic: Topic, stage: StoreStage, key: str, value: BaseModel) -> None:
@@ -62,79 +92,76 @@ class DiskResearchStore(IResearchStore):
         try:
             written = value.__pydantic_serializer__.to_json(value)
             data = self._entries.prepared(place, topic.query, written, ends_topic=isinstance(value, EndsTopic))
-            if len(data) > BIG_BYTES:
+            if len(data) > THREAD_BYTES:
                 await asyncio.to_thread(self._entries.write, place, data)
             else:
                 self._entries.write(place, data)
         except (OSError, UnstorableError, PydanticSerializationError) as error:
-            told = {"stage": stage, "error": getattr(error, "strerror", None) or type(error).__name__}
-            log.warning("an entry could not be kept", extra=told)
+            details = {"stage": stage, "error": getattr(error, "strerror", None) or type(error).__name__}
+            log.warning("an entry could not be stored", extra=details)
 
     async def values(self, topic: Topic, stage: StoreStage, kind: type[Value]) -> tuple[Value, ...]:
         return await asyncio.to_thread(self._values, topic, stage, kind)
 
     async def topics(self) -> tuple[StoredTopic, ...]:
-        return topics_of(await _carried_out(self._entries.listed))
+        return topics_of(await _in_thread(self._entries.listed))
 
     async def entries(self, name: str) -> tuple[StoredEntry, ...]:
-        return entries_of(await _carried_out(self._entries.listed, name))
+        return entries_of(await _in_thread(self._entries.listed, name))
 
     async def clear(self, name: str | None = None) -> int:
-        return await _carried_out(self._entries.clear, name)
+        return await _in_thread(self._entries.clear, name)
 
     async def clean(self) -> int:
-        return await _carried_out(self._entries.clean)
+        return await _in_thread(self._entries.clean)
 
     async def stats(self) -> StoreStats:
-        found = await _carried_out(self._entries.listed)
-        asked = await _carried_out(self._asked.counts)
-        return stats_of(found, asked, await _carried_out(self._folder.damaged))
+        found = await _in_thread(self._entries.listed)
+        counts = await _in_thread(self._counters.counts)
+        return stats_of(found, counts, await _in_thread(self._folder.damaged))
 
     async def export(self, file: Path, name: str | None = None) -> int:
-        return await _carried_out(self._entries.export, file, name)
+        return await _in_thread(self._entries.export, file, name)
 
     async def import_(self, file: Path) -> Imported:
-        return await _carried_out(self._entries.import_, file)
+        return await _in_thread(self._entries.import_, file)
 
     def _read(self, place: Place, kind: type[Value]) -> Value | None:
         value = self._entries.value(place)
-        return None if value is None else _understood(value, kind)
+        return None if value is None else _parsed(value, kind)
 
     def _values(self, topic: Topic, stage: StoreStage, kind: type[Value]) -> tuple[Value, ...]:
         try:
             values = self._entries.values(topic.name, stage)
-        except OSError:  # what cannot be read is not there
+        except OSError:  # unreadable entries count as missing
             values = []
-        understood = tuple(read for value in values if (read := _understood(value, kind)) is not None)
-        self._asked.note(stage, hits=len(understood))
-        return understood
+        parsed = tuple(read for value in values if (read := _parsed(value, kind)) is not None)
+        self._counters.note(stage, hits=len(parsed))
+        return parsed
 
 
-async def _carried_out(work: Callable[Args, Result], *args: Args.args, **kwargs: Args.kwargs) -> Result:
-    """Done in a thread. StoreError where the file system refuses."""
+async def _in_thread(work: Callable[Args, Result], *args: Args.args, **kwargs: Args.kwargs) -> Result:
+    """Run in a thread. OSError becomes StoreError."""
     try:
         return await asyncio.to_thread(work, *args, **kwargs)
     except OSError as error:
-        said = error.strerror or type(error).__name__
-        raise StoreError(f"the store's folder cannot be used ({said}): see LLM_PLATFORM_DATA_DIR") from error
+        reason = error.strerror or type(error).__name__
+        raise StoreError(f"the store's folder cannot be used ({reason}): see LLM_PLATFORM_DATA_DIR") from error
 
 
-def _understood(value: bytes, kind: type[Value]) -> Value | None:
-    """The value; None when an earlier version wrote it and it has another shape now. It will be written anew."""
+def _parsed(value: bytes, kind: type[Value]) -> Value | None:
+    """The value; None where another version wrote it in another shape. It is then made again."""
     try:
         return kind.model_validate_json(value)
     except ValidationError:
         return None
 
 
-# The store of those who keep nothing (STORE_TTL_DAYS=0).
-
-
-_OFF: Final = "nothing is kept: set STORE_TTL_DAYS to more than 0"
+_OFF: Final = "the store is off: set STORE_TTL_DAYS to more than 0"
 
 
 class NoResearchStore(IResearchStore):
-    """Keeps nothing and has nothing."""
+    """The store with STORE_TTL_DAYS=0: stores nothing."""
 
     async def get(self, topic: Topic, stage: StoreStage, key: str, kind: type[Value]) -> Value | None:
         return None

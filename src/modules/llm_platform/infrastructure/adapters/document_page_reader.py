@@ -1,11 +1,10 @@
-"""Documents as pages: their whole text as it was when it was indexed, whether their address is on the web or not."""
+"""Documents as pages: the whole text as it was indexed, whether its address is `doc:` or on the web."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
-from pathlib import Path
 from typing import Final
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
@@ -25,12 +24,12 @@ from modules.llm_platform.domain.exceptions import (
 from modules.llm_platform.domain.merge_passages import merge_document_text
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
+from modules.llm_platform.infrastructure.documents.decoding import printable
 from modules.llm_platform.infrastructure.documents.folder_state import FolderView
-from modules.llm_platform.infrastructure.documents.json_lines import shown
 
-NOT_A_DOCUMENT: Final = "This is no address of a document: those are what a search for documents shows"
+NOT_A_DOCUMENT: Final = "This is not the address of a document: use one that a search of the documents shows"
 OUTSIDE: Final = "A document's path may not leave its folder: give a path below DOCUMENTS_DIR"
-MISSING: Final = "There is no such document: look for it with a search for documents"
+MISSING: Final = "There is no such document: search the documents for it"
 STILL_READING: Final = "The documents are still being read: try again in a moment"
 
 _MEDIA_TYPES: Final = {
@@ -41,7 +40,7 @@ _MEDIA_TYPES: Final = {
 
 
 class DocumentPageReader(IPageReader):
-    """Reads what the search shows, from its index: an address opens neither a file nor a connection."""
+    """Reads documents from the index that the search uses. An address opens neither a file nor a connection."""
 
     name = "documents"
 
@@ -50,7 +49,7 @@ class DocumentPageReader(IPageReader):
         self._now = now
 
     def serves(self, url: str) -> bool:
-        """Whether this address is a document's, be it there or not."""
+        """Whether this address is a document's, which need not exist."""
         return self._search.document_of(url) is not None
 
     async def read(self, url: str) -> Page:
@@ -58,9 +57,9 @@ class DocumentPageReader(IPageReader):
         if doc_id is None:
             raise PageRequestError(NOT_A_DOCUMENT)
         try:
-            view = await self._search.in_step()
+            view = await self._search.refresh()
             empty = view is not None and not view.documents
-            passages = [] if empty else await self._search.retrieval.document(doc_id)
+            passages = [] if empty else await self._search.document(doc_id)
         except WebSearchTimeoutError as error:
             raise PageTimeoutError(STILL_READING) from error
         except (WebSearchConfigError, VectorStoreConfigError) as error:
@@ -68,11 +67,11 @@ class DocumentPageReader(IPageReader):
         except (WebSearchConnectionError, VectorStoreError) as error:
             raise PageConnectionError(error.message) from error
         if not passages:
-            raise _why_missing(doc_id, view)
+            raise _missing_error(doc_id, view)
         return self._page(passages, url if view is None else self._search.address_of(passages[0]), view)
 
     def _page(self, passages: Sequence[Passage], url: str, view: FolderView | None) -> Page:
-        """From all passages of a document. What became a secret after it was indexed is taken out."""
+        """A page from all passages of a document, without what became a secret after it was indexed."""
         text = self._search.redactor.text(merge_document_text(passages))
         (kind, *_) = passages[0].fields.get("doc_type") or ("",)
         return Page(
@@ -83,18 +82,18 @@ class DocumentPageReader(IPageReader):
             reader=self.name,
             sha256=sha256(text.encode("utf-8", "replace")).hexdigest(),
             media_type=_MEDIA_TYPES.get(kind, "text/plain"),
-            warning=view.notes.get(shown(Path(passages[0].doc_id))) if view else None,
+            warning=view.notes.get(printable(passages[0].doc_id)) if view else None,
         )
 
 
-def _why_missing(doc_id: str, view: FolderView | None) -> PageError | PageRequestError:
+def _missing_error(doc_id: str, view: FolderView | None) -> PageError | PageRequestError:
     if view is not None and leaves_the_folder(doc_id):
         return PageRequestError(OUTSIDE)
-    if view is not None and (word := view.bad.get(shown(Path(doc_id)))):
-        return PageError(f"The document cannot be read: {word}")
+    if view is not None and (reason := view.bad.get(printable(doc_id))):
+        return PageError(f"The document cannot be read: {reason}")
     return PageError(MISSING)
 
 
 def leaves_the_folder(path: str) -> bool:
-    """Such a path names no document either way; it is told apart since asking for it is a mistake."""
+    """Whether a path leaves its folder: no document has it, and the request is a mistake."""
     return path.startswith(("/", "\\")) or "\x00" in path or ".." in path.replace("\\", "/").split("/")

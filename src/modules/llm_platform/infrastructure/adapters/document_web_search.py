@@ -1,4 +1,4 @@
-"""Documents as a search provider: a collection that was indexed, or a folder that is kept in step with its files."""
+"""Documents as a search provider: an indexed collection, or a folder whose index follows its files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from modules.llm_platform.application.services.retrieval_service import MAX_TOP_K, SCORE_DIGITS, RetrievalService
+from modules.llm_platform.application.rag.retrieval import MAX_TOP_K, SCORE_DIGITS, RetrievalService
 from modules.llm_platform.domain.bm25 import passage_words, question_words
 from modules.llm_platform.domain.canonical_url import is_openable
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -27,15 +27,23 @@ from modules.llm_platform.domain.merge_passages import merge_passages
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.documents.addresses import DocumentAddresses
+from modules.llm_platform.infrastructure.documents.decoding import printable
 from modules.llm_platform.infrastructure.documents.file_source import INDEXED
 from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex
 from modules.llm_platform.infrastructure.documents.folder_state import FolderView
 
-# What documents of one's own cannot do of a search request.
+MIN_PASSAGES: Final = 40  # looked at; more neighbours of the best passages blur extractive answers
+REFRESH_TIMEOUT_S: Final = 90.0  # for a folder to be read; reading goes on, and the next search finds it read
+PING_S: Final = 0.5  # of a health check for a folder that is being read
+BAD_FILES_NAMED: Final = 5  # in an error
+DEGRADED_FILES_NAMED: Final = 20  # in an answer
+MAX_SHOWN: Final = 10_000  # addresses whose documents are remembered
+NOTHING_READABLE: Final = "the documents folder holds nothing that can be read"
+ENOUGH: Final = f"only the best {MAX_TOP_K} documents are shown: request an earlier page"
 
 
-def lacking_of(request: WebSearchRequest, name: str) -> Iterator[Degraded]:
-    """A word about each thing that is left out. Raises WebSearchRequestError for a freshness that nobody knows."""
+def unsupported_parts(request: WebSearchRequest, name: str) -> Iterator[Degraded]:
+    """What a search of documents ignores of a request. Raises WebSearchRequestError for an unknown freshness."""
     if freshness_window(request) is not None:
         yield Degraded(component=name, reason="documents are not searched by date: freshness was left out")
     if request.engines:
@@ -47,45 +55,26 @@ def lacking_of(request: WebSearchRequest, name: str) -> Iterator[Degraded]:
             yield Degraded(component=name, reason=f"documents were searched instead of {kind}")
 
 
-# What an answer says about a folder's bad files.
-
-
-WORDS_SHOWN: Final = 20  # files left out that an answer names one by one
-
-
-def words_about(name: str, words: Mapping[str, str], redactor: Redactor) -> Iterator[Degraded]:
-    """A word about each of the first ones, by place, and how many more there are."""
-    for place in sorted(words)[:WORDS_SHOWN]:
-        shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in redactor.text(place))
-        yield Degraded(component=f"{name}/{shown}", reason=words[place])
-    if len(words) > WORDS_SHOWN:
-        yield Degraded(component=name, reason=f"and {len(words) - WORDS_SHOWN} more files")
-
-
-MIN_PASSAGES: Final = (
-    40  # that are looked at: more neighbours of the best ones blur the answers of the extractive writer
-)
-FIRST_LOOK_S: Final = 90.0  # for a folder to be read; reading goes on, and the next search finds it read
-PING_S: Final = 0.5  # a health check waits no longer for a folder that is being read
-NOTHING_READABLE: Final = "the documents folder holds nothing that can be read"
-BAD_FILES_NAMED: Final = 5
-MAX_SHOWN: Final = 10_000  # addresses whose documents we remember
-ENOUGH: Final = f"only the best {MAX_TOP_K} documents are shown: ask for an earlier page"
+def bad_files(name: str, reasons: Mapping[str, str], redactor: Redactor) -> Iterator[Degraded]:
+    """The first bad files by place, and the number of others."""
+    for place in sorted(reasons)[:DEGRADED_FILES_NAMED]:
+        yield Degraded(component=f"{name}/{printable(redactor.text(place))}", reason=reasons[place])
+    if len(reasons) > DEGRADED_FILES_NAMED:
+        yield Degraded(component=name, reason=f"and {len(reasons) - DEGRADED_FILES_NAMED} more files")
 
 
 class DocumentWebSearch(IWebSearchProvider):
-    """One hit for each document, at its best passage, which is quoted verbatim with what adjoins it and answers too.
+    """One result for each document: its best passage, quoted verbatim with adjoining passages that answer as well.
 
-    Of a folder, files that could not be read are named in `degraded`, and so is that only words find it yet. A search waits
-    up to `timeout` seconds for the folder to be read; reading goes on after that.
+    `degraded` names a folder's files that could not be read, and says where only keywords find them yet. A search waits up
+    to `timeout` seconds for the folder to be read; reading goes on after that.
 
-    A document whose address nobody can open gets `doc:<its id>`. `document_of` tells which document an address that was
-    shown stands for, so that it can be read from the index rather than from the web. `otherwise` ends the words on what has to
-    be set up: what one may do instead.
+    A document without a web address gets `doc:<its id>`. `document_of` maps an address that was shown to its document, which
+    is then read from the index rather than from the web. `otherwise` is appended to configuration errors: what else one can
+    do.
 
-    Something is always nearest in meaning. With `needs_words`, for static vectors, a search finds nothing where no telling word
-    of its query stands in anything near: of 15 questions about other things 12 find nothing then, of 22 about what the
-    documents say, 8 of them in words of their own, none.
+    A vector search always finds something. With `needs_words`, for static vectors, a search whose significant words stand in
+    no result finds nothing: so it is for 12 of 15 questions on other topics, and for none of 22 on the documents' topics.
     """
 
     name = "documents"
@@ -98,7 +87,7 @@ class DocumentWebSearch(IWebSearchProvider):
         otherwise: str = "",
         *,
         needs_words: bool = False,
-        timeout: float = FIRST_LOOK_S,
+        timeout: float = REFRESH_TIMEOUT_S,
     ) -> None:
         self._source = source
         self.folder = source if isinstance(source, FolderIndex) else None
@@ -115,54 +104,59 @@ class DocumentWebSearch(IWebSearchProvider):
         return self._source.retrieval if isinstance(self._source, FolderIndex) else self._source
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
-        view = await self.in_step()
+        view = await self.refresh()
         if view is None:
             return await self._found(request)
         if not view.documents:
             raise WebSearchConfigError(self.redactor.text(_nothing_readable(view)))
         answer = await self._found(request)
-        words = words_about(self.name, {**view.bad, **view.notes}, self.redactor)
+        problems = bad_files(self.name, {**view.bad, **view.notes}, self.redactor)
         unread = (Degraded(component=self.name, reason=view.unread),) if view.unread else ()
-        return answer.model_copy(update={"degraded": (*answer.degraded, *words, *unread)})
+        return answer.model_copy(update={"degraded": (*answer.degraded, *problems, *unread)})
 
-    async def in_step(self) -> FolderView | None:
-        """The folder as it is now; None without one. Raises web search errors: WebSearchTimeoutError while it is read."""
+    async def refresh(self) -> FolderView | None:
+        """The folder as it is now; None without one. Raises WebSearchTimeoutError while it is read, and other search errors."""
         if self.folder is None:
             return None
         try:
             async with asyncio.timeout(self._timeout):
                 with _translated(self._otherwise):
-                    return await self.folder.in_step()
+                    return await self.folder.refresh()
         except TimeoutError as error:
             raise WebSearchTimeoutError(
-                f"the documents are still being read ({self.folder.so_far} so far): try again in a moment"
+                f"the documents are still being read ({self.folder.documents_read} so far): try again in a moment"
             ) from error
 
     async def _found(self, request: WebSearchRequest) -> WebSearchResponse:
-        lacking = tuple(lacking_of(request, self.name))
-        wanted = request.count * request.page
+        ignored = tuple(unsupported_parts(request, self.name))
+        last = request.count * request.page
         with _translated(self._otherwise):
-            asked = RagSearch(query=request.query, top_k=min(wanted + 1, MAX_TOP_K))
-            found = await self.retrieval.documents(asked, MIN_PASSAGES)
+            filters = self.folder.filters if self.folder else {}
+            query = RagSearch(query=request.query, top_k=min(last + 1, MAX_TOP_K), filters=filters)
+            found = await self.retrieval.documents(query, MIN_PASSAGES)
         documents = found.documents
         if self._needs_words and not _shares_a_word(request.query, documents):
             documents = []
-        shown = documents[wanted - request.count : wanted]
-        beyond = (Degraded(component=self.name, reason=ENOUGH),) if wanted > MAX_TOP_K and not shown else ()
+        shown = documents[last - request.count : last]
+        beyond = (Degraded(component=self.name, reason=ENOUGH),) if last > MAX_TOP_K and not shown else ()
         return WebSearchResponse(
             query=request.query,
-            total_matches=len(documents) if len(documents) <= min(wanted, MAX_TOP_K - 1) else None,
+            total_matches=len(documents) if len(documents) <= min(last, MAX_TOP_K - 1) else None,
             results=tuple(map(self._item, shown)),
             provider=self.name,
-            degraded=(*lacking, *beyond, *found.degraded),
+            degraded=(*ignored, *beyond, *found.degraded),
         )
 
     def document_of(self, url: str) -> str | None:
-        """The id of the document that this address stands for; None where it is no document's."""
+        """The id of the document at this address; None where it is not a document's."""
         return self._shown.get(url) or self._published.path_in(url)
 
+    async def document(self, doc_id: str) -> list[Passage]:
+        """All passages of a document, of the folder where there is one."""
+        return await (self.retrieval.document(doc_id) if self.folder is None else self.folder.document(doc_id))
+
     async def ping(self) -> str:
-        """Which collection is searched, or how many documents of a folder. Raises web search errors when there are none."""
+        """The collection, or the number of documents of a folder. Raises web search errors when there are none."""
         if self.folder is not None:
             return await self._ping_folder(self.folder)
         with _translated(self._otherwise):
@@ -173,9 +167,9 @@ class DocumentWebSearch(IWebSearchProvider):
         try:
             async with asyncio.timeout(PING_S):
                 with _translated(self._otherwise):
-                    view = await folder.in_step()
+                    view = await folder.refresh()
         except TimeoutError:
-            return f"{folder.so_far} documents so far, still reading"
+            return f"{folder.documents_read} documents so far, still reading"
         return f"{view.documents} documents"
 
     async def aclose(self) -> None:
@@ -184,7 +178,7 @@ class DocumentWebSearch(IWebSearchProvider):
             await self.folder.aclose()
 
     def address_of(self, passage: Passage) -> str:
-        """The address of a passage's document: its own where that can be opened."""
+        """The address of a passage's document: its own where that is a web address."""
         return passage.url if passage.url and is_openable(passage.url) else self._own.of(passage.doc_id)
 
     def _item(self, found: Sequence[FoundPassage]) -> WebSearchResultItem:
@@ -208,23 +202,23 @@ class DocumentWebSearch(IWebSearchProvider):
 
 
 def _shares_a_word(query: str, documents: Iterable[Iterable[FoundPassage]]) -> bool:
-    """Whether any telling word of the question stands in anything that was found."""
-    asked = set(question_words(query).indices)
+    """Whether any significant word of the query stands in a result."""
+    words = set(question_words(query).indices)
     passages = (each.passage for found in documents for each in found)
-    return any(not asked.isdisjoint(passage_words(f"{each.title}\n{each.text}").indices) for each in passages)
+    return any(not words.isdisjoint(passage_words(f"{each.title}\n{each.text}").indices) for each in passages)
 
 
 def _nothing_readable(view: FolderView) -> str:
-    """Why there is nothing to search, and what to do about it."""
-    bad = [f"{place}: {word}" for place, word in sorted(view.bad.items())]
+    """The error for a folder without a readable document: why, and what to do."""
+    bad = [f"{place}: {reason}" for place, reason in sorted(view.bad.items())]
     more = [f"and {len(bad) - BAD_FILES_NAMED} more files"] if len(bad) > BAD_FILES_NAMED else []
     why = "; ".join([*filter(None, [view.unread]), *bad[:BAD_FILES_NAMED], *more]) or "there are no files"
-    return f"{NOTHING_READABLE} ({why}): put documents there, or name another folder. Read are {', '.join(INDEXED)}"
+    return f"{NOTHING_READABLE} ({why}): put documents there, or name another folder. File types: {', '.join(INDEXED)}"
 
 
 @contextmanager
 def _translated(otherwise: str) -> Iterator[None]:
-    """The same failure as a search provider tells it."""
+    """Turns errors of store and embedder into those of a search provider."""
     try:
         yield
     except (VectorStoreConfigError, EmbeddingConfigError) as error:

@@ -1,56 +1,47 @@
-"""Write an answer without a model: quotes from the sources, nothing else."""
+"""Writes answers without a language model: quotes from the sources, nothing else."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
-from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis
+from modules.llm_platform.domain.dtos.research_dtos import Synthesis
 from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.rendering import render_answer
 from modules.llm_platform.domain.extractive.report import write_report
 from modules.llm_platform.domain.extractive.selection import select_quotes
-from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer
+from modules.llm_platform.domain.ports.synthesizer import BaseSynthesizer, SynthesisRequest
 from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.text.messages import messages_for
 
-RULES_VERSION = "2"  # part of the keys of stored reports: raise it where other sentences are chosen or set otherwise
-INLINE_CHARS = 30_000  # of all sources together: about 5 ms of work; more goes to a thread
+RULES_VERSION = "4"  # part of the keys of stored reports: raise it when the selection or the rendering changes
+INLINE_CHARS = 30_000  # of all sources together, about 5 ms of work; longer sources are processed in a thread
 
 
-class ExtractiveSynthesizer(ISynthesizer):
-    """Verbatim sentences of the sources, each with its marker, and our own words in the asked language where they are needed.
+class ExtractiveSynthesizer(BaseSynthesizer):
+    """Verbatim sentences of the sources, each with its marker; headings and lead-ins are in the requested language.
 
-    Needs nothing and cannot fail. `instructions` are wishes for a text of one's own making, of which there is none here.
+    Needs no configuration and does not fail. `instructions` have no effect, because no text is generated.
     """
 
     name = "extractive"
     version = RULES_VERSION
     writes_reports = True
 
-    async def synthesize(
-        self,
-        question: str,
-        sources: Sequence[Source],
-        language: str,
-        *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        instructions: str | None = None,
-        questions: Sequence[str] = (),
-    ) -> Synthesis:
-        if not sources:
-            return Synthesis(text=messages_for(language).nothing_found, synthesizer=self.name, answered=False)
-        if sum(len(source.text) for source in sources) <= INLINE_CHARS:
-            return self._write(question, questions, sources, language, max_tokens)
-        return await asyncio.to_thread(self._write, question, questions, sources, language, max_tokens)
+    async def write(self, request: SynthesisRequest) -> Synthesis:
+        if not request.sources:
+            text = messages_for(request.language).nothing_found
+            return Synthesis(text=text, synthesizer=self.name, answered=False)
+        if sum(len(source.text) for source in request.sources) <= INLINE_CHARS:
+            return self._extract(request)
+        return await asyncio.to_thread(self._extract, request)
 
-    def _write(
-        self, question: str, questions: Sequence[str], sources: Sequence[Source], language: str, max_tokens: int
-    ) -> Synthesis:
-        own = messages_for(language)
-        if questions:
-            text = write_report(question, questions, sources, language, own, max_tokens)
+    def _extract(self, request: SynthesisRequest) -> Synthesis:
+        language, messages = request.language, messages_for(request.language)
+        if request.questions:
+            text = write_report(
+                request.question, request.questions, request.sources, language, messages, request.max_tokens
+            )
         else:
-            asked = read_question(question, detect(question) or language)
-            text = render_answer(asked, select_quotes(asked, sources), own, max_tokens)
-        return Synthesis(text=text or own.not_answered, synthesizer=self.name, answered=bool(text))
+            question = read_question(request.question, detect(request.question) or language)
+            text = render_answer(question, select_quotes(question, request.sources), messages, request.max_tokens)
+        return Synthesis(text=text or messages.not_answered, synthesizer=self.name, answered=bool(text))

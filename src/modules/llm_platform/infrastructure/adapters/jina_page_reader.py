@@ -1,4 +1,4 @@
-"""Reads a page through r.jina.ai, or a server that speaks like it: GET {base_url}/{address}, Markdown out."""
+"""Reads pages through r.jina.ai or a compatible server: GET {base_url}/{address} returns Markdown."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from modules.llm_platform.infrastructure.http.client import Reply, Upstream
 from modules.llm_platform.infrastructure.http.errors import Rule
 from modules.llm_platform.infrastructure.http.untrusted_json import decode_text
 from modules.llm_platform.infrastructure.safe_reader import bot_walls
-from modules.llm_platform.infrastructure.safe_reader.content import MAX_TITLE_CHARS, seen_text, text_hash
-from modules.llm_platform.infrastructure.safe_reader.errors import PAGE_ERRORS, of_status
+from modules.llm_platform.infrastructure.safe_reader.content import MAX_TITLE_CHARS, text_hash, visible_text
+from modules.llm_platform.infrastructure.safe_reader.errors import PAGE_ERRORS, status_error
 from modules.llm_platform.infrastructure.safe_reader.url import PageAddress, is_public, parse_address
 
 BASE_URL: Final = "https://r.jina.ai"
 TIMEOUT_S: Final = 20.0
-LONGEST_WAIT_S: Final = 180  # what X-Timeout may say
+MAX_TIMEOUT_HEADER_S: Final = 180  # of X-Timeout
 MAX_BYTES: Final = 5 * 1024 * 1024
-MAX_WORDS: Final = 300  # characters of a date or warning that are kept
+MAX_FIELD_CHARS: Final = 300  # of a date or warning
 
 RULES: Final[Mapping[int, Rule]] = {
-    401: Rule("config", "does not accept our key (401): check JINA_API_KEY"),
-    402: Rule("blocked", "wants to be paid first (402): the key's balance is used up"),
-    403: Rule("config", "refuses us access (403): check JINA_API_KEY and {setting}"),
+    401: Rule("config", "does not accept the key (401): check JINA_API_KEY"),
+    402: Rule("blocked", "requires payment (402): the balance of the key is used up"),
+    403: Rule("config", "denies access (403): check JINA_API_KEY and {setting}"),
     404: Rule("error", "does not find this page (404)"),
-    409: Rule("blocked", "has spent what one request may spend (409)"),
+    409: Rule("blocked", "reached its budget for one request (409)"),
     413: Rule("error", "finds the page too large (413)"),
     422: Rule("error", "cannot read this page (422)"),
     451: Rule("blocked", "withholds this page for legal reasons (451)"),
-    503: Rule("connection", "does not serve us now (503)"),
+    **{status: Rule("connection", f"is unavailable ({status})") for status in (502, 503, 504)},
 }
-NOT_ITS_FORM = "Jina answered in a form that is not its own: check JINA_BASE_URL"
+UNEXPECTED_FORMAT = "Jina answered in an unexpected format: check JINA_BASE_URL"
 
 _BODY = re.compile(r"^Markdown Content:[ \t]*\r?\n?", re.MULTILINE)
 _FIELD = re.compile(r"^(Title|URL Source|Published Time|Warning):[ \t]*([^\r\n]*)", re.MULTILINE)
@@ -53,7 +53,7 @@ class _Answer(NamedTuple):
 
 
 class JinaPageReader(IPageReader):
-    """The server of `base_url` sees every address that is read. Put a guard before it: it asks for what it is given."""
+    """The server of `base_url` receives every address and does not check it: wrap this reader in a GuardedPageReader."""
 
     name = "jina"
 
@@ -68,8 +68,8 @@ class JinaPageReader(IPageReader):
     ) -> None:
         headers = {
             "Accept": "text/plain",
-            "X-Retain-Images": "none",  # an image is an address that somebody's program might open
-            "X-Timeout": str(int(min(max(timeout, 1), LONGEST_WAIT_S))),
+            "X-Retain-Images": "none",  # the address of an image might be opened by another program
+            "X-Timeout": str(int(min(max(timeout, 1), MAX_TIMEOUT_HEADER_S))),
             **({"Authorization": f"Bearer {api_key}"} if api_key else {}),
         }
         self._upstream = Upstream(
@@ -79,12 +79,12 @@ class JinaPageReader(IPageReader):
         self._now = now
 
     async def read(self, url: str) -> Page:
-        asked = parse_address(url)
-        reply = await self._upstream.get(f"/{asked.url}", holds="url")
-        self._upstream.check(reply)
-        answer = _parsed(reply)
-        address = _source(answer.fields.get("URL Source", ""), asked)
-        title, text = seen_text(answer.fields.get("Title", "")), seen_text(answer.text)
+        requested = parse_address(url)
+        reply = await self._upstream.get(f"/{requested.url}", sent_kind="url")
+        self._upstream.raise_for_status(reply)
+        answer = _parse(reply)
+        address = _source(answer.fields.get("URL Source", ""), requested)
+        title, text = visible_text(answer.fields.get("Title", "")), visible_text(answer.text)
         _check(answer.warnings, bot_walls.PageSample(address.host, address.target.partition("?")[0], title, text))
         return Page(
             url=address.url,
@@ -94,36 +94,36 @@ class JinaPageReader(IPageReader):
             reader=self.name,
             sha256=text_hash(text),
             media_type="text/markdown",
-            published=answer.fields.get("Published Time", "")[:MAX_WORDS] or None,
-            warning=" ".join(answer.warnings)[:MAX_WORDS] or None,
+            published=answer.fields.get("Published Time", "")[:MAX_FIELD_CHARS] or None,
+            warning=" ".join(answer.warnings)[:MAX_FIELD_CHARS] or None,
         )
 
 
-def _parsed(reply: Reply) -> _Answer:
-    """The head up to the first `Markdown Content:`; what the page itself says below counts as text."""
+def _parse(reply: Reply) -> _Answer:
+    """The fields above the first `Markdown Content:`, and the text below it, which may hold similar lines."""
     answer = decode_text(reply.body, reply.charset())
     begin = _BODY.search(answer)
     if begin is None:
-        raise PageError(NOT_ITS_FORM)
-    found = [(field[1], field[2].strip()) for field in _FIELD.finditer(answer, 0, begin.start())]
-    warnings = tuple(value for name, value in found if name == "Warning")
-    return _Answer(dict(reversed(found)), warnings, answer[begin.end() :])
+        raise PageError(UNEXPECTED_FORMAT)
+    fields = [(field[1], field[2].strip()) for field in _FIELD.finditer(answer, 0, begin.start())]
+    warnings = tuple(value for name, value in fields if name == "Warning")
+    return _Answer(dict(reversed(fields)), warnings, answer[begin.end() :])
 
 
-def _source(told: str, asked: PageAddress) -> PageAddress:
-    """Where Jina says that the text comes from, if that is an address that could be true."""
+def _source(reported: str, requested: PageAddress) -> PageAddress:
+    """The address that Jina reports as the source of the text if it is valid and public, else the requested one."""
     try:
-        address = parse_address(told)
+        address = parse_address(reported)
     except PageRequestError:
-        return asked
-    return asked if address.is_local_name or (address.ip and not is_public(address.ip)) else address
+        return requested
+    return requested if address.is_local_name or (address.ip and not is_public(address.ip)) else address
 
 
-def _check(warnings: tuple[str, ...], seen: bot_walls.PageSample) -> None:
-    """Jina answers 200 for a page that answered with an error, and says so in a warning."""
+def _check(warnings: tuple[str, ...], page: bot_walls.PageSample) -> None:
+    """Raises for an error of the page itself, which Jina reports in a warning with status 200, and for bot walls."""
     for warning in warnings:
-        if (status := _STATUS.search(warning)) and (error := of_status(int(status[1]))):
+        if (status := _STATUS.search(warning)) and (error := status_error(int(status[1]))):
             raise error
-    bot_walls.check_bot_wall(seen)
-    if len(seen.text) <= bot_walls.SHORT_CHARS and any(map(_CAPTCHA.search, warnings)):
-        raise bot_walls.is_captcha()
+    bot_walls.check_bot_wall(page)
+    if len(page.text) <= bot_walls.SHORT_CHARS and any(map(_CAPTCHA.search, warnings)):
+        raise bot_walls.captcha_error()

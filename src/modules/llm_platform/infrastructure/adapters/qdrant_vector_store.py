@@ -6,8 +6,10 @@ The schema is that of `infrastructure.vectors.payloads`, which the embedded stor
 from __future__ import annotations
 
 import asyncio
+import importlib
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import suppress
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,37 +24,37 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
 )
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
-from modules.llm_platform.infrastructure.vectors.hybrid import chosen, question
+from modules.llm_platform.domain.text.scripts import replace_surrogates
+from modules.llm_platform.infrastructure.vectors.hybrid import active_filters, hybrid_query
 from modules.llm_platform.infrastructure.vectors.payloads import (
     DENSE,
     DOC_ID,
     DOCUMENT,
     FACTS_ID,
     FIELDS,
-    INDEXED,
+    FILTERABLE,
     KIND,
     PASSAGE,
     WORDS,
-    another_embedder,
-    clean,
     document_of,
     document_payload,
     document_point,
+    embedder_mismatch,
     facts_of,
     facts_payload,
     field_texts,
     no_collection,
-    not_one_of_ours,
     passage_of,
     prepared,
+    unknown_collection,
 )
 from modules.llm_platform.infrastructure.vectors.qdrant_server import (
     bare_point,
-    in_this_order,
     matching,
     passage_point,
+    points_of,
     query,
-    theirs,
+    replace_operations,
     translated,
 )
 
@@ -60,10 +62,10 @@ if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient
     from qdrant_client.models import Filter, PointStruct, Record
 
-BATCH_POINTS: Final = 200  # sent at once: about 2 MB, of the 32 MB that a server takes
-PAGE: Final = 1000  # records asked for at once
+BATCH_POINTS: Final = 200  # of one request: about 2 MB of the 32 MB that a server accepts
+PAGE: Final = 1000  # records of one request
 TIMEOUT_S: Final = 60.0  # of one request; a server under load writes slowly
-FACTS_FOR_S: Final = 30.0  # that a collection's facts are remembered: somebody may make it anew with another embedder
+FACTS_FOR_S: Final = 30.0  # that a collection's facts are cached: another process may recreate it
 NOT_INSTALLED: Final = 'a Qdrant server needs another package: pip install "llm-platform[qdrant]"'
 
 
@@ -99,24 +101,24 @@ class QdrantVectorStore(IVectorStore):
                 if there is None:
                     await self._make(collection)
                 elif (there.embedder, there.dimension) != (collection.embedder, collection.dimension):
-                    raise another_embedder(there, collection)
+                    raise embedder_mismatch(there, collection)
 
     async def replace(self, collection: str, document: IndexedDocument, passages: Sequence[EmbeddedPassage]) -> None:
-        """The new passages come before the old ones go, and the document's own point is the last: a reader finds one form
-        of it or, while the server carries one request out, both; a writer that dies half-way leaves a document that counts as
-        changed. Of a document of more than BATCH_POINTS passages the first ones go ahead in requests of their own.
+        """New passages are written before old ones are deleted, and the document's point is last. Readers see one version, or
+        both while the server runs the request; after a crash the document counts as changed. Of more than BATCH_POINTS passages
+        the first ones are sent in requests before.
         """
         with translated(collection):
             facts = await self._known(collection)
             points = [passage_point(each) for each in prepared(facts, passages)]
-            ahead = max(0, (len(points) - 1) // BATCH_POINTS * BATCH_POINTS)
-            for first in range(0, ahead, BATCH_POINTS):
+            sent_before = max(0, (len(points) - 1) // BATCH_POINTS * BATCH_POINTS)
+            for first in range(0, sent_before, BATCH_POINTS):
                 await self._upsert(collection, points[first : first + BATCH_POINTS])
-            itself = bare_point(document_point(document.doc_id), document_payload(document))
-            others = theirs([document.doc_id], PASSAGE, keep=[point.id for point in points])
+            document_itself = bare_point(document_point(document.doc_id), document_payload(document))
+            others = points_of([document.doc_id], PASSAGE, except_ids=[point.id for point in points])
             async with asyncio.timeout(self._timeout):
                 await self._connected().batch_update_points(
-                    collection, in_this_order(points[ahead:], others, itself), wait=True
+                    collection, replace_operations(points[sent_before:], others, document_itself), wait=True
                 )
 
     async def remove(self, collection: str, doc_ids: Sequence[str]) -> None:
@@ -145,32 +147,32 @@ class QdrantVectorStore(IVectorStore):
                 found |= {
                     document.doc_id: document for document in (document_of(each.payload or {}) for each in records)
                 }
-        return {doc_id: found[clean(doc_id)] for doc_id in doc_ids if clean(doc_id) in found}
+        return {doc_id: found[replace_surrogates(doc_id)] for doc_id in doc_ids if replace_surrogates(doc_id) in found}
 
     async def search(
         self, collection: str, text: str, vector: Vector | None, filters: Filters, limit: int
     ) -> list[FoundPassage]:
         with translated(collection):
-            asked = question(await self._known(collection), text, vector, limit)
-            if not asked.lists:
+            hybrid = hybrid_query(await self._known(collection), text, vector, limit)
+            if not hybrid.lists:
                 return []
-            only = matching([(FIELDS, field_texts(key, values)) for key, values in chosen(filters)])
+            fields = matching([(FIELDS, field_texts(key, values)) for key, values in active_filters(filters)])
             async with asyncio.timeout(self._timeout):
-                answer = await self._connected().query_points(collection, **query(asked, only), limit=limit)
+                answer = await self._connected().query_points(collection, **query(hybrid, fields), limit=limit)
             return [
-                FoundPassage(passage=passage_of(point.id, point.payload or {}), score=asked.score(point.score))
+                FoundPassage(passage=passage_of(point.id, point.payload or {}), score=hybrid.score(point.score))
                 for point in answer.points
             ]
 
     async def passages(self, collection: str, doc_id: str) -> list[Passage]:
         with translated(collection):
             await self._known(collection)
-            only = matching([(DOC_ID, [clean(doc_id)]), (KIND, [PASSAGE])])
-            found = [(record.id, record.payload or {}) async for record in self._records(collection, only)]
+            fields = matching([(DOC_ID, [replace_surrogates(doc_id)]), (KIND, [PASSAGE])])
+            found = [(record.id, record.payload or {}) async for record in self._records(collection, fields)]
             return [passage_of(*each) for each in sorted(found, key=lambda each: each[1]["place"])]
 
     async def finish(self, collection: str) -> None:
-        """What a server was given, it shows at once."""
+        """Does nothing: writes to a server are visible at once."""
 
     async def aclose(self) -> None:
         if self._is_own and self._client is not None:
@@ -183,7 +185,7 @@ class QdrantVectorStore(IVectorStore):
         return self._client
 
     async def _known(self, collection: str) -> Collection:
-        """The facts of a collection that has to be there."""
+        """The facts of a collection. Raises VectorStoreConfigError without one."""
         read_at, facts = self._facts.get(collection, (0.0, None))
         if facts is None or time.monotonic() - read_at > FACTS_FOR_S:
             async with asyncio.timeout(self._timeout):
@@ -193,13 +195,15 @@ class QdrantVectorStore(IVectorStore):
         return facts
 
     async def _read_facts(self, collection: str) -> Collection | None:
+        if self._client is None:
+            await asyncio.to_thread(_load_client)  # it takes a second or more, in which nothing else would be answered
         client = self._connected()
         self._facts.pop(collection, None)
         if not await client.collection_exists(collection):
             return None
         records = await client.retrieve(collection, [FACTS_ID], with_payload=True)
         if not records:
-            raise not_one_of_ours(collection)
+            raise unknown_collection(collection)
         facts = facts_of(collection, records[0].payload or {})
         self._facts[collection] = time.monotonic(), facts
         return facts
@@ -214,7 +218,7 @@ class QdrantVectorStore(IVectorStore):
             vectors_config=dense if facts.dimension else {},
             sparse_vectors_config={WORDS: models.SparseVectorParams(modifier=models.Modifier.IDF)},
         )
-        for field in INDEXED:
+        for field in FILTERABLE:
             await client.create_payload_index(facts.name, field, models.PayloadSchemaType.KEYWORD, wait=True)
         await self._upsert(facts.name, [bare_point(FACTS_ID, facts_payload(facts))])
 
@@ -224,14 +228,14 @@ class QdrantVectorStore(IVectorStore):
 
     async def _forget(self, collection: str, doc_ids: Iterable[str], kind: str) -> None:
         async with asyncio.timeout(self._timeout):
-            await self._connected().delete(collection, theirs(doc_ids, kind), wait=True)
+            await self._connected().delete(collection, points_of(doc_ids, kind), wait=True)
 
-    async def _records(self, collection: str, only: Filter | None) -> AsyncIterator[Record]:
+    async def _records(self, collection: str, fields: Filter | None) -> AsyncIterator[Record]:
         following: Any = None
         while True:
             async with asyncio.timeout(self._timeout):
                 records, following = await self._connected().scroll(
-                    collection, only, limit=PAGE, offset=following, with_payload=True
+                    collection, fields, limit=PAGE, offset=following, with_payload=True
                 )
             for record in records:
                 yield record
@@ -239,12 +243,17 @@ class QdrantVectorStore(IVectorStore):
                 return
 
 
+def _load_client() -> None:
+    with suppress(ImportError):  # reported by `_connect`
+        importlib.import_module("qdrant_client")
+
+
 def _connect(url: str, api_key: str, timeout: float) -> AsyncQdrantClient:
     try:
         from qdrant_client import AsyncQdrantClient
     except ImportError as error:
         raise VectorStoreConfigError(NOT_INSTALLED) from error
-    # The key goes as a header of our own: given as a key, it makes the package warn on stderr about plain HTTP.
+    # The key is sent as a header: as an argument, the client prints a warning about plain HTTP.
     headers = {"api-key": api_key} if api_key else None
     try:
         return AsyncQdrantClient(
@@ -252,5 +261,5 @@ def _connect(url: str, api_key: str, timeout: float) -> AsyncQdrantClient:
         )
     except ValueError as error:
         raise VectorStoreConfigError(
-            "QDRANT_URL is no usable address: set for instance http://localhost:6333"
+            "QDRANT_URL is not a valid address: set for instance http://localhost:6333"
         ) from error

@@ -1,17 +1,17 @@
 """Outcomes in one SQLite file, which all workers of a machine share.
 
-Calls that come together are carried out together: with many requests in flight one transaction keeps all their outcomes,
-and a durable answer costs little more than one that is not.
+Concurrent calls are batched: one transaction stores the outcomes of many requests, so that durability costs little.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
@@ -19,29 +19,23 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
-from modules.llm_platform.domain.dtos.retrieval_dtos import Outcome, RagStage
+from modules.llm_platform.domain.dtos.retrieval_dtos import Outcome, OutcomeFilter, RagStage, StoredOutcome
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
-from modules.llm_platform.infrastructure.files.private_files import (
-    PRIVATE_FILE,
-    make_private_folder,
-    require_free_space,
-)
+from modules.llm_platform.infrastructure.files.private_files import require_free_space
+from modules.llm_platform.infrastructure.files.shared_sqlite import open_shared_file, transaction
 
-# The SQLite file of outcomes. One thread uses an object of this class; several processes may use the file.
-
+log = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
 
 FORMAT: Final = 1  # of the file, in its user_version
-BUSY_WAIT_S: Final = 10.0  # another process writes
-BUSY_STEP_S: Final = 0.01
-CLEANED_AT_ONCE: Final = 500  # rows of one transaction: workers that wait for it wait for milliseconds
-WAL_BYTES: Final = 16 * 1024 * 1024  # to which the log of the file is cut when it has been written back
+CLEANED_AT_ONCE: Final = 500  # rows of one transaction, so that other workers wait for milliseconds
 _OF_A_TENANT: Final = b"\xff"  # at the beginning of a key
-_LENGTH_BYTES: Final = 4  # of how long the tenant is in it
+LAST_ROWID: Final = 2**63 - 1
+_LENGTH_BYTES: Final = 4  # of the tenant's length in it
 
-# A table with a rowid: bodies are appended at its end, the index of its key stays small.
+# With a rowid: bodies are appended, and the index of the key stays small.
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS outcome (
     stage TEXT NOT NULL,
@@ -53,20 +47,28 @@ CREATE TABLE IF NOT EXISTS outcome (
     PRIMARY KEY (stage, request_id)
 )
 """
-# One row: which file this is, and when somebody last tried whether it can be written.
+# One row: the id of the file, and the time of the last write test.
 _ABOUT: Final = """
 CREATE TABLE IF NOT EXISTS about (only INTEGER PRIMARY KEY CHECK (only = 1), id TEXT NOT NULL, probed_at INTEGER)
 """
 _COLUMNS: Final = 6
-# Statements for many rows: SQLite lets the other threads run at each step of a statement, and a busy loop gives the word
-# back late. A few lengths, so that the statements stay prepared.
+# Statements for many rows, since SQLite releases the interpreter lock at each statement and gets it back late from a busy
+# loop. A few lengths, so that the statements stay prepared.
 LENGTHS: Final = (128, 32, 8, 1)
 _GET: Final = "SELECT request_id, kind, body, request_sha256 FROM outcome WHERE stage = ? AND request_id IN "
-_KEEP: Final = "INSERT INTO outcome (stage, request_id, kind, body, request_sha256, kept_at) VALUES "
+_INSERT: Final = "INSERT INTO outcome (stage, request_id, kind, body, request_sha256, kept_at) VALUES "
 _ROW: Final = f"({', '.join('?' * _COLUMNS)})"
 _GET_MANY: Final = {length: f"{_GET}({', '.join('?' * length)})" for length in LENGTHS}
-_KEEP_MANY: Final = {length: f"{_KEEP}{', '.join([_ROW] * length)} ON CONFLICT DO NOTHING" for length in LENGTHS}
-# Outcomes are appended in the order of time, so the oldest have the lowest numbers and no index is needed.
+_INSERT_MANY: Final = {length: f"{_INSERT}{', '.join([_ROW] * length)} ON CONFLICT DO NOTHING" for length in LENGTHS}
+SCANNED_AT_ONCE: Final = 100  # rows; most outcomes have some kilobytes
+# The parameters are the fields of OutcomeFilter; a request's key needs its tenant, so ids are compared afterwards.
+_SCAN: Final = """
+SELECT rowid, kept_at, stage, request_id, kind, body, request_sha256 FROM outcome
+WHERE rowid < ? AND (? IS NULL OR stage = ?) AND (? IS NULL OR kind = ?) AND (? IS NULL OR request_id = ?)
+AND kept_at <= ? AND kept_at >= ? ORDER BY rowid DESC LIMIT ?
+"""
+_REMOVE: Final = "DELETE FROM outcome WHERE stage = ? AND request_id = ? AND kind = ? AND body = ?"
+# Outcomes are appended in order of time: the oldest have the lowest rowids, and no index is needed.
 _OLDEST: Final = "SELECT rowid, kept_at FROM outcome ORDER BY rowid LIMIT ?"
 
 
@@ -75,59 +77,85 @@ class OtherFormatError(Exception):
 
 
 class OutcomeTable:
-    """Every method may raise sqlite3.Error, OSError or OtherFormatError. The file is made at the first use."""
+    """For one thread; several processes may use the file, which is made on first use. Methods may raise sqlite3.Error, OSError
+    and OtherFormatError.
+    """
 
     def __init__(self, file: Path, clock: Callable[[], float]) -> None:
         self._file = file
         self._clock = clock
         self._open: sqlite3.Connection | None = None
 
-    def get_all(self, wanted: Sequence[tuple[RagStage, str, str]]) -> list[Outcome | None]:
-        """For each stage, request id and tenant what is kept."""
+    def get_all(self, requests: Sequence[tuple[RagStage, str, str]]) -> list[Outcome | None]:
+        """The stored outcome, or None, for each stage, request id and tenant."""
         connection = self._connection()
         found: dict[tuple[RagStage, bytes], Outcome] = {}
-        keys = [(stage, _key(request_id, tenant)) for stage, request_id, tenant in wanted]
+        keys = [(stage, _key(request_id, tenant)) for stage, request_id, tenant in requests]
         for stage in {stage for stage, _ in keys}:
-            for some in _cut([key for each, key in keys if each == stage]):
-                for key, kind, body, sha256 in connection.execute(_GET_MANY[len(some)], (stage, *some)):
+            for chunk in _chunks([key for each, key in keys if each == stage]):
+                for key, kind, body, sha256 in connection.execute(_GET_MANY[len(chunk)], (stage, *chunk)):
                     request_id, tenant = _read_key(key)
                     found[stage, key] = Outcome(
                         stage=stage, request_id=request_id, kind=kind, body=body, request_sha256=sha256, tenant=tenant
                     )
         return [found.get(key) for key in keys]
 
-    def keep_all(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        """Keep each unless there is one; for each what is kept now. One transaction, all or none."""
+    def insert_all(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        """Store each outcome unless its request has one, and return the stored ones. One transaction."""
         connection = self._connection()
         now = int(self._clock())
         written = 0
-        with _transaction(connection):
-            for some in _cut(outcomes):
-                values = [value for each in some for value in _row(each, now)]
-                written += connection.execute(_KEEP_MANY[len(some)], values).rowcount
+        with transaction(connection):
+            for chunk in _chunks(outcomes):
+                values = [value for each in chunk for value in _row(each, now)]
+                written += connection.execute(_INSERT_MANY[len(chunk)], values).rowcount
             if written == len(outcomes):
-                return list(outcomes)  # each is the first of its request: what was written is what would be read
+                return list(outcomes)  # none of the requests had one
             found = self.get_all([(each.stage, each.request_id, each.tenant) for each in outcomes])
         return [each for each in found if each is not None]
 
     def clean(self, before: float) -> int:
-        """Remove a stretch of what was kept before that time (seconds since 1970); how many, 0 when there are none left."""
+        """Remove up to CLEANED_AT_ONCE outcomes from before this time (seconds since 1970); returns their number."""
         connection = self._connection()
-        with _transaction(connection):
+        with transaction(connection):
             oldest = connection.execute(_OLDEST, (CLEANED_AT_ONCE,)).fetchall()
             old = [(number,) for number, kept_at in oldest if kept_at < before]
             connection.executemany("DELETE FROM outcome WHERE rowid = ?", old)
         return len(old)
 
+    def page(self, wanted: OutcomeFilter, below: int) -> list[tuple[int, StoredOutcome]]:
+        """Up to SCANNED_AT_ONCE outcomes below this rowid, the newest first; request_id and tenant may be others."""
+        key = None if wanted.request_id is None or wanted.tenant is None else _key(wanted.request_id, wanted.tenant)
+        now = self._clock()
+        since = 0 if wanted.max_age_s is None else now - wanted.max_age_s
+        optional = (value for field in (wanted.stage, wanted.kind, key) for value in (field, field))
+        rows = self._connection().execute(_SCAN, (below, *optional, now - wanted.min_age_s, since, SCANNED_AT_ONCE))
+        return [
+            (number, StoredOutcome(Outcome(stage, request_id, kind, body, sha256, tenant), kept_at))
+            for number, kept_at, stage, found, kind, body, sha256 in rows
+            for request_id, tenant in (_read_key(found),)
+        ]
+
+    def remove(self, outcomes: Sequence[Outcome]) -> list[bool]:
+        """Remove those that are stored with the same bytes. One transaction."""
+        connection = self._connection()
+        with transaction(connection):
+            return [
+                connection.execute(
+                    _REMOVE, (each.stage, _key(each.request_id, each.tenant), each.kind, each.body)
+                ).rowcount > 0
+                for each in outcomes
+            ]  # fmt: skip
+
     def probe(self) -> None:
-        """Write, so that a disk that is full or read-only tells."""
+        """Write a row. Raises where the disk is full or read-only."""
         connection = self._connection()
         require_free_space(self._file.parent)
-        with _transaction(connection):
+        with transaction(connection):
             connection.execute("UPDATE about SET probed_at = ?", (int(self._clock()),))
 
     def identity(self) -> str:
-        """The id of the file, made with it."""
+        """The id of the file."""
         found: str = self._connection().execute("SELECT id FROM about").fetchone()[0]
         return found
 
@@ -143,60 +171,31 @@ class OutcomeTable:
         return self._open
 
     def _opened(self) -> sqlite3.Connection:
-        make_private_folder(self._file.parent)
-        require_free_space(self._file.parent)
-        self._file.touch(PRIVATE_FILE)  # SQLite makes its other files with the same rights
         with ExitStack() as undo:
-            connection = sqlite3.connect(self._file, timeout=BUSY_WAIT_S, isolation_level=None)
+            connection = open_shared_file(self._file)
             undo.callback(connection.close)
-            # What a commit has returned outlives this process, not a power cut: then the requests are read again.
-            _write_ahead(connection)
-            connection.execute("PRAGMA synchronous = NORMAL")
-            connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
             self._prepare(connection)
             undo.pop_all()
         return connection
 
     @staticmethod
     def _prepare(connection: sqlite3.Connection) -> None:
-        """Make the table, or see that it is ours."""
+        """Make the table, or check its format."""
         found = connection.execute("PRAGMA user_version").fetchone()[0]
         if found == 0:
-            with _transaction(connection):  # of several workers that start together, one makes it
+            with transaction(connection):  # several workers may start at once
                 connection.execute(_SCHEMA)
                 connection.execute(f"PRAGMA user_version = {FORMAT}")
         elif found != FORMAT:
             raise OtherFormatError
         if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone() is None:
-            with _transaction(connection):
+            with transaction(connection):
                 connection.execute(_ABOUT)
                 connection.execute("INSERT OR IGNORE INTO about (only, id) VALUES (1, ?)", (uuid4().hex,))
 
 
-def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Of several processes that make the file at the same moment SQLite refuses all but one, without waiting for it."""
-    until = time.monotonic() + BUSY_WAIT_S
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
-                raise
-            time.sleep(BUSY_STEP_S)
-        else:
-            return
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All of it or nothing; other processes wait meanwhile."""
-    connection.execute("BEGIN IMMEDIATE")
-    with connection:  # commits, or rolls back after an error
-        yield
-
-
-def _cut(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    """Into pieces that there are statements for."""
+def _chunks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    """Split into lengths that have statements."""
     start = 0
     while left := len(items) - start:
         length = next(length for length in LENGTHS if length <= left)
@@ -205,15 +204,15 @@ def _cut(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
 
 
 def _row(outcome: Outcome, now: int) -> tuple[str, bytes, str, bytes, str, int]:
-    """The values of its columns, in their order."""
+    """The values of the columns."""
     key = _key(outcome.request_id, outcome.tenant)
     return outcome.stage, key, outcome.kind, outcome.body, outcome.request_sha256, now
 
 
 def _key(request_id: str, tenant: str) -> bytes:
-    """The id; of a tenant's one a byte that no UTF-8 has, how long the tenant is, the tenant, the id: no two are alike.
+    """The id, with a tenant before it a byte that UTF-8 never has, the tenant's length and the tenant, so that keys are unique.
 
-    Half a surrogate pair is no text to SQLite, and one such id would stop the round of all others.
+    As bytes, since SQLite rejects lone surrogates in text, and one such id would fail its whole batch.
     """
     identity = request_id.encode("utf-8", "surrogatepass")
     if not tenant:
@@ -233,11 +232,12 @@ def _read_key(key: bytes) -> tuple[str, str]:
 
 
 Result = TypeVar("Result")
-_Answers = tuple[list[list[Outcome | None]], list[list[Outcome]]]  # what was looked up, what was kept
+_Answers = tuple[list[list[Outcome | None]], list[list[Outcome]]]  # what was found, what was stored
 
 DAY_S: Final = 86_400
+CLOCK_JUMP_S: Final = 60.0  # more than a clock that is set right in small steps
 CLOSED: Final = "the store of outcomes is closed"
-_OF_THE_FILE: Final = (sqlite3.Error, OSError, OtherFormatError)
+_FILE_ERRORS: Final = (sqlite3.Error, OSError, OtherFormatError)
 _BROKEN: Final = (
     "the file of outcomes is damaged: move it away (outcomes.sqlite3 in LLM_PLATFORM_DATA_DIR), and start again"
 )
@@ -245,54 +245,87 @@ _NEWER: Final = "a newer version wrote the file of outcomes: use that one, or an
 
 
 @dataclass(slots=True)
-class _Round:
-    """What was asked while the last round was carried out."""
+class _Batch:
+    """Calls that came while the previous batch ran, with the futures of their callers."""
 
-    wanted: list[Sequence[tuple[RagStage, str, str]]] = field(default_factory=list)
-    askers: list[asyncio.Future[list[Outcome | None]]] = field(default_factory=list)
-    offered: list[Sequence[Outcome]] = field(default_factory=list)
-    givers: list[asyncio.Future[list[Outcome]]] = field(default_factory=list)
+    lookups: list[Sequence[tuple[RagStage, str, str]]] = field(default_factory=list)
+    lookup_futures: list[asyncio.Future[list[Outcome | None]]] = field(default_factory=list)
+    insertions: list[Sequence[Outcome]] = field(default_factory=list)
+    insertion_futures: list[asyncio.Future[list[Outcome]]] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.wanted or self.offered)
+        return bool(self.lookups or self.insertions)
 
 
 class SqliteOutcomeStore(IOutcomeStore):
-    """Outcomes in `file`, made at the first call, each kept for `ttl_days`. `clock`: seconds since 1970."""
+    """Outcomes in `file`, made at the first call, each stored for `ttl_days`.
+
+    `clock`: seconds since 1970, which may jump; `monotonic`: seconds that never do.
+    """
 
     reach = "all workers of this machine"
 
-    def __init__(self, file: Path, ttl_days: float, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        file: Path,
+        ttl_days: float,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._table = OutcomeTable(file, clock)
         self._ttl_s = ttl_days * DAY_S
-        self._clock = clock
+        self._clock, self._monotonic = clock, monotonic
+        self._started = clock() - monotonic()  # the time at which `monotonic` was 0, as the clock had it at the start
         self._thread = ThreadPoolExecutor(1, "outcomes")  # owns the connection
-        self._next = _Round()
-        self._under_way = False
+        self._next = _Batch()
+        self._is_running = False
         self._closed = False
 
     async def get(self, stage: RagStage, request_id: str, tenant: str = "") -> Outcome | None:
         [found] = await self.get_many(((stage, request_id, tenant),))
         return found
 
-    async def get_many(self, wanted: Sequence[tuple[RagStage, str, str]]) -> list[Outcome | None]:
-        answer: asyncio.Future[list[Outcome | None]] = self._asked()
-        self._next.wanted.append(wanted)
-        self._next.askers.append(answer)
+    async def get_many(self, requests: Sequence[tuple[RagStage, str, str]]) -> list[Outcome | None]:
+        answer: asyncio.Future[list[Outcome | None]] = self._future()
+        self._next.lookups.append(requests)
+        self._next.lookup_futures.append(answer)
         return await answer
 
-    async def keep(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        answer: asyncio.Future[list[Outcome]] = self._asked()
-        self._next.offered.append(outcomes)
-        self._next.givers.append(answer)
+    async def put_if_absent(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        answer: asyncio.Future[list[Outcome]] = self._future()
+        self._next.insertions.append(outcomes)
+        self._next.insertion_futures.append(answer)
         return await answer
+
+    async def scan(self, wanted: OutcomeFilter) -> AsyncIterator[StoredOutcome]:
+        below = LAST_ROWID
+        while page := await self._in_thread(partial(self._table.page, wanted, below)):
+            below = page[-1][0]
+            for _, found in page:
+                outcome = found.outcome
+                is_id = wanted.request_id in (None, outcome.request_id)
+                if is_id and wanted.tenant in (None, outcome.tenant):
+                    yield found
+
+    async def remove(self, outcomes: Sequence[Outcome]) -> list[bool]:
+        return await self._in_thread(partial(self._table.remove, outcomes))
 
     async def clean(self) -> int:
-        before = self._clock() - self._ttl_s
+        before = self._elapsed_clock() - self._ttl_s
         removed = 0
         while some := await self._in_thread(partial(self._table.clean, before)):
             removed += some
         return removed
+
+    def _elapsed_clock(self) -> float:
+        """The time, without a jump forward since the start: that would make every outcome look expired, and a request that
+        is repeated would get another one.
+        """
+        now, elapsed = self._clock(), self._started + self._monotonic()
+        if now - elapsed > CLOCK_JUMP_S:
+            by_s = round(now - elapsed)
+            log.warning("the system clock jumped forward: outcomes expire as if it had not", extra={"by_s": by_s})
+        return min(now, elapsed)
 
     async def probe(self) -> None:
         await self._in_thread(self._table.probe)
@@ -306,100 +339,101 @@ class SqliteOutcomeStore(IOutcomeStore):
             await asyncio.get_running_loop().run_in_executor(self._thread, self._table.close)
             self._thread.shutdown()
 
-    def _asked(self) -> asyncio.Future[Any]:
-        """The answer to a question of the next round, which begins with the next turn of the loop, or after this one."""
+    def _future(self) -> asyncio.Future[Any]:
+        """A future of the next batch, which starts in the next iteration of the event loop, or after the running batch."""
         if self._closed:
             raise OutcomeStoreError(CLOSED)
         loop = asyncio.get_running_loop()
-        if not self._under_way:
-            self._under_way = True
+        if not self._is_running:
+            self._is_running = True
             loop.call_soon(self._begin, loop)
         return loop.create_future()
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        asked, self._next = self._next, _Round()
+        batch, self._next = self._next, _Batch()
         if self._closed:
-            _refuse((*asked.askers, *asked.givers), OutcomeStoreError(CLOSED))
+            _fail((*batch.lookup_futures, *batch.insertion_futures), OutcomeStoreError(CLOSED))
             return
-        work = self._thread.submit(_carried_out, self._table, asked)
-        work.add_done_callback(partial(self._done, loop, asked))
+        work = self._thread.submit(_run_batch, self._table, batch)
+        work.add_done_callback(partial(self._done, loop, batch))
 
-    def _done(self, loop: asyncio.AbstractEventLoop, asked: _Round, work: Future[_Answers]) -> None:
+    def _done(self, loop: asyncio.AbstractEventLoop, batch: _Batch, work: Future[_Answers]) -> None:
         """In the thread."""
         if not loop.is_closed():
-            loop.call_soon_threadsafe(self._answer, loop, asked, work)
+            loop.call_soon_threadsafe(self._answer, loop, batch, work)
 
-    def _answer(self, loop: asyncio.AbstractEventLoop, asked: _Round, work: Future[_Answers]) -> None:
-        self._under_way = False
+    def _answer(self, loop: asyncio.AbstractEventLoop, batch: _Batch, work: Future[_Answers]) -> None:
+        self._is_running = False
         if self._next:
-            self._under_way = True
+            self._is_running = True
             self._begin(loop)
         error = work.exception()
         if error is not None:
-            _refuse((*asked.askers, *asked.givers), _as_ours(error))
+            _fail((*batch.lookup_futures, *batch.insertion_futures), _translated(error))
             return
-        found, kept = work.result()
-        _tell(asked.askers, found)
-        _tell(asked.givers, kept)
+        found, stored = work.result()
+        _resolve(batch.lookup_futures, found)
+        _resolve(batch.insertion_futures, stored)
 
     async def _in_thread(self, work: Callable[[], Result]) -> Result:
         if self._closed:
             raise OutcomeStoreError(CLOSED)
         try:
             return await asyncio.get_running_loop().run_in_executor(
-                self._thread, _fresh_after_an_error, self._table, work
+                self._thread, _run_in_table, self._table, work
             )
-        except _OF_THE_FILE as error:
-            raise OutcomeStoreError(_said(error)) from error
+        except _FILE_ERRORS as error:
+            raise OutcomeStoreError(_message(error)) from error
 
 
-def _carried_out(table: OutcomeTable, asked: _Round) -> _Answers:
-    """In the thread. What was kept in a round is found in it as well."""
-    with ExitStack() as after_an_error:
-        after_an_error.callback(table.close)  # the next round begins with a fresh look at the file
-        offered = list(chain.from_iterable(asked.offered))
-        kept = iter(table.keep_all(offered) if offered else ())
-        found = iter(table.get_all(list(chain.from_iterable(asked.wanted))))
-        after_an_error.pop_all()
-    return _shared_out(found, asked.wanted), _shared_out(kept, asked.offered)
+def _run_batch(table: OutcomeTable, batch: _Batch) -> _Answers:
+    """In the thread. Insertions come first, so that lookups of the same batch find them."""
+
+    def run() -> _Answers:
+        outcomes = list(chain.from_iterable(batch.insertions))
+        stored = iter(table.insert_all(outcomes) if outcomes else ())
+        found = iter(table.get_all(list(chain.from_iterable(batch.lookups))))
+        return _split(found, batch.lookups), _split(stored, batch.insertions)
+
+    return _run_in_table(table, run)
 
 
-def _fresh_after_an_error(table: OutcomeTable, work: Callable[[], Result]) -> Result:
-    """In the thread."""
-    with ExitStack() as after_an_error:
-        after_an_error.callback(table.close)
-        done = work()
-        after_an_error.pop_all()
-    return done
+def _run_in_table(table: OutcomeTable, work: Callable[[], Result]) -> Result:
+    """In the thread. After an error the file is opened again."""
+    with ExitStack() as on_error:
+        on_error.callback(table.close)
+        result = work()
+        on_error.pop_all()
+    return result
 
 
-def _shared_out(answers: Iterator[Result], questions: Iterable[Sequence[object]]) -> list[list[Result]]:
-    """To each who asked as many as were asked for."""
-    return [list(islice(answers, len(asked))) for asked in questions]
+def _split(results: Iterator[Result], calls: Iterable[Sequence[object]]) -> list[list[Result]]:
+    """The results of each call."""
+    return [list(islice(results, len(call))) for call in calls]
 
 
-def _tell(waiting: Sequence[asyncio.Future[Result]], answers: Sequence[Result]) -> None:
-    for future, answer in zip(waiting, answers, strict=True):
-        if not future.done():  # cancelled: nobody waits for it any more
+def _resolve(futures: Sequence[asyncio.Future[Result]], answers: Sequence[Result]) -> None:
+    for future, answer in zip(futures, answers, strict=True):
+        if not future.done():  # its caller was cancelled
             future.set_result(answer)
 
 
-def _refuse(waiting: Iterable[asyncio.Future[Any]], error: BaseException) -> None:
-    for future in waiting:
+def _fail(futures: Iterable[asyncio.Future[Any]], error: BaseException) -> None:
+    for future in futures:
         if not future.done():
             future.set_exception(error)
 
 
-def _as_ours(error: BaseException) -> BaseException:
-    """What the file has against a round, in our words."""
-    if not isinstance(error, _OF_THE_FILE):
+def _translated(error: BaseException) -> BaseException:
+    """A file error as OutcomeStoreError; any other error unchanged."""
+    if not isinstance(error, _FILE_ERRORS):
         return error
-    ours = OutcomeStoreError(_said(error))
-    ours.__cause__ = error
-    return ours
+    translated = OutcomeStoreError(_message(error))
+    translated.__cause__ = error
+    return translated
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     if isinstance(error, OtherFormatError):
         return _NEWER
     if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):

@@ -1,6 +1,6 @@
 """The embedded vector store where Qdrant's engine is not installed: SQLite, which comes with Python.
 
-BM25 by an inverted list of words; vectors, where there are any, are compared one by one. Good for some ten thousand files.
+BM25 over an inverted index; dense vectors are compared one by one. Fast enough for some ten thousand files.
 """
 
 from __future__ import annotations
@@ -27,32 +27,35 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
     Passage,
     Vector,
 )
-from modules.llm_platform.domain.exceptions import VectorStoreConfigError, VectorStoreError
+from modules.llm_platform.domain.exceptions import VectorStoreError
+from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.adapters.embedded_vector_store import Documents, EmbeddedVectorStore
 from modules.llm_platform.infrastructure.files.private_files import make_private_folder, private_opener
-from modules.llm_platform.infrastructure.vectors.hybrid import Question, chosen, question
+from modules.llm_platform.infrastructure.vectors.hybrid import HybridQuery, active_filters, hybrid_query
 from modules.llm_platform.infrastructure.vectors.payloads import (
+    DAMAGED,
     FIELDS,
     PreparedPoint,
-    another_embedder,
-    clean,
+    busy_collection,
     document_of,
     document_payload,
+    embedder_mismatch,
     facts_of,
     facts_payload,
     field_texts,
+    file_error,
     no_collection,
-    not_one_of_ours,
     passage_of,
     prepared,
+    unknown_collection,
 )
 
 FILE: Final = "passages.sqlite3"  # in the collection's folder
 PAGE: Final = 1000  # documents listed at once
 SMOOTHING: Final = 0.5  # of the inverse document frequency
-DEVIATIONS: Final = 3  # DBSF: a score is measured from so many below the mean to as many above it
+DEVIATIONS: Final = 3  # DBSF: the scale reaches from this many below the mean to as many above
 CACHE_KIB: Final = 64_000
-BUSY_S: Final = 5.0  # for another process to end a moment's work
+BUSY_S: Final = 5.0  # to wait for another process
 _SCHEMA: Final = """
 CREATE TABLE facts (payload TEXT NOT NULL);
 CREATE TABLE documents (doc_id TEXT PRIMARY KEY, payload TEXT NOT NULL) WITHOUT ROWID;
@@ -67,7 +70,7 @@ CREATE TABLE fields (field TEXT, passage INTEGER, PRIMARY KEY (field, passage)) 
 
 
 class SqliteVectorStore(EmbeddedVectorStore):
-    """A file for each collection. One process writes, in a transaction that `finish` ends; others read what was there."""
+    """A file for each collection. One process writes in a transaction that `finish` commits; others read the last commit."""
 
     name = "sqlite"
 
@@ -76,25 +79,22 @@ class SqliteVectorStore(EmbeddedVectorStore):
 
 
 class _translated:  # noqa: N801  used as a word of a `with` statement
-    """Errors inside become vector store errors; what SQLite says may quote what is stored, and is not repeated."""
+    """Turns errors inside into vector store errors. SQLite's messages may quote stored text and are not repeated."""
 
     def __enter__(self) -> None:
-        """Nothing is needed before."""
+        """Nothing to set up."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, OSError):
-            why = error.strerror or "its files are not as they should be"
-            raise VectorStoreError(
-                f"the index cannot be used ({why}): look at the data folder, LLM_PLATFORM_DATA_DIR"
-            ) from error
+            raise file_error(error) from error
         if isinstance(error, sqlite3.Error | KeyError | ValueError):
-            raise VectorStoreError("the index is damaged or the disk is full: free space, or index anew") from error
+            raise VectorStoreError(DAMAGED) from error
 
 
 class SqliteCollection:
-    """All methods block, and are to be called by one thread. They raise vector store errors and nothing else."""
+    """All methods block and must be called by one thread. They raise vector store errors and nothing else."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self._name = name
@@ -103,7 +103,7 @@ class SqliteCollection:
         self._opened: tuple[int, int] | None = None  # device and inode of the file that is open
         self._facts: Collection | None = None
 
-    # --- asking -----------------------------------------------------------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------------------------------
 
     def facts(self) -> Collection | None:
         with _translated():
@@ -112,17 +112,17 @@ class SqliteCollection:
     def search(self, text: str, vector: Vector | None, filters: Filters, limit: int) -> list[FoundPassage]:
         with _translated():
             facts, database = self._needed()
-            asked = question(facts, text, vector, limit)
+            query = hybrid_query(facts, text, vector, limit)
             where, values = _condition(filters)
-            lists = [self._by_words(database, asked, where, values)] if asked.words else []
-            if asked.vector is not None:
-                lists.append(self._by_meaning(database, asked.vector, asked.candidates, where, values))
+            lists = [self._by_words(database, query, where, values)] if query.words else []
+            if query.vector is not None:
+                lists.append(self._by_meaning(database, query.vector, query.candidates, where, values))
             fused: Counter[int] = Counter()
             for found in lists:
                 fused.update(_by_distribution(found))
             best = sorted(fused.items(), key=lambda each: (-each[1], each[0]))[:limit]
             return [
-                FoundPassage(passage=self._passage(database, number), score=asked.score(score))
+                FoundPassage(passage=self._passage(database, number), score=query.score(score))
                 for number, score in best
             ]
 
@@ -130,7 +130,7 @@ class SqliteCollection:
         with _translated():
             _, database = self._needed()
             one = "SELECT payload FROM documents WHERE doc_id = ?"
-            rows = ((doc_id, _row(database, one, clean(doc_id))) for doc_id in doc_ids)
+            rows = ((doc_id, _row(database, one, replace_surrogates(doc_id))) for doc_id in doc_ids)
             return {doc_id: document_of(json.loads(row[0])) for doc_id, row in rows if row}
 
     def documents(self, after: Any) -> tuple[list[IndexedDocument], Any]:
@@ -147,26 +147,26 @@ class SqliteCollection:
         with _translated():
             _, database = self._needed()
             rows = database.execute(
-                "SELECT id, payload FROM passages WHERE doc_id = ? ORDER BY place", (clean(doc_id),)
+                "SELECT id, payload FROM passages WHERE doc_id = ? ORDER BY place", (replace_surrogates(doc_id),)
             )
             return [passage_of(point_id, json.loads(payload)) for point_id, payload in rows]
 
     def _by_words(
-        self, database: sqlite3.Connection, asked: Question, where: str, values: Sequence[str]
+        self, database: sqlite3.Connection, query: HybridQuery, where: str, values: Sequence[str]
     ) -> list[tuple[int, float]]:
         (passages,) = _row(database, "SELECT COUNT(*) FROM passages") or (0,)
         rarity = []
-        for word in asked.words.indices:
-            (having,) = _row(database, "SELECT COUNT(*) FROM words WHERE word = ?", word) or (0,)
-            if having:
-                rarity.append((word, math.log(1 + (passages - having + SMOOTHING) / (having + SMOOTHING))))
+        for word in query.words.indices:
+            (frequency,) = _row(database, "SELECT COUNT(*) FROM words WHERE word = ?", word) or (0,)
+            if frequency:
+                rarity.append((word, math.log(1 + (passages - frequency + SMOOTHING) / (frequency + SMOOTHING))))
         if not rarity:
             return []
         return database.execute(
-            f"WITH asked(word, rarity) AS (VALUES {','.join(['(?, ?)'] * len(rarity))}) "  # noqa: S608  marks alone
-            "SELECT words.passage, SUM(words.weight * asked.rarity) AS score FROM asked JOIN words USING (word) "
+            f"WITH query(word, rarity) AS (VALUES {','.join(['(?, ?)'] * len(rarity))}) "  # noqa: S608  marks alone
+            "SELECT words.passage, SUM(words.weight * query.rarity) AS score FROM query JOIN words USING (word) "
             f"WHERE {where.format('words.passage')} GROUP BY words.passage ORDER BY score DESC, words.passage LIMIT ?",
-            (*(value for each in rarity for value in each), *values, asked.candidates),
+            (*(value for each in rarity for value in each), *values, query.candidates),
         ).fetchall()
 
     def _by_meaning(
@@ -187,25 +187,25 @@ class SqliteCollection:
 
     # --- writing ----------------------------------------------------------------------------------------------------------
 
-    def prepare(self, wanted: Collection) -> None:
+    def prepare(self, facts: Collection) -> None:
         with _translated():
-            self._check(wanted)
+            self._check(facts)
             if self._connection is None:
                 self._open_new()
             database = self._begun()
             self._facts = self._facts_in(database)  # another writer may have made it meanwhile
-            self._check(wanted)
+            self._check(facts)
             if self._facts is None:
-                database.execute("INSERT INTO facts VALUES (?)", (json.dumps(facts_payload(wanted)),))
-                self._facts = wanted
+                database.execute("INSERT INTO facts VALUES (?)", (json.dumps(facts_payload(facts)),))
+                self._facts = facts
 
     def replace(self, documents: Documents) -> None:
         with _translated():
             facts, _ = self._needed()
             database = self._begun()
-            new = {clean(document.doc_id): (document, passages) for document, passages in documents}
+            new = {replace_surrogates(document.doc_id): (document, passages) for document, passages in documents}
             for doc_id in new:
-                _forget(database, doc_id)
+                _delete(database, doc_id)
             points = prepared(facts, *(passages for _, passages in new.values()))
             database.executemany(
                 "INSERT INTO documents VALUES (?, ?)",
@@ -220,11 +220,11 @@ class SqliteCollection:
             for document, passages in documents:
                 database.execute(
                     "UPDATE documents SET payload = ? WHERE doc_id = ?",
-                    (json.dumps(document_payload(document)), clean(document.doc_id)),
+                    (json.dumps(document_payload(document)), replace_surrogates(document.doc_id)),
                 )
                 database.executemany(
                     "UPDATE passages SET vector = ? WHERE id = ? AND doc_id = ?",
-                    [(_blob(each.vector), each.id, clean(document.doc_id)) for each in prepared(facts, passages)],
+                    [(_blob(each.vector), each.id, replace_surrogates(document.doc_id)) for each in prepared(facts, passages)],
                 )
 
     def remove(self, doc_ids: Sequence[str]) -> None:
@@ -232,7 +232,7 @@ class SqliteCollection:
             self._needed()
             database = self._begun()
             for doc_id in doc_ids:
-                _forget(database, clean(doc_id))
+                _delete(database, replace_surrogates(doc_id))
 
     def finish(self) -> None:
         with _translated():
@@ -252,7 +252,7 @@ class SqliteCollection:
         return facts, self._connection
 
     def _current(self) -> Collection | None:
-        """The facts of what is there now: another process may have made or removed it."""
+        """The facts of the file that is there now: another process may have made or removed it."""
         try:
             about = os.stat(self._path)  # noqa: PTH116  asked before every search: a Path takes twice as long
         except FileNotFoundError:
@@ -275,7 +275,7 @@ class SqliteCollection:
         try:
             return facts_of(self._name, json.loads(row[0]))
         except KeyError as error:
-            raise not_one_of_ours(self._name) from error
+            raise unknown_collection(self._name) from error
 
     def _connected(self) -> sqlite3.Connection:
         database = sqlite3.connect(self._path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
@@ -291,7 +291,7 @@ class SqliteCollection:
         self._current()
 
     def _begun(self) -> sqlite3.Connection:
-        """The transaction that is written in. VectorStoreConfigError where another process has one."""
+        """The connection in a transaction. Raises VectorStoreBusyError where another process has one."""
         database = self._connection
         if database is None:
             raise no_collection(self._name)
@@ -299,21 +299,18 @@ class SqliteCollection:
             try:
                 database.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as error:
-                raise VectorStoreConfigError(
-                    f"another process is writing to the collection {self._name!r}: wait until it is done, or use a Qdrant "
-                    "server (QDRANT_URL), which takes several"
-                ) from error
+                raise busy_collection(self._name) from error
             if not _row(database, "SELECT 1 FROM sqlite_master WHERE name = 'facts'"):
                 for statement in filter(str.strip, _SCHEMA.split(";")):
                     database.execute(statement)
         return database
 
-    def _check(self, wanted: Collection) -> None:
-        there = self._current()
-        if there and (there.embedder, there.dimension) != (wanted.embedder, wanted.dimension):
+    def _check(self, facts: Collection) -> None:
+        stored = self._current()
+        if stored and (stored.embedder, stored.dimension) != (facts.embedder, facts.dimension):
             if self._connection is not None and self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
-            raise another_embedder(there, wanted)
+            raise embedder_mismatch(stored, facts)
 
     def _close(self) -> None:
         database, self._connection, self._opened, self._facts = self._connection, None, None, None
@@ -328,15 +325,11 @@ def _row(database: sqlite3.Connection, statement: str, *values: Any) -> tuple[An
     return row
 
 
-def _forget(database: sqlite3.Connection, doc_id: str) -> None:
+def _delete(database: sqlite3.Connection, doc_id: str) -> None:
     if not _row(database, "SELECT 1 FROM documents WHERE doc_id = ?", doc_id):
         return
     rows = database.execute("SELECT number, id, payload FROM passages WHERE doc_id = ?", (doc_id,)).fetchall()
-    for (
-        number,
-        point_id,
-        text,
-    ) in rows:  # what was inserted for it is known: an index by passage would be as large as all else
+    for number, point_id, text in rows:  # the keys follow from the payload: an index by passage would double the file
         payload = json.loads(text)
         words = passage_words(passage_of(point_id, payload).searched).indices
         database.executemany("DELETE FROM words WHERE word = ? AND passage = ?", [(word, number) for word in words])
@@ -369,7 +362,7 @@ def _insert(database: sqlite3.Connection, points: Sequence[PreparedPoint]) -> No
         for number, each in enumerate(points, first)
         for word, weight in zip(each.words.indices, each.words.values, strict=True)
     ]
-    database.executemany("INSERT INTO words VALUES (?, ?, ?)", sorted(words))  # in their order: fewer pages are touched
+    database.executemany("INSERT INTO words VALUES (?, ?, ?)", sorted(words))  # in key order: fewer pages are written
     fields = ((field, number) for number, each in enumerate(points, first) for field in set(each.payload[FIELDS]))
     database.executemany("INSERT INTO fields VALUES (?, ?)", fields)
 
@@ -379,10 +372,10 @@ def _blob(vector: Sequence[float] | None) -> bytes | None:
 
 
 def _condition(filters: Mapping[str, tuple[str, ...]]) -> tuple[str, list[str]]:
-    """What a passage has to fulfil, `{0}` standing for its number, and the values for the marks in it."""
+    """A condition on a passage, `{0}` for its number, and the values for its placeholders."""
     conditions, values = ["1"], []
-    for key, wanted in chosen(dict(filters)):
-        texts = field_texts(key, wanted)
+    for key, accepted in active_filters(dict(filters)):
+        texts = field_texts(key, accepted)
         marks = ",".join("?" * len(texts))
         conditions.append(f"{{0}} IN (SELECT passage FROM fields WHERE field IN ({marks}))")  # noqa: S608
         values += texts
@@ -390,7 +383,7 @@ def _condition(filters: Mapping[str, tuple[str, ...]]) -> tuple[str, list[str]]:
 
 
 def _by_distribution(found: Sequence[tuple[int, float]]) -> dict[int, float]:
-    """Scores by how far they stand above the mean of all candidates (DBSF), as Qdrant fuses them."""
+    """Distribution-based scores (DBSF) as Qdrant computes them: 0 and 1 at three standard deviations around the mean."""
     scores = [score for _, score in found]
     deviation = pstdev(scores) if len(scores) > 1 else 0.0
     if deviation == 0:

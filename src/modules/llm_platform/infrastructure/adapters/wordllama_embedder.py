@@ -1,10 +1,8 @@
-"""Static embeddings without a model at run time: the vectors and the tokenizer that come inside wordllama's wheel.
+"""Static embeddings from the vectors and the tokenizer in wordllama's wheel, without a model at run time.
 
-Its own loader asks a model hub and sets up logging for the whole process, so its two files are read here. A text's vector
-is the plain mean of its tokens' vectors: good for English, fair for other languages of Latin script, weak elsewhere.
-
-Frequent tokens are not counted for less. That helps vectors alone on some texts, but together with words, which weigh rare
-ones themselves, it was worse on four of six sets of questions and better on one (nDCG@10 .547 against .537 in the mean).
+wordllama's loader contacts a model hub and configures logging, so the two files are read here. A text's vector is the mean of
+its tokens' vectors: good for English, fair for other languages of Latin script, weak elsewhere. Frequent tokens have full
+weight: less weight made hybrid search worse (mean nDCG@10 .537 against .547 on six sets of questions).
 """
 
 from __future__ import annotations
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
 from modules.llm_platform.domain.exceptions import EmbeddingConfigError
+from modules.llm_platform.domain.mean_centering import MIN_LENGTH
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.wheels import has_wordllama_wheel, no_wordllama
 from modules.llm_platform.infrastructure.vectors.embeddable import beginnings
@@ -29,10 +28,9 @@ if TYPE_CHECKING:
 
 MODEL: Final = "l2_supercat_256"
 DIMENSION: Final = 256
-WINDOW_TOKENS: Final = 1024  # what the vectors were trained with; the mean of more says less and less
-BATCH_TEXTS: Final = 256  # at once: their tokens' vectors take 1 MB for every thousand tokens
-QUICK_CHARS: Final = 2000  # embedded sooner than another thread could begin
-LEAST_LENGTH: Final = 1e-6  # of a vector that points anywhere
+WINDOW_TOKENS: Final = 1024  # of the training; the mean of more tokens says less
+BATCH_TEXTS: Final = 256  # at once; a thousand tokens take 1 MB
+INLINE_CHARS: Final = 2000  # faster than starting a thread
 WEIGHTS: Final = f"weights/{MODEL}.safetensors"
 TOKENIZER: Final = "tokenizers/l2_supercat_tokenizer_config.json"
 REINSTALL: Final = 'pip install --force-reinstall "llm-platform[retrieval]"'
@@ -43,7 +41,7 @@ NOT_INSTALLED: Final = (
 
 
 class WordllamaEmbedder(IEmbedder):
-    """Loads its 16 MB on first use. `folder` is wordllama's, for those who keep its files elsewhere."""
+    """Loads 16 MB on first use. `folder`: wordllama's files; None: the installed wheel."""
 
     name = f"wordllama/{MODEL}"
     dimension = DIMENSION
@@ -55,23 +53,23 @@ class WordllamaEmbedder(IEmbedder):
         self._loading = threading.Lock()
 
     async def embed(self, texts: Sequence[str]) -> list[Vector | None]:
-        if self._loaded and sum(map(len, texts)) <= QUICK_CHARS:
+        if self._loaded and sum(map(len, texts)) <= INLINE_CHARS:
             return self._embed(texts)
         return await asyncio.to_thread(self._embed, texts)
 
     def _embed(self, texts: Sequence[str]) -> list[Vector | None]:
         model = self._model()
-        begun = beginnings(texts, WINDOW_TOKENS)
-        places = [place for place, text in enumerate(begun) if text]
+        visible = beginnings(texts, WINDOW_TOKENS)
+        places = [place for place, text in enumerate(visible) if text]
         vectors: list[Vector | None] = [None] * len(texts)
         for first in range(0, len(places), BATCH_TEXTS):
             batch = places[first : first + BATCH_TEXTS]
-            for place, vector in zip(batch, model.vectors([begun[place] for place in batch]), strict=True):
+            for place, vector in zip(batch, model.vectors([visible[place] for place in batch]), strict=True):
                 vectors[place] = vector
         return vectors
 
     def _model(self) -> _Model:
-        with self._loading:  # two callers at the start load it once
+        with self._loading:  # loads once
             if self._loaded is None:
                 self._loaded = _load(self._folder or _wheel())
             return self._loaded
@@ -83,24 +81,21 @@ class _Model:
         self._tokenizer = tokenizer
 
     def vectors(self, texts: Sequence[str]) -> list[Vector | None]:
-        """Means of the tokens' vectors, of length 1. Arrays, since lists of numbers take eight times the memory, and twice
-        the time until the store has them. The texts are not empty.
-        """
+        """Means of the tokens' vectors, of length 1. The texts are not empty. Arrays take an eighth of the memory of lists."""
         import numpy as np
 
         encoded = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-        # One by one, since to sum all at once with `reduceat` takes ten times as long; a product with ones, since `sum`
-        # takes twice as long.
+        # A product with ones per text: `sum` takes twice as long, `reduceat` over all texts ten times.
         ones = np.ones(max(len(each) for each in encoded), dtype=self._table.dtype)
         sums = np.stack([ones[: len(each)] @ self._table.take(each.ids, axis=0) for each in encoded])
         lengths = np.linalg.norm(sums, axis=1, keepdims=True)
-        usable = (lengths[:, 0] > LEAST_LENGTH) & np.isfinite(lengths[:, 0])
-        rows = sums / np.where(lengths > LEAST_LENGTH, lengths, 1)
+        usable = (lengths[:, 0] > MIN_LENGTH) & np.isfinite(lengths[:, 0])
+        rows = sums / np.where(lengths > MIN_LENGTH, lengths, 1)
         return [array("f", row.tobytes()) if good else None for row, good in zip(rows, usable.tolist(), strict=True)]
 
 
 def _wheel() -> Path:
-    found = find_spec("wordllama")  # finds it without running it
+    found = find_spec("wordllama")  # does not import it
     if found is None or not found.submodule_search_locations:
         raise EmbeddingConfigError(NOT_INSTALLED if has_wordllama_wheel() else no_wordllama())
     return Path(next(iter(found.submodule_search_locations)))
@@ -108,7 +103,7 @@ def _wheel() -> Path:
 
 def _load(folder: Path) -> _Model:
     try:
-        import numpy  # noqa: F401  safetensors asks for it by a word
+        import numpy  # noqa: F401  safetensors imports it by name
         from safetensors import SafetensorError, safe_open
         from tokenizers import Tokenizer
     except ImportError as error:

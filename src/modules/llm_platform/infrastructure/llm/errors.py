@@ -1,6 +1,6 @@
-"""From what a language model's service, the openai package or the network says to our own errors: one table.
+"""Translates the errors of language model services, of the openai package and of the network into LLMExceptions.
 
-Our messages name the remedy. Of the other side's words only error types that we know are repeated.
+The messages name the remedy. Of a service's error body only known error types are repeated.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from modules.llm_platform.domain.exceptions import (
     LLMTimeoutError,
     LLMUnavailableError,
 )
-from modules.llm_platform.infrastructure.http.errors import TRANSPORT_ERRORS, Kind, Rule, retry_after_s, rule_of
+from modules.llm_platform.infrastructure.http.errors import TRANSPORT_ERRORS, ErrorKind, Rule, retry_after_s, rule_of
 from modules.llm_platform.infrastructure.llm.kinds import LLMConnection
 
-MAX_WORDS: Final = 2000  # characters of an error text that are looked at
+MAX_ERROR_CHARS: Final = 2000  # of an error text that are matched
 
-LLM_ERRORS: Final[Mapping[Kind, type[LLMException]]] = {
+LLM_ERRORS: Final[Mapping[ErrorKind, type[LLMException]]] = {
     "config": LLMConfigError,
     "connection": LLMConnectionError,
     "timeout": LLMTimeoutError,
     "blocked": LLMBlockedError,
     "error": LLMProviderException,
 }
-BROKEN: Final = Rule("connection", "broke off the connection")  # failures below HTTP that nobody has wrapped
+BROKEN: Final = Rule("connection", "broke off the connection")  # failures below HTTP that no library has wrapped
 
-# The services ask for another try after these, as after any 5xx but "not implemented".
-BUSY: Final = frozenset({409, 425})
-NEVER: Final = frozenset({501, 505})
-SPEAKABLE: Final = frozenset(
+# Statuses that are worth another try, like any 5xx except those of NOT_RETRYABLE.
+RETRYABLE: Final = frozenset({409, 425})
+NOT_RETRYABLE: Final = frozenset({501, 505})
+KNOWN_ERROR_TYPES: Final = frozenset(
     {
         "access_terminated_error", "context_length_exceeded", "content_filter", "engine_overloaded_error",
         "insufficient_quota", "invalid_api_key", "invalid_request_error", "model_not_found",
@@ -57,91 +57,90 @@ _NO_MODEL = re.compile(r"model\b.{0,80}\b(?:not exist|not found|not supported|un
 _BAD_KEY = re.compile(r"api.?key", re.IGNORECASE)
 _OVERLOADED = re.compile(r"overload|rate.?limit|too many requests", re.IGNORECASE)
 
-# Of packages that load late; those of anyio are TLS failures that httpx2 lets through.
-LATE_ERRORS: Final = (("openai", "OpenAIError"), ("anyio", "EndOfStream"), ("anyio", "ClosedResourceError"))
+# Of packages that are imported lazily; those of anyio are TLS failures that httpx2 does not wrap.
+LAZY_ERRORS: Final = (("openai", "OpenAIError"), ("anyio", "EndOfStream"), ("anyio", "ClosedResourceError"))
 
 
-def translate_errors() -> tuple[type[Exception], ...]:
-    """What the packages below us raise. openai and anyio are looked at only once something else has loaded them: a thread
-    may be about it, and of what is half loaded some names are missing.
+def library_errors() -> tuple[type[Exception], ...]:
+    """The exceptions of the libraries below. openai and anyio are not imported for this; a thread may be importing them,
+    so a name may be missing.
     """
-    foreign: list[type[Exception]] = [httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError]
-    for module, name in LATE_ERRORS:
+    errors: list[type[Exception]] = [httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError]
+    for module, name in LAZY_ERRORS:
         if error := getattr(sys.modules.get(module), name, None):
-            foreign.append(error)
-    return tuple(foreign)
+            errors.append(error)
+    return tuple(errors)
 
 
-def translated_error(error: Exception, connection: LLMConnection) -> LLMException:
-    """Our error for one of `foreign_errors`."""
+def translate_error(error: Exception, connection: LLMConnection) -> LLMException:
+    """The LLMException for one of `library_errors`."""
     status = getattr(error, "status_code", None)
     if isinstance(status, int):
         response = getattr(error, "response", None)
         return status_error(connection, status, getattr(error, "body", None), getattr(response, "headers", {}))
     cause = error.__cause__ or error
     rule = rule_of(cause) if isinstance(cause, TRANSPORT_ERRORS) else BROKEN
-    words = rule.words.format(setting=connection.settings.address)
     if rule.kind == "timeout":
-        return too_slow(connection)
-    failure: LLMException = LLM_ERRORS[rule.kind](f"{connection.name} {words}")
-    return failure
+        return timeout_error(connection)
+    return LLM_ERRORS[rule.kind](f"{connection.name} {rule.message.format(setting=connection.settings.address)}")
 
 
-def too_slow(connection: LLMConnection) -> LLMTimeoutError:
-    waited = f"{connection.timeout:g} s"
-    return LLMTimeoutError(f"{connection.name} did not answer within {waited}: try again, or raise LLM_TIMEOUT_S")
+def timeout_error(connection: LLMConnection) -> LLMTimeoutError:
+    return LLMTimeoutError(
+        f"{connection.name} did not answer within {connection.timeout:g} s: try again, or raise LLM_TIMEOUT_S"
+    )
 
 
 def status_error(connection: LLMConnection, status: int, body: object, headers: Mapping[str, str]) -> LLMException:
-    """Our error for an HTTP status that is no success."""
+    """The LLMException for an HTTP status that is no success."""
     name, names = connection.name, connection.settings
-    said = _Said(body)
+    details = _ErrorBody(body)
     wait = retry_after_s(headers)
-    what = f"({status}{said.known})"
+    what = f"({status}{details.known})"
     if status == 401:
         return LLMConfigError(f"{name} refuses the key (401): check {names.key}")
     if status == 403:
-        return _forbidden(connection, said, wait)
-    if status == 402 or (status == 429 and _QUOTA.search(said.words)):
+        return _forbidden(connection, details, wait)
+    if status == 402 or (status == 429 and _QUOTA.search(details.text)):
         return LLMQuotaError(f"{name}: quota or balance is used up {what}", retry_after_s=wait)
     if status == 429:
         return LLMBlockedError(f"{name}: too many requests {what}; wait, or list another model too", retry_after_s=wait)
     if status == 408:
-        return LLMConnectionError(f"{name} gave up waiting (408): try again", retry_after_s=wait)
-    if status in BUSY or (status >= 500 and status not in NEVER):
+        return LLMConnectionError(f"{name} timed out (408): try again", retry_after_s=wait)
+    if status in RETRYABLE or (status >= 500 and status not in NOT_RETRYABLE):
         return LLMUnavailableError(f"{name} failed {what}: try again", retry_after_s=wait)
     if status < 400 or status in (404, 405):
         return LLMConfigError(f"{name}: no such address or model ({status}): check {names.address} and {names.model}")
     if status < 500:
-        return _bad_request(connection, status, said)
+        return _bad_request(connection, status, details)
     return LLMProviderException(f"{name} failed {what}", retry_after_s=wait)
 
 
 def reported_error(connection: LLMConnection, body: object) -> LLMException:
-    """Our error for one that came inside an answer with status 200."""
-    said = _Said(body)
-    if 400 <= said.status <= 599:
-        return status_error(connection, said.status, body, {})
-    if _QUOTA.search(said.words):
-        return LLMQuotaError(f"{connection.name}: quota or balance is used up{said.known_alone}")
-    if _OVERLOADED.search(said.words):
-        return LLMBlockedError(f"{connection.name} refuses for now{said.known_alone}")
-    if _TOO_LONG.search(said.words):
+    """The LLMException for an error inside an answer with status 200."""
+    details = _ErrorBody(body)
+    if 400 <= details.status <= 599:
+        return status_error(connection, details.status, body, {})
+    if _QUOTA.search(details.text):
+        return LLMQuotaError(f"{connection.name}: quota or balance is used up{details.known_alone}")
+    if _OVERLOADED.search(details.text):
+        return LLMBlockedError(f"{connection.name} rejects requests for now{details.known_alone}")
+    if _TOO_LONG.search(details.text):
         return _too_long(connection)
-    return LLMProviderException(f"{connection.name} reported an error instead of an answer{said.known_alone}")
+    return LLMProviderException(f"{connection.name} returned an error instead of an answer{details.known_alone}")
 
 
-class _Said:
-    """What an error body tells, whatever its shape. `words` are matched, never repeated."""
+class _ErrorBody:
+    """Text and status of an error body of any form. `text` is matched, never repeated."""
 
     def __init__(self, body: object) -> None:
         error = body.get("error", body) if isinstance(body, dict) else body
         fields = error if isinstance(error, dict) else {"message": error}
-        told = [str(fields[key])[:MAX_WORDS] for key in ("type", "code", "message", "detail") if fields.get(key)]
-        self.words = " ".join(told)
+        texts = [str(fields[key])[:MAX_ERROR_CHARS] for key in ("type", "code", "message", "detail") if fields.get(key)]
+        self.text = " ".join(texts)
         code = fields.get("code") or fields.get("status")
         self.status = code if isinstance(code, int) else int(code) if isinstance(code, str) and _is_status(code) else 0
-        known = next((word for word in told if word in SPEAKABLE), "")
+        known = next((text for text in texts if text in KNOWN_ERROR_TYPES), "")
         self.known = f" {known}" if known else ""
         self.known_alone = f" ({known})" if known else ""
 
@@ -150,26 +149,26 @@ def _is_status(code: str) -> bool:
     return len(code) == 3 and code.isascii() and code.isdigit()
 
 
-def _forbidden(connection: LLMConnection, said: _Said, wait: float | None) -> LLMException:
-    """403 means several things; Kimi says `access_terminated_error` for a foreign client and for a quota used up."""
+def _forbidden(connection: LLMConnection, details: _ErrorBody, wait: float | None) -> LLMException:
+    """403 has several meanings; Kimi sends `access_terminated_error` for an unknown client and for a used-up quota."""
     name, names = connection.name, connection.settings
-    if names.user_agent and _CLIENT.search(said.words) and not _QUOTA.search(said.words):
-        return LLMConfigError(f"{name} turns this User-Agent away (403{said.known}): check {names.user_agent}")
-    if _QUOTA.search(said.words):
-        return LLMQuotaError(f"{name}: quota or balance is used up (403{said.known})", retry_after_s=wait)
+    if names.user_agent and _CLIENT.search(details.text) and not _QUOTA.search(details.text):
+        return LLMConfigError(f"{name} rejects this User-Agent (403{details.known}): check {names.user_agent}")
+    if _QUOTA.search(details.text):
+        return LLMQuotaError(f"{name}: quota or balance is used up (403{details.known})", retry_after_s=wait)
     remedy = ", ".join(filter(None, (names.key, names.model, names.user_agent)))
-    return LLMConfigError(f"{name} forbids the request (403{said.known}): check {remedy}")
+    return LLMConfigError(f"{name} forbids the request (403{details.known}): check {remedy}")
 
 
-def _bad_request(connection: LLMConnection, status: int, said: _Said) -> LLMException:
+def _bad_request(connection: LLMConnection, status: int, details: _ErrorBody) -> LLMException:
     name, names = connection.name, connection.settings
-    if status == 413 or _TOO_LONG.search(said.words):
+    if status == 413 or _TOO_LONG.search(details.text):
         return _too_long(connection)
-    if _NO_MODEL.search(said.words):
-        return LLMConfigError(f"{name} does not know the model ({status}{said.known}): check {names.model}")
-    if _BAD_KEY.search(said.words):
-        return LLMConfigError(f"{name} refuses the key ({status}{said.known}): check {names.key}")
-    return LLMProviderException(f"{name} does not accept the request ({status}{said.known})")
+    if _NO_MODEL.search(details.text):
+        return LLMConfigError(f"{name} does not know the model ({status}{details.known}): check {names.model}")
+    if _BAD_KEY.search(details.text):
+        return LLMConfigError(f"{name} refuses the key ({status}{details.known}): check {names.key}")
+    return LLMProviderException(f"{name} does not accept the request ({status}{details.known})")
 
 
 def _too_long(connection: LLMConnection) -> LLMRequestError:

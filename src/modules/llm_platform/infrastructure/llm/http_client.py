@@ -1,10 +1,11 @@
-"""The HTTP client that the openai package is given: it borrows a pooled one and watches what goes out and comes in.
+"""The HTTP client for the openai package: it sends through a shared connection pool and controls what is sent and read.
 
-- Out go our own headers only. The package adds telemetry about this machine, and takes organisation, project, key and
-  further headers from OPENAI_… variables, which are meant for one service and not for whichever is configured here.
-- The key is set here, at the last moment, so that no object of the package holds it.
-- Redirects are not followed: they would carry prompts to an address that nobody configured.
-- Error bodies are read to a limit before the package reads them without one. Successful ones come unread.
+- Only our own headers, and those of a trace, are sent. The package adds telemetry about the machine, and takes
+  organisation, project, key and further headers from OPENAI_… variables, which are meant for one service and not for
+  whichever is configured here.
+- The key is added here, last, so that no object of the package holds it.
+- Redirects are not followed: they would send prompts to an address that is not configured.
+- Error bodies are read up to a limit, because the package reads them without one. Successful bodies are left unread.
 """
 
 from __future__ import annotations
@@ -18,57 +19,58 @@ import httpx2
 
 from modules.llm_platform.domain.dtos.sent import SentKind
 from modules.llm_platform.domain.egress_log import log_not_sent, log_sent
+from modules.llm_platform.domain.ports.tracing import current_trace_headers
 from modules.llm_platform.infrastructure.http.client import NEVER_SENT, user_agent, via_of
 from modules.llm_platform.infrastructure.llm.kinds import LLMConnection
 
 MAX_ERROR_BYTES: Final = 65_536
-KEPT_HEADERS: Final = ("host", "content-type", "content-length", "transfer-encoding", "accept")
-KEPT_OF_ERRORS: Final = ("content-type", "retry-after")
+REQUEST_HEADERS: Final = ("host", "content-type", "content-length", "transfer-encoding", "accept")
+ERROR_HEADERS: Final = ("content-type", "retry-after")
 
-_HOLDS: ContextVar[SentKind | None] = ContextVar("holds", default=None)  # the package has no word for what it is given
+_SENT_KIND: ContextVar[SentKind | None] = ContextVar("sent_kind", default=None)  # the package cannot pass it on
 
 
 @contextmanager
-def hold_client(kind: SentKind) -> Iterator[None]:
-    """What is sent inside is of this kind, for the ledger."""
-    token = _HOLDS.set(kind)
+def log_requests_as(kind: SentKind) -> Iterator[None]:
+    """Requests inside the block are noted in the egress log as data of this kind; others are not noted."""
+    token = _SENT_KIND.set(kind)
     try:
         yield
     finally:
-        _HOLDS.reset(token)
+        _SENT_KIND.reset(token)
 
 
-class BorrowedClient(httpx2.AsyncClient):
-    """Sends through `pooled`, which stays open when this one is closed."""
+class SharedPoolClient(httpx2.AsyncClient):
+    """Sends through the client `pool`, which stays open when this one is closed."""
 
-    def __init__(self, pooled: httpx2.AsyncClient, headers: Mapping[str, str]) -> None:
-        super().__init__(transport=httpx2.AsyncBaseTransport(), trust_env=False)  # a transport of its own is never used
-        self._pooled = pooled
+    def __init__(self, pool: httpx2.AsyncClient, headers: Mapping[str, str]) -> None:
+        super().__init__(transport=httpx2.AsyncBaseTransport(), trust_env=False)  # its own transport is never used
+        self._pool = pool
         self._own_headers = dict(headers)
 
     async def send(self, request: httpx2.Request, **_: Any) -> httpx2.Response:
-        """The response with its body unread; that of an error is there, and short."""
-        kept = {name: request.headers[name] for name in KEPT_HEADERS if name in request.headers}
-        request.headers = httpx2.Headers({**kept, **self._own_headers})
-        response = await self._noted(request)
-        return response if response.is_success else await _short(response)
+        """A successful response with its body unread, or an error with at most MAX_ERROR_BYTES of its body."""
+        headers = {name: request.headers[name] for name in REQUEST_HEADERS if name in request.headers}
+        request.headers = httpx2.Headers({**headers, **self._own_headers, **current_trace_headers()})
+        response = await self._send_logged(request)
+        return response if response.is_success else await _read_error(response)
 
-    async def _noted(self, request: httpx2.Request) -> httpx2.Response:
-        holds = _HOLDS.get()
-        if holds is None:
-            return await self._pooled.send(request, stream=True, follow_redirects=False)
+    async def _send_logged(self, request: httpx2.Request) -> httpx2.Response:
+        kind = _SENT_KIND.get()
+        if kind is None:
+            return await self._pool.send(request, stream=True, follow_redirects=False)
         size = int(request.headers.get("content-length", 0))
-        noted = (request.url.raw_host.decode("ascii"), holds, size, via_of(self._pooled))
-        log_sent(*noted)
+        entry = (request.url.raw_host.decode("ascii"), kind, size, via_of(self._pool))
+        log_sent(*entry)
         try:
-            return await self._pooled.send(request, stream=True, follow_redirects=False)
+            return await self._pool.send(request, stream=True, follow_redirects=False)
         except NEVER_SENT:
-            log_not_sent(*noted)
+            log_not_sent(*entry)
             raise
 
 
-async def _short(response: httpx2.Response) -> httpx2.Response:
-    headers = {name: response.headers[name] for name in KEPT_OF_ERRORS if name in response.headers}
+async def _read_error(response: httpx2.Response) -> httpx2.Response:
+    headers = {name: response.headers[name] for name in ERROR_HEADERS if name in response.headers}
     try:
         body = await read_at_most(response, MAX_ERROR_BYTES)
     finally:
@@ -87,11 +89,11 @@ async def read_at_most(response: httpx2.Response, limit: int) -> bytes | None:
 
 
 def own_headers(connection: LLMConnection) -> dict[str, str]:
-    """The headers that a connection sends with every request."""
+    """The headers that a connection adds to every request."""
     traits = connection.traits
     headers = {
         "user-agent": connection.user_agent or traits.user_agent or user_agent(),
-        "accept-encoding": "identity",  # streams come unbuffered, and nothing can unpack to more than it is
+        "accept-encoding": "identity",  # streams arrive unbuffered, and no body expands
     }
     if connection.api_key:
         bearer = traits.key_header == "authorization"

@@ -1,8 +1,4 @@
-"""Services that speak OpenAI's chat protocol differ by data, not by code: this is the data.
-
-What is known of each service: its address, whether it wants a key and in which header, how it calls the longest answer,
-what it costs, how much it reads at once, and the names of the settings to mention when something is wrong with it.
-"""
+"""The services that speak OpenAI's chat protocol as data: address, key header, fields, prices, context and settings."""
 
 from __future__ import annotations
 
@@ -14,48 +10,49 @@ from urllib.parse import urlsplit
 from modules.llm_platform.domain.canonical_url import is_web_url
 
 DEFAULT_TIMEOUT_S = 60.0  # LLM_TIMEOUT_S
-AZURE_API_VERSION = "2024-10-21"  # the first stable one whose streams tell their usage
+OPENAI_URL = "https://api.openai.com/v1"
+AZURE_API_VERSION = "2024-10-21"  # the first stable version whose streams report their usage
 
 
 @dataclass(frozen=True, slots=True)
 class Variables:
-    """The settings that an error message names as the remedy."""
+    """The settings that error messages name."""
 
     key: str = "LLM_API_KEY"
     address: str = "LLM_BASE_URL"
     model: str = "LLM_MODEL"
-    user_agent: str | None = None  # where the service looks at it
+    user_agent: str | None = None  # of a service that checks it
 
     @classmethod
     def listed(cls, name: str) -> Variables:
-        """Those of an entry of LLM_PROVIDERS."""
+        """The fields of an entry of LLM_PROVIDERS."""
         return cls(*(f"{field} of {name} in LLM_PROVIDERS" for field in ("api_key", "base_url", "model")))
 
 
 @dataclass(frozen=True, slots=True)
 class LLMKind:
-    """One kind of service. Prices are US dollars for a million tokens; None: not known."""
+    """One kind of service. Prices are US dollars for a million tokens; None: unknown."""
 
     address: str | None
     max_tokens_field: str
     needs_key: bool = True
-    key_header: str = "authorization"  # which carries `Bearer KEY`; any other header carries the bare key
-    deployments: bool = False  # Azure's addresses: the model stands in the path, the version in the query
-    price: float | None = None  # of either direction, where nothing else is configured
+    key_header: str = "authorization"  # with `Bearer KEY`; any other header holds the key alone
+    deployments: bool = False  # Azure: the model is part of the path, the version of the query
+    price: float | None = None  # of input and output, unless configured
     context_tokens: int | None = None
-    user_agent: str | None = None  # None: our own
+    user_agent: str | None = None  # None: the default of the HTTP client
     variables: Variables = Variables()
 
 
 KINDS: Mapping[str, LLMKind] = MappingProxyType(
     {
-        "openai": LLMKind("https://api.openai.com/v1", "max_completion_tokens"),
+        "openai": LLMKind(OPENAI_URL, "max_completion_tokens"),
         "kimi": LLMKind(
             "https://api.kimi.com/coding/v1",
             "max_completion_tokens",
             price=0.0,  # a subscription, requirement RB16
             context_tokens=262_144,
-            user_agent="KimiCLI/0.77",  # others are turned away; sending it is the operator's decision
+            user_agent="KimiCLI/0.77",  # others are rejected; the operator decides to send it
             variables=Variables("KIMI_API_KEY", "KIMI_BASE_URL", "KIMI_MODEL", "KIMI_USER_AGENT"),
         ),
         "azure": LLMKind(
@@ -78,7 +75,7 @@ KINDS: Mapping[str, LLMKind] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class LLMConnection:
-    """One configured model: what the operator said, and what its kind says where the operator is silent."""
+    """One configured model: the settings of the operator, and the defaults of its kind."""
 
     name: str
     kind: str
@@ -103,7 +100,7 @@ class LLMConnection:
 
     @property
     def settings(self) -> Variables:
-        """The settings behind this connection: those that it was made from, else those of its kind."""
+        """The settings that this connection was built from; by default those of its kind."""
         return self.variables or self.traits.variables
 
     @property
@@ -112,11 +109,11 @@ class LLMConnection:
 
     @property
     def context(self) -> int | None:
-        """Tokens that prompt and answer may take together; None: not known."""
+        """The context window in tokens, prompt and answer together; None: unknown."""
         return self.context_tokens or self.traits.context_tokens
 
     def cost_usd(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """What so many tokens cost in US dollars; None when a price is not known."""
+        """The cost in US dollars; None when a price is unknown."""
         price_in = self.traits.price if self.price_in is None else self.price_in
         price_out = self.traits.price if self.price_out is None else self.price_out
         if price_in is None or price_out is None:
@@ -124,16 +121,16 @@ class LLMConnection:
         return (prompt_tokens * price_in + completion_tokens * price_out) / 1_000_000
 
 
-# What is missing or wrong in the settings of a model. It stops no start: it is told when the model is asked.
-
-
 def configuration_error(config: LLMConnection) -> str | None:
-    """What is missing, or else the first mistake, with the variables to set; None when it is well. Never a value."""
+    """The missing settings, else the first invalid one, with the variables to set; None when all is well.
+
+    The first request raises it, not the start. It holds no value of a setting.
+    """
     names, key = config.settings, config.api_key
     if missing := dict(_missing(config)):
         return f"{config.name} needs {' and '.join(missing)}: set {' and '.join(missing.values())}"
     if not _fits_a_header(key):
-        return f"{config.name}: {names.key} contains characters that no key has: check it"
+        return f"{config.name}: {names.key} contains characters that a key cannot have: check it"
     if not _fits_a_header(config.user_agent or ""):
         return f"{config.name}: {names.user_agent or 'its User-Agent'} must be plain ASCII"
     if not _is_address(config.address or ""):
@@ -142,7 +139,7 @@ def configuration_error(config: LLMConnection) -> str | None:
 
 
 def _missing(config: LLMConnection) -> Iterator[tuple[str, str]]:
-    """What there has to be, and its variable."""
+    """Each missing setting and its variable."""
     names = config.settings
     if config.traits.needs_key and not config.api_key:
         yield "a key", names.key

@@ -1,4 +1,4 @@
-"""A model's words made fit to be read, whole or in pieces: no reasoning blocks, no control characters, no secrets."""
+"""Removes reasoning blocks, control characters and secrets from a model's text, also from a streamed one."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from typing import Final
 
 from modules.llm_platform.domain.redaction import MIN_SECRET_CHARS, Redactor
 
-MAX_TAG_CHARS: Final = 60  # a longer thing in angle brackets is no reasoning tag
+MAX_TAG_CHARS: Final = 60  # longer text in angle brackets is no reasoning tag
 
 _TAG = re.compile(r"[<◁]\s{0,2}(/?)\s{0,2}think(?:ing)?(?:\s[^<>▷]{0,40})?[>▷]", re.IGNORECASE)
 _UNFINISHED_TAG = re.compile(r"[<◁]\s{0,2}/?\s{0,2}(?:think(?:ing)?(?:\s[^<>▷]*)?|(?P<start>[a-z]*))", re.IGNORECASE)
 _CONTROL = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f"  # tab and line ends stay
 _CONTROLS = re.compile(f"[{_CONTROL}]")
-_UNFIT = re.compile(f"[{_CONTROL}\ud800-\udfff]")
+_UNPRINTABLE = re.compile(f"[{_CONTROL}\ud800-\udfff]")
 
 
 def clean(text: str) -> str:
     """The text without control characters; halves of a surrogate pair are joined, lone ones become U+FFFD."""
-    if not _UNFIT.search(text):
+    if not _UNPRINTABLE.search(text):
         return text
     return _CONTROLS.sub("", text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
 
 
-class ReadableText:
-    """Feed it what the model sends; it gives what people may read and holds back what it cannot judge yet.
+class ReasoningFilter:
+    """Passes the readable part of a streamed text on and buffers what may be the beginning of a tag or a secret.
 
-    Everything from `<think>` to its `</think>` is hidden, nested and unclosed blocks too. A closing tag that was never
-    opened (some templates open the block in the prompt) tells that all words before it were reasoning: `voided` counts
-    that, and what was given before must be taken back. A tag named in backticks is a word like any other.
+    Everything from `<think>` to its `</think>` is removed, nested and unclosed blocks too. A closing tag without an opening
+    one (some templates open the block in the prompt) means that all text before it was reasoning: `retractions` counts
+    these, and the caller must discard the text before. A tag between backticks is ordinary text.
     """
 
     def __init__(self, redactor: Redactor, api_key: str = "") -> None:
-        """`api_key` is the secret that this very upstream knows: it is found even where it comes in pieces."""
-        self.voided = 0
+        """`api_key` is also removed where it is split between two pieces."""
+        self.retractions = 0
         self._redactor = redactor
         self._key = api_key if len(api_key) >= MIN_SECRET_CHARS else ""
-        self._undecided = ""  # may be the beginning of a tag
+        self._undecided = ""  # possibly the beginning of a tag
         self._before = ""  # the character before that
         self._depth = 0
-        self._tail = ""  # readable, but may be the beginning of the key or half a character
-        self._begun = False
+        self._tail = ""  # readable, but possibly the beginning of the key or half a surrogate pair
+        self._has_text = False
 
     def feed(self, piece: str) -> str:
-        """The next readable words, possibly none."""
+        """The next readable text, possibly empty."""
         text = self._undecided + piece
         if self._depth == 0 and "<" not in text and "◁" not in text:
             self._undecided, self._before = "", text[-1:] or self._before
@@ -54,12 +54,12 @@ class ReadableText:
         return self._release(outside, final=False)
 
     def finish(self) -> str:
-        """What was held back for want of a continuation. Nothing is fed after this."""
+        """The rest of the buffer. Nothing may be fed after this."""
         text, self._undecided = self._undecided, ""
         return self._release(self._outside(text, len(text)), final=True)
 
     def _outside(self, text: str, end: int) -> str:
-        """What stands outside of reasoning blocks in `text` up to `end`."""
+        """The part of `text` up to `end` that is outside of reasoning blocks."""
         outside: list[str] = []
         at = 0
         for tag in _TAG.finditer(text, 0, end):
@@ -74,8 +74,8 @@ class ReadableText:
                 self._depth -= 1
             else:
                 outside.clear()
-                self._tail, self._begun = "", False
-                self.voided += 1
+                self._tail, self._has_text = "", False
+                self.retractions += 1
         if self._depth == 0:
             outside.append(text[at:end])
         return "".join(outside)
@@ -84,27 +84,27 @@ class ReadableText:
         return (text[start - 1] if start else self._before) == "`" and text[end : end + 1] == "`"
 
     def _start_of_unfinished_tag(self, text: str) -> int:
-        """Where the text ends in something that the next piece may make a tag, or a mention of one; else its length."""
+        """The start of a trailing incomplete tag, or incomplete mention of one; else the length of the text."""
         start = max(text.rfind("<"), text.rfind("◁"))
         if start < 0 or len(text) - start > MAX_TAG_CHARS:
             return len(text)
         unfinished = _UNFINISHED_TAG.fullmatch(text, start)
         if unfinished and "thinking".startswith((unfinished["start"] or "").lower()):
             return start
-        named = (text[start - 1] if start else self._before) == "`" and _TAG.fullmatch(text, start)
-        return start if named else len(text)
+        mentioned = (text[start - 1] if start else self._before) == "`" and _TAG.fullmatch(text, start)
+        return start if mentioned else len(text)
 
     def _release(self, outside: str, *, final: bool) -> str:
         text = self._tail + outside
-        if not self._begun:
+        if not self._has_text:
             text = text.lstrip()
-            self._begun = bool(text)
-        end = len(text) if final else self._end_of_certain(text)
+            self._has_text = bool(text)
+        end = len(text) if final else self._safe_length(text)
         self._tail = text[end:]
         return self._redactor.text(clean(text[:end]))
 
-    def _end_of_certain(self, text: str) -> int:
-        """The text's length without a trailing piece of the key or half a surrogate pair."""
+    def _safe_length(self, text: str) -> int:
+        """The length of the text without a trailing part of the key or half a surrogate pair."""
         if self._key:
             start = text.find(self._key[0], max(0, len(text) - len(self._key) + 1))
             while start >= 0:

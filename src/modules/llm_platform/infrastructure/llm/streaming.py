@@ -1,4 +1,7 @@
-"""From the bytes of a streamed answer to its pieces. Pure: the caller reads the network and keeps the time."""
+"""Parses chat answers as services really send them: complete or streamed, with fields missing, null or of another type.
+
+Does no I/O: the caller reads the network and enforces the timeouts. Of an answer only its text is passed on.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,9 @@ from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.infrastructure.http.sse import EventDecoder
 from modules.llm_platform.infrastructure.llm.kinds import LLMConnection
-from modules.llm_platform.infrastructure.llm.reasoning import ReadableText
+from modules.llm_platform.infrastructure.llm.reasoning import ReasoningFilter
 
-# Reads chat answers as services really send them: whole or in chunks, with fields missing, null or of another shape.
-# Nothing of a service's own words leaves this module but the answer's text.
-
-
-MAX_TOKENS_BELIEVED: Final = 100_000_000  # a larger count in `usage` is nonsense
+MAX_USAGE_TOKENS: Final = 100_000_000  # a larger count in `usage` is ignored
 LENGTH: Final = "length"
 FILTERED: Final = "content_filter"
 FAILED: Final = "error"
@@ -42,12 +41,12 @@ _FINISH = {
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
-class UnreadableAnswer(Exception):  # noqa: N818  it names what came, as its text does: "a web page instead of JSON"
-    """What came is no answer; the text says what it is instead."""
+class InvalidAnswerError(Exception):
+    """The body is no chat answer; the message says what it is instead, as in "a web page instead of JSON"."""
 
 
 class ReportedError(Exception):
-    """The service reports an error inside an answer that looks like success; `body` is what it says."""
+    """The service reports an error in a body with status 200; `body` is that error."""
 
     def __init__(self, body: object) -> None:
         super().__init__("an error inside an answer")
@@ -55,8 +54,8 @@ class ReportedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """What one answer, or one chunk of a streamed answer, says. None and empty: nothing about it."""
+class Delta:
+    """The content of one answer, or of one chunk of a streamed answer. None and empty: not contained."""
 
     text: str = ""
     reasoning: str = ""
@@ -66,55 +65,55 @@ class Piece:
     refused: bool = False
 
 
-NOTHING: Final = Piece()
+EMPTY: Final = Delta()
 
 
-def read_answer(body: bytes) -> Piece:
-    """A whole answer. Raises UnreadableAnswer when it is none, ReportedError when it is an error."""
+def read_answer(body: bytes) -> Delta:
+    """The content of a complete answer. Raises InvalidAnswerError for any other body, ReportedError for an error."""
     body = body.lstrip(b"\xef\xbb\xbf \t\r\n")
     if body.startswith(b"<"):
-        raise UnreadableAnswer("a web page instead of JSON")
-    answer = _decoded(body)
+        raise InvalidAnswerError("a web page instead of JSON")
+    answer = _decode(body)
     if not isinstance(answer, dict):
-        raise UnreadableAnswer("JSON that is no chat completion")
-    piece = _piece(answer, "message")
-    if piece is NOTHING:
-        raise UnreadableAnswer("a chat completion without choices")
-    return piece
+        raise InvalidAnswerError("JSON that is no chat completion")
+    delta = _delta(answer, "message")
+    if delta is EMPTY:
+        raise InvalidAnswerError("a chat completion without choices")
+    return delta
 
 
-def read_chunk(payload: bytes) -> Piece:
-    """One event of a streamed answer; NOTHING for one that tells nothing. Errors as in `read_answer`."""
-    chunk = _decoded(payload)
-    return _piece(chunk, "delta") if isinstance(chunk, dict) else NOTHING
+def read_chunk(payload: bytes) -> Delta:
+    """The content of one event of a streamed answer; may be EMPTY. Errors as in `read_answer`."""
+    chunk = _decode(payload)
+    return _delta(chunk, "delta") if isinstance(chunk, dict) else EMPTY
 
 
-def _decoded(body: bytes) -> Any:
+def _decode(body: bytes) -> Any:
     try:
         return from_json(body)
     except ValueError:
-        return _decoded_slowly(body)
+        return _decode_tolerantly(body)
 
 
-def _decoded_slowly(body: bytes) -> Any:
-    """For what the fast parser refuses: bytes that are not UTF-8, and half characters, whose other half may follow."""
+def _decode_tolerantly(body: bytes) -> Any:
+    """Also accepts invalid UTF-8 and lone surrogates, whose other half may follow in the next chunk."""
     try:
         return json.loads(body.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
-        raise UnreadableAnswer("broken JSON") from None
+        raise InvalidAnswerError("broken JSON") from None
 
 
-def _piece(answer: dict[str, Any], place: str) -> Piece:
+def _delta(answer: dict[str, Any], field: str) -> Delta:
     if answer.get("error"):
         raise ReportedError(answer["error"])
     choices, usage = answer.get("choices"), answer.get("usage")
     choice = choices[0] if isinstance(choices, list) and choices else None
     if not isinstance(choice, dict) or choice.get("index") not in (0, None):
-        return Piece(**_usage(usage)) if usage and place == "delta" else NOTHING
-    message = choice.get(place)
+        return Delta(**_usage(usage)) if usage and field == "delta" else EMPTY
+    message = choice.get(field)
     if not isinstance(message, dict):
-        message = {"content": choice.get("text")}  # completions of old
-    return Piece(
+        message = {"content": choice.get("text")}  # the legacy completions API
+    return Delta(
         text=_text(message.get("content")),
         reasoning=next((_text(message[name]) for name in _REASONING_FIELDS if message.get(name)), ""),
         finish_reason=_finish(choice.get("finish_reason")),
@@ -124,7 +123,7 @@ def _piece(answer: dict[str, Any], place: str) -> Piece:
 
 
 def _text(content: object) -> str:
-    """The text of a content that is a string or a list of parts; parts that are reasoning or no text are left out."""
+    """The text of a string or of a list of parts, without reasoning and other kinds of parts."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
@@ -134,7 +133,7 @@ def _text(content: object) -> str:
 
 
 def _finish(reason: object) -> str | None:
-    """One of our own words: stop, length, content_filter, tool_calls, error; None while the answer goes on."""
+    """stop, length, content_filter, tool_calls or error; None while the answer continues."""
     return _FINISH.get(reason, "stop") if isinstance(reason, str) and reason else None
 
 
@@ -145,179 +144,151 @@ def _usage(usage: object) -> dict[str, Any]:
 
 
 def _count(value: object) -> int | None:
-    believed = isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_TOKENS_BELIEVED
-    return value if believed and isinstance(value, int) else None
+    return value if type(value) is int and 0 < value <= MAX_USAGE_TOKENS else None
 
 
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024  # a million characters, each written as an escape of six
-MAX_STREAM_BYTES: Final = 48 * 1024 * 1024  # 131,072 chunks of one token with the protocol's words around each
+MAX_STREAM_BYTES: Final = 48 * 1024 * 1024  # 131,072 chunks of one token with the protocol's fields around each
 _BLANK: Final = b"\xef\xbb\xbf \t\r\n"
 _DONE: Final = b"[DONE]"
 
 
 class StreamReader:
-    """Feed it what comes, tell it of the `end`. A service that answers with one plain JSON body is understood too.
+    """Parses a streamed body chunk by chunk. A plain JSON body instead of a stream is accepted too.
 
-    `done`: the service said that nothing follows. All methods raise what `read_answer` raises.
+    `done`: the service declared the end of the stream. All methods raise the errors of `read_answer`.
     """
 
     def __init__(self) -> None:
         self.done = False
         self._events = EventDecoder()
         self._bytes = 0
-        self._told = False
-        self._begun = False
+        self._has_events = False
+        self._has_begun = False
         self._plain: bytearray | None = None
 
-    def feed(self, received: bytes) -> list[Piece]:
-        """The pieces that these bytes complete."""
+    def feed(self, received: bytes) -> list[Delta]:
+        """The deltas of the events that these bytes complete."""
         self._bytes += len(received)
         if self._bytes > (MAX_STREAM_BYTES if self._plain is None else MAX_BODY_BYTES):
-            raise UnreadableAnswer("more bytes than any answer takes")
-        if not self._begun:
+            raise InvalidAnswerError("more bytes than the limit for an answer")
+        if not self._has_begun:
             received = self._begin(received)
         if self._plain is not None:
             self._plain += received
             return []
-        return self._pieces(self._events.feed(received)) if received else []
+        return self._deltas(self._events.feed(received)) if received else []
 
-    def end(self) -> list[Piece]:
-        """The pieces that only the end of the body completes; half an event is left out."""
+    def end(self) -> list[Delta]:
+        """The remaining deltas at the end of the body; an incomplete event is dropped."""
         if self._plain is not None:
             self.done = True
             return [read_answer(bytes(self._plain))]
         try:
-            pieces = self._pieces(self._events.finish())
-        except UnreadableAnswer:
-            pieces = []
-        if not self._told:
-            raise UnreadableAnswer("an empty stream")
-        return pieces
+            deltas = self._deltas(self._events.finish())
+        except InvalidAnswerError:
+            deltas = []
+        if not self._has_events:
+            raise InvalidAnswerError("an empty stream")
+        return deltas
 
     def _begin(self, received: bytes) -> bytes:
-        """The bytes without leading blanks; the first that is none tells whether this is a stream or a plain body."""
+        """The bytes without leading white space; the first other byte decides between a stream and a plain body."""
         received = received.lstrip(_BLANK)
-        self._begun = bool(received)
+        self._has_begun = bool(received)
         if received.startswith((b"{", b"<", b"[")):
             self._plain = bytearray()
         return received
 
-    def _pieces(self, payloads: list[bytes]) -> list[Piece]:
-        pieces: list[Piece] = []
+    def _deltas(self, payloads: list[bytes]) -> list[Delta]:
+        deltas: list[Delta] = []
         for payload in payloads:
             if payload.startswith(_DONE):
-                self.done = self._told = True
+                self.done = self._has_events = True
             if self.done:
                 break
             if not payload or payload.isspace():
                 continue
-            self._told = True
-            pieces += (piece for piece in _read(payload) if piece is not NOTHING)
-        return pieces
+            self._has_events = True
+            deltas += (delta for delta in _read(payload) if delta is not EMPTY)
+        return deltas
 
 
-def _read(payload: bytes) -> list[Piece]:
-    """One chunk; several where a service forgets the blank line between its events."""
+def _read(payload: bytes) -> list[Delta]:
+    """One chunk, or several from a service that omits the blank line between events."""
     try:
         return [read_chunk(payload)]
-    except UnreadableAnswer:
+    except InvalidAnswerError:
         if b"\n" not in payload:
             raise
         return [read_chunk(line) for line in payload.split(b"\n")]
 
 
-# One answer as it grows: its readable text, what it cost so far, and at the end the response or why there is none.
+MAX_ANSWER_CHARS: Final = 1_000_000  # more than the longest answer that a request may ask for
 
 
-MAX_ANSWER_CHARS: Final = 1_000_000  # above what the longest answer that may be asked for takes
+class AnswerBuilder:
+    """Collects the deltas of one answer: `add` each, then `finish`, then take the `response`.
 
-
-class GrowingAnswer:
-    """Add the pieces as they come, then `finish`, then take the `response`. A stream asks for its `news` in between."""
+    A stream takes `new_parts` in between.
+    """
 
     def __init__(self, connection: LLMConnection, request: LLMRequest, redactor: Redactor) -> None:
         self.finish_reason: str | None = None
         self._connection = connection
         self._request = request
-        self._readable = ReadableText(redactor, connection.api_key)
-        self._words: list[str] = []
-        self._told = 0  # how many of them a reader of the stream has got
-        self._voided = 0
-        self._take_back = False
-        self._received: list[str] = []  # with the reasoning: it is paid for
+        self._filter = ReasoningFilter(redactor, connection.api_key)
+        self._texts: list[str] = []
+        self._streamed = 0  # how many of the texts `new_parts` has returned
+        self._retractions = 0
+        self._reset_pending = False
+        self._received: list[str] = []  # with the reasoning, which is paid for
         self._chars = 0
         self._prompt_tokens: int | None = None
         self._completion_tokens: int | None = None
         self._refused = False
 
-    def add(self, piece: Piece) -> None:
-        """Raises UnreadableAnswer when the answer grows beyond measure."""
-        self.finish_reason = piece.finish_reason or self.finish_reason
-        self._prompt_tokens = piece.prompt_tokens or self._prompt_tokens
-        self._completion_tokens = piece.completion_tokens or self._completion_tokens
-        self._refused = self._refused or piece.refused
-        if piece.reasoning:
-            self._receive(piece.reasoning)
-        if piece.text:
-            self._receive(piece.text)
-            self._keep(self._readable.feed(piece.text))
+    def add(self, delta: Delta) -> None:
+        """Raises InvalidAnswerError when the answer is longer than MAX_ANSWER_CHARS."""
+        self.finish_reason = delta.finish_reason or self.finish_reason
+        self._prompt_tokens = delta.prompt_tokens or self._prompt_tokens
+        self._completion_tokens = delta.completion_tokens or self._completion_tokens
+        self._refused = self._refused or delta.refused
+        if delta.reasoning:
+            self._receive(delta.reasoning)
+        if delta.text:
+            self._receive(delta.text)
+            self._append(self._filter.feed(delta.text))
 
     def finish(self) -> None:
-        """No piece follows: what was held back is words."""
-        self._keep(self._readable.finish())
+        """No delta follows: the rest of the buffered text belongs to the answer."""
+        self._append(self._filter.finish())
 
-    def news(self) -> list[LLMStreamPart]:
-        """What a reader of the stream has to be told since the last call."""
-        told: list[LLMStreamPart] = []
-        if self._take_back:
-            told.append(LLMReset(error=LLMProviderException(f"{self._connection.name} showed its reasoning unmarked")))
-            self._take_back = False
-        words = "".join(self._words[self._told :])
-        self._told = len(self._words)
-        if words:
-            told.append(LLMToken(text=words))
-        return told
-
-    def _receive(self, text: str) -> None:
-        self._chars += len(text)
-        if self._chars > MAX_ANSWER_CHARS:
-            raise UnreadableAnswer("more text than any request asks for")
-        self._received.append(text)
-
-    def _keep(self, words: str) -> None:
-        if self._readable.voided > self._voided:
-            self._voided = self._readable.voided
-            self._take_back = self._take_back or self._told > 0
-            self._words.clear()
-            self._told = 0
-        if words:
-            self._words.append(words)
-
-    def usage(self) -> Usage:
-        """The service's own count; ours where it says nothing."""
-        asked = self._prompt_tokens or sum(count_tokens(message.content) for message in self._request.messages)
-        written = self._completion_tokens or count_tokens("".join(self._received))
-        return Usage(prompt_tokens=asked, completion_tokens=written)
+    def new_parts(self) -> list[LLMStreamPart]:
+        """The parts of the stream since the last call."""
+        parts: list[LLMStreamPart] = []
+        if self._reset_pending:
+            error = LLMProviderException(f"{self._connection.name} sent its reasoning as part of the answer")
+            parts.append(LLMReset(error=error))
+            self._reset_pending = False
+        text = "".join(self._texts[self._streamed :])
+        self._streamed = len(self._texts)
+        if text:
+            parts.append(LLMToken(text=text))
+        return parts
 
     def spent(self) -> Spending:
-        """What the call cost so far: one without a word costs nothing but the call."""
+        """The cost so far: a call that returned nothing used no tokens."""
         if not self._received and not self._completion_tokens:
             return Spending(calls=1)
-        return self._spending(self.usage())
-
-    def _spending(self, usage: Usage) -> Spending:
-        cost = self._connection.cost_usd(usage.prompt_tokens, usage.completion_tokens)
-        return Spending(
-            calls=1, prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens, cost_usd=cost
-        )
+        return self._spending(self._usage())
 
     def response(self) -> LLMResponse:
-        """The whole answer. Raises LLMProviderException when it is none: empty, all reasoning, filtered, refused."""
-        content = "".join(self._words)
-        reason = self._failure(content)
-        if reason:
-            raise LLMProviderException(f"{self._connection.name} {reason}")
-        usage = self.usage()
+        """The complete answer. LLMProviderException when it is empty, filtered, refused, or nothing but reasoning."""
+        content = "".join(self._texts)
+        if problem := self._problem(content):
+            raise LLMProviderException(f"{self._connection.name} {problem}")
+        usage = self._usage()
         return LLMResponse(
             content=content,
             provider=self._connection.name,
@@ -327,15 +298,40 @@ class GrowingAnswer:
             spent=self._spending(usage),
         )
 
-    def _failure(self, content: str) -> str | None:
+    def _receive(self, text: str) -> None:
+        self._chars += len(text)
+        if self._chars > MAX_ANSWER_CHARS:
+            raise InvalidAnswerError("more text than the limit for an answer")
+        self._received.append(text)
+
+    def _append(self, text: str) -> None:
+        if self._filter.retractions > self._retractions:
+            self._retractions = self._filter.retractions
+            self._reset_pending = self._reset_pending or self._streamed > 0
+            self._texts.clear()
+            self._streamed = 0
+        if text:
+            self._texts.append(text)
+
+    def _usage(self) -> Usage:
+        """The service's own count; our count where it sends none."""
+        prompt_tokens = self._prompt_tokens or sum(count_tokens(each.content) for each in self._request.messages)
+        completion_tokens = self._completion_tokens or count_tokens("".join(self._received))
+        return Usage(prompt_tokens=prompt_tokens, completion_tokens=completion_tokens)
+
+    def _spending(self, usage: Usage) -> Spending:
+        cost = self._connection.cost_usd(usage.prompt_tokens, usage.completion_tokens)
+        return Spending(calls=1, cost_usd=cost, **usage.model_dump())
+
+    def _problem(self, content: str) -> str | None:
         if self.finish_reason == FILTERED:
-            return "withheld the answer (content_filter): ask differently, or another model"
+            return "withheld the answer (content_filter): rephrase the question, or use another model"
         if self.finish_reason == FAILED:
-            return "broke off with an error of its own"
+            return "stopped with an error of its own"
         if content.strip():
             return None
         if self._refused:
-            return "refused to answer: ask differently, or another model"
+            return "refused to answer: rephrase the question, or use another model"
         if self.finish_reason == LENGTH:
-            return "spent all its tokens before the first word of the answer: raise LLM_MAX_TOKENS"
-        return "gave reasoning but no answer: ask another model" if self._received else "gave an empty answer"
+            return "used all its tokens before the answer began: raise LLM_MAX_TOKENS"
+        return "returned reasoning but no answer: use another model" if self._received else "returned an empty answer"

@@ -21,11 +21,11 @@ from modules.llm_platform.domain.exceptions import (
     LLMTimeoutError,
 )
 from modules.llm_platform.infrastructure.llm.errors import (
-    SPEAKABLE,
+    KNOWN_ERROR_TYPES,
+    library_errors,
     reported_error,
     status_error,
-    translate_errors,
-    translated_error,
+    translate_error,
 )
 from modules.llm_platform.infrastructure.llm.kinds import LLMConnection
 
@@ -63,21 +63,21 @@ def _caused(cause: Exception) -> openai.APIConnectionError:
     ],
     ids=lambda value: getattr(value, "__name__", type(value).__name__),
 )
-def test_each_failure_below_is_one_of_ours(error: Exception, kind: type[LLMException]) -> None:
-    """Who catches `foreign_errors` catches it, and its kind tells what can be done."""
-    assert isinstance(error, translate_errors())
-    assert type(translated_error(error, HERE)) is kind
+def test_every_library_error_is_translated(error: Exception, kind: type[LLMException]) -> None:
+    """`library_errors` contains it, and its class says what can be done."""
+    assert isinstance(error, library_errors())
+    assert type(translate_error(error, HERE)) is kind
 
 
-def test_every_error_of_the_package_is_translated() -> None:
-    """No class of the openai package is forgotten, whatever is added to it."""
+def test_every_openai_error_is_translated() -> None:
+    """Classes of later versions too."""
     kinds = [
         each
         for each in (getattr(openai, name) for name in openai.__all__)
         if isinstance(each, type) and issubclass(each, openai.OpenAIError)
     ]
     assert len(kinds) > 10
-    assert all(issubclass(kind, translate_errors()) for kind in kinds)
+    assert all(issubclass(kind, library_errors()) for kind in kinds)
 
 
 @given(
@@ -90,23 +90,23 @@ def test_every_error_of_the_package_is_translated() -> None:
         ),
     ),
 )
-def test_any_status_with_any_body_is_an_error_of_ours(status: int, body: object) -> None:
-    """Nothing that a service can say breaks the table."""
+def test_any_status_with_any_body_is_translated(status: int, body: object) -> None:
+    """No body breaks the translation."""
     for failure in (status_error(HERE, status, body, {}), reported_error(HERE, body)):
         assert isinstance(failure, LLMException)
         assert failure.message.isascii()
         assert len(failure.message) < 200
 
 
-@pytest.mark.parametrize("word", sorted(SPEAKABLE))
-def test_known_types_are_told(word: str) -> None:
-    """A type that we know helps the operator to look it up; one that we do not know is the sender's own words."""
+@pytest.mark.parametrize("word", sorted(KNOWN_ERROR_TYPES))
+def test_only_known_error_types_are_repeated(word: str) -> None:
+    """Any other text of the service is not."""
     assert word in status_error(HERE, 500, {"error": {"type": word}}, {}).message
     assert "shouting" not in status_error(HERE, 500, {"error": {"type": "shouting", "code": "shouting"}}, {}).message
 
 
 @pytest.mark.parametrize("module", ["openai", "anyio"])
-def test_a_package_that_is_half_loaded_has_no_errors_yet(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a thread imports it, another request may fail: that failure is still translated, not one of ours."""
+def test_a_partly_imported_package_is_ignored(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread may be importing it."""
     monkeypatch.setitem(sys.modules, module, types.ModuleType(module))
-    assert {httpx2.HTTPError, OSError} <= set(translate_errors())
+    assert {httpx2.HTTPError, OSError} <= set(library_errors())

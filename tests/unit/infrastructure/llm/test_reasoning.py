@@ -7,19 +7,19 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.infrastructure.llm.reasoning import ReadableText, clean
+from modules.llm_platform.infrastructure.llm.reasoning import ReasoningFilter, clean
 
 KEY = "sk-0123456789abcdef"
 
 
 def _read(*pieces: str, key: str = "") -> str:
     """What a reader has at the end, words that were taken back left out."""
-    readable = ReadableText(Redactor((key,)), key)
+    readable = ReasoningFilter(Redactor((key,)), key)
     shown, voided = "", 0
     for step in (*(lambda p=piece: readable.feed(p) for piece in pieces), readable.finish):
         words = step()
-        if readable.voided > voided:
-            shown, voided = "", readable.voided
+        if readable.retractions > voided:
+            shown, voided = "", readable.retractions
         shown += words
     return shown
 
@@ -57,8 +57,8 @@ def _read(*pieces: str, key: str = "") -> str:
         (f"starts like {KEY[:9]} a key {KEY[:5]}", f"starts like {KEY[:9]} a key {KEY[:5]}"),
     ],
 )
-def test_the_same_is_read_in_any_pieces(text: str, readable: str) -> None:
-    """Whole, letter by letter and cut at each place in two: the reader has the same words at the end."""
+def test_the_readable_text_does_not_depend_on_the_chunks(text: str, readable: str) -> None:
+    """Complete, character by character, and cut in two at each place."""
     assert _read(text, key=KEY) == readable
     assert _read(*text, key=KEY) == readable
     for cut in range(len(text)):
@@ -90,14 +90,14 @@ PIECES = st.lists(
 
 @given(PIECES)
 @example(["`", "<think>", "`", "</think>"])
-def test_pieces_never_matter(pieces: list[str]) -> None:
-    """However a text is cut, what is read is what the whole text gives."""
+def test_chunk_boundaries_do_not_matter(pieces: list[str]) -> None:
+    """For any text."""
     assert _read(*pieces, key=KEY) == _read("".join(pieces), key=KEY)
 
 
 @given(PIECES)
-def test_what_is_read_can_be_sent_and_holds_no_key(pieces: list[str]) -> None:
-    """Every readable text is valid Unicode without NUL and without the key."""
+def test_the_readable_text_is_valid_and_without_the_key(pieces: list[str]) -> None:
+    """Valid Unicode without NUL."""
     text = _read(*pieces, key=KEY)
     assert KEY not in text
     assert "\x00" not in text
@@ -105,23 +105,23 @@ def test_what_is_read_can_be_sent_and_holds_no_key(pieces: list[str]) -> None:
 
 
 @given(st.text(alphabet="abc<>/` ", max_size=30), st.text(alphabet="abc ", max_size=10))
-def test_what_is_between_the_tags_is_never_read(hidden: str, after: str) -> None:
-    """Whatever stands inside of a block, it stays there."""
+def test_text_between_reasoning_tags_is_removed(hidden: str, after: str) -> None:
+    """Whatever it contains."""
     assert _read(f"<think>SECRET{hidden}SECRET</think>{after}") == after.lstrip()
 
 
-def test_plain_words_are_given_at_once() -> None:
-    """Nothing is held back that cannot become something else."""
-    readable = ReadableText(Redactor((KEY,)), KEY)
+def test_plain_text_is_not_buffered() -> None:
+    """Only text that may become a tag or the key is."""
+    readable = ReasoningFilter(Redactor((KEY,)), KEY)
     assert [readable.feed(piece) for piece in ("Some ", "words ", "come.")] == ["Some ", "words ", "come."]
 
 
-def test_a_short_key_is_not_searched_for() -> None:
-    """A secret of less than eight characters would blank out ordinary words."""
+def test_a_short_key_is_not_redacted() -> None:
+    """Less than eight characters would match ordinary words."""
     assert _read("the word abc stays", key="abc") == "the word abc stays"
 
 
 @given(st.text(st.characters(blacklist_categories=("Cs", "Cc"))))
-def test_clean_leaves_ordinary_text_alone(text: str) -> None:
-    """Text without control characters and half characters is the same object."""
+def test_clean_returns_ordinary_text_unchanged(text: str) -> None:
+    """The same object."""
     assert clean(text) is text

@@ -83,16 +83,16 @@ async def search(timeout: float = 9.0) -> Any:
         await adapter.aclose()
 
 
-async def test_results_come_with_a_word_about_engines_that_refused(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library hides refusals; the watch sees them."""
+async def test_engines_that_refused_are_listed(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library hides refusals."""
     use(monkeypatch, good=f"{base}/200", bad=f"{base}/429")
     answer = await search()
     assert [item.url for item in answer.results] == ["https://example.org/a"]
     assert [(entry.component, entry.reason) for entry in answer.degraded] == [("ddgs/bad", "it answered with HTTP 429")]
 
 
-async def test_all_refusing_is_not_nothing_found(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To the library both are `No results found`."""
+async def test_all_engines_refusing_is_an_error(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library reports `No results found` for both."""
     use(monkeypatch, one=f"{base}/429", two=f"{base}/403")
     with pytest.raises(WebSearchBlockedError):
         await search()
@@ -102,8 +102,8 @@ async def test_all_refusing_is_not_nothing_found(base: str, monkeypatch: pytest.
     assert [entry.component for entry in answer.degraded] == ["ddgs/two"]
 
 
-def test_a_stopped_session_asks_nobody(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rest of the engines is skipped, which the library takes for their failure."""
+def test_a_stopped_session_calls_no_engine(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the library the remaining engines fail."""
     use(monkeypatch, one=f"{base}/200")
     session = DdgsSession(timeout=2)
     session.stop()
@@ -112,8 +112,8 @@ def test_a_stopped_session_asks_nobody(base: str, monkeypatch: pytest.MonkeyPatc
     assert session.statuses == {}
 
 
-async def test_silence_ends_by_the_engine_s_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that accepts and says nothing costs a third of the deadline, and is a timeout."""
+async def test_a_silent_engine_is_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a third of the deadline."""
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -122,8 +122,10 @@ async def test_silence_ends_by_the_engine_s_own_time(monkeypatch: pytest.MonkeyP
             await search(timeout=3.0)
 
 
-def test_the_library_is_quiet(base: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """It would log what is searched for."""
+def test_the_library_does_not_log_queries(
+    base: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At any level."""
     use(monkeypatch, one=f"{base}/500")
     with caplog.at_level(logging.DEBUG), pytest.raises(Exception, match="No results"):
         DdgsSession(timeout=2).text("a secret wish", backend="no-such")
@@ -131,8 +133,8 @@ def test_the_library_is_quiet(base: str, monkeypatch: pytest.MonkeyPatch, caplog
     assert not [record for record in caplog.records if record.name.startswith(("ddgs", "primp"))]
 
 
-def test_news_go_to_the_news_engines(monkeypatch: pytest.MonkeyPatch, base: str) -> None:
-    """The other function of the library is watched as well."""
+def test_news_engines_are_observed(monkeypatch: pytest.MonkeyPatch, base: str) -> None:
+    """Like those for text."""
     engine = type(
         "E", (Engine,), {"name": "paper", "provider": "paper", "category": "news", "search_url": f"{base}/503"}
     )

@@ -1,4 +1,4 @@
-"""Embeddings of a service that speaks OpenAI's protocol, and of Azure OpenAI: POST {base_url}/embeddings."""
+"""Embeddings of services that speak OpenAI's protocol, and of Azure OpenAI: POST {base_url}/embeddings."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from modules.llm_platform.domain.exceptions import EmbeddingConfigError, Embeddi
 from modules.llm_platform.domain.mean_centering import mean_centered
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.task_group import gather_all
 from modules.llm_platform.infrastructure.http.client import Upstream
 from modules.llm_platform.infrastructure.http.errors import ErrorFamily, Rule
 from modules.llm_platform.infrastructure.http.untrusted_json import dict_of, list_of, number_of
+from modules.llm_platform.infrastructure.llm.kinds import AZURE_API_VERSION, OPENAI_URL
 from modules.llm_platform.infrastructure.vectors.embeddable import beginnings
-
-# Vectors out of a service's answer: `{"data": [{"index": 0, "embedding": [...]}, …]}`, whatever else it may be.
-
 
 MAX_DIMENSION: Final = 16_384
 
 
 def vectors_in(answer: Mapping[str, Any], count: int, name: str) -> tuple[list[Vector | None], int]:
-    """`count` vectors of length 1 in the order of the texts, and their dimension; None for one that points nowhere.
+    """The vectors of `{"data": [{"index": 0, "embedding": [...]}, …]}` and their dimension.
 
-    Raises EmbeddingError where they are too few, too many or of several lengths.
+    `count` vectors of length 1 in the order of the texts, None for a zero or invalid one. Raises EmbeddingError for another
+    number of vectors or several dimensions.
     """
     rows = [dict_of(row) for row in list_of(answer.get("data"))]
     by_index = {_index(row, place): list_of(row.get("embedding")) for place, row in enumerate(rows)}
@@ -38,7 +38,7 @@ def vectors_in(answer: Mapping[str, Any], count: int, name: str) -> tuple[list[V
         raise EmbeddingError(f"{name} answered with {len(rows)} vectors for {count} texts")
     lengths = {len(numbers) for numbers in by_index.values()}
     if len(lengths) > 1 or not 0 < max(lengths, default=0) <= MAX_DIMENSION:
-        raise EmbeddingError(f"{name} answered with something that are no vectors")
+        raise EmbeddingError(f"{name} answered with invalid vectors")
     dimension = lengths.pop()
     return [mean_centered(_numbers(by_index[place]), (), dimension) for place in range(count)], dimension
 
@@ -49,21 +49,19 @@ def _index(row: Mapping[str, Any], place: int) -> int:
 
 
 def _numbers(values: Sequence[Any]) -> list[float]:
-    """NaN, which gives no vector, in the place of what is no number."""
+    """The numbers, NaN for every other value; a vector with NaN is dropped."""
     return [math.nan if (number := number_of(value)) is None else number for value in values]
 
 
-OPENAI_URL: Final = "https://api.openai.com/v1"
-AZURE_API_VERSION: Final = "2024-10-21"
 TIMEOUT_S: Final = 60.0  # of one try
 MAX_BODY_BYTES: Final = 32 << 20  # 64 vectors of 3072 numbers, written out, take 4 MB
 BATCH_TEXTS: Final = 64
 BATCH_CHARS: Final = 200_000  # the service takes 300,000 tokens
-AT_ONCE: Final = 4  # batches
+MAX_CONCURRENT: Final = 4  # batches
 TRIES: Final = 4
 PAUSE_S: Final = 0.5  # before the second try; twice as long before each further one
-LONGEST_PAUSE_S: Final = 30.0  # who is told to wait longer gives up: the caller may come again
-# As we count, a fifth below what the services count: of OpenAI's own models, and what any other takes.
+MAX_PAUSE_S: Final = 30.0  # a longer Retry-After is not waited for
+# In our own token count, a fifth below the limits of the services: for OpenAI's models, and for any other.
 OPENAI_WINDOW_TOKENS: Final = 6500
 SMALL_WINDOW_TOKENS: Final = 400
 DIMENSIONS: Final = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
@@ -94,8 +92,8 @@ class EmbeddingConnection:
         return self.base_url or (OPENAI_URL if self.kind == "openai" else "")
 
     @property
-    def mistake(self) -> str | None:
-        """What is missing, as a remedy."""
+    def configuration_error(self) -> str | None:
+        """The missing settings as an error message; None when nothing is missing."""
         address, key, model = self.variables
         hosted = self.kind == "azure" or self.address == OPENAI_URL
         missing = [name for name, there in ((address, self.address), (model, self.model)) if not there]
@@ -104,9 +102,9 @@ class EmbeddingConnection:
 
 
 class OpenAIEmbedder(IEmbedder):
-    """`dimension` is 0 until the first text was embedded, where the model is none that we know.
+    """`dimension` of an unknown model is 0 until the first text is embedded.
 
-    With `client=None` each request has a connection of its own.
+    Without a `client` each request opens its own connection.
     """
 
     def __init__(
@@ -121,7 +119,7 @@ class OpenAIEmbedder(IEmbedder):
         self.window_tokens = OPENAI_WINDOW_TOKENS if connection.model in DIMENSIONS else SMALL_WINDOW_TOKENS
         self._connection = connection
         self._sleep = sleep
-        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT)
         self._path = _path(connection)
         self._upstream = Upstream(
             self.name,
@@ -137,58 +135,55 @@ class OpenAIEmbedder(IEmbedder):
         )
 
     async def embed(self, texts: Sequence[str]) -> list[Vector | None]:
-        if self._connection.mistake:
-            raise EmbeddingConfigError(self._connection.mistake)
-        begun = beginnings(texts, self.window_tokens)
-        places = [place for place, text in enumerate(begun) if text]
-        batches = list(_batches(places, begun))
-        tasks = [asyncio.ensure_future(self._batch([begun[place] for place in batch])) for batch in batches]
-        try:
-            answers = await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:  # of the others, when one has failed
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        if self._connection.configuration_error:
+            raise EmbeddingConfigError(self._connection.configuration_error)
+        prefixes = beginnings(texts, self.window_tokens)
         vectors: list[Vector | None] = [None] * len(texts)
-        for batch, answer in zip(batches, answers, strict=True):
-            for place, vector in zip(batch, answer, strict=True):
+
+        async def embed_batch(places: Sequence[int]) -> None:
+            batch = await self._batch([prefixes[place] for place in places])
+            for place, vector in zip(places, batch, strict=True):
                 vectors[place] = vector
+
+        await gather_all(embed_batch(places) for places in _batches(prefixes))
         return vectors
 
     async def _batch(self, texts: list[str]) -> list[Vector | None]:
-        async with self._turns:
+        async with self._slots:
             for number in range(TRIES):
                 try:
                     return await self._once(texts)
                 except EmbeddingError as error:
                     pause = PAUSE_S * 2**number if error.retry_after_s is None else error.retry_after_s
-                    if number + 1 == TRIES or pause > LONGEST_PAUSE_S:
+                    if number + 1 == TRIES or pause > MAX_PAUSE_S:
                         raise
                 await self._sleep(pause)
-            raise AssertionError("the last try returns or raises")
+            raise AssertionError("unreachable: the last try returns or raises")
 
     async def _once(self, texts: list[str]) -> list[Vector | None]:
         body: dict[str, Any] = {"input": texts, "model": self._connection.model, "encoding_format": "float"}
-        reply = await self._upstream.post_json(self._path, body, holds="page text")
-        vectors, dimension = vectors_in(self._upstream.object_in(reply), len(texts), self.name)
+        reply = await self._upstream.post_json(self._path, body, sent_kind="page text")
+        vectors, dimension = vectors_in(self._upstream.json_object(reply), len(texts), self.name)
         if dimension and self.dimension not in (0, dimension):
             raise EmbeddingConfigError(
                 f"{self.name} gives vectors of {dimension} numbers, not of {self.dimension}: "
-                f"check {self._connection.variables[2]}, and index anew"
+                f"check {self._connection.variables[2]}, and rebuild the index"
             )
         self.dimension = dimension or self.dimension
         return vectors
 
 
-def _batches(places: Sequence[int], texts: Sequence[str]) -> Iterator[list[int]]:
+def _batches(texts: Sequence[str]) -> Iterator[list[int]]:
+    """The places of the texts that are not blank, in batches that a service accepts."""
     batch: list[int] = []
     chars = 0
-    for place in places:
-        if batch and (len(batch) == BATCH_TEXTS or chars + len(texts[place]) > BATCH_CHARS):
+    for place, text in enumerate(texts):
+        if batch and (len(batch) == BATCH_TEXTS or chars + len(text) > BATCH_CHARS):
             yield batch
             batch, chars = [], 0
-        batch.append(place)
-        chars += len(texts[place])
+        if text:
+            batch.append(place)
+            chars += len(text)
     if batch:
         yield batch
 
@@ -209,13 +204,12 @@ def _headers(connection: EmbeddingConnection) -> dict[str, str]:
 
 
 def _rules(connection: EmbeddingConnection) -> dict[int, Rule]:
-    """What is said of a status; those of `upstream_errors` where nothing is."""
+    """The rules for statuses whose default rule does not name the setting."""
     address, key, model = connection.variables
-    refused = {
-        status: Rule("config", f"does not accept the texts ({status}): check {model}")
-        for status in (400, 413, 415, 422)
+    rejected = {
+        status: Rule("config", f"rejects the texts ({status}): check {model}") for status in (400, 413, 415, 422)
     }
-    return refused | {
+    return rejected | {
         401: Rule("config", f"refuses the key (401): check {key}"),
         403: Rule("config", f"forbids the request (403): check {key} and {model}"),
         404: Rule("config", f"knows no such address or model (404): check {address} and {model}"),

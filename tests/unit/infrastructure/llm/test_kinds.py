@@ -7,21 +7,21 @@ from typing import get_args
 import pytest
 
 from modules.llm_platform.infrastructure.llm.kinds import KINDS, LLMConnection, Variables
-from shared.config import LLMKind, Settings, variable_names
+from shared.config import LLMKindName, Settings, variable_names
 
 
 def _connection(kind: str, **config: object) -> LLMConnection:
     return LLMConnection(**{"name": "n", "kind": kind, "model": "m", **config})  # type: ignore[arg-type]
 
 
-def test_the_settings_and_the_table_know_the_same_kinds() -> None:
-    """Every kind that can be configured has its data, and no other."""
-    assert set(KINDS) == set(get_args(LLMKind))
+def test_settings_and_table_have_the_same_kinds() -> None:
+    """Every kind of the settings has a row, and no other."""
+    assert set(KINDS) == set(get_args(LLMKindName))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_variables_that_messages_name_exist(kind: str) -> None:
-    """A remedy that names a variable names one that is read."""
+def test_the_settings_in_messages_exist(kind: str) -> None:
+    """Each is a field of Settings."""
     known = {name for field in Settings.model_fields for name in variable_names(field)}
     names = KINDS[kind].variables
     assert {names.key, names.address, names.model} <= known
@@ -30,17 +30,17 @@ def test_the_variables_that_messages_name_exist(kind: str) -> None:
 
 @pytest.mark.parametrize(("kind", "address"), [("kimi", "KIMI_BASE_URL"), ("aitunnel", "AITUNNEL_BASE_URL")])
 def test_default_addresses_are_those_of_the_settings(kind: str, address: str) -> None:
-    """One default, told in two places, is the same in both."""
+    """Both places have the same default."""
     assert KINDS[kind].address == Settings.model_fields[address].default
 
 
-def test_the_operators_word_goes_before_the_kinds() -> None:
-    """Address, context, prices and variables of the connection replace those of its kind."""
-    said = _connection(
+def test_a_connection_overrides_its_kind() -> None:
+    """Address, context, prices and variables."""
+    overridden = _connection(
         "kimi", base_url="http://here/v1", context_tokens=5000, price_in=1.0, price_out=2.0, variables=Variables()
     )
-    assert (said.address, said.context, said.settings.key) == ("http://here/v1", 5000, "LLM_API_KEY")
-    assert said.cost_usd(1_000_000, 1_000_000) == 3.0
+    assert (overridden.address, overridden.context, overridden.settings.key) == ("http://here/v1", 5000, "LLM_API_KEY")
+    assert overridden.cost_usd(1_000_000, 1_000_000) == 3.0
     silent = _connection("kimi")
     assert (silent.context, silent.settings.key, silent.cost_usd(5, 5)) == (262_144, "KIMI_API_KEY", 0.0)
     assert silent.address == "https://api.kimi.com/coding/v1"
@@ -48,24 +48,24 @@ def test_the_operators_word_goes_before_the_kinds() -> None:
 
 @pytest.mark.parametrize("prices", [{}, {"price_in": 1.0}, {"price_out": 1.0}])
 def test_one_unknown_price_makes_the_cost_unknown(prices: dict[str, float]) -> None:
-    """Half a price is no price."""
+    """Input and output prices are both needed."""
     assert _connection("openai", **prices).cost_usd(1, 1) is None
 
 
-def test_services_of_ones_own_need_no_key_and_cost_nothing() -> None:
-    """Ollama and vLLM run on one's own machine."""
+def test_local_services_need_no_key_and_cost_nothing() -> None:
+    """Ollama and vLLM."""
     for kind in ("ollama", "vllm"):
         assert not KINDS[kind].needs_key
         assert _connection(kind).cost_usd(10, 10) == 0.0
         assert (_connection(kind).address or "").startswith("http://localhost:")
 
 
-def test_an_unknown_kind_is_refused() -> None:
-    """A kind without data cannot be asked; the message names those that there are."""
+def test_an_unknown_kind_is_a_value_error() -> None:
+    """The message lists the known kinds."""
     with pytest.raises(ValueError, match="choose one of openai, kimi"):
         _connection("other")
 
 
-def test_the_key_is_not_shown() -> None:
+def test_repr_does_not_contain_the_key() -> None:
     """A connection can be printed."""
     assert "sk-secret" not in repr(_connection("openai", api_key="sk-secret"))

@@ -1,4 +1,4 @@
-"""What the adapters note in the ledger: each request that leaves, to whom, what kind of data, how many bytes."""
+"""The egress log of the adapters: each request that leaves, its host, kind of data and bytes."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from tests.chat_server import ChatServer, answer, error, spoken
 from tests.loopback_upstream import Handler, hang_up, in_turn, json_reply, reply, serving, silence
 from tests.reading_pages import InProcess, Names, html
 
-from modules.llm_platform.application.services.llm_service import LLMRegistry
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.sent import Sent, SentKind
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.egress_log import open_egress_log
+from modules.llm_platform.domain.ports.llm import LLMRegistry
 from modules.llm_platform.infrastructure.adapters.bocha_web_search import BochaWebSearchAdapter
 from modules.llm_platform.infrastructure.adapters.ddgs_web_search import DdgsSession, DdgsWebSearchAdapter
 from modules.llm_platform.infrastructure.adapters.direct_page_reader import DirectPageReader
 from modules.llm_platform.infrastructure.adapters.jina_page_reader import JinaPageReader
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
-from modules.llm_platform.infrastructure.adapters.openai import OpenAIProvider
-from modules.llm_platform.infrastructure.adapters.searxng_web_search import SearXNGWebSearchAdapter
+from modules.llm_platform.infrastructure.adapters.openai.chat import OpenAIProvider
+from modules.llm_platform.infrastructure.adapters.searxng.web_search import SearXNGWebSearchAdapter
 from modules.llm_platform.infrastructure.http.client import make_client
 from modules.llm_platform.infrastructure.llm.kinds import LLMConnection
 from modules.llm_platform.infrastructure.policies.caching import CachedWebSearch
@@ -40,7 +40,7 @@ from modules.llm_platform.infrastructure.safe_reader.fetch import SafeFetcher
 from modules.llm_platform.infrastructure.safe_reader.guard import AllowedHosts, Guard
 from modules.llm_platform.infrastructure.safe_reader.robots import Robots
 from modules.llm_platform.testing.llm import collect, question
-from modules.llm_platform.testing.served_connections import Respond, ServedConnections
+from modules.llm_platform.testing.reader_probe import FakeNetwork, Respond
 from shared.exceptions import AppException
 
 HERE = "127.0.0.1"
@@ -50,12 +50,12 @@ JINA = reply(200, b"Title: A\n\nURL Source: https://docs.example/final\n\nMarkdo
 PYTHON = WebSearchRequest(query="python asyncio")
 
 
-async def noted(call: Callable[[], Awaitable[Any]]) -> tuple[Sent, ...]:
-    """The ledger of one call, whether it fails or not."""
-    with open_egress_log() as ledger:
+async def logged(call: Callable[[], Awaitable[Any]]) -> tuple[Sent, ...]:
+    """The egress_log of one call, whether it fails or not."""
+    with open_egress_log() as egress_log:
         with suppress(AppException):
             await call()
-        return ledger.sent()
+        return egress_log.sent()
 
 
 def sent(kind: SentKind, *sizes: int, host: str = HERE) -> Sent:
@@ -67,129 +67,135 @@ async def no_pause(_: float) -> None:
 
 
 @asynccontextmanager
-async def nobody() -> AsyncIterator[str]:
+async def unused_address() -> AsyncIterator[str]:
     """An address where nothing listens."""
-    with socket.create_server((HERE, 0)) as held:
-        address = f"http://{HERE}:{held.getsockname()[1]}"
+    with socket.create_server((HERE, 0)) as reserved:
+        address = f"http://{HERE}:{reserved.getsockname()[1]}"
     yield address
 
 
 class TestSearch:
-    async def test_a_query_to_searxng(self) -> None:
-        """The form that was sent, once, without the port or the path of the address."""
+    async def test_a_search_with_searxng_is_logged(self) -> None:
+        """The size of the form, without port and path of the address."""
         async with serving(FOUND) as server:
-            ledger = await noted(lambda: SearXNGWebSearchAdapter(server.url).search(PYTHON))
-        assert ledger == (sent("query", len(server.requests[0].body)),)
+            egress_log = await logged(lambda: SearXNGWebSearchAdapter(server.url).search(PYTHON))
+        assert egress_log == (sent("query", len(server.requests[0].body)),)
 
-    async def test_each_page_and_second_try_of_searxng_counts(self) -> None:
-        """All engines blocked: the instance's own choice is asked too, and that is a second request."""
+    async def test_each_page_and_second_try_of_searxng_is_logged(self) -> None:
+        """A second search without engine names is a second request."""
         blocked = json_reply({"results": [], "unresponsive_engines": [["bing", "CAPTCHA"]]})
         async with serving(in_turn(blocked, FOUND)) as server:
-            ledger = await noted(lambda: SearXNGWebSearchAdapter(server.url).search(PYTHON))
-        assert ledger == (sent("query", *(len(request.body) for request in server.requests)),)
+            egress_log = await logged(lambda: SearXNGWebSearchAdapter(server.url).search(PYTHON))
+        assert egress_log == (sent("query", *(len(request.body) for request in server.requests)),)
         assert len(server.requests) == 2
 
-    async def test_a_query_to_bocha(self) -> None:
-        """The object that was sent; nothing where the key is missing, because nothing is sent."""
+    async def test_a_search_with_bocha_is_logged(self) -> None:
+        """The size of the JSON body; nothing without a key."""
         async with serving(BOCHA) as server:
-            ledger = await noted(lambda: BochaWebSearchAdapter("sk-0123456789", server.url).search(PYTHON))
-            keyless = await noted(lambda: BochaWebSearchAdapter("", server.url).search(PYTHON))
-        assert ledger == (sent("query", len(server.requests[0].body)),)
+            egress_log = await logged(lambda: BochaWebSearchAdapter("sk-0123456789", server.url).search(PYTHON))
+            keyless = await logged(lambda: BochaWebSearchAdapter("", server.url).search(PYTHON))
+        assert egress_log == (sent("query", len(server.requests[0].body)),)
         assert keyless == ()
 
-    async def test_a_ping_holds_nothing_of_ours(self) -> None:
-        """Whether an instance is there is asked without a query."""
+    async def test_a_ping_is_not_logged(self) -> None:
+        """A ping has no query."""
         async with serving(reply(200, b"OK")) as server:
-            assert await noted(SearXNGWebSearchAdapter(server.url).ping) == ()
+            assert await logged(SearXNGWebSearchAdapter(server.url).ping) == ()
 
     @pytest.mark.parametrize("handler", [reply(500), reply(429), reply(200, b"<html>"), hang_up])
-    async def test_a_query_that_was_answered_badly_was_sent(self, handler: Handler) -> None:
-        """What came back changes nothing about what left."""
+    async def test_a_failed_search_is_logged(self, handler: Handler) -> None:
+        """Whatever the answer is."""
         async with serving(handler) as server:
-            ledger = await noted(lambda: SearXNGWebSearchAdapter(server.url).search(PYTHON))
-        assert ledger == (sent("query", len(server.requests[0].body)),)
+            egress_log = await logged(lambda: SearXNGWebSearchAdapter(server.url).search(PYTHON))
+        assert egress_log == (sent("query", len(server.requests[0].body)),)
 
-    async def test_a_query_that_was_never_answered_was_sent(self) -> None:
-        """The deadline takes nothing back."""
+    async def test_a_search_without_an_answer_is_logged(self) -> None:
+        """The query was sent."""
         async with serving(silence) as server:
-            ledger = await noted(lambda: SearXNGWebSearchAdapter(server.url, timeout=0.1).search(PYTHON))
-        assert ledger == (sent("query", len(server.requests[0].body)),)
+            egress_log = await logged(lambda: SearXNGWebSearchAdapter(server.url, timeout=0.1).search(PYTHON))
+        assert egress_log == (sent("query", len(server.requests[0].body)),)
 
-    async def test_a_search_that_was_cancelled_was_sent(self) -> None:
-        """Who gives up waiting has sent the query all the same."""
+    async def test_a_cancelled_search_is_logged(self) -> None:
+        """The query was sent."""
         async with serving(silence) as server:
-            with open_egress_log() as ledger:
+            with open_egress_log() as egress_log:
                 search = asyncio.create_task(SearXNGWebSearchAdapter(server.url).search(PYTHON))
                 while not server.requests:
                     await asyncio.sleep(0.005)
                 search.cancel()
                 await asyncio.wait([search])
-        assert ledger.sent() == (sent("query", len(server.requests[0].body)),)
+        assert egress_log.sent() == (sent("query", len(server.requests[0].body)),)
 
-    async def test_where_nobody_listens_nothing_was_sent(self) -> None:
-        """Without a connection no byte of the query leaves."""
-        async with nobody() as address:
-            assert await noted(lambda: SearXNGWebSearchAdapter(address).search(PYTHON)) == ()
+    async def test_a_refused_connection_is_not_logged(self) -> None:
+        """Nothing was sent."""
+        async with unused_address() as address:
+            assert await logged(lambda: SearXNGWebSearchAdapter(address).search(PYTHON)) == ()
 
-    async def test_each_try_counts(self) -> None:
+    async def test_each_try_is_logged(self) -> None:
         """A lost connection, then an answer: the query went out twice."""
         async with serving(in_turn(hang_up, FOUND)) as server:
             retried = RetriedWebSearch(SearXNGWebSearchAdapter(server.url), sleep=no_pause)
-            ledger = await noted(lambda: retried.search(PYTHON))
-        assert ledger == (sent("query", *(len(request.body) for request in server.requests)),)
+            egress_log = await logged(lambda: retried.search(PYTHON))
+        assert egress_log == (sent("query", *(len(request.body) for request in server.requests)),)
         assert len(server.requests) == 2
 
-    async def test_failover_tells_both_providers_the_query(self) -> None:
-        """Who failed was asked too; who was not needed heard nothing."""
+    async def test_failover_logs_each_called_provider(self) -> None:
+        """Not the ones that were not called."""
         async with serving(reply(500)) as first, serving(BOCHA) as second, serving(FOUND) as third:
             providers = (
                 SearXNGWebSearchAdapter(first.url),
                 BochaWebSearchAdapter("sk-0123456789", second.url.replace(HERE, "localhost")),
                 SearXNGWebSearchAdapter(third.url),
             )
-            ledger = await noted(lambda: FailoverWebSearch(providers).search(PYTHON))
-        assert ledger == (
+            egress_log = await logged(lambda: FailoverWebSearch(providers).search(PYTHON))
+        assert egress_log == (
             sent("query", len(first.requests[0].body)),
             sent("query", len(second.requests[0].body), host="localhost"),
         )
 
-    async def test_a_cached_answer_sends_nothing(self) -> None:
-        """The second research with the same query finds it in the cache."""
+    async def test_a_cached_answer_is_not_logged(self) -> None:
+        """Nothing was sent."""
         async with serving(FOUND) as server:
             cached = CachedWebSearch(SearXNGWebSearchAdapter(server.url), MemoryCache(10), 60)
-            first = await noted(lambda: cached.search(PYTHON))
-            second = await noted(lambda: cached.search(PYTHON))
+            first = await logged(lambda: cached.search(PYTHON))
+            second = await logged(lambda: cached.search(PYTHON))
         assert (len(first), second) == (1, ())
 
-    async def test_searches_of_several_researches_do_not_mix(self) -> None:
-        """Side by side over one adapter and one pool, each ledger has the bytes of its own query."""
+    async def test_each_research_has_its_own_log(self) -> None:
+        """Also with concurrent searches over one adapter and pool."""
         async with serving(FOUND) as server:
             service = WebSearchService(SearXNGWebSearchAdapter(server.url))
             requests = [WebSearchRequest(query="q" * length) for length in range(1, 21)]
             ledgers = await asyncio.gather(
-                *(noted(lambda request=request: service.search_multi([request, request])) for request in requests)
+                *(logged(lambda request=request: service.search_multi([request, request])) for request in requests)
             )
         sizes = {len(exchange.form["q"]): len(exchange.body) for exchange in server.requests}
         assert list(ledgers) == [(sent("query", sizes[n], sizes[n]),) for n in range(1, 21)]
 
-    async def test_the_ledger_holds_no_secret(self) -> None:
-        """Credentials, paths and words of the query stand nowhere in it."""
+    async def test_the_log_contains_no_secret(self) -> None:
+        """No credentials, paths or words of the query."""
         async with serving(FOUND) as server:
             address = server.url.replace("http://", "http://user:secret-word@") + "/hidden/path"
-            ledger = await noted(lambda: SearXNGWebSearchAdapter(address).search(PYTHON))
+            egress_log = await logged(lambda: SearXNGWebSearchAdapter(address).search(PYTHON))
         assert server.requests[0].path == "/hidden/path/search"
-        assert ledger[0].model_dump() == {"host": HERE, "kind": "query", "requests": 1, "bytes": ledger[0].bytes, "via": None}
+        assert egress_log[0].model_dump() == {
+            "host": HERE,
+            "kind": "query",
+            "requests": 1,
+            "bytes": egress_log[0].bytes,
+            "via": None,
+        }
 
 
 class TestDdgs:
     async def ask(self, adapter: DdgsWebSearchAdapter) -> tuple[Sent, ...]:
         try:
-            return await noted(lambda: adapter.search(PYTHON))
+            return await logged(lambda: adapter.search(PYTHON))
         finally:
             await adapter.aclose()
 
-    async def test_the_engines_that_were_asked(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The library asks in threads of its own: each request stands under the host it went to, with its values."""
+    async def test_each_engine_of_ddgs_is_logged(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Under its host, although the library uses its own threads."""
         monkeypatch.delenv("DDGS_PROXY", raising=False)
 
         class Engine(BaseSearchEngine[TextResult]):
@@ -209,19 +215,19 @@ class TestDdgs:
         row = {"title": "T", "href": "https://a.example/", "body": "python"}
         async with serving(json_reply([row])) as server:
             monkeypatch.setattr(Engine, "search_url", f"{server.url}/search?lang=en", raising=False)
-            ledger = await self.ask(DdgsWebSearchAdapter(timeout=9))
-        assert ledger == (sent("query", len("/search?lang=en" + PYTHON.query)),)
+            egress_log = await self.ask(DdgsWebSearchAdapter(timeout=9))
+        assert egress_log == (sent("query", len("/search?lang=en" + PYTHON.query)),)
         assert len(server.requests) == 1
 
-    async def test_a_library_that_cannot_be_watched_stands_there_itself(self) -> None:
-        """Which hosts it asks is not known then; that it was told the query is."""
+    async def test_an_unobservable_library_is_logged_itself(self) -> None:
+        """Its hosts are unknown."""
 
         class Library:
             def text(self, query: str, **_: Any) -> list[dict[str, str]]:
                 return [{"title": "T", "href": "https://a.example/", "body": query}]
 
-        ledger = await self.ask(DdgsWebSearchAdapter(engine=Library))
-        assert ledger == (sent("query", len(PYTHON.query), host="ddgs"),)
+        egress_log = await self.ask(DdgsWebSearchAdapter(engine=Library))
+        assert egress_log == (sent("query", len(PYTHON.query), host="ddgs"),)
 
 
 class TestModels:
@@ -236,112 +242,116 @@ class TestModels:
 
         return _at
 
-    @pytest.mark.parametrize("holds", ["query", "page text"])
+    @pytest.mark.parametrize("data_kind", ["query", "page text"])
     @pytest.mark.parametrize("streamed", [False, True])
-    async def test_a_prompt_is_what_its_request_says(self, at: Any, holds: SentKind, streamed: bool) -> None:
-        """A question alone or words of pages: all bytes of the body, whether it is streamed or not."""
-        request = question("What is an event loop? é").model_copy(update={"holds": holds})
+    async def test_a_prompt_is_logged_with_its_kind(self, at: Any, data_kind: SentKind, streamed: bool) -> None:
+        """All bytes of the body, streamed or not."""
+        request = question("What is an event loop? é").model_copy(update={"data_kind": data_kind})
         async with ChatServer(spoken() if streamed else answer()).running() as server:
             provider = at(server.url)
             ask = (lambda: collect(provider, request)) if streamed else (lambda: provider.generate(request))
-            ledger = await noted(ask)
+            egress_log = await logged(ask)
             await provider.aclose()
-        assert ledger == (sent(holds, int(server.asked[0].headers["content-length"])),)
+        assert egress_log == (sent(data_kind, int(server.asked[0].headers["content-length"])),)
 
-    async def test_a_ping_holds_nothing_of_ours(self, at: Any) -> None:
-        """The list of models is asked for without a word."""
+    async def test_a_ping_is_not_logged(self, at: Any) -> None:
+        """A request for the list of models has no text."""
         async with ChatServer(answer(b'{"data": []}')).running() as server:
             provider = at(server.url)
-            assert await noted(provider.ping) == ()
+            assert await logged(provider.ping) == ()
             await provider.aclose()
         assert server.asked[0].method == "GET"
 
-    async def test_each_try_counts(self, at: Any) -> None:
+    async def test_each_try_is_logged(self, at: Any) -> None:
         """A service that was busy got the prompt as well."""
         async with ChatServer(error(503, {}), answer()).running() as server:
             provider = at(server.url)
-            ledger = await noted(lambda: RetriedLLM(provider, sleep=no_pause).generate(question()))
+            egress_log = await logged(lambda: RetriedLLM(provider, sleep=no_pause).generate(question()))
             await provider.aclose()
-        assert ledger[0].requests == len(server.asked) == 2
+        assert egress_log[0].requests == len(server.asked) == 2
 
-    async def test_failover_counts_for_both_and_not_for_who_is_not_there(self, at: Any) -> None:
-        """The first cannot be reached, the second fails, the third answers: two have the prompt."""
-        async with nobody() as gone, ChatServer(error(500, {})).running() as failing, ChatServer().running() as good:
-            models = [at(f"{gone}/v1", name="gone"), at(failing.url, name="failing")]
+    async def test_failover_logs_each_reached_model(self, at: Any) -> None:
+        """One that cannot be reached is not logged."""
+        async with (
+            unused_address() as absent,
+            ChatServer(error(500, {})).running() as failing,
+            ChatServer().running() as good,
+        ):
+            models = [at(f"{absent}/v1", name="absent"), at(failing.url, name="failing")]
             models.append(at(good.url.replace(HERE, "localhost"), name="good"))
-            ledger = await noted(lambda: LLMRouter(LLMRegistry(models)).generate(question()))
+            egress_log = await logged(lambda: LLMRouter(LLMRegistry(models)).generate(question()))
             for provider in models:
                 await provider.aclose()
-        assert [(entry.host, entry.requests) for entry in ledger] == [(HERE, 1), ("localhost", 1)]
+        assert [(entry.host, entry.requests) for entry in egress_log] == [(HERE, 1), ("localhost", 1)]
 
-    async def test_kinds_do_not_mix_side_by_side(self, at: Any) -> None:
-        """Prompts of several kinds and researches at once, over one provider: each stands where it belongs."""
+    async def test_concurrent_prompts_keep_their_kinds(self, at: Any) -> None:
+        """Of several researches over one provider."""
         async with ChatServer().running() as server:
             provider = at(server.url)
 
             async def research(pages: int) -> tuple[Sent, ...]:
-                asked = [question()] + [question().model_copy(update={"holds": "page text"})] * pages
-                return await noted(lambda: asyncio.gather(*map(provider.generate, asked)))
+                requests = [question()] + [question().model_copy(update={"data_kind": "page text"})] * pages
+                return await logged(lambda: asyncio.gather(*map(provider.generate, requests)))
 
             ledgers = await asyncio.gather(*map(research, range(1, 6)))
             await provider.aclose()
-        counts = [{entry.kind: entry.requests for entry in ledger} for ledger in ledgers]
+        counts = [{entry.kind: entry.requests for entry in egress_log} for egress_log in ledgers]
         assert counts == [{"query": 1, "page text": pages} for pages in range(1, 6)]
 
 
 class TestReaders:
-    async def test_jina_is_told_the_address(self) -> None:
-        """Its host gets a URL; the page's own host hears nothing from us."""
+    async def test_a_page_read_by_jina_is_logged_for_jina(self) -> None:
+        """The host of the page gets no request from us."""
         async with serving(JINA) as server:
             reader = JinaPageReader(base_url=server.url)
-            ledger = await noted(lambda: reader.read("https://docs.example/a?b=c"))
-        assert ledger == (sent("url", len("/https://docs.example/a?b=c")),)
+            egress_log = await logged(lambda: reader.read("https://docs.example/a?b=c"))
+        assert egress_log == (sent("url", len("/https://docs.example/a?b=c")),)
 
     def direct(self, respond: Respond, ips: Sequence[str] = ("93.184.215.14",), **options: Any) -> DirectPageReader:
         guard = Guard(Names(ips), AllowedHosts())
-        fetcher = SafeFetcher(guard, PinnedConnections(ServedConnections(respond)))
+        fetcher = SafeFetcher(guard, PinnedConnections(FakeNetwork(respond)))
         robots = Robots(fetcher) if options.pop("robots", False) else None
         return DirectPageReader(fetcher, InProcess(), robots=robots, **options)
 
-    async def test_the_direct_reader_tells_each_host_on_the_way(self) -> None:
-        """A redirect leads to a second host, which is asked for its own address."""
+    async def test_the_direct_reader_logs_each_host(self) -> None:
+        """A redirect leads to a second host."""
 
         def respond(ip: str, port: int, host: str, target: str) -> Any:
             if host == "a.example.net":
                 return 302, {"Location": "http://b.example.net/next"}, b""
             return 200, {"Content-Type": "text/html"}, html("<p>" + "Words of a page. " * 40 + "</p>")
 
-        ledger = await noted(lambda: self.direct(respond).read("http://a.example.net/x"))
-        assert ledger == (
+        egress_log = await logged(lambda: self.direct(respond).read("http://a.example.net/x"))
+        assert egress_log == (
             sent("url", len("http://a.example.net/x"), host="a.example.net"),
             sent("url", len("http://b.example.net/next"), host="b.example.net"),
         )
 
-    async def test_robots_txt_is_a_request_as_well(self) -> None:
-        """Where it is heeded, its host is asked twice."""
+    async def test_robots_txt_is_logged(self) -> None:
+        """It is a second request to the host."""
 
         def respond(ip: str, port: int, host: str, target: str) -> Any:
             if target == "/robots.txt":
                 return 404, {}, b""
             return 200, {"Content-Type": "text/html"}, html("<p>" + "Words of a page. " * 40 + "</p>")
 
-        ledger = await noted(lambda: self.direct(respond, robots=True).read("http://a.example.net/x"))
-        assert [(entry.host, entry.requests) for entry in ledger] == [("a.example.net", 2)]
+        egress_log = await logged(lambda: self.direct(respond, robots=True).read("http://a.example.net/x"))
+        assert [(entry.host, entry.requests) for entry in egress_log] == [("a.example.net", 2)]
 
-    async def test_what_the_guard_refuses_is_not_sent(self) -> None:
-        """No connection is made to a private address, so nothing stands in the ledger."""
-        ledger = await noted(
+    async def test_a_refused_address_is_not_logged(self) -> None:
+        """No connection is made."""
+        egress_log = await logged(
             lambda: self.direct(lambda *_: (200, {}, b""), ips=["10.0.0.1"]).read("http://a.example.net/")
         )
-        assert ledger == ()
+        assert egress_log == ()
 
-    async def test_an_address_that_does_not_answer_counts_once(self) -> None:
-        """Two addresses, the first refuses the connection: one request was sent."""
+    async def test_a_host_with_two_addresses_is_logged_once(self) -> None:
+        """The first one refuses the connection."""
 
         def respond(ip: str, port: int, host: str, target: str) -> Any:
             return 200, {"Content-Type": "text/html"}, html("<p>" + "Words of a page. " * 40 + "</p>")
 
-        backend = ServedConnections(respond)
+        backend = FakeNetwork(respond)
         connect = backend.connect_tcp
 
         async def refusing(host: str, *args: Any, **options: Any) -> Any:
@@ -355,30 +365,32 @@ class TestReaders:
         fetcher = SafeFetcher(
             Guard(Names(["93.184.215.14", "93.184.215.15"]), AllowedHosts()), PinnedConnections(backend)
         )
-        ledger = await noted(lambda: DirectPageReader(fetcher, InProcess()).read("http://a.example.net/x"))
-        assert ledger == (sent("url", len("http://a.example.net/x"), host="a.example.net"),)
+        egress_log = await logged(lambda: DirectPageReader(fetcher, InProcess()).read("http://a.example.net/x"))
+        assert egress_log == (sent("url", len("http://a.example.net/x"), host="a.example.net"),)
 
 
 class TestThroughAProxy:
-    async def test_the_proxy_is_named_without_its_password(self) -> None:
-        """Whoever searches through UPSTREAM_PROXY reads that it heard of the query too."""
+    async def test_the_proxy_is_logged_without_its_password(self) -> None:
+        """It also gets the query."""
         async with serving(FOUND) as proxy:
             address = proxy.url.replace("http://", "http://user:hidden@")
             async with make_client("http://search.invalid", proxy=address) as client:
                 adapter = SearXNGWebSearchAdapter("http://search.invalid", client=client)
-                (sent,) = await noted(lambda: adapter.search(PYTHON))
+                (sent,) = await logged(lambda: adapter.search(PYTHON))
         assert (sent.host, sent.kind, sent.via) == ("search.invalid", "query", HERE)
 
-    async def test_a_model_is_asked_through_it_too(self) -> None:
-        """The text of the pages passes it."""
+    async def test_the_proxy_of_a_model_is_logged(self) -> None:
+        """It also gets the text of pages."""
         body = {"choices": [{"message": {"content": "Yes."}, "finish_reason": "stop"}]}
-        connection = LLMConnection(name="n", kind="openai", base_url="http://model.invalid/v1", model="m", api_key="k" * 12)
+        connection = LLMConnection(
+            name="n", kind="openai", base_url="http://model.invalid/v1", model="m", api_key="k" * 12
+        )
         async with serving(json_reply(body)) as proxy, make_client("http://model.invalid", proxy=proxy.url) as client:
             provider = OpenAIProvider(connection, client=client)
-            (sent,) = await noted(lambda: provider.generate(question()))
+            (sent,) = await logged(lambda: provider.generate(question()))
         assert (sent.host, sent.via) == ("model.invalid", HERE)
 
-    def test_of_ddgs_it_is_known_too(self) -> None:
-        """The library is handed the proxy as it is."""
+    def test_the_proxy_of_ddgs_is_logged(self) -> None:
+        """The library uses the same one."""
         assert DdgsSession(1, "http://user:hidden@proxy.example:3128").via == "proxy.example"
         assert DdgsSession(1).via is None

@@ -1,0 +1,71 @@
+"""Metrics in a registry of prometheus-client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+
+from modules.llm_platform.domain.metrics import OTHER, SERVER_METRICS, Metric
+from modules.llm_platform.domain.ports.metrics import IMetrics
+
+MAX_SERIES: Final = 500  # of one metric; further label values are counted as "other"
+MAX_LABEL_CHARS: Final = 100
+
+
+class PrometheusMetrics(IMetrics):
+    """A registry of its own for each object, so two platforms of one process do not share it. With `process_` metrics."""
+
+    def __init__(self, metrics: Iterable[Metric] = SERVER_METRICS) -> None:
+        # A further series for each one, which nobody asks for. This setting is the only one of the whole process.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        # Created at the first value: a gauge that nobody sets, such as that of Redis without Redis, must not be 0.
+        self._families: dict[str, Any] = {}
+        # `labels()` of the library checks and joins the values under a lock; a dictionary look-up is a third of that.
+        self._series: dict[str, dict[tuple[str, ...], Any]] = {metric.name: {} for metric in metrics}
+
+    def count(self, metric: Metric, *labels: str, by: float = 1.0) -> None:
+        self._of(metric, labels).inc(by)
+
+    def set(self, metric: Metric, value: float, *labels: str) -> None:
+        self._of(metric, labels).set(value)
+
+    def observe(self, metric: Metric, value: float, *labels: str) -> None:
+        self._of(metric, labels).observe(value)
+
+    def exposition(self) -> str:
+        return generate_latest(self._registry).decode()
+
+    def _of(self, metric: Metric, labels: tuple[str, ...]) -> Any:
+        series = self._series[metric.name]
+        return series[labels] if labels in series else self._add(metric, labels)
+
+    def _add(self, metric: Metric, labels: tuple[str, ...]) -> Any:
+        metric.check_labels(labels)
+        series, family = self._series[metric.name], self._families.get(metric.name)
+        if family is None:
+            family = self._families[metric.name] = _family(metric, self._registry)
+        if not labels:
+            return series.setdefault((), family)
+        # A lone surrogate cannot be encoded: it would fail every later exposition.
+        known = tuple(value[:MAX_LABEL_CHARS].encode(errors="replace").decode() for value in labels)
+        if known not in series and len(series) >= MAX_SERIES:
+            known = (OTHER,) * len(labels)
+        return series.setdefault(known, family.labels(*known))
+
+
+def _family(metric: Metric, registry: CollectorRegistry) -> Any:
+    if metric.kind == "histogram":
+        return Histogram(metric.name, metric.help, metric.labels, registry=registry, buckets=metric.buckets)
+    return (Counter if metric.kind == "counter" else Gauge)(metric.name, metric.help, metric.labels, registry=registry)

@@ -1,0 +1,134 @@
+"""The form of a POST /search to SearXNG: query, language, engines and categories.
+
+SearXNG's query syntax acts anywhere in a question: `!gon` selects an engine, `!!g` redirects to another site, `:en` changes the
+language, `<5` the timeout. Only verbatim requests, of the route that passes queries on, use it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import date
+from functools import lru_cache
+from typing import Final
+
+from modules.llm_platform.domain.canonical_url import site_operators
+from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, VerbatimWebSearchRequest, WebSearchRequest
+from modules.llm_platform.domain.exceptions import WebSearchRequestError
+from modules.llm_platform.domain.freshness import Freshness
+from modules.llm_platform.domain.text.language import detect
+
+DEFAULT_ENGINES: Final[Mapping[SourceKind, Sequence[str]]] = {
+    "web": ("google", "bing", "duckduckgo"),
+    "news": ("google news", "bing news"),
+    "academic": ("google scholar", "arxiv"),
+}
+CATEGORIES: Final[Mapping[SourceKind, str]] = {"web": "general", "news": "news", "academic": "science"}
+NOT_INSTALLED: Final = "the instance does not have it"
+NO_ENGINE_CALLED: Final = "SearXNG called none of the named engines ({engines}): {cause}; {remedy}"
+ALL_LANGUAGES: Final = "all"
+
+# SearXNG splits at white space and checks the beginning of each word. Only the marks are removed, not the words.
+_SYNTAX = re.compile(r"(?<!\S)(?:!![!:<]*|[!:](?=\w)|<(?=[\d²³¹⁰-⁹]+(?!\S)))")
+_REDIRECT = re.compile(r"(?<!\S)!!")
+_CHINESE: Final = {"Hans": "zh-CN", "Hant": "zh-TW"}
+
+
+def form_of(
+    request: WebSearchRequest, engines: Sequence[str], window: Freshness | None, safesearch: int, today: date
+) -> dict[str, str]:
+    """All fields but the page number. Without engines, the categories select them.
+
+    A verbatim request has its own categories, which SearXNG adds to its engines, and no detected language: its query may
+    contain one (`:de`).
+    """
+    if isinstance(request, VerbatimWebSearchRequest):
+        language, categories = request.language, ",".join(request.categories)
+        safesearch = safesearch if request.safesearch is None else request.safesearch
+    else:
+        language = request.language or _detect(request.query)
+        categories = "" if engines else categories_of(request)
+    optional = {
+        "engines": ",".join(engines),
+        "categories": categories,
+        "time_range": (window.time_range(today) if window else None) or "",
+    }
+    return {
+        "q": query_of(request),
+        "format": "json",
+        "language": language_of(language),
+        "safesearch": str(safesearch),
+        **{name: value for name, value in optional.items() if value},
+    }
+
+
+_detect = lru_cache(maxsize=256)(detect)  # a research sends the same query several times
+
+
+def query_of(request: WebSearchRequest) -> str:
+    """The query without SearXNG's syntax and with the domains; of a verbatim request unchanged.
+
+    Raises WebSearchRequestError for a verbatim query that redirects.
+    """
+    if isinstance(request, VerbatimWebSearchRequest):
+        if _REDIRECT.search(request.query):
+            raise WebSearchRequestError("!! leads away from the search instance: write the query without it")
+        return request.query
+    query = escape_bangs(request.query)
+    has_operators = request.sources != ("academic",)  # catalogues of papers would search for the words of operators
+    return f"{query} {site_operators(request.domains, parentheses=True)}".strip() if has_operators else query
+
+
+def escape_bangs(query: str) -> str:
+    """The query without SearXNG's syntax; a query of nothing else is quoted."""
+    if "!" not in query and ":" not in query and "<" not in query:
+        return query
+    return _SYNTAX.sub("", query).strip() or f'"{"".join(query.split())}"'
+
+
+def engines_of(request: WebSearchRequest, by_kind: Mapping[SourceKind, Sequence[str]]) -> tuple[str, ...]:
+    """The request's own engines, else those of its source kinds. A verbatim request gets no default."""
+    if request.engines or isinstance(request, VerbatimWebSearchRequest):
+        return request.engines
+    engines = [engine for kind in _web_kinds(request.sources) for engine in by_kind.get(kind, ())]
+    return tuple(dict.fromkeys(engines))
+
+
+def categories_of(request: WebSearchRequest) -> str:
+    """SearXNG's categories for the source kinds, for a search without named engines."""
+    return ",".join(CATEGORIES[kind] for kind in _web_kinds(request.sources))
+
+
+def _web_kinds(sources: Sequence[SourceKind]) -> list[SourceKind]:
+    return [kind for kind in sources if kind in CATEGORIES] or ["web"]
+
+
+def language_of(language: str | None) -> str:
+    """A BCP 47 tag in SearXNG's form: `de`, `pt-BR`; it does not accept scripts and numeric regions."""
+    if language is None:
+        return ALL_LANGUAGES
+    first, *rest = language.split("-")
+    region = next((part for part in rest if len(part) == 2 and part.isalpha()), None)
+    if region:
+        return f"{first}-{region}"
+    return next((_CHINESE[part] for part in rest if first == "zh" and part in _CHINESE), first)
+
+
+def not_called_cause(form: Mapping[str, str], subject: str) -> str:
+    """Why SearXNG calls a named engine neither now nor later: it skips engines that do not support the request."""
+    limits = _limits(form)
+    return f"{subject} does not serve {' or '.join(limits)}, or {NOT_INSTALLED}" if limits else NOT_INSTALLED
+
+
+def no_engine_called(form: Mapping[str, str]) -> WebSearchRequestError:
+    """The error for a search in which SearXNG called none of the named engines."""
+    limits = _limits(form)
+    remedy = ", ".join([*limits.values(), "or name other engines"]) if limits else "name other engines"
+    cause = not_called_cause(form, "such an engine")
+    return WebSearchRequestError(NO_ENGINE_CALLED.format(engines=form["engines"], cause=cause, remedy=remedy))
+
+
+def _limits(form: Mapping[str, str]) -> dict[str, str]:
+    """The fields that not every engine supports, each with the remedy."""
+    limits = {f"page {form['pageno']}": "ask for page 1"} if form["pageno"] != "1" else {}
+    return limits | ({"a time range": "leave out the time range"} if "time_range" in form else {})

@@ -1,0 +1,146 @@
+"""Failed requests in one SQLite file, which all workers of a machine share. Failures are rare, so each call opens the file."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeVar
+
+from modules.llm_platform.domain.dtos.retrieval_dtos import FailedRequest
+from modules.llm_platform.domain.exceptions import OutcomeStoreError
+from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore
+from modules.llm_platform.infrastructure.files.private_files import (
+    PRIVATE_FILE,
+    make_private_folder,
+    require_free_space,
+)
+
+Result = TypeVar("Result")
+
+BUSY_WAIT_S: Final = 5.0
+DAY_S: Final = 86_400
+_ROW_BYTES: Final = 100  # besides the texts, roughly
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS failed_request (
+    number INTEGER PRIMARY KEY,
+    stage TEXT NOT NULL,
+    tenant BLOB NOT NULL,
+    request_id BLOB NOT NULL,
+    stored_at REAL NOT NULL,
+    size INTEGER NOT NULL,
+    key BLOB,
+    headers TEXT NOT NULL,
+    value BLOB NOT NULL,
+    UNIQUE (stage, tenant, request_id)
+)
+"""
+_SIZE_INDEX: Final = "CREATE INDEX IF NOT EXISTS failed_request_size ON failed_request (number, size)"
+_KEEP: Final = """
+INSERT OR REPLACE INTO failed_request (stage, tenant, request_id, stored_at, size, key, headers, value)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_TRIM: Final = """
+DELETE FROM failed_request WHERE number <= (
+    SELECT max(number) FROM (SELECT number, sum(size) OVER (ORDER BY number DESC) AS total FROM failed_request) WHERE total > ?
+)
+"""
+_LIST: Final = """
+SELECT stage, request_id, tenant, value, key, headers, stored_at FROM failed_request WHERE stored_at >= ? ORDER BY number
+"""
+_REMOVE: Final = (
+    "DELETE FROM failed_request WHERE stage = ? AND tenant = ? AND request_id = ? AND stored_at = ?"
+)
+_CLEAN: Final = "DELETE FROM failed_request WHERE stored_at < ?"
+
+
+class SqliteFailedRequestStore(IFailedRequestStore):
+    """Requests in `file`, made at the first one: at most `max_bytes`, each for `ttl_days`. `clock`: seconds since 1970."""
+
+    def __init__(
+        self, file: Path, max_bytes: int, ttl_days: float, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._file, self._max_bytes, self._ttl_s, self._clock = file, max_bytes, ttl_days * DAY_S, clock
+
+    async def put(self, request: FailedRequest) -> None:
+        def write(connection: sqlite3.Connection) -> None:
+            headers = encode_headers(request.headers)
+            size = _ROW_BYTES + len(request.value) + len(request.key or b"") + len(headers)
+            if size > self._max_bytes:
+                return
+            values = (self._clock(), size, request.key, headers, request.value)
+            connection.execute(_KEEP, (*_key(request), *values))
+            connection.execute(_TRIM, (self._max_bytes,))
+
+        await self._run(write)
+
+    async def list(self) -> list[FailedRequest]:
+        def read(connection: sqlite3.Connection) -> list[FailedRequest]:
+            rows = connection.execute(_LIST, (self._clock() - self._ttl_s,))
+            return [
+                FailedRequest(stage, text_of(request_id), text_of(tenant), value, key, decode_headers(headers), stored_at)
+                for stage, request_id, tenant, value, key, headers, stored_at in rows
+            ]  # fmt: skip
+
+        return await self._run(read) if self._file.exists() else []
+
+    async def remove(self, requests: Sequence[FailedRequest]) -> None:
+        rows = [(*_key(each), each.stored_at) for each in requests]
+        await self._run(lambda connection: connection.executemany(_REMOVE, rows))
+
+    async def clean(self) -> int:
+        before = self._clock() - self._ttl_s
+        return await self._run(lambda each: each.execute(_CLEAN, (before,)).rowcount) if self._file.exists() else 0
+
+    async def _run(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        try:
+            return await asyncio.to_thread(partial(self._run_in_thread, work))
+        except (sqlite3.Error, OSError) as error:
+            raise OutcomeStoreError(f"the file of failed requests cannot be used ({error})") from error
+
+    def _run_in_thread(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        with self._opened() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            with connection:  # commits, or rolls back after an error
+                return work(connection)
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        make_private_folder(self._file.parent)
+        require_free_space(self._file.parent)
+        self._file.touch(PRIVATE_FILE)
+        with closing(sqlite3.connect(self._file, timeout=BUSY_WAIT_S, isolation_level=None)) as connection:
+            connection.execute("PRAGMA secure_delete = ON")  # a removed request leaves no bytes in the file
+            connection.execute(_SCHEMA)
+            connection.execute(_SIZE_INDEX)
+            yield connection
+
+
+def _key(request: FailedRequest) -> tuple[str, bytes, bytes]:
+    return request.stage, bytes_of(request.tenant), bytes_of(request.request_id)
+
+
+def bytes_of(text: str) -> bytes:
+    """Return UTF-8, in which a lone surrogate is allowed: an id may contain one."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def text_of(raw: bytes) -> str:
+    """Reverse `bytes_of`."""
+    return bytes(raw).decode("utf-8", "surrogatepass")
+
+
+def encode_headers(headers: Sequence[tuple[str, bytes | None]]) -> str:
+    """Return JSON with the values in base64."""
+    return json.dumps([[name, None if value is None else base64.b64encode(value).decode()] for name, value in headers])
+
+
+def decode_headers(text: str) -> tuple[tuple[str, bytes | None], ...]:
+    """Reverse `encode_headers`."""
+    return tuple((name, None if value is None else base64.b64decode(value)) for name, value in json.loads(text))

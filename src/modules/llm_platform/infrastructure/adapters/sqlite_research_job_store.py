@@ -1,0 +1,105 @@
+"""Background researches in one SQLite file, which all servers of a machine share."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from modules.llm_platform.domain.exceptions import StoreError
+from modules.llm_platform.infrastructure.files.shared_sqlite import open_shared_file, transaction
+from modules.llm_platform.infrastructure.research_jobs.statements import (
+    SCHEMA,
+    Operation,
+    Result,
+    SqlResearchJobStore,
+)
+
+FORMAT: Final = 1  # of the file, in its user_version
+MEMORY: Final = Path(":memory:")
+CLOSED: Final = "the store of background researches is closed"
+_SCHEMA_OF_TABLES: Final = "llm_platform."  # SQLite has none
+_NUMBER: Final = "INTEGER PRIMARY KEY AUTOINCREMENT"
+
+
+class SqliteResearchJobStore(SqlResearchJobStore):
+    """Researches in `file`, made when the first one is added; `MEMORY`: in this process. `clock`: seconds since 1970."""
+
+    def __init__(self, file: Path, ttl_days: float, clock: Callable[[], float] = time.time) -> None:
+        super().__init__(ttl_days)
+        self._file = file
+        self._clock = clock
+        self._connection: sqlite3.Connection | None = None
+        self._thread = ThreadPoolExecutor(1, "research-jobs")  # owns the connection
+        self._closed = False
+
+    async def aclose(self) -> None:
+        if not self._closed:
+            self._closed = True
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
+            self._thread.shutdown()
+
+    async def _query(self, make: Callable[[], Operation[Result]], empty: Result) -> Result:
+        """A server without background researches makes no file."""
+        exists = self._connection is not None or (self._file != MEMORY and self._file.exists())
+        return await self._transact(make) if exists else empty
+
+    async def _transact(self, make: Callable[[], Operation[Result]]) -> Result:
+        if self._closed:
+            raise StoreError(CLOSED)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, make)
+        except (sqlite3.Error, OSError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise StoreError(f"{self._file.name} in the data folder cannot be used ({why})") from error
+
+    def _run(self, make: Callable[[], Operation[Result]]) -> Result:
+        """In the thread. After an error of the file it is opened again."""
+        if self._connection is None:
+            self._connection = self._opened()
+        try:
+            with transaction(self._connection):
+                return self._execute(self._connection, make())
+        except (sqlite3.Error, OSError):
+            self._close_file()
+            raise
+
+    def _execute(self, connection: sqlite3.Connection, operation: Operation[Result]) -> Result:
+        try:
+            statement = next(operation)
+            while True:
+                sql = statement.sql.replace(_SCHEMA_OF_TABLES, "").replace("{skip}", "")
+                rows = connection.execute(sql, {"now": self._clock(), **statement.parameters}).fetchall()
+                statement = operation.send(rows)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+
+    def _opened(self) -> sqlite3.Connection:
+        with ExitStack() as undo:
+            in_memory = self._file == MEMORY
+            connection = sqlite3.connect(MEMORY, isolation_level=None) if in_memory else open_shared_file(self._file)
+            undo.callback(connection.close)
+            with transaction(connection):  # several servers may start at once
+                if (found := connection.execute("PRAGMA user_version").fetchone()[0]) == 0:
+                    for statement in SCHEMA:
+                        connection.execute(statement.format(number=_NUMBER).replace(_SCHEMA_OF_TABLES, ""))
+                    connection.execute(f"PRAGMA user_version = {FORMAT}")
+                elif found != FORMAT:
+                    raise sqlite3.DatabaseError("a newer version wrote it: use that one, or another folder")
+            undo.pop_all()
+        return connection
+
+    def _close_file(self) -> None:
+        if self._file != MEMORY:
+            self._close()
+
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
