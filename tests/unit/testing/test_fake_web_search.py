@@ -1,4 +1,4 @@
-"""The scripted provider does what it is told, and the contract notices a provider that breaks a promise."""
+"""FakeWebSearch follows its script, and the contract detects a provider that violates it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, W
 from modules.llm_platform.domain.exceptions import WebSearchError
 from modules.llm_platform.testing.web_search import (
     FakeWebSearch,
-    Looking,
     Outcome,
-    Slow,
+    SearchCase,
+    SlowSearch,
     WebSearchProviderContract,
     result_item,
 )
@@ -27,29 +27,29 @@ FOUND = [result_item(number) for number in range(1, 5)]
     ("script", "expected"),
     [((), []), (FOUND, FOUND), ({"q": FOUND[:1]}, FOUND[:1]), ({"other": FOUND}, [])],
 )
-async def test_it_answers_by_script(script: Any, expected: list[Any]) -> None:
-    """One outcome for all, or one for each query; it remembers what it was asked."""
+async def test_scripted_results_are_returned(script: Any, expected: list[Any]) -> None:
+    """One outcome for all queries, or one per query; the requests are recorded."""
     fake = FakeWebSearch(script)
     assert list((await fake.search(REQUEST)).results) == expected
     assert fake.requests == [REQUEST]
 
 
 @pytest.mark.parametrize("outcome", [WebSearchError("down"), {"q": WebSearchError("down")}])
-async def test_it_fails_by_script(outcome: Outcome) -> None:
-    """Errors are raised; another query is not concerned."""
+async def test_scripted_error_is_raised(outcome: Outcome) -> None:
+    """An error is raised for its query."""
     fake = FakeWebSearch(outcome, otherwise=FOUND)
     with pytest.raises(WebSearchError, match="down"):
         await fake.search(REQUEST)
 
 
-async def test_it_gives_a_whole_response_as_it_is() -> None:
-    """For tests of what stands around the results."""
+async def test_scripted_response_is_returned_unchanged() -> None:
+    """A response can be scripted instead of results."""
     response = WebSearchResponse(query="q", correction="k", provider="else")
     assert await FakeWebSearch(response).search(REQUEST) is response
 
 
-async def test_it_takes_its_time() -> None:
-    """For all queries or for one, and cancelling ends it."""
+async def test_delay_can_be_cancelled() -> None:
+    """The delay is per query, and a cancelled search ends."""
     fake = FakeWebSearch(FOUND, delay_s={"slow": 60})
     assert (await fake.search(REQUEST)).results
     slow = asyncio.create_task(fake.search(WebSearchRequest(query="slow")))
@@ -63,20 +63,20 @@ async def test_it_takes_its_time() -> None:
 Change = Callable[[WebSearchResponse], WebSearchResponse]
 
 
-class Lying(FakeWebSearch):
-    """Breaks promises: ignores `count` and bad freshness, spoils answers, swallows failures and cancelling."""
+class InvalidProvider(FakeWebSearch):
+    """Violates the contract: ignores `count` and freshness, and changes the response."""
 
-    def __init__(self, spoil: Change = lambda answer: answer) -> None:
+    def __init__(self, change: Change = lambda answer: answer) -> None:
         super().__init__(FOUND * 3)
-        self.spoil = spoil
+        self.change = change
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
         answer = await super().search(request.with_(count=50, freshness=None))
-        return self.spoil(answer)
+        return self.change(answer)
 
 
-class Deaf(FakeWebSearch):
-    """Does not stop when it is cancelled."""
+class UncancellableProvider(FakeWebSearch):
+    """Does not end promptly when it is cancelled."""
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
         self.running = 1
@@ -87,32 +87,34 @@ class Deaf(FakeWebSearch):
         return WebSearchResponse(query=request.query)
 
 
-def spoiled(**changes: Any) -> Lying:
-    return Lying(lambda answer: answer.model_copy(update=changes))
+def with_changes(**changes: Any) -> InvalidProvider:
+    return InvalidProvider(lambda answer: answer.model_copy(update=changes))
 
 
 CONTRACT = WebSearchProviderContract()
 BAD_ADDRESS = tuple(item.model_copy(update={"url": "https://example.org/a b"}) for item in FOUND)
-BROKEN: dict[str, Callable[[], Any]] = {
-    "finds too little": lambda: CONTRACT.test_finding_something_names_who_found_it(spoiled(results=()), REQUEST),
-    "hides its name": lambda: CONTRACT.test_finding_something_names_who_found_it(spoiled(provider=""), REQUEST),
-    "invents results": lambda: CONTRACT.test_finding_nothing_is_an_answer(Looking(Lying(), REQUEST)),
-    "swallows failures": lambda: CONTRACT.test_not_being_able_to_look_is_an_error(Looking(FakeWebSearch(), REQUEST)),
-    "ignores count": lambda: CONTRACT.test_at_most_count_best_first(Lying(), REQUEST),
-    "bad addresses": lambda: CONTRACT.test_every_address_can_be_opened(spoiled(results=BAD_ADDRESS), REQUEST),
-    "mixes answers": lambda: CONTRACT.test_searches_side_by_side_do_not_disturb_each_other(
-        spoiled(query="other"), REQUEST, Looking(Lying(), REQUEST)
+VIOLATIONS: dict[str, Callable[[], Any]] = {
+    "finds too little": lambda: CONTRACT.test_response_has_results_provider_and_query(with_changes(results=()), REQUEST),
+    "hides its name": lambda: CONTRACT.test_response_has_results_provider_and_query(with_changes(provider=""), REQUEST),
+    "invents results": lambda: CONTRACT.test_no_results_is_a_response(SearchCase(InvalidProvider(), REQUEST)),
+    "swallows failures": lambda: CONTRACT.test_failed_search_is_an_error(SearchCase(FakeWebSearch(), REQUEST)),
+    "ignores count": lambda: CONTRACT.test_count_limits_the_results_and_keeps_the_best(InvalidProvider(), REQUEST),
+    "bad addresses": lambda: CONTRACT.test_result_urls_can_be_opened(with_changes(results=BAD_ADDRESS), REQUEST),
+    "mixes answers": lambda: CONTRACT.test_searches_can_run_concurrently(
+        with_changes(query="other"), REQUEST, SearchCase(InvalidProvider(), REQUEST)
     ),
-    "any freshness": lambda: CONTRACT.test_a_bad_freshness_is_the_callers_mistake(Lying(), REQUEST),
-    "deaf": lambda: CONTRACT.test_cancelling_leaves_no_connection_behind(Slow(deaf := Deaf(), lambda: deaf.running), REQUEST),
+    "any freshness": lambda: CONTRACT.test_invalid_freshness_is_a_request_error(InvalidProvider(), REQUEST),
+    "cannot be cancelled": lambda: CONTRACT.test_cancelled_search_closes_its_connection(
+        SlowSearch(provider := UncancellableProvider(), lambda: provider.running), REQUEST
+    ),
 }
 
 
-@pytest.mark.parametrize("lie", list(BROKEN))
-async def test_the_contract_notices(lie: str) -> None:
-    """Each promise that is broken fails its law."""
+@pytest.mark.parametrize("violation", list(VIOLATIONS))
+async def test_contract_detects_violations(violation: str) -> None:
+    """Each violation fails its contract test."""
     with pytest.raises(AssertionError):
-        await BROKEN[lie]()
+        await VIOLATIONS[violation]()
     for task in asyncio.all_tasks() - {asyncio.current_task()}:
         task.cancel()
         await asyncio.wait([task])

@@ -1,4 +1,4 @@
-"""A scripted judge of citations, and the promises of `ICitationJudge` as tests that every judge's suite subclasses."""
+"""A fake citation judge, and the contract of `ICitationJudge`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, JudgedClaims, ModelVerdict
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
-from modules.llm_platform.testing.patience import RETURNS_WITHIN_S
+from modules.llm_platform.testing.waiting import error_of, is_cancelled_promptly
 from shared.exceptions import AppException
 
 
 class FakeCitationJudge(ICitationJudge):
-    """Gives every claim the verdict that `verdict` has for it: one word for all, or a function of the claim.
+    """Returns `verdict` for every claim, or the result of `verdict(claim)`.
 
-    `error` is raised instead. `delay_s` passes before it answers. `calls` keeps what was asked.
+    `error` is raised instead. `delay_s`: seconds before each result. `calls` records the claims.
     """
 
     def __init__(
@@ -49,10 +49,10 @@ class FakeCitationJudge(ICitationJudge):
 
 
 class CitationJudgeContract:
-    """Subclass, give these fixtures, and the port's promises are checked.
+    """Subclass it and add these fixtures.
 
-    judge: calls the first of `CLAIMS` supported and the second unsupported · broken: cannot judge · slow: starts a judging
-    that takes seconds.
+    judge: its verdicts for `CLAIMS` are supported and unsupported · broken: raises an error · slow: a function that starts a
+    verification of several seconds.
     """
 
     QUESTION = "How long does a session token stay valid, and who may renew it?"
@@ -69,42 +69,35 @@ class CitationJudgeContract:
         ),
     )
 
-    async def test_each_claim_has_its_place(self, judge: ICitationJudge) -> None:
-        """There is one verdict for each claim, in their order."""
-        said = await judge.judge(self.QUESTION, self.CLAIMS)
-        assert said.verdicts == ("supported", "unsupported")
+    async def test_verdicts_are_in_the_order_of_the_claims(self, judge: ICitationJudge) -> None:
+        """There is one verdict per claim, in order."""
+        judged = await judge.judge(self.QUESTION, self.CLAIMS)
+        assert judged.verdicts == ("supported", "unsupported")
 
-    async def test_the_same_claims_have_the_same_verdicts(self, judge: ICitationJudge) -> None:
-        """A judge that is asked again says the same."""
+    async def test_verdicts_are_repeatable(self, judge: ICitationJudge) -> None:
+        """A second call returns the same verdicts."""
         first = await judge.judge(self.QUESTION, self.CLAIMS)
         again = await judge.judge(self.QUESTION, self.CLAIMS)
         assert again.verdicts == first.verdicts
 
-    async def test_no_claims_cost_nothing(self, judge: ICitationJudge) -> None:
-        """Without claims there are no verdicts, and nothing is spent."""
-        said = await judge.judge(self.QUESTION, ())
-        assert said.verdicts == ()
-        assert said.spent.calls == 0
+    async def test_no_claims_spend_nothing(self, judge: ICitationJudge) -> None:
+        """Without claims there are no verdicts and no calls."""
+        judged = await judge.judge(self.QUESTION, ())
+        assert judged.verdicts == ()
+        assert judged.spent.calls == 0
 
-    async def test_a_failure_is_an_error(self, broken: ICitationJudge) -> None:
-        """Who cannot judge raises one of our errors: no verdicts would look like an answer."""
-        try:
-            await broken.judge(self.QUESTION, self.CLAIMS)
-        except AppException:
-            return
-        raise AssertionError("a judge that cannot judge must raise")
+    async def test_failure_raises_an_error(self, broken: ICitationJudge) -> None:
+        """A failure is an AppException, never an empty result."""
+        await error_of(broken.judge(self.QUESTION, self.CLAIMS), AppException)
 
-    async def test_it_signs_what_it_says(self, judge: ICitationJudge) -> None:
-        """It has a name for `degraded`, and a version for the keys of what is kept."""
+    async def test_judge_has_name_and_version(self, judge: ICitationJudge) -> None:
+        """The name is used in `degraded`, the version in cache keys."""
         assert judge.name
         assert isinstance(judge.version, str)
 
-    async def test_cancelling_is_prompt(self, slow: Callable[[], Awaitable[JudgedClaims]]) -> None:
-        """A cancelled judge is gone at once, whatever it waits for."""
+    async def test_cancelled_verification_ends_promptly(self, slow: Callable[[], Awaitable[JudgedClaims]]) -> None:
+        """A cancelled verification ends promptly."""
         task = asyncio.ensure_future(slow())
         await asyncio.sleep(0.01)
         assert not task.done()
-        task.cancel()
-        done, _ = await asyncio.wait([task], timeout=RETURNS_WITHIN_S)
-        assert done, "a cancelled judge must return"
-        assert task.cancelled()
+        assert await is_cancelled_promptly(task)

@@ -1,4 +1,4 @@
-"""An embedder that needs no model, and the promises of `IEmbedder` as tests that every embedder's suite subclasses."""
+"""An embedder without a model, and the contract of `IEmbedder`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from shared.exceptions import AppException
 
 DIMENSION: Final = 64
 WINDOW_TOKENS: Final = 512
-SAME: Final = 1e-4  # between two vectors of the same text
-NOTHING_TO_EMBED: Final = ("", "   ", "\n\t", "\u200b", "\u00a0")
-HARD_TEXTS: Final = (
+TOLERANCE: Final = 1e-4  # between two vectors of the same text
+BLANK_TEXTS: Final = ("", "   ", "\n\t", "\u200b", "\u00a0")
+UNUSUAL_TEXTS: Final = (
     "日本語のテキスト",
     "👍👍👍",
     "a\0b",
@@ -29,9 +29,9 @@ HARD_TEXTS: Final = (
 
 
 class HashEmbedder(IEmbedder):
-    """Texts that share words are near each other, as if they shared a meaning.
+    """Embeds texts by hashes of their words, so that texts with common words are similar.
 
-    `error` is raised instead, after `delay_s`. `calls` keeps the texts that were asked for.
+    `error` is raised instead, after `delay_s` seconds. `calls` records the texts.
     """
 
     def __init__(
@@ -68,45 +68,45 @@ class HashEmbedder(IEmbedder):
 
 
 class EmbedderContract:
-    """Subclass and give the fixture `embedder`."""
+    """Subclass it and add the fixture `embedder`."""
 
-    async def test_one_vector_for_each_text_in_order(self, embedder: IEmbedder) -> None:
-        """Each of the promised dimension and of length 1, the same alone as among others."""
+    async def test_one_unit_vector_per_text_in_order(self, embedder: IEmbedder) -> None:
+        """Vectors have the dimension of the embedder and length 1; batching does not change them."""
         texts = ["How do I cancel a task?", "A cat sleeps on the mat.", "How do I cancel a task?"]
         first, second, third = await embedder.embed(texts)
         assert first is not None and second is not None and third is not None
         assert [len(vector) for vector in (first, second, third)] == [embedder.dimension] * 3
-        assert all(abs(math.hypot(*vector) - 1) < SAME for vector in (first, second))
-        assert max(abs(a - b) for a, b in zip(first, third, strict=True)) < SAME
+        assert all(abs(math.hypot(*vector) - 1) < TOLERANCE for vector in (first, second))
+        assert max(abs(a - b) for a, b in zip(first, third, strict=True)) < TOLERANCE
         (alone,) = await embedder.embed(texts[1:2])
         assert alone is not None
-        assert max(abs(a - b) for a, b in zip(second, alone, strict=True)) < SAME
+        assert max(abs(a - b) for a, b in zip(second, alone, strict=True)) < TOLERANCE
 
-    async def test_no_texts_no_vectors(self, embedder: IEmbedder) -> None:
-        """Nothing asked, nothing answered."""
+    async def test_no_texts_return_no_vectors(self, embedder: IEmbedder) -> None:
+        """An empty list returns an empty list."""
         assert await embedder.embed([]) == []
 
-    async def test_nothing_to_embed_is_none(self, embedder: IEmbedder) -> None:
-        """Blank texts have no vector, and do not disturb the others."""
-        vectors = await embedder.embed([*NOTHING_TO_EMBED, "a word", *NOTHING_TO_EMBED])
-        count = len(NOTHING_TO_EMBED)
+    async def test_blank_text_has_no_vector(self, embedder: IEmbedder) -> None:
+        """A blank text has no vector and does not change the others."""
+        vectors = await embedder.embed([*BLANK_TEXTS, "a word", *BLANK_TEXTS])
+        count = len(BLANK_TEXTS)
         assert vectors[:count] == vectors[count + 1 :] == [None] * count
         assert vectors[count] is not None
 
-    async def test_never_nan(self, embedder: IEmbedder) -> None:
-        """Whatever the text, its numbers are finite, or there are none."""
-        vectors = await embedder.embed(HARD_TEXTS)
-        assert len(vectors) == len(HARD_TEXTS)
+    async def test_vectors_are_finite(self, embedder: IEmbedder) -> None:
+        """A vector of any text has finite numbers only."""
+        vectors = await embedder.embed(UNUSUAL_TEXTS)
+        assert len(vectors) == len(UNUSUAL_TEXTS)
         for vector in vectors:
             assert vector is None or (len(vector) == embedder.dimension and all(map(math.isfinite, vector)))
 
-    async def test_what_is_longer_than_the_window_is_cut(self, embedder: IEmbedder) -> None:
-        """A long text is embedded by its beginning: it does not fail."""
+    async def test_long_text_is_truncated(self, embedder: IEmbedder) -> None:
+        """A text longer than the window does not fail."""
         (vector,) = await embedder.embed(["word " * (embedder.window_tokens * 3)])
         assert vector is not None
 
-    async def test_like_is_nearer_than_unlike(self, embedder: IEmbedder) -> None:
-        """What shares its subject is nearer than what does not."""
+    async def test_related_text_is_more_similar(self, embedder: IEmbedder) -> None:
+        """A text on the same subject is more similar than another one."""
         asked, near, far = await embedder.embed(
             ["cancel a running task", "a running task can be cancelled: cancel it", "recipes for apple cake"]
         )
@@ -115,14 +115,14 @@ class EmbedderContract:
         assert far is not None
         assert _cosine(asked, near) > _cosine(asked, far)
 
-    async def test_callers_side_by_side(self, embedder: IEmbedder) -> None:
+    async def test_calls_can_run_concurrently(self, embedder: IEmbedder) -> None:
         """Each gets the vectors of its own texts."""
         texts = [f"text number {number}" for number in range(20)]
         apart = [(await embedder.embed([text]))[0] for text in texts]
         together = [found[0] for found in await asyncio.gather(*(embedder.embed([text]) for text in texts))]
         for one, other in zip(apart, together, strict=True):
             assert one is not None and other is not None
-            assert _cosine(one, other) > 1 - SAME
+            assert _cosine(one, other) > 1 - TOLERANCE
 
 
 def _cosine(one: Vector, other: Vector) -> float:

@@ -1,4 +1,4 @@
-"""A scripted language model, and the promises that every `ILLMProvider` keeps."""
+"""A fake language model, and the contract of `ILLMProvider`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from modules.llm_platform.application.services.llm_service import LLMRegistry
 from modules.llm_platform.domain.dtos.llm_dtos import (
     ChatMessage,
     LLMRequest,
@@ -24,32 +23,32 @@ from modules.llm_platform.domain.exceptions import (
     LLMProviderException,
     LLMRequestError,
 )
-from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.ports.llm import ILLMProvider, LLMRegistry
 from modules.llm_platform.domain.text.tokens import count_tokens
-from modules.llm_platform.testing.patience import RETURNS_WITHIN_S
+from modules.llm_platform.testing.waiting import error_of, is_cancelled_promptly
 
 
 @dataclass(frozen=True)
-class Death:
-    """The model writes `text`, then the connection is gone. Asked for a whole answer it only fails."""
+class BrokenStream:
+    """A stream of `text` that ends with `error`. A call without streaming only raises the error."""
 
     text: str
-    error: LLMException = field(default_factory=lambda: LLMConnectionError("the model died half-way"))
+    error: LLMException = field(default_factory=lambda: LLMConnectionError("the connection to the model was lost"))
 
 
 class FakeLLM(ILLMProvider):
-    """Gives the scripted answers in turn, the last one for ever; keeps every request in `requests`.
+    """Returns the scripted answers in turn and repeats the last one; records every request in `requests`.
 
-    An answer is a text, a finished LLMResponse (for a `finish_reason` of your own), an exception to raise, or a Death.
-    `delay_s` passes before each answer, `chunk_delay_s` after each streamed piece of `chunk_chars` characters.
-    `running` counts the calls under way: 0 after a cancelled one, or something was left behind.
+    An answer is a text, an LLMResponse (to set its `finish_reason`), an exception to raise, or a BrokenStream. `delay_s`:
+    seconds before each answer; `chunk_delay_s`: seconds after each streamed chunk of `chunk_chars` characters. `running`:
+    the number of running calls, which must be 0 after a cancelled call.
     """
 
     model: str
 
     def __init__(
         self,
-        answers: Sequence[str | LLMResponse | Exception | Death] = ("A scripted answer.",),
+        answers: Sequence[str | LLMResponse | Exception | BrokenStream] = ("A scripted answer.",),
         name: str = "fake",
         model: str = "fake-1",
         delay_s: float = 0.0,
@@ -70,9 +69,9 @@ class FakeLLM(ILLMProvider):
         self.running += 1
         try:
             await asyncio.sleep(self._delay_s)
-            if isinstance(answer, Death):
-                raise self._dead(answer, request)
-            return self._finished(answer, request)
+            if isinstance(answer, BrokenStream):
+                raise self._broken(answer, request)
+            return self._response(answer, request)
         finally:
             self.running -= 1
 
@@ -81,13 +80,13 @@ class FakeLLM(ILLMProvider):
         self.running += 1
         try:
             await asyncio.sleep(self._delay_s)
-            finished = None if isinstance(answer, Death) else self._finished(answer, request)
-            text = answer.text if isinstance(answer, Death) else finished.content if finished else ""
+            finished = None if isinstance(answer, BrokenStream) else self._response(answer, request)
+            text = answer.text if isinstance(answer, BrokenStream) else finished.content if finished else ""
             for start in range(0, len(text), self._chunk_chars):
                 yield LLMToken(text=text[start : start + self._chunk_chars])
                 await asyncio.sleep(self._chunk_delay_s)
-            if isinstance(answer, Death):
-                raise self._dead(answer, request)
+            if isinstance(answer, BrokenStream):
+                raise self._broken(answer, request)
             if finished:
                 yield finished
         finally:
@@ -96,14 +95,14 @@ class FakeLLM(ILLMProvider):
     async def ping(self) -> str:
         return "scripted"
 
-    def _next(self, request: LLMRequest) -> str | LLMResponse | Exception | Death:
+    def _next(self, request: LLMRequest) -> str | LLMResponse | Exception | BrokenStream:
         self._registry.resolve(request)
         self.requests.append(request)
         return self._answers[min(len(self.requests), len(self._answers)) - 1]
 
-    def _finished(self, answer: str | LLMResponse | Exception, request: LLMRequest) -> LLMResponse:
+    def _response(self, answer: str | LLMResponse | Exception, request: LLMRequest) -> LLMResponse:
         if isinstance(answer, Exception):
-            raise _counted(answer, Spending(calls=1))
+            raise _with_spending(answer, Spending(calls=1))
         if isinstance(answer, LLMResponse):
             return answer
         spent = _spending(request, answer)
@@ -112,8 +111,8 @@ class FakeLLM(ILLMProvider):
         usage = Usage(prompt_tokens=spent.prompt_tokens, completion_tokens=spent.completion_tokens)
         return LLMResponse(content=answer, provider=self.name, model=self.model, usage=usage, spent=spent)
 
-    def _dead(self, death: Death, request: LLMRequest) -> Exception:
-        return _counted(death.error, _spending(request, death.text))
+    def _broken(self, broken: BrokenStream, request: LLMRequest) -> Exception:
+        return _with_spending(broken.error, _spending(request, broken.text))
 
 
 def _spending(request: LLMRequest, answer: str) -> Spending:
@@ -121,22 +120,22 @@ def _spending(request: LLMRequest, answer: str) -> Spending:
     return Spending(calls=1, prompt_tokens=prompt, completion_tokens=count_tokens(answer))
 
 
-def _counted(error: Exception, spent: Spending) -> Exception:
-    """A scripted error costs a call, unless the script says what it cost."""
+def _with_spending(error: Exception, spent: Spending) -> Exception:
+    """Set the spending of an error to one call unless the script sets it."""
     if isinstance(error, LLMException) and error.spent == Spending():
         error.spent = spent
     return error
 
 
 class LLMProviderContract:
-    """Subclass it, give these fixtures, and the port's promises are checked.
+    """Subclass it and add these fixtures, each an ILLMProvider.
 
-    provider: answers with words · failing: cannot answer · slow: takes ten seconds or more to answer ·
-    dying: streams a few words first and fails then (one that fails over may go on with another model).
+    provider: returns a text · failing: raises an error · slow: takes at least ten seconds · dying: fails after it has
+    streamed a few words (a provider with failover may continue with another model).
     """
 
-    async def test_an_answer_has_words_an_origin_and_a_count(self, provider: ILLMProvider) -> None:
-        """The answer is not empty, names who wrote it, and one call is accounted with its tokens."""
+    async def test_response_has_content_provider_and_usage(self, provider: ILLMProvider) -> None:
+        """The content is not empty, provider and model are named, and one call is counted with its tokens."""
         answer = await provider.generate(question())
         assert answer.content.strip()
         assert answer.provider
@@ -147,8 +146,8 @@ class LLMProviderContract:
         assert answer.spent.calls == 1
         assert answer.spent.tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
 
-    async def test_streamed_tokens_are_the_answer(self, provider: ILLMProvider) -> None:
-        """A stream is tokens, then exactly one whole answer, whose content is those tokens joined."""
+    async def test_stream_yields_tokens_then_the_response(self, provider: ILLMProvider) -> None:
+        """A stream yields tokens, then one response whose content is the joined tokens."""
         parts = await collect(provider, question())
         assert all(isinstance(part, LLMToken) for part in parts[:-1])
         finished = parts[-1]
@@ -157,32 +156,32 @@ class LLMProviderContract:
         assert finished.content.strip()
         assert finished.spent.calls == 1
 
-    async def test_side_by_side(self, provider: ILLMProvider) -> None:
+    async def test_calls_can_run_concurrently(self, provider: ILLMProvider) -> None:
         """One provider serves many requests at the same time."""
         answers = await asyncio.gather(*(provider.generate(question()) for _ in range(5)))
         assert all(answer.content.strip() for answer in answers)
 
-    async def test_not_being_able_to_answer_is_an_error(self, failing: ILLMProvider) -> None:
-        """A failure is an LLMException, never an empty answer, and the failed try is accounted."""
+    async def test_failure_raises_an_error(self, failing: ILLMProvider) -> None:
+        """A failure is an LLMException, never an empty response, and the failed call is counted."""
         error = await _error_of(failing.generate(question()))
         assert error.message
         assert error.spent.calls >= 1
 
-    async def test_a_stream_fails_with_the_same_error(self, failing: ILLMProvider) -> None:
-        """What `generate` raises, `stream` raises too, before any token."""
-        whole = await _error_of(failing.generate(question()))
+    async def test_stream_raises_the_same_error_before_any_token(self, failing: ILLMProvider) -> None:
+        """`stream` raises the error of `generate` before it yields a token."""
+        generated = await _error_of(failing.generate(question()))
         streamed = await _error_of(collect(failing, question()))
-        assert type(streamed) is type(whole)
+        assert type(streamed) is type(generated)
 
-    async def test_another_model_than_configured_is_the_callers_mistake(self, provider: ILLMProvider) -> None:
-        """A model or provider that nobody configured is refused as such; it is never replaced without a word."""
-        for wish in ({"model": "no-such-model"}, {"provider": "no-such-provider"}):
-            error = await _error_of(provider.generate(question(**wish)))
+    async def test_unknown_model_or_provider_is_a_request_error(self, provider: ILLMProvider) -> None:
+        """A model or provider that is not configured is refused, not replaced, and the message does not repeat its name."""
+        for fields in ({"model": "no-such-model"}, {"provider": "no-such-provider"}):
+            error = await _error_of(provider.generate(question(**fields)))
             assert isinstance(error, LLMRequestError)
             assert "no-such" not in error.message
 
-    async def test_dying_half_way_is_never_taken_for_an_answer(self, dying: ILLMProvider) -> None:
-        """After words and a failure there is an error, or a reset and then a whole answer of the words since."""
+    async def test_broken_stream_is_never_a_response(self, dying: ILLMProvider) -> None:
+        """After tokens and a failure there is an error, or a reset followed by a complete response."""
         words: list[str] = []
         resets = 0
         try:
@@ -190,54 +189,43 @@ class LLMProviderContract:
                 if isinstance(part, LLMToken):
                     words.append(part.text)
                 elif isinstance(part, LLMReset):
-                    assert words, "a reset before the first word voids nothing"
+                    assert words, "a reset needs a token before it"
                     resets, words = resets + 1, []
                 else:
-                    assert resets, "half an answer was given as a whole one"
+                    assert resets, "a partial response was returned as complete"
                     assert part.content == "".join(words)
                     return
         except LLMException as error:
             spent = error.spent
-        assert words, "it is to fail after words"
+        assert words, "the stream must fail after a token"
         assert spent.calls >= 1
 
-    async def test_cancelling_is_prompt(self, slow: ILLMProvider) -> None:
-        """A cancelled call ends at once with CancelledError, plain or streamed."""
+    async def test_cancelled_call_ends_promptly(self, slow: ILLMProvider) -> None:
+        """A cancelled call ends with CancelledError, with and without streaming."""
         calls: list[Awaitable[object]] = [slow.generate(question()), collect(slow, question())]
         for call in calls:
-            task = asyncio.create_task(_run(call))
+            task = asyncio.ensure_future(call)
             await asyncio.sleep(0.05)
             assert not task.done()
-            task.cancel()
-            done, _ = await asyncio.wait([task], timeout=RETURNS_WITHIN_S)
-            assert done, "a cancelled call must return"
-            assert task.cancelled()
+            assert await is_cancelled_promptly(task)
 
-    async def test_a_closed_stream_is_over(self, provider: ILLMProvider) -> None:
-        """A reader may leave after the first word; the next request is served as ever."""
+    async def test_stream_can_be_closed_early(self, provider: ILLMProvider) -> None:
+        """A stream can be closed after the first token; the next request is served."""
         async with aclosing(provider.stream(question())) as parts:  # type: ignore[type-var]
             first = await anext(parts)
         assert isinstance(first, LLMToken)
         assert (await provider.generate(question())).content
 
 
-def question(text: str = "What is an event loop?", **wishes: str) -> LLMRequest:
-    """A small request; `wishes` are its other fields."""
-    return LLMRequest.model_validate({"messages": (ChatMessage(role="user", content=text),), **wishes})
+def question(text: str = "What is an event loop?", **fields: str) -> LLMRequest:
+    """Return a small request with other fields."""
+    return LLMRequest.model_validate({"messages": (ChatMessage(role="user", content=text),), **fields})
 
 
 async def collect(provider: ILLMProvider, request: LLMRequest) -> list[LLMStreamPart]:
-    """Everything that a stream gives."""
+    """Return all parts of a stream."""
     return [part async for part in provider.stream(request)]
 
 
-async def _run(call: Awaitable[object]) -> object:
-    return await call
-
-
 async def _error_of(call: Awaitable[object]) -> LLMException:
-    try:
-        await call
-    except LLMException as error:
-        return error
-    raise AssertionError("an LLMException was due")
+    return await error_of(call, LLMException)

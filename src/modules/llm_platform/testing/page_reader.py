@@ -1,4 +1,4 @@
-"""For those who write or use page readers: a scripted one, and the promises that every one keeps."""
+"""A fake page reader, and the contract of `IPageReader`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ from modules.llm_platform.domain.exceptions import (
     PageRequestError,
 )
 from modules.llm_platform.domain.ports.page_reader import IPageReader
-from modules.llm_platform.testing.patience import CLOSES_WITHIN_S, RETURNS_WITHIN_S, STARTS_WITHIN_S, becomes
+from modules.llm_platform.testing.waiting import (
+    CLOSE_TIMEOUT_S,
+    START_TIMEOUT_S,
+    becomes_true,
+    error_of,
+    is_cancelled_promptly,
+)
 from shared.exceptions import AppException
 
 PAGE_ERRORS: Final = (PageRequestError, PageConfigError, PageConnectionError, PageError)
@@ -26,20 +32,17 @@ READ_AT: Final = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 PageOutcome: TypeAlias = str | Page | AppException
 
 
-def made_up_page(url: str, text: str, title: str = "A page") -> Page:
-    """A page as a reader gives it; the same address and text always give the same one."""
-    known_by = hashlib.sha256(text.encode()).hexdigest()
-    return Page(
-        url=url, title=title, text=text, read_at=READ_AT, reader="fake", sha256=known_by, media_type="text/plain"
-    )
+def sample_page(url: str, text: str, title: str = "A page") -> Page:
+    """Return a page as a reader returns it; the same arguments return an equal page."""
+    sha256 = hashlib.sha256(text.encode()).hexdigest()
+    return Page(url=url, title=title, text=text, read_at=READ_AT, reader="fake", sha256=sha256, media_type="text/plain")
 
 
 class FakePageReader(IPageReader):
-    """A reader that answers from a script, without a network.
+    """A page reader without a network.
 
-    `pages` maps an address to its text, to a whole page, or to the error to raise; an address that it lacks is a
-    PageError. `delay_s` seconds pass before each answer. `urls` holds what was asked for, `running` how many reads are
-    under way.
+    `pages` maps a URL to its text, to a page, or to the error to raise; any other URL is a PageError. `delay_s`: seconds
+    before each result. `urls` records the requested URLs; `running` is the number of running reads.
     """
 
     def __init__(self, pages: Mapping[str, PageOutcome], *, delay_s: float = 0.0, name: str = "fake") -> None:
@@ -59,18 +62,18 @@ class FakePageReader(IPageReader):
         outcome = self._pages.get(url, PageError("There is no such page"))
         if isinstance(outcome, AppException):
             raise outcome
-        return outcome if isinstance(outcome, Page) else made_up_page(url, outcome)
+        return outcome if isinstance(outcome, Page) else sample_page(url, outcome)
 
 
-class Reading(NamedTuple):
-    """A reader, and an address to try it with."""
+class PageCase(NamedTuple):
+    """A reader and a URL to read."""
 
     reader: IPageReader
     url: str
 
 
-class SlowReading(NamedTuple):
-    """A reader and an address whose server stays silent; `busy()` counts the exchanges still open."""
+class SlowPage(NamedTuple):
+    """A reader and a URL whose server does not respond; `busy()` returns the number of open connections."""
 
     reader: IPageReader
     url: str
@@ -78,14 +81,14 @@ class SlowReading(NamedTuple):
 
 
 class PageReaderContract:
-    """Subclass, give the fixtures, and the port's promises are checked.
+    """Subclass it and add these fixtures, each a PageCase.
 
-    Fixtures to give, each a Reading: `readable` (a page with text), `unreachable`, `refused` (an address that may not be
-    read), `walled` (a page behind a login or the like), `missing` (no such page), and `slow` (a SlowReading).
+    `readable`: a page with text · `unreachable` · `refused`: a URL that may not be read · `walled`: a page behind a login
+    or a bot check · `missing`: no such page · `slow`: a SlowPage.
     """
 
-    async def test_a_page_says_where_it_comes_from(self, readable: Reading) -> None:
-        """Text, title, address, the reader's name, the time with its zone, and the hash by which the text is known."""
+    async def test_page_has_text_and_provenance(self, readable: PageCase) -> None:
+        """A page has text, title, URL, reader, a time with time zone, the hash of the text, and a media type."""
         page = await readable.reader.read(readable.url)
         assert page.text.strip()
         assert page.title
@@ -95,56 +98,49 @@ class PageReaderContract:
         assert page.sha256 == hashlib.sha256(page.text.encode()).hexdigest()
         assert "/" in page.media_type
 
-    async def test_not_reaching_it_is_an_error(self, unreachable: Reading) -> None:
-        """A page that could not be fetched is an error that may pass, with words."""
+    async def test_unreachable_page_is_a_retryable_error(self, unreachable: PageCase) -> None:
+        """A page that cannot be fetched is a retryable PageConnectionError with a message."""
         error = await _error_of(unreachable)
         assert isinstance(error, PageConnectionError)
         assert error.retryable
         assert error.message
 
-    async def test_what_may_not_be_read_is_the_callers_mistake(self, refused: Reading) -> None:
-        """An address that is not allowed is refused as such, and trying again changes nothing."""
+    async def test_refused_url_is_a_request_error(self, refused: PageCase) -> None:
+        """A URL that is not allowed is a PageRequestError, which is not retryable."""
         error = await _error_of(refused)
         assert isinstance(error, PageRequestError)
         assert not error.retryable
 
-    async def test_a_wall_is_no_page(self, walled: Reading) -> None:
-        """What stands before the text is not given out as the text."""
+    async def test_walled_page_is_an_error(self, walled: PageCase) -> None:
+        """A login page or bot check is not returned as the page."""
         assert isinstance(await _error_of(walled), PageBlockedError)
 
-    async def test_an_error_page_is_no_page(self, missing: Reading) -> None:
-        """A page that is not there is an error, never an empty text."""
+    async def test_missing_page_is_an_error(self, missing: PageCase) -> None:
+        """A missing page is an error, never an empty text."""
         assert isinstance(await _error_of(missing), PageError)
 
-    async def test_an_error_repeats_nothing_of_the_address(self, refused: Reading, missing: Reading) -> None:
-        """An address may say what somebody looks for: no message holds it."""
-        for reading in (refused, missing):
-            error = await _error_of(reading)
+    async def test_error_message_does_not_contain_the_url(self, refused: PageCase, missing: PageCase) -> None:
+        """A URL can reveal a query, so no error message contains it."""
+        for case in (refused, missing):
+            error = await _error_of(case)
             assert isinstance(error, PAGE_ERRORS)
-            assert reading.url.partition(":")[2].lstrip("/") not in error.message
+            assert case.url.partition(":")[2].lstrip("/") not in error.message
 
-    async def test_reads_side_by_side_do_not_disturb_each_other(self, readable: Reading, walled: Reading) -> None:
-        """Each of several reads at once gets its own answer."""
+    async def test_reads_can_run_concurrently(self, readable: PageCase, walled: PageCase) -> None:
+        """Concurrent reads return their own results."""
         first, error, second = await asyncio.gather(
             readable.reader.read(readable.url), _error_of(walled), readable.reader.read(readable.url)
         )
         assert first.text == second.text
         assert isinstance(error, PageBlockedError)
 
-    async def test_cancelling_leaves_no_connection_behind(self, slow: SlowReading) -> None:
-        """A cancelled read returns at once and closes what it opened."""
+    async def test_cancelled_read_closes_its_connection(self, slow: SlowPage) -> None:
+        """A cancelled read ends promptly and closes its connection."""
         read = asyncio.create_task(slow.reader.read(slow.url))
-        assert await becomes(lambda: slow.busy() > 0, STARTS_WITHIN_S), "the server was never asked"
-        read.cancel()
-        done, _ = await asyncio.wait([read], timeout=RETURNS_WITHIN_S)
-        assert done, "a cancelled read must return"
-        assert read.cancelled()
-        assert await becomes(lambda: slow.busy() == 0, CLOSES_WITHIN_S), "the exchange was left open"
+        assert await becomes_true(lambda: slow.busy() > 0, START_TIMEOUT_S), "the server got no request"
+        assert await is_cancelled_promptly(read)
+        assert await becomes_true(lambda: slow.busy() == 0, CLOSE_TIMEOUT_S), "the connection is still open"
 
 
-async def _error_of(reading: Reading) -> AppException | None:
-    try:
-        await reading.reader.read(reading.url)
-    except AppException as error:
-        return error
-    return None
+async def _error_of(case: PageCase) -> AppException:
+    return await error_of(case.reader.read(case.url), AppException)

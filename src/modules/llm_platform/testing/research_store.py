@@ -1,4 +1,4 @@
-"""A store of researches in memory, for tests."""
+"""A research store in memory, for tests."""
 
 from __future__ import annotations
 
@@ -20,45 +20,46 @@ from modules.llm_platform.domain.dtos.store_dtos import (
 )
 from modules.llm_platform.domain.exceptions import TopicNotFoundError
 from modules.llm_platform.domain.ports.research_store import IResearchStore, Value
-from modules.llm_platform.infrastructure.research_store.entry_files import Head, Place, sealed, unsealed
-from modules.llm_platform.infrastructure.research_store.folder import STAGES, Found
+from modules.llm_platform.infrastructure.research_store.entry_files import EntryHeader, Place, sealed, unsealed
+from modules.llm_platform.infrastructure.research_store.folder import STAGES, StoredFile
 from modules.llm_platform.infrastructure.research_store.overview import entries_of, stats_of, topics_of
 
 DAY_S: Final = 86_400
 
 
 class MemoryResearchStore(IResearchStore):
-    """Keeps what it is given for `ttl_days`, in this process. `clock`: seconds since 1970. Its archives are those of the
-    store on disk.
+    """Stores entries for `ttl_days` in this process. `clock`: seconds since 1970.
+
+    Its archives have the format of the store on disk.
     """
 
     def __init__(self, ttl_days: float = 30.0, clock: Callable[[], float] = time.time) -> None:
         self._ttl_s = ttl_days * DAY_S
         self._clock = clock
-        self._entries: dict[Place, tuple[Head, bytes]] = {}
+        self._entries: dict[Place, tuple[EntryHeader, bytes]] = {}
         self._hits: dict[StoreStage, int] = {}
         self._misses: dict[StoreStage, int] = {}
 
     async def get(self, topic: Topic, stage: StoreStage, key: str, kind: type[Value]) -> Value | None:
         entry = self._entries.get(Place(stage, topic.name, key))
-        value = None if entry is None or self._is_old(entry[0].made_at) else _understood(entry[1], kind)
-        self._note(stage, hits=int(value is not None))
+        value = None if entry is None or self._is_expired(entry[0].made_at) else _parsed(entry[1], kind)
+        self._count(stage, hits=int(value is not None))
         return value
 
     async def put(self, topic: Topic, stage: StoreStage, key: str, value: BaseModel) -> None:
-        head = Head(Place(stage, topic.name, key), topic.query, self._clock(), isinstance(value, EndsTopic))
+        head = EntryHeader(Place(stage, topic.name, key), topic.query, self._clock(), isinstance(value, EndsTopic))
         written = sealed(head, value.model_dump_json().encode())
-        self._entries[head.place] = unsealed(written)  # as it would come from a file, the date rounded
+        self._entries[head.place] = unsealed(written)  # as read from a file, with a rounded date
 
     async def values(self, topic: Topic, stage: StoreStage, kind: type[Value]) -> tuple[Value, ...]:
         entries = sorted(
             (head.made_at, head.place.key, value)
             for head, value in self._entries.values()
-            if (head.place.stage, head.place.topic) == (stage, topic.name) and not self._is_old(head.made_at)
+            if (head.place.stage, head.place.topic) == (stage, topic.name) and not self._is_expired(head.made_at)
         )
-        understood = tuple(read for *_, value in entries if (read := _understood(value, kind)) is not None)
-        self._note(stage, hits=len(understood))
-        return understood
+        values = tuple(parsed for *_, value in entries if (parsed := _parsed(value, kind)) is not None)
+        self._count(stage, hits=len(values))
+        return values
 
     async def topics(self) -> tuple[StoredTopic, ...]:
         return topics_of(self._found())
@@ -73,52 +74,52 @@ class MemoryResearchStore(IResearchStore):
         return len(found)
 
     async def clean(self) -> int:
-        old = [place for place, (head, _) in self._entries.items() if self._is_old(head.made_at)]
+        old = [place for place, (head, _) in self._entries.items() if self._is_expired(head.made_at)]
         for place in old:
             del self._entries[place]
         return len(old)
 
     async def stats(self) -> StoreStats:
-        asked = {stage: (self._hits.get(stage, 0), self._misses.get(stage, 0)) for stage in STAGES}
-        return stats_of(self._found(), asked, damaged=0)
+        lookups = {stage: (self._hits.get(stage, 0), self._misses.get(stage, 0)) for stage in STAGES}
+        return stats_of(self._found(), lookups, damaged=0)
 
     async def export(self, file: Path, name: str | None = None) -> int:
         from modules.llm_platform.infrastructure.research_store.archive import write_archive
 
-        good = [self._entries[each.place] for each in self._found(name) if not self._is_old(each.made_at)]
-        return write_archive(file, ((head.place, sealed(head, value)) for head, value in good))
+        entries = [self._entries[each.place] for each in self._found(name) if not self._is_expired(each.made_at)]
+        return write_archive(file, ((head.place, sealed(head, value)) for head, value in entries))
 
     async def import_(self, file: Path) -> Imported:
-        from modules.llm_platform.infrastructure.research_store.archive import archived
+        from modules.llm_platform.infrastructure.research_store.archive import read_archive
 
-        taken = kept = expired = 0
-        for head, value in list(archived(file)):
-            own = self._entries.get(head.place)
-            if self._is_old(head.made_at):
+        added = skipped = expired = 0
+        for head, value in list(read_archive(file)):
+            existing = self._entries.get(head.place)
+            if self._is_expired(head.made_at):
                 expired += 1
-            elif own is not None and own[0].made_at >= head.made_at:
-                kept += 1
+            elif existing is not None and existing[0].made_at >= head.made_at:
+                skipped += 1
             else:
                 self._entries[head.place] = head, value
-                taken += 1
-        return Imported(taken=taken, kept=kept, expired=expired)
+                added += 1
+        return Imported(added=added, skipped=skipped, expired=expired)
 
-    def _note(self, stage: StoreStage, *, hits: int) -> None:
-        counted = self._hits if hits else self._misses
-        counted[stage] = counted.get(stage, 0) + (hits or 1)
+    def _count(self, stage: StoreStage, *, hits: int) -> None:
+        counter = self._hits if hits else self._misses
+        counter[stage] = counter.get(stage, 0) + (hits or 1)
 
-    def _found(self, name: str | None = None) -> list[Found]:
+    def _found(self, name: str | None = None) -> list[StoredFile]:
         entries = [entry for place, entry in self._entries.items() if name in (None, place.topic)]
         if name is not None and not entries:
             raise TopicNotFoundError
-        found = [Found(head.place, len(value), head.made_at, head) for head, value in entries]
+        found = [StoredFile(head.place, len(value), head.made_at, head) for head, value in entries]
         return sorted(found, key=lambda each: (STAGES.index(each.place.stage), each.made_at, each.place.key))
 
-    def _is_old(self, made_at: float) -> bool:
+    def _is_expired(self, made_at: float) -> bool:
         return self._clock() - made_at > self._ttl_s
 
 
-def _understood(value: bytes, kind: type[Value]) -> Value | None:
+def _parsed(value: bytes, kind: type[Value]) -> Value | None:
     try:
         return kind.model_validate_json(value)
     except ValidationError:

@@ -1,4 +1,4 @@
-"""The promises that every store of researches keeps, for those who write one."""
+"""The contract of `IResearchStore`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from modules.llm_platform.domain.dtos.store_dtos import EndsTopic, Imported, Sto
 from modules.llm_platform.domain.exceptions import StoreError, TopicNotFoundError
 from modules.llm_platform.domain.ports.research_store import IResearchStore
 from modules.llm_platform.domain.store_key import topic_of
-from modules.llm_platform.testing.page_reader import made_up_page
-from shared.exceptions import AppException
+from modules.llm_platform.testing.page_reader import sample_page
+from modules.llm_platform.testing.waiting import error_of
 
 Elapse: TypeAlias = Callable[[float], Awaitable[None]]
 
 DAY_S: Final = 86_400
-KEPT_DAYS: Final = 30.0  # by the stores of the contract
-NO_TOPICS: Final = (
+TTL_DAYS: Final = 30.0  # of the stores under test
+UNKNOWN_TOPICS: Final = (
     "",
     ".",
     "..",
@@ -41,48 +41,49 @@ _STAGES: Final[tuple[StoreStage, ...]] = get_args(StoreStage)
 
 
 class ResearchStoreContract:
-    """Subclass, give `store` and `elsewhere` (two empty stores of KEPT_DAYS on one clock) and `elapse` (lets seconds pass on
-    it).
+    """Subclass it and add these fixtures.
+
+    `store` and `other_store`: two empty stores with TTL_DAYS and one clock · `elapse`: advances the clock by seconds.
     """
 
-    async def test_what_was_put_is_there(self, store: IResearchStore) -> None:
-        """The value comes back as it was, under its topic, stage and key and nowhere else."""
+    async def test_value_is_returned_unchanged(self, store: IResearchStore) -> None:
+        """A value is returned unchanged, only under its topic, stage and key."""
         await store.put(_FIRST, "docs", "a", _page("ünïcode 日本語"))
         assert await store.get(_FIRST, "docs", "a", Page) == _page("ünïcode 日本語")
         assert await store.get(_FIRST, "docs", "b", Page) is None
         assert await store.get(_FIRST, "summaries", "a", Page) is None
         assert await store.get(_SECOND, "docs", "a", Page) is None
 
-    async def test_a_large_value(self, store: IResearchStore) -> None:
-        """A page of two megabytes is kept like any other."""
+    async def test_large_value_is_stored(self, store: IResearchStore) -> None:
+        """A page of two megabytes is stored like any other."""
         large = _page("many words " * 200_000)
         await store.put(_FIRST, "docs", "a", large)
         assert await store.get(_FIRST, "docs", "a", Page) == large
 
-    async def test_the_last_value_counts(self, store: IResearchStore) -> None:
+    async def test_second_value_replaces_the_first(self, store: IResearchStore) -> None:
         """Putting a key again replaces its value."""
         await store.put(_FIRST, "docs", "a", _page("old"))
         await store.put(_FIRST, "docs", "a", _page("new"))
         assert await store.get(_FIRST, "docs", "a", Page) == _page("new")
         assert len(await store.entries(_FIRST.name)) == 1
 
-    async def test_callers_side_by_side(self, store: IResearchStore) -> None:
-        """Many at once end with each key holding its own value."""
+    async def test_calls_can_run_concurrently(self, store: IResearchStore) -> None:
+        """After concurrent calls each key has its own value."""
         keys = [f"k{number}" for number in range(20)]
         await asyncio.gather(*(store.put(_FIRST, "docs", key, _page(key)) for key in keys))
         found = await asyncio.gather(*(store.get(_FIRST, "docs", key, Page) for key in keys))
         assert found == [_page(key) for key in keys]
 
-    async def test_another_shape_is_not_there(self, store: IResearchStore) -> None:
-        """An entry whose value cannot be read as what is wanted does not serve, and can be put anew."""
+    async def test_value_of_another_type_is_missing(self, store: IResearchStore) -> None:
+        """An entry that cannot be parsed as the requested type is missing, and can be replaced."""
         await store.put(_FIRST, "docs", "a", _FIRST)
         assert await store.get(_FIRST, "docs", "a", Page) is None
         assert await store.values(_FIRST, "docs", Page) == ()
         await store.put(_FIRST, "docs", "a", _page("x"))
         assert await store.get(_FIRST, "docs", "a", Page) == _page("x")
 
-    async def test_values_come_oldest_first(self, store: IResearchStore, elapse: Elapse) -> None:
-        """All of one stage of one topic, in the order in which they were made."""
+    async def test_values_are_sorted_by_age(self, store: IResearchStore, elapse: Elapse) -> None:
+        """`values` returns all values of one stage of one topic, oldest first."""
         for key in ("c", "a", "b"):
             await store.put(_FIRST, "docs", key, _page(key))
             await elapse(1)
@@ -91,10 +92,10 @@ class ResearchStoreContract:
         assert await store.values(_FIRST, "docs", Page) == tuple(map(_page, "cab"))
         assert await store.values(_SECOND, "answers", Page) == ()
 
-    async def test_what_is_old_does_not_serve(self, store: IResearchStore, elapse: Elapse) -> None:
-        """After its days an entry is not given any more, and `clean` removes it alone."""
+    async def test_expired_entry_is_missing(self, store: IResearchStore, elapse: Elapse) -> None:
+        """An expired entry is missing, and `clean` removes only expired entries."""
         await store.put(_FIRST, "docs", "old", _page("old"))
-        await elapse(KEPT_DAYS * DAY_S)
+        await elapse(TTL_DAYS * DAY_S)
         await store.put(_FIRST, "docs", "new", _page("new"))
         assert await store.get(_FIRST, "docs", "old", Page) == _page("old")
         await elapse(1)
@@ -103,8 +104,8 @@ class ResearchStoreContract:
         assert (await store.clean(), await store.clean()) == (1, 0)
         assert [entry.key for entry in await store.entries(_FIRST.name)] == ["new"]
 
-    async def test_topics(self, store: IResearchStore, elapse: Elapse) -> None:
-        """The one that was worked on last comes first; each with its question, its size and whether it is finished."""
+    async def test_topics_are_sorted_by_last_change(self, store: IResearchStore, elapse: Elapse) -> None:
+        """The topic that changed last is first; each has its query, size, dates and whether it is finished."""
         assert await store.topics() == ()
         await store.put(_FIRST, "docs", "a", _page("x"))
         await elapse(5)
@@ -112,13 +113,13 @@ class ResearchStoreContract:
         await elapse(5)
         await store.put(_FIRST, "answers", "a", _Report())
         first, second = await store.topics()
-        assert (first.name, first.query, first.entries, first.finished) == (*_both(_FIRST), 2, True)
-        assert (second.name, second.query, second.entries, second.finished) == (*_both(_SECOND), 1, False)
+        assert (first.name, first.query, first.entries, first.finished) == (*_name_and_query(_FIRST), 2, True)
+        assert (second.name, second.query, second.entries, second.finished) == (*_name_and_query(_SECOND), 1, False)
         assert (first.newest - first.oldest).total_seconds() == 10
         assert first.bytes > second.bytes > 0
 
-    async def test_an_answer_alone_finishes_nothing(self, store: IResearchStore) -> None:
-        """A topic is finished by a value that ends it, not by what lies in a stage; without it, it is so no more."""
+    async def test_only_an_ending_value_finishes_a_topic(self, store: IResearchStore) -> None:
+        """A topic is finished while it has a value of a type that ends it, whatever the stage."""
         await store.put(_FIRST, "answers", "text", _page("a text that was written before the end"))
         assert [topic.finished for topic in await store.topics()] == [False]
         await store.put(_FIRST, "answers", "report", _Report())
@@ -126,12 +127,12 @@ class ResearchStoreContract:
         await store.put(_FIRST, "answers", "report", _page("x"))
         assert [topic.finished for topic in await store.topics()] == [False]
 
-    async def test_the_same_question_is_the_same_topic(self, store: IResearchStore) -> None:
-        """Case and blanks make no difference."""
+    async def test_case_and_spaces_do_not_change_the_topic(self, store: IResearchStore) -> None:
+        """Questions that differ in case or spaces have the same topic."""
         await store.put(_FIRST, "docs", "a", _page("x"))
         assert await store.get(topic_of(" what is  the FIRST question? "), "docs", "a", Page) == _page("x")
 
-    async def test_entries_in_the_order_of_the_stages(self, store: IResearchStore) -> None:
+    async def test_entries_are_sorted_by_stage(self, store: IResearchStore) -> None:
         """As a research goes, whatever the order in which they were put."""
         for stage in reversed(_STAGES):
             await store.put(_FIRST, stage, "a", _page("x"))
@@ -139,17 +140,17 @@ class ResearchStoreContract:
         assert [entry.stage for entry in entries] == list(_STAGES)
         assert all(entry.bytes > 0 and entry.made_at.tzinfo for entry in entries)
 
-    async def test_no_such_topic(self, store: IResearchStore, tmp_path: Path) -> None:
-        """Whatever is asked for by a name that is no topic's, nothing happens."""
+    async def test_unknown_topic_is_an_error(self, store: IResearchStore, tmp_path: Path) -> None:
+        """A call with the name of an unknown topic is an error and changes nothing."""
         await store.put(_FIRST, "docs", "a", _page("x"))
-        for name in NO_TOPICS:
-            assert await _failed(store.entries(name)) is TopicNotFoundError, name
-            assert await _failed(store.clear(name)) is TopicNotFoundError, name
-            assert await _failed(store.export(tmp_path / "x.zip", name)) is TopicNotFoundError, name
+        for name in UNKNOWN_TOPICS:
+            await error_of(store.entries(name), TopicNotFoundError)
+            await error_of(store.clear(name), TopicNotFoundError)
+            await error_of(store.export(tmp_path / "x.zip", name), TopicNotFoundError)
         assert await store.get(_FIRST, "docs", "a", Page) == _page("x")
         assert not (tmp_path / "x.zip").exists()
 
-    async def test_clearing(self, store: IResearchStore) -> None:
+    async def test_clear_removes_entries(self, store: IResearchStore) -> None:
         """One topic, or all; how many entries that were."""
         for topic in (_FIRST, _SECOND):
             await store.put(topic, "docs", "a", _page("x"))
@@ -159,8 +160,8 @@ class ResearchStoreContract:
         assert (await store.clear(), await store.clear()) == (2, 0)
         assert await store.topics() == ()
 
-    async def test_statistics(self, store: IResearchStore) -> None:
-        """Entries, bytes, age, hits and misses of every stage; of all values at once each is a hit, none is one miss."""
+    async def test_stats_count_entries_hits_and_misses(self, store: IResearchStore) -> None:
+        """Each stage has entries, bytes, age, hits and misses; `values` counts one hit per value, or one miss."""
         await store.put(_FIRST, "docs", "a", _page("x"))
         await store.put(_SECOND, "docs", "a", _page("x"))
         for key in ("a", "a", "b"):
@@ -175,69 +176,71 @@ class ResearchStoreContract:
         await store.put(_FIRST, "docs", "b", _page("x"))
         await store.values(_FIRST, "docs", Page)
         await store.values(_SECOND, "summaries", Page)
-        asked = {stage.stage: (stage.hits, stage.misses) for stage in (await store.stats()).stages}
-        assert (asked["docs"], asked["summaries"]) == ((2 + 1 + 2, 1), (0, 1))
+        lookups = {stage.stage: (stage.hits, stage.misses) for stage in (await store.stats()).stages}
+        assert (lookups["docs"], lookups["summaries"]) == ((2 + 1 + 2, 1), (0, 1))
         empty = next(stage for stage in stats.stages if stage.stage == "answers")
         assert (empty.entries, empty.bytes, empty.oldest, empty.hits, empty.misses) == (0, 0, None, 0, 0)
 
-    async def test_carried_elsewhere(
-        self, store: IResearchStore, elsewhere: IResearchStore, elapse: Elapse, tmp_path: Path
+    async def test_export_and_import_copy_all_entries(
+        self, store: IResearchStore, other_store: IResearchStore, elapse: Elapse, tmp_path: Path
     ) -> None:
-        """What is exported and imported is there as it was, with its dates."""
+        """Exported and imported entries are unchanged, including their dates."""
         for topic in (_FIRST, _SECOND):
             await store.put(topic, "docs", "a", _page(topic.query))
             await store.put(topic, "answers", "b", _page("large " * 100_000))
         await store.put(_FIRST, "answers", "end", _Report())
         await elapse(1000)
         assert await store.export(tmp_path / "all.zip") == 5
-        assert await elsewhere.import_(tmp_path / "all.zip") == Imported(taken=5, kept=0)
-        assert _dates(await elsewhere.topics()) == _dates(await store.topics())
+        assert await other_store.import_(tmp_path / "all.zip") == Imported(added=5, skipped=0)
+        assert _dates(await other_store.topics()) == _dates(await store.topics())
         for topic in (_FIRST, _SECOND):
-            assert await elsewhere.values(topic, "docs", Page) == await store.values(topic, "docs", Page)
-            assert await elsewhere.values(topic, "answers", Page) == await store.values(topic, "answers", Page)
+            assert await other_store.values(topic, "docs", Page) == await store.values(topic, "docs", Page)
+            assert await other_store.values(topic, "answers", Page) == await store.values(topic, "answers", Page)
 
-    async def test_one_topic_carried(self, store: IResearchStore, elsewhere: IResearchStore, tmp_path: Path) -> None:
-        """The others stay at home; an archive that is there already is replaced."""
+    async def test_export_can_select_a_topic(
+        self, store: IResearchStore, other_store: IResearchStore, tmp_path: Path
+    ) -> None:
+        """Other topics are not exported; an existing archive is replaced."""
         (tmp_path / "one.zip").write_text("an earlier one")
         await store.put(_FIRST, "docs", "a", _page("x"))
         await store.put(_SECOND, "docs", "a", _page("x"))
         assert await store.export(tmp_path / "one.zip", _SECOND.name) == 1
-        await elsewhere.import_(tmp_path / "one.zip")
-        assert [topic.query for topic in await elsewhere.topics()] == [_SECOND.query]
+        await other_store.import_(tmp_path / "one.zip")
+        assert [topic.query for topic in await other_store.topics()] == [_SECOND.query]
 
-    async def test_the_newer_one_stays(
-        self, store: IResearchStore, elsewhere: IResearchStore, elapse: Elapse, tmp_path: Path
+    async def test_import_keeps_newer_entries(
+        self, store: IResearchStore, other_store: IResearchStore, elapse: Elapse, tmp_path: Path
     ) -> None:
-        """An import replaces what is older here and leaves what is as new."""
-        await elsewhere.put(_FIRST, "docs", "a", _page("older"))
+        """An import replaces only older entries."""
+        await other_store.put(_FIRST, "docs", "a", _page("older"))
         await elapse(1)
         await store.put(_FIRST, "docs", "a", _page("newer"))
         await store.put(_FIRST, "docs", "b", _page("older"))
         await elapse(1)
-        await elsewhere.put(_FIRST, "docs", "b", _page("newer"))
+        await other_store.put(_FIRST, "docs", "b", _page("newer"))
         await store.export(tmp_path / "x.zip")
-        assert await elsewhere.import_(tmp_path / "x.zip") == Imported(taken=1, kept=1)
-        assert await elsewhere.import_(tmp_path / "x.zip") == Imported(taken=0, kept=2)
-        assert set(await elsewhere.values(_FIRST, "docs", Page)) == {_page("newer")}
+        assert await other_store.import_(tmp_path / "x.zip") == Imported(added=1, skipped=1)
+        assert await other_store.import_(tmp_path / "x.zip") == Imported(added=0, skipped=2)
+        assert set(await other_store.values(_FIRST, "docs", Page)) == {_page("newer")}
 
-    async def test_what_is_old_is_not_carried(
-        self, store: IResearchStore, elsewhere: IResearchStore, elapse: Elapse, tmp_path: Path
+    async def test_expired_entries_are_not_transferred(
+        self, store: IResearchStore, other_store: IResearchStore, elapse: Elapse, tmp_path: Path
     ) -> None:
-        """Neither exported nor, when it has become old in its archive, imported."""
+        """Expired entries are not exported, and not imported from an older archive."""
         await store.put(_FIRST, "docs", "a", _page("x"))
         assert await store.export(tmp_path / "x.zip") == 1
-        await elapse(KEPT_DAYS * DAY_S + 1)
+        await elapse(TTL_DAYS * DAY_S + 1)
         assert await store.export(tmp_path / "y.zip") == 0
-        assert await elsewhere.import_(tmp_path / "x.zip") == Imported(taken=0, kept=0, expired=1)
-        assert await elsewhere.import_(tmp_path / "y.zip") == Imported(taken=0, kept=0)
+        assert await other_store.import_(tmp_path / "x.zip") == Imported(added=0, skipped=0, expired=1)
+        assert await other_store.import_(tmp_path / "y.zip") == Imported(added=0, skipped=0)
 
-    async def test_files_that_are_none(self, store: IResearchStore, tmp_path: Path) -> None:
-        """A file that is missing, empty or something else is an error; so is a place that cannot be written to."""
+    async def test_invalid_archive_is_an_error(self, store: IResearchStore, tmp_path: Path) -> None:
+        """A missing, empty or invalid file is an error, and so is a path that cannot be written."""
         (tmp_path / "empty.zip").touch()
         (tmp_path / "text.zip").write_text("PK not really" * 100)
         for name in ("missing.zip", "empty.zip", "text.zip", "."):
-            assert await _failed(store.import_(tmp_path / name)) is StoreError, name
-        assert await _failed(store.export(tmp_path / "no such folder" / "x.zip")) is StoreError
+            await error_of(store.import_(tmp_path / name), StoreError)
+        await error_of(store.export(tmp_path / "no such folder" / "x.zip"), StoreError)
         assert await store.topics() == ()
 
 
@@ -245,20 +248,11 @@ class _Report(EndsTopic):
     text: str = "finished"
 
 
-async def _failed(work: Awaitable[object]) -> type[AppException] | None:
-    """The error that it raised."""
-    try:
-        await work
-    except AppException as error:
-        return type(error)
-    return None
-
-
 def _page(text: str) -> Page:
-    return made_up_page("https://example.org/page", text)
+    return sample_page("https://example.org/page", text)
 
 
-def _both(topic: Topic) -> tuple[str, str]:
+def _name_and_query(topic: Topic) -> tuple[str, str]:
     return topic.name, topic.query
 
 

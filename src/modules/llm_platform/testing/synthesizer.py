@@ -1,4 +1,4 @@
-"""A scripted writer, and the promises of `ISynthesizer` as tests that every writer's suite subclasses."""
+"""A fake synthesizer, and the contract of `ISynthesizer`."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     SynthesisToken,
 )
 from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer
-from modules.llm_platform.testing.patience import RETURNS_WITHIN_S
+from modules.llm_platform.testing.waiting import is_cancelled_promptly
 from shared.exceptions import AppException
 
 _MARKER = re.compile(r"\[(\d+)\]")
-_PIECE = re.compile(r"\S+\s*|\s+")
+_WORD = re.compile(r"\S+\s*|\s+")
 
 
 @dataclass(frozen=True, slots=True)
-class WriterCall:
-    """What a fake writer was asked."""
+class SynthesizerCall:
+    """The arguments of one call of FakeSynthesizer."""
 
     question: str
     sources: tuple[Source, ...]
@@ -37,10 +37,10 @@ class WriterCall:
 
 
 class FakeSynthesizer(ISynthesizer):
-    """Writes `text`, or one sentence for each source; word by word when streamed.
+    """Returns `text`, or one sentence per source; streams it word by word.
 
-    `error` is raised instead, after `fail_after` words of a stream (0: before the first). `delay_s` passes before it writes.
-    `calls` keeps what was asked.
+    `error` is raised instead, after `fail_after` words of a stream. `delay_s`: seconds before each result. `calls` records
+    the calls.
     """
 
     writes_reports = True
@@ -59,7 +59,7 @@ class FakeSynthesizer(ISynthesizer):
         degraded: tuple[Degraded, ...] = (),
     ) -> None:
         self.name = name
-        self.calls: list[WriterCall] = []
+        self.calls: list[SynthesizerCall] = []
         self._text = text
         self._answered = answered
         self._finish_reason = finish_reason
@@ -79,11 +79,13 @@ class FakeSynthesizer(ISynthesizer):
         instructions: str | None = None,
         questions: Sequence[str] = (),
     ) -> Synthesis:
-        self.calls.append(WriterCall(question, tuple(sources), language, max_tokens, instructions, tuple(questions)))
+        self.calls.append(
+            SynthesizerCall(question, tuple(sources), language, max_tokens, instructions, tuple(questions))
+        )
         await asyncio.sleep(self._delay_s)
         if self._error is not None:
             raise self._error
-        return self._written(sources)
+        return self._synthesis(sources)
 
     async def stream(
         self,
@@ -95,20 +97,22 @@ class FakeSynthesizer(ISynthesizer):
         instructions: str | None = None,
         questions: Sequence[str] = (),
     ) -> AsyncIterator[SynthesisPart]:
-        self.calls.append(WriterCall(question, tuple(sources), language, max_tokens, instructions, tuple(questions)))
+        self.calls.append(
+            SynthesizerCall(question, tuple(sources), language, max_tokens, instructions, tuple(questions))
+        )
         await asyncio.sleep(self._delay_s)
-        written = self._written(sources)
-        for count, piece in enumerate(_PIECE.findall(written.text)):
+        synthesis = self._synthesis(sources)
+        for count, word in enumerate(_WORD.findall(synthesis.text)):
             if self._error is not None and count >= self._fail_after:
                 break
-            yield SynthesisToken(text=piece)
+            yield SynthesisToken(text=word)
         if self._error is not None:
             raise self._error
-        yield written
+        yield synthesis
 
-    def _written(self, sources: Sequence[Source]) -> Synthesis:
+    def _synthesis(self, sources: Sequence[Source]) -> Synthesis:
         return Synthesis(
-            text=self._text if self._text is not None else _one_sentence_each(sources),
+            text=self._text if self._text is not None else _sentence_per_source(sources),
             synthesizer=self.name,
             answered=self._answered and bool(sources),
             finish_reason=self._finish_reason,
@@ -117,16 +121,17 @@ class FakeSynthesizer(ISynthesizer):
         )
 
 
-def _one_sentence_each(sources: Sequence[Source]) -> str:
+def _sentence_per_source(sources: Sequence[Source]) -> str:
     if not sources:
         return "There is nothing to write from."
     return " ".join(f"{source.title or source.url} [{source.index}]." for source in sources)
 
 
 class SynthesizerContract:
-    """Subclass, give these fixtures, and the port's promises are checked.
+    """Subclass it and add these fixtures.
 
-    writer: ready to answer `QUESTION` from `SOURCES` · slow: starts a synthesis that takes seconds.
+    writer: an ISynthesizer that can answer `QUESTION` from `SOURCES` · slow: a function that starts a synthesis of several
+    seconds.
     """
 
     QUESTION = "How long does a session token stay valid, and who may renew it?"
@@ -146,21 +151,21 @@ class SynthesizerContract:
         ),
     )
 
-    async def test_writes_a_text_and_signs_it(self, writer: ISynthesizer) -> None:
-        """A synthesis holds text and the name of whoever wrote it."""
+    async def test_synthesis_has_text_and_synthesizer(self, writer: ISynthesizer) -> None:
+        """A synthesis has a text and the name of its synthesizer."""
         written = await writer.synthesize(self.QUESTION, self.SOURCES, self.LANGUAGE)
         assert written.text.strip()
         assert written.synthesizer
         assert written.answered
 
-    async def test_no_sources_are_no_answer(self, writer: ISynthesizer) -> None:
-        """Without a source there is a plain word, no answer and no marker."""
+    async def test_without_sources_there_is_no_answer(self, writer: ISynthesizer) -> None:
+        """Without sources the text says so and `answered` is false."""
         written = await writer.synthesize(self.QUESTION, (), self.LANGUAGE)
         assert written.text.strip()
         assert not written.answered
 
-    async def test_the_stream_is_the_text(self, writer: ISynthesizer) -> None:
-        """The tokens since the last reset, joined, are the text of the one Synthesis that ends the stream."""
+    async def test_streamed_tokens_are_the_text(self, writer: ISynthesizer) -> None:
+        """The joined tokens since the last reset are the text of the Synthesis that ends the stream."""
         text, parts = "", []
         async for part in writer.stream(self.QUESTION, self.SOURCES, self.LANGUAGE):
             parts.append(part)
@@ -173,15 +178,15 @@ class SynthesizerContract:
         assert text == last.text
         assert sum(isinstance(part, Synthesis) for part in parts) == 1
 
-    async def test_wishes_and_limits_are_accepted(self, writer: ISynthesizer) -> None:
-        """A small limit and the person's own wishes give a text, not an error."""
+    async def test_instructions_and_max_tokens_are_accepted(self, writer: ISynthesizer) -> None:
+        """A small limit with instructions returns a text, not an error."""
         written = await writer.synthesize(
             self.QUESTION, self.SOURCES, self.LANGUAGE, max_tokens=64, instructions="Keep it short."
         )
         assert written.text.strip()
 
-    async def test_a_report_is_written_on_request(self, writer: ISynthesizer) -> None:
-        """A writer says that it takes sub-questions, and writes with them, streamed or not; its version can be in a key."""
+    async def test_report_is_written_for_sub_questions(self, writer: ISynthesizer) -> None:
+        """Sub-questions are accepted, streamed or not; the version is a string for cache keys."""
         questions = ("How long is a session token valid?", "Who may renew a session token?")
         written = await writer.synthesize(self.QUESTION, self.SOURCES, self.LANGUAGE, questions=questions)
         assert written.text.strip()
@@ -191,24 +196,21 @@ class SynthesizerContract:
         assert isinstance(writer.version, str)
         assert writer.writes_reports
 
-    async def test_cancelling_is_prompt(self, slow: Callable[[], Awaitable[Synthesis]]) -> None:
-        """A cancelled writer is gone at once, whatever it waits for."""
+    async def test_cancelled_synthesis_ends_promptly(self, slow: Callable[[], Awaitable[Synthesis]]) -> None:
+        """A cancelled synthesis ends promptly."""
         task = asyncio.ensure_future(slow())
         await asyncio.sleep(0.01)
         assert not task.done()
-        task.cancel()
-        done, _ = await asyncio.wait([task], timeout=RETURNS_WITHIN_S)
-        assert done, "a cancelled writer must return"
-        assert task.cancelled()
+        assert await is_cancelled_promptly(task)
 
 
 class QuotingSynthesizerContract(SynthesizerContract):
-    """For writers that make their text of nothing but the sources: their markers can be trusted, too."""
+    """For synthesizers that only quote: their markers are correct as well."""
 
-    async def test_cites_sources_by_their_index(self, writer: ISynthesizer) -> None:
-        """Each marker is the `index` of a source, wherever that stands in the list."""
-        moved = tuple(source.model_copy(update={"index": source.index + 6}) for source in self.SOURCES)
-        written = await writer.synthesize(self.QUESTION, moved, self.LANGUAGE)
+    async def test_markers_are_source_indexes(self, writer: ISynthesizer) -> None:
+        """Each marker is the `index` of a source, not its position in the list."""
+        renumbered = tuple(source.model_copy(update={"index": source.index + 6}) for source in self.SOURCES)
+        written = await writer.synthesize(self.QUESTION, renumbered, self.LANGUAGE)
         markers = {int(found) for found in _MARKER.findall(written.text)}
         assert markers
-        assert markers <= {source.index for source in moved}
+        assert markers <= {source.index for source in renumbered}

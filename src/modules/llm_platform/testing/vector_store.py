@@ -1,4 +1,4 @@
-"""A vector store in memory, for tests and for users who write services on the port."""
+"""A vector store in memory, for tests."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
 )
 from modules.llm_platform.domain.mean_centering import mean_centered
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
+from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.vectors.payloads import (
-    another_embedder,
-    clean,
+    embedder_mismatch,
     no_collection,
     passage_of,
     passage_payload,
@@ -33,78 +33,82 @@ SMOOTHING: Final = 0.5  # of the inverse document frequency
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _StoredPassage:
     passage: Passage
     vector: list[float] | None
     words: Mapping[int, float]
 
 
 @dataclass(slots=True)
-class _Shelf:
-    facts: Collection
-    documents: dict[str, tuple[IndexedDocument, list[_Kept]]] = field(default_factory=dict)
+class _StoredCollection:
+    collection: Collection
+    documents: dict[str, tuple[IndexedDocument, list[_StoredPassage]]] = field(default_factory=dict)
 
 
 class MemoryVectorStore(IVectorStore):
-    """Keeps everything in this process; what is written is seen at once. `MemoryVectorStore(same_as=store)` shows the same
-    collections. `error`, which can be set at any time, is raised by all that is asked.
+    """Stores collections in this process; changes are visible at once.
+
+    `MemoryVectorStore(same_as=store)` shares the collections of another store. `error`, which can be set at any time, is
+    raised by every call. `searches` records text, filters and limit of each search.
     """
 
     name = "memory"
 
     def __init__(self, *, same_as: MemoryVectorStore | None = None, error: AppException | None = None) -> None:
-        self._shelves: dict[str, _Shelf] = {} if same_as is None else same_as._shelves
+        self._collections: dict[str, _StoredCollection] = {} if same_as is None else same_as._collections
         self.error = error
-        self.searches: list[tuple[str, Filters, int]] = []  # text, filters and limit of each
+        self.searches: list[tuple[str, Filters, int]] = []
 
     async def describe(self, collection: str) -> Collection | None:
         self._check()
-        shelf = self._shelves.get(collection)
-        return shelf.facts if shelf else None
+        stored = self._collections.get(collection)
+        return stored.collection if stored else None
 
     async def prepare(self, collection: Collection) -> None:
         self._check()
-        facts = self._shelves.setdefault(collection.name, _Shelf(collection)).facts
+        facts = self._collections.setdefault(collection.name, _StoredCollection(collection)).collection
         if (facts.embedder, facts.dimension) != (collection.embedder, collection.dimension):
-            raise another_embedder(facts, collection)
+            raise embedder_mismatch(facts, collection)
 
     async def replace(self, collection: str, document: IndexedDocument, passages: Sequence[EmbeddedPassage]) -> None:
-        shelf = self._shelf(collection)
+        stored = self._stored(collection)
         kept = [
-            _Kept(
-                _kept(each.passage),
-                mean_centered(each.vector, shelf.facts.mean, shelf.facts.dimension),
-                _words_of(each),
+            _StoredPassage(
+                _round_trip(each.passage),
+                mean_centered(each.vector, stored.collection.mean, stored.collection.dimension),
+                _word_weights(each),
             )
             for each in passages
         ]
-        doc_id = clean(document.doc_id)
-        shelf.documents[doc_id] = document.model_copy(update={"doc_id": doc_id, "title": clean(document.title)}), kept
+        doc_id = replace_surrogates(document.doc_id)
+        title = replace_surrogates(document.title)
+        stored.documents[doc_id] = document.model_copy(update={"doc_id": doc_id, "title": title}), kept
 
     async def remove(self, collection: str, doc_ids: Sequence[str]) -> None:
-        shelf = self._shelf(collection)
+        stored = self._stored(collection)
         for doc_id in doc_ids:
-            shelf.documents.pop(clean(doc_id), None)
+            stored.documents.pop(replace_surrogates(doc_id), None)
 
     async def documents(self, collection: str) -> AsyncIterator[IndexedDocument]:
-        for document, _ in list(self._shelf(collection).documents.values()):
+        for document, _ in list(self._stored(collection).documents.values()):
             yield document
 
     async def lookup(self, collection: str, doc_ids: Sequence[str]) -> dict[str, IndexedDocument]:
-        documents = self._shelf(collection).documents
-        return {doc_id: documents[clean(doc_id)][0] for doc_id in doc_ids if clean(doc_id) in documents}
+        documents = self._stored(collection).documents
+        keys = {doc_id: replace_surrogates(doc_id) for doc_id in doc_ids}
+        return {doc_id: documents[key][0] for doc_id, key in keys.items() if key in documents}
 
     async def search(
         self, collection: str, text: str, vector: Vector | None, filters: Filters, limit: int
     ) -> list[FoundPassage]:
-        shelf = self._shelf(collection)
+        stored = self._stored(collection)
         self.searches.append((text, filters, limit))
-        kept = [each for _, passages in shelf.documents.values() for each in passages if _passes(each, filters)]
-        asked = mean_centered(vector, shelf.facts.mean, shelf.facts.dimension)
-        scores = [_by_words(kept, question_words(text))]
-        if asked is not None:
-            scores.append([max(0.0, _dot(asked, each.vector)) for each in kept])
-        fused = [sum(each) / len(scores) for each in zip(*map(_to_one, scores), strict=True)]
+        kept = [each for _, passages in stored.documents.values() for each in passages if _matches(each, filters)]
+        query_vector = mean_centered(vector, stored.collection.mean, stored.collection.dimension)
+        scores = [_keyword_scores(kept, question_words(text))]
+        if query_vector is not None:
+            scores.append([max(0.0, _dot(query_vector, each.vector)) for each in kept])
+        fused = [sum(each) / len(scores) for each in zip(*map(_normalized, scores), strict=True)]
         found = [
             FoundPassage(passage=each.passage, score=score)
             for each, score in zip(kept, fused, strict=True)
@@ -113,46 +117,46 @@ class MemoryVectorStore(IVectorStore):
         return sorted(found, key=lambda each: -each.score)[:limit]
 
     async def passages(self, collection: str, doc_id: str) -> list[Passage]:
-        _, kept = self._shelf(collection).documents.get(clean(doc_id), (None, []))
+        _, kept = self._stored(collection).documents.get(replace_surrogates(doc_id), (None, []))
         return [each.passage for each in kept]
 
     async def finish(self, collection: str) -> None:
         self._check()
 
     async def aclose(self) -> None:
-        """There is nothing to close."""
+        """Do nothing."""
 
-    def _shelf(self, collection: str) -> _Shelf:
+    def _stored(self, collection: str) -> _StoredCollection:
         self._check()
-        if collection not in self._shelves:
+        if collection not in self._collections:
             raise no_collection(collection)
-        return self._shelves[collection]
+        return self._collections[collection]
 
     def _check(self) -> None:
         if self.error is not None:
             raise self.error
 
 
-def _kept(passage: Passage) -> Passage:
-    """As it comes back from a store."""
+def _round_trip(passage: Passage) -> Passage:
+    """Return the passage as a store returns it."""
     return passage_of(passage.id, passage_payload(passage, 0))
 
 
-def _words_of(embedded: EmbeddedPassage) -> Mapping[int, float]:
+def _word_weights(embedded: EmbeddedPassage) -> Mapping[int, float]:
     words = passage_words(embedded.passage.searched)
     return dict(zip(words.indices, words.values, strict=True))
 
 
-def _passes(kept: _Kept, filters: Filters) -> bool:
+def _matches(kept: _StoredPassage, filters: Filters) -> bool:
     fields = kept.passage.fields
     return all(not set(values).isdisjoint(fields.get(key, ())) for key, values in filters.items() if values)
 
 
-def _by_words(kept: Sequence[_Kept], asked: SparseVector) -> list[float]:
+def _keyword_scores(kept: Sequence[_StoredPassage], query: SparseVector) -> list[float]:
     having = Counter(index for each in kept for index in each.words)
     rarity = {
         index: math.log(1 + (len(kept) - having[index] + SMOOTHING) / (having[index] + SMOOTHING))
-        for index in asked.indices
+        for index in query.indices
     }
     return [sum(each.words.get(index, 0.0) * weight for index, weight in rarity.items()) for each in kept]
 
@@ -161,8 +165,8 @@ def _dot(one: Sequence[float], other: Sequence[float] | None) -> float:
     return 0.0 if other is None else math.fsum(a * b for a, b in zip(one, other, strict=True))
 
 
-def _to_one(scores: Iterable[float]) -> list[float]:
-    """The same in proportion, the best one 1."""
+def _normalized(scores: Iterable[float]) -> list[float]:
+    """Scale the scores so that the best one is 1."""
     listed = list(scores)
     best = max(listed, default=0.0)
     return [score / best for score in listed] if best > 0 else listed

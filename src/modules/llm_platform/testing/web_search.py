@@ -23,10 +23,18 @@ from modules.llm_platform.domain.exceptions import (
 )
 from modules.llm_platform.domain.freshness import freshness_window
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.testing.patience import CLOSES_WITHIN_S, RETURNS_WITHIN_S, STARTS_WITHIN_S, becomes
+from modules.llm_platform.testing.waiting import (
+    CLOSE_TIMEOUT_S,
+    START_TIMEOUT_S,
+    becomes_true,
+    error_of,
+    is_cancelled_promptly,
+)
 from shared.exceptions import AppException
 
 WEB_SEARCH_ERRORS: Final = (WebSearchRequestError, WebSearchConfigError, WebSearchConnectionError, WebSearchError)
+
+TOO_FEW_RESULTS: Final = "the fixture `findable` must find at least two results"
 
 Outcome: TypeAlias = Sequence[WebSearchResultItem] | WebSearchResponse | AppException
 
@@ -85,92 +93,88 @@ class FakeWebSearch(IWebSearchProvider):
         return WebSearchResponse(query=request.query, results=tuple(outcome[: request.count]), provider=self.name)
 
 
-class Looking(NamedTuple):
-    """A provider, and a request to try it with."""
+class SearchCase(NamedTuple):
+    """A provider and a request for it."""
 
     provider: IWebSearchProvider
     request: WebSearchRequest
 
 
-class Slow(NamedTuple):
-    """A provider whose upstream takes the request and stays silent; `busy()` counts the exchanges still open."""
+class SlowSearch(NamedTuple):
+    """A provider whose upstream does not respond; `busy()` returns the number of open connections."""
 
     provider: IWebSearchProvider
     busy: Callable[[], int]
 
 
 class WebSearchProviderContract:
-    """Subclass, give the fixtures, and the port's promises are checked.
+    """Subclass it and add these fixtures.
 
-    Fixtures to give: `provider` (an IWebSearchProvider), `findable` (a WebSearchRequest for which it has two results or
-    more), `nothing_to_find` (Looking), `unreachable` (Looking whose upstream cannot be reached) and `slow` (Slow).
+    `provider`: an IWebSearchProvider · `findable`: a WebSearchRequest with at least two results · `nothing_to_find`: a
+    SearchCase without results · `unreachable`: a SearchCase whose upstream is unreachable · `slow`: a SlowSearch.
     """
 
-    async def test_finding_something_names_who_found_it(
+    async def test_response_has_results_provider_and_query(
         self, provider: IWebSearchProvider, findable: WebSearchRequest
     ) -> None:
-        """Results carry a title, a URL and the provider's name, and the query comes back as it was asked."""
+        """Results have a title and a URL; the response names the provider and repeats the query."""
         answer = await provider.search(findable)
-        assert len(answer.results) >= 2
+        assert len(answer.results) >= 2, TOO_FEW_RESULTS
         assert answer.provider == provider.name
         assert answer.query == findable.query
         assert all(item.title and item.url for item in answer.results)
 
-    async def test_finding_nothing_is_an_answer(self, nothing_to_find: Looking) -> None:
-        """Empty results mean that the provider looked and found nothing."""
+    async def test_no_results_is_a_response(self, nothing_to_find: SearchCase) -> None:
+        """A search without results is a response, not an error."""
         answer = await nothing_to_find.provider.search(nothing_to_find.request)
         assert answer.results == ()
         assert answer.provider == nothing_to_find.provider.name
 
-    async def test_not_being_able_to_look_is_an_error(self, unreachable: Looking) -> None:
-        """A provider that could not look raises a web search error that is not the caller's fault, with words."""
+    async def test_failed_search_is_an_error(self, unreachable: SearchCase) -> None:
+        """A failed search is an error with a message, and not a WebSearchRequestError."""
         error = await _error_of(unreachable)
         assert isinstance(error, WEB_SEARCH_ERRORS)
         assert not isinstance(error, WebSearchRequestError)
         assert error.message
 
-    async def test_at_most_count_best_first(self, provider: IWebSearchProvider, findable: WebSearchRequest) -> None:
-        """No more than `count` results, and asking for fewer keeps the best ones."""
+    async def test_count_limits_the_results_and_keeps_the_best(
+        self, provider: IWebSearchProvider, findable: WebSearchRequest
+    ) -> None:
+        """There are at most `count` results; a smaller count keeps the best ones."""
         several = await provider.search(findable.with_(count=5))
         one = await provider.search(findable.with_(count=1))
-        assert 2 <= len(several.results) <= 5
+        assert len(several.results) >= 2, TOO_FEW_RESULTS
+        assert len(several.results) <= 5
         assert [item.url for item in one.results] == [several.results[0].url]
 
-    async def test_every_address_can_be_opened(self, provider: IWebSearchProvider, findable: WebSearchRequest) -> None:
-        """Every URL is http, https or doc, and holds no white space."""
+    async def test_result_urls_can_be_opened(self, provider: IWebSearchProvider, findable: WebSearchRequest) -> None:
+        """Every URL is http, https or doc, without white space."""
         answer = await provider.search(findable)
         assert all(re.fullmatch(r"(?:https?://|doc:)\S+", item.url) for item in answer.results)
 
-    async def test_searches_side_by_side_do_not_disturb_each_other(
-        self, provider: IWebSearchProvider, findable: WebSearchRequest, nothing_to_find: Looking
+    async def test_searches_can_run_concurrently(
+        self, provider: IWebSearchProvider, findable: WebSearchRequest, nothing_to_find: SearchCase
     ) -> None:
-        """Each of several searches at once gets its own answer."""
-        wanted = [findable, nothing_to_find.request, findable]
-        answers = await asyncio.gather(*(provider.search(request) for request in wanted))
-        assert [answer.query for answer in answers] == [request.query for request in wanted]
+        """Concurrent searches return their own responses."""
+        requests = [findable, nothing_to_find.request, findable]
+        answers = await asyncio.gather(*(provider.search(request) for request in requests))
+        assert [answer.query for answer in answers] == [request.query for request in requests]
 
-    async def test_a_bad_freshness_is_the_callers_mistake(
+    async def test_invalid_freshness_is_a_request_error(
         self, provider: IWebSearchProvider, findable: WebSearchRequest
     ) -> None:
-        """A freshness that nobody knows is refused as the caller's mistake, never ignored."""
+        """An invalid freshness is a WebSearchRequestError and never ignored."""
         for wrong in ("sometimes", "", "2026-02-30", "2026-03-02..2026-03-01"):
-            error = await _error_of(Looking(provider, findable.with_(freshness=wrong)))
+            error = await _error_of(SearchCase(provider, findable.with_(freshness=wrong)))
             assert isinstance(error, WebSearchRequestError), wrong
 
-    async def test_cancelling_leaves_no_connection_behind(self, slow: Slow, findable: WebSearchRequest) -> None:
-        """A cancelled search returns at once and closes what it opened."""
+    async def test_cancelled_search_closes_its_connection(self, slow: SlowSearch, findable: WebSearchRequest) -> None:
+        """A cancelled search ends promptly and closes its connection."""
         search = asyncio.create_task(slow.provider.search(findable))
-        assert await becomes(lambda: slow.busy() > 0, STARTS_WITHIN_S), "the upstream was never asked"
-        search.cancel()
-        done, _ = await asyncio.wait([search], timeout=RETURNS_WITHIN_S)
-        assert done, "a cancelled search must return"
-        assert search.cancelled()
-        assert await becomes(lambda: slow.busy() == 0, CLOSES_WITHIN_S), "the exchange was left open"
+        assert await becomes_true(lambda: slow.busy() > 0, START_TIMEOUT_S), "the upstream got no request"
+        assert await is_cancelled_promptly(search)
+        assert await becomes_true(lambda: slow.busy() == 0, CLOSE_TIMEOUT_S), "the connection is still open"
 
 
-async def _error_of(looking: Looking) -> AppException | None:
-    try:
-        await looking.provider.search(looking.request)
-    except AppException as error:
-        return error
-    return None
+async def _error_of(case: SearchCase) -> AppException:
+    return await error_of(case.provider.search(case.request), AppException)

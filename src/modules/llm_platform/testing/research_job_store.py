@@ -1,0 +1,286 @@
+"""A store of background researches in memory, and the contract of such stores."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from modules.llm_platform.domain.dtos.research_dtos import HeldSources, ResearchRequest, Source
+from modules.llm_platform.domain.dtos.research_job_dtos import ClaimedJob, JobEvent, NewResearchJob, ResearchProgress
+from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, LeaseLostError
+from modules.llm_platform.infrastructure.adapters.sqlite_research_job_store import MEMORY, SqliteResearchJobStore
+
+TTL_DAYS: Final = 30.0
+DAY_S: Final = 86_400.0
+LEASE_S: Final = 60.0
+MANY: Final = 1000
+PROGRESS: Final = ResearchProgress(step="searched", searched=2)
+QUESTION: Final = "How do heat pumps work?"
+HOOK: Final = "https://hooks.example.org/done"
+PROBLEM: Final = '{"type": "failed", "problem": {"code": "timeout"}}'
+
+Elapse = Callable[[float], Awaitable[None]]
+
+
+class MemoryResearchJobStore(SqliteResearchJobStore):
+    """Researches in this process. `clock`: seconds since 1970."""
+
+    def __init__(self, ttl_days: float = TTL_DAYS, clock: Callable[[], float] = time.time) -> None:
+        super().__init__(MEMORY, ttl_days, clock)
+
+
+def new_job(name: str, owner: str = "", webhook: str | None = None) -> NewResearchJob:
+    return NewResearchJob(name, ResearchRequest(query=QUESTION, depth="deep"), owner, "label", webhook)
+
+
+def event(number: int, kind: str = "searched", data: str = "{}") -> JobEvent:
+    return JobEvent(number, kind, data)
+
+
+async def claimed(store: IResearchJobStore, worker: str = "worker") -> ClaimedJob:
+    job = await store.claim(worker, LEASE_S)
+    assert job is not None
+    return job
+
+
+async def is_lost(write: Awaitable[None]) -> bool:
+    """Whether the store refuses the write because the worker has no lease."""
+    try:
+        await write
+    except LeaseLostError:
+        return True
+    return False
+
+
+class ResearchJobStoreContract:
+    """Laws of every store of background researches. A subclass has the fixtures `store` and `elapse`, which lets time pass."""
+
+    async def test_nothing(self, store: IResearchJobStore) -> None:
+        """An empty store has no research, no work and no webhook."""
+        assert await store.get("", "a") is None
+        assert await store.page("", 10) == ()
+        assert await store.claim("worker", LEASE_S) is None
+        assert await store.claim_webhook(LEASE_S) is None
+        assert await store.events("", "a", 0, 10) is None
+        assert await store.sources("", "a") is None
+        assert not await store.cancel("", "a", event(0))
+        assert await store.counts() == {"queued": 0, "running": 0}
+        assert await store.clean() == 0
+
+    async def test_what_was_submitted_is_claimed(self, store: IResearchJobStore) -> None:
+        """The request comes back as it was, with the fields that were set; a running research is claimed by nobody else."""
+        request = ResearchRequest(query=QUESTION, depth="report", urls=("https://example.org/a",), sources=("web",))
+        assert await store.add(NewResearchJob("a", request, "owner", "label", HOOK), MANY)
+        job = await claimed(store)
+        assert (job.id, job.owner, job.label, job.attempts, job.last_event) == ("a", "owner", "label", 1, 0)
+        assert job.request == request
+        assert job.request.model_fields_set == request.model_fields_set
+        assert await store.claim("other", LEASE_S) is None
+        found = await store.get("owner", "a")
+        assert found is not None
+        assert (found.status, found.query, found.depth, found.request) == ("running", QUESTION, "report", request)
+        assert found.started_at is not None
+        assert found.started_at >= found.created_at
+        assert found.webhook is not None
+        assert found.webhook.status == "pending"
+        assert await store.counts() == {"queued": 0, "running": 1}
+
+    async def test_the_oldest_comes_first(self, store: IResearchJobStore) -> None:
+        """Researches are claimed in the order of their submission."""
+        for name in "abc":
+            await store.add(new_job(name), MANY)
+        assert [(await claimed(store)).id for _ in "abc"] == ["a", "b", "c"]
+
+    async def test_a_full_queue_of_one_owner_does_not_delay_another(self, store: IResearchJobStore) -> None:
+        """The owner with the fewest running researches comes first; those whose lease ran out do not count."""
+        for name in "abcde":
+            await store.add(new_job(name, "greedy"), MANY)
+        first = await claimed(store)
+        await store.add(new_job("x", "other"), MANY)
+        await store.add(new_job("y", "other"), MANY)
+        assert first.id == "a"
+        assert [(await claimed(store)).id for _ in range(5)] == ["x", "b", "y", "c", "d"]
+
+    async def test_parallel_workers_share_the_work(self, store: IResearchJobStore) -> None:
+        """However many workers claim at once, each research runs once."""
+        for number in range(8):
+            await store.add(new_job(f"job{number}"), MANY)
+        found = await asyncio.gather(*(store.claim(f"worker{number}", LEASE_S) for number in range(12)))
+        ids = [job.id for job in found if job is not None]
+        while job := await store.claim("late", LEASE_S):  # a store may skip rows that others are claiming
+            ids.append(job.id)
+        assert sorted(ids) == [f"job{number}" for number in range(8)]
+
+    async def test_the_queue_of_an_owner_is_bounded(self, store: IResearchJobStore) -> None:
+        """Above the bound nothing is queued; the queue of another owner is not affected."""
+        assert await store.add(new_job("a", "one"), 1)
+        assert not await store.add(new_job("b", "one"), 1)
+        assert await store.get("one", "b") is None
+        assert await store.add(new_job("c", "two"), 1)
+
+    async def test_an_owner_sees_only_what_is_theirs(self, store: IResearchJobStore) -> None:
+        """The same id may exist for two owners; neither can see, follow or cancel that of the other."""
+        await store.add(new_job("a", "one"), MANY)
+        await store.add(new_job("a", "two"), MANY)
+        assert await store.cancel("two", "a", event(0, "failed", PROBLEM))
+        mine, yours = await store.get("one", "a"), await store.get("two", "a")
+        assert mine is not None
+        assert yours is not None
+        assert (mine.status, yours.status) == ("queued", "cancelled")
+        assert await store.get("three", "a") is None
+        assert await store.events("three", "a", 0, 10) is None
+
+    async def test_pages(self, store: IResearchJobStore) -> None:
+        """The newest is first, and `before` goes on after a research."""
+        for name in "abcde":
+            await store.add(new_job(name, "me"), MANY)
+        await store.add(new_job("z", "you"), MANY)
+        assert [job.id for job in await store.page("me", 2)] == ["e", "d"]
+        assert [job.id for job in await store.page("me", 9, before="d")] == ["c", "b", "a"]
+        assert await store.page("me", 9, before="z") == ()
+
+    async def test_events_are_read_in_pages(self, store: IResearchJobStore) -> None:
+        """Each event has its number and its data; the last page says so."""
+        await store.add(new_job("a"), MANY)
+        job = await claimed(store)
+        await store.append(job, [event(1, "started"), event(2)], PROGRESS)
+        page = await store.events("", "a", 0, 10)
+        assert page is not None
+        assert ([each.number for each in page.events], page.is_last) == ([1, 2], False)
+        answer = '{"type": "failed", "problem": {"code": "timeout"}}'
+        await store.finish(job, "failed", [event(3), event(4, "failed", answer)], PROGRESS)
+        first, last = await store.events("", "a", 1, 2), await store.events("", "a", 3, 2)
+        assert first is not None
+        assert last is not None
+        assert ([each.number for each in first.events], first.is_last) == ([2, 3], False)
+        assert (last.events, last.is_last) == ((event(4, "failed", answer),), True)
+        ended = await store.get("", "a")
+        assert ended is not None
+        assert (ended.status, ended.problem, ended.response) == ("failed", {"code": "timeout"}, None)
+        assert ended.progress == PROGRESS
+        assert ended.finished_at is not None
+
+    async def test_a_lease_runs_out(self, store: IResearchJobStore, elapse: Elapse) -> None:
+        """A research whose worker vanished is claimed again, with its last number; the old worker can write nothing."""
+        await store.add(new_job("a"), MANY)
+        old = await claimed(store, "old")
+        await store.append(old, [event(1)], PROGRESS)
+        await elapse(LEASE_S / 2)
+        await store.renew(old, LEASE_S)
+        await elapse(LEASE_S * 3 / 4)
+        assert await store.claim("new", LEASE_S) is None
+        await elapse(LEASE_S / 2)
+        new = await claimed(store, "new")
+        assert (new.id, new.attempts, new.last_event) == ("a", 2, 1)
+        held = HeldSources(sources=())
+        for write in (
+            store.renew(old, LEASE_S),
+            store.append(old, [event(2)], PROGRESS),
+            store.put_sources(old, held),
+            store.finish(old, "done", [event(2)], PROGRESS),
+        ):
+            assert await is_lost(write)
+        await store.release(old)
+        page = await store.events("", "a", 0, 10)
+        assert page is not None
+        assert [each.number for each in page.events] == [1]
+        await store.append(new, [event(2)], PROGRESS)
+
+    async def test_what_is_released_is_queued_again(self, store: IResearchJobStore) -> None:
+        """A worker that stops gives the research back at once, and the attempt does not count."""
+        await store.add(new_job("a"), MANY)
+        await store.add(new_job("b"), MANY)
+        await store.release(await claimed(store))
+        again = await claimed(store, "other")
+        assert (again.id, again.attempts) == ("a", 1)
+
+    async def test_cancelled(self, store: IResearchJobStore) -> None:
+        """A cancelled research ends with the given event, is claimed by nobody, and its worker has lost it."""
+        await store.add(new_job("a", webhook=HOOK), MANY)
+        job = await claimed(store)
+        await store.append(job, [event(1)], PROGRESS)
+        assert await store.cancel("", "a", event(0, "failed", PROBLEM))
+        assert await store.cancel("", "a", event(0, "failed", PROBLEM))
+        page = await store.events("", "a", 1, 10)
+        assert page is not None
+        assert (page.events, page.is_last) == ((event(2, "failed", PROBLEM),), True)
+        assert await is_lost(store.finish(job, "done", [event(2)], PROGRESS))
+        assert await store.claim("other", LEASE_S) is None
+        assert await store.claim_webhook(LEASE_S) is None
+
+    async def test_what_has_ended_is_not_cancelled(self, store: IResearchJobStore) -> None:
+        """A finished research stays as it is."""
+        await store.add(new_job("a"), MANY)
+        await store.finish(await claimed(store), "failed", [event(1, "failed", PROBLEM)], PROGRESS)
+        assert await store.cancel("", "a", event(0, "failed", "{}"))
+        found = await store.get("", "a")
+        assert found is not None
+        assert (found.status, found.problem) == ("failed", {"code": "timeout"})
+
+    async def test_sources(self, store: IResearchJobStore) -> None:
+        """The texts of the sources are stored under the research; a later attempt replaces them."""
+        await store.add(new_job("a", "me"), MANY)
+        job = await claimed(store)
+        for text in ("old", "new é \u0000 😀"):
+            held = HeldSources(sources=(Source(index=1, title="t", url="https://example.org", text=text),))
+            await store.put_sources(job, held)
+        assert await store.sources("me", "a") == held
+        assert await store.sources("you", "a") is None
+
+    async def test_first_attempts_come_before_retries(self, store: IResearchJobStore, elapse: Elapse) -> None:
+        """A receiver that hangs does not delay the message to another one."""
+        for name in "ab":
+            await store.add(new_job(name, webhook=HOOK), MANY)
+            await store.finish(await claimed(store), "done", [event(1, "done")], PROGRESS)
+            if name == "a":
+                assert await store.claim_webhook(LEASE_S) is not None
+                await elapse(LEASE_S + 1)
+        found = [await store.claim_webhook(LEASE_S) for _ in range(2)]
+        assert [each and each.job.id for each in found] == ["b", "a"]
+
+    async def test_a_webhook_is_delivered(self, store: IResearchJobStore, elapse: Elapse) -> None:
+        """It is due when the research ends, again after the delay of a failed attempt or a crash, and no more once settled."""
+        await store.add(new_job("a", webhook=HOOK), MANY)
+        job = await claimed(store)
+        assert await store.claim_webhook(LEASE_S) is None
+        await store.finish(job, "failed", [event(1, "failed", PROBLEM)], PROGRESS)
+        first = await store.claim_webhook(LEASE_S)
+        assert first is not None
+        assert (first.url, first.attempt, first.job.id, first.job.status) == (HOOK, 1, "a", "failed")
+        assert first.result["problem"] == {"code": "timeout"}
+        assert await store.claim_webhook(LEASE_S) is None
+        await elapse(LEASE_S + 1)  # the process of the first attempt has crashed
+        second = await store.claim_webhook(LEASE_S)
+        assert second is not None
+        assert second.attempt == 2
+        await store.settle_webhook(first, "failed")  # too late, without effect
+        await store.settle_webhook(second, "pending", LEASE_S * 2)
+        await elapse(LEASE_S * 3 / 2)
+        assert await store.claim_webhook(LEASE_S) is None
+        await elapse(LEASE_S)
+        third = await store.claim_webhook(LEASE_S)
+        assert third is not None
+        await store.settle_webhook(third, "delivered")
+        await elapse(DAY_S)
+        assert await store.claim_webhook(LEASE_S) is None
+        found = await store.get("", "a")
+        assert found is not None
+        assert found.webhook is not None
+        assert (found.webhook.status, found.webhook.attempts) == ("delivered", 3)
+
+    async def test_old_researches_are_removed(self, store: IResearchJobStore, elapse: Elapse) -> None:
+        """What ended before the time to live is gone with its events and sources; what runs or waits stays."""
+        for name in "ab":
+            await store.add(new_job(name), MANY)
+        job = await claimed(store)
+        await store.put_sources(job, HeldSources(sources=()))
+        await store.finish(job, "failed", [event(1, "failed", PROBLEM)], PROGRESS)
+        await elapse((TTL_DAYS - 1) * DAY_S)
+        assert await store.clean() == 0
+        await elapse(2 * DAY_S)
+        assert await store.clean() == 1
+        assert [each.id for each in await store.page("", 9)] == ["b"]
+        assert await store.sources("", "a") is None
+        assert await store.events("", "a", 0, 9) is None
