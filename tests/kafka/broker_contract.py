@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from confluent_kafka import Consumer, Producer
 from tests.kafka.broker import ROOT, Broker, wait_until
-from tests.kafka.foreign import PARTITIONS, SEARCHED, TOPICS, ForeignClient, Seen
+from tests.kafka.reference_client import PARTITIONS, SEARCHED, TOPICS, ReferenceClient, Seen
 
 LARGE_BYTES = 900_000
 JOIN_S = 60.0
@@ -32,7 +32,7 @@ def producer(broker: Broker) -> Producer:
 
 def written(broker: Broker) -> list[Seen]:
     async def read() -> list[Seen]:
-        found = await ForeignClient(broker.bootstrap, "nobody").outcomes()
+        found = await ReferenceClient(broker.bootstrap, "nobody").outcomes()
         return [seen for seens in found.values() for seen in seens]
 
     return asyncio.run(read())
@@ -43,8 +43,8 @@ class BrokerContract:
 
     maker: tuple[str, str]
 
-    def test_it_cannot_outlive_its_starter(self) -> None:
-        """A run of tests that is killed leaves no broker behind."""
+    def test_broker_ends_with_its_starter(self) -> None:
+        """A killed test run leaves no broker behind."""
         module, name = self.maker
         starter = (
             f"import time; from {module} import {name}; broker = {name}().__enter__();"
@@ -58,22 +58,24 @@ class BrokerContract:
         process.stdout.close()
         assert gone_within(GONE_S, address)
 
-    def test_topics_have_the_partitions_that_were_asked_for(self, broker: Broker) -> None:
+    def test_topics_have_the_requested_partitions(self, broker: Broker) -> None:
         """The suites count on twelve partitions; a topic with others would let a test of three workers prove little."""
         known = producer(broker).list_topics(timeout=JOIN_S).topics
         assert {name: len(known[name].partitions) for name in TOPICS} == dict(TOPICS)
 
-    def test_records_keep_every_part_of_themselves(self, broker: Broker) -> None:
-        """Key, value, headers, a header without a value: as written by one library, so read by another."""
+    def test_records_keep_key_value_and_headers(self, broker: Broker) -> None:
+        """Written by one library and read by another."""
         name, sender = f"parts-{uuid.uuid4()}", producer(broker)
         value = b'{"request_id": "%s"}' % name.encode()
-        sender.produce(SEARCHED, value, key=b"\x00key", headers=[("traceparent", b"00-1"), ("empty", b""), ("none", None)])
+        sender.produce(
+            SEARCHED, value, key=b"\x00key", headers=[("traceparent", b"00-1"), ("empty", b""), ("none", None)]
+        )
         assert sender.flush(10) == 0
         (seen,) = [one for one in written(broker) if one.value == value]
         assert seen.key == b"\x00key"
         assert seen.headers == (("traceparent", b"00-1"), ("empty", b""), ("none", None))
 
-    def test_a_large_record_and_a_tombstone_pass(self, broker: Broker) -> None:
+    def test_large_record_and_tombstone_are_delivered(self, broker: Broker) -> None:
         """Values near the usual limit, and values that are none, which JSON-only brokers would lose."""
         topic = f"sizes-{uuid.uuid4()}"
         broker.create_topics({topic: 1})
@@ -95,8 +97,8 @@ class BrokerContract:
         values += [message.value() for message in reader.consume(10, timeout=0.1) if message.error() is None]
         return len(values)
 
-    def test_a_broker_that_was_away_has_lost_nothing(self, broker: Broker) -> None:
-        """Same address, same records; what a client could not send meanwhile arrives afterwards, once."""
+    def test_broker_outage_loses_no_record(self, broker: Broker) -> None:
+        """A record that could not be sent meanwhile arrives once."""
         before, meanwhile = f"before-{uuid.uuid4()}", f"meanwhile-{uuid.uuid4()}"
         sender = producer(broker)
         sender.produce(SEARCHED, b'{"request_id": "%s"}' % before.encode())
@@ -109,7 +111,7 @@ class BrokerContract:
         ids = [seen.request_id for seen in written(broker)]
         assert (ids.count(before), ids.count(meanwhile)) == (1, 1)
 
-    def test_two_members_share_the_partitions(self, broker: Broker) -> None:
+    def test_two_members_share_partitions(self, broker: Broker) -> None:
         """Groups work as the workers use them: a second member takes its part within seconds."""
         group = f"members-{uuid.uuid4()}"
         settings = quiet(broker, **{"group.id": group, "enable.auto.commit": False}, **broker.client)
@@ -140,5 +142,3 @@ def gone_within(seconds: float, address: str) -> bool:
                 return True
         time.sleep(0.05)
     return False
-
-

@@ -1,4 +1,4 @@
-"""Named places of the worker's loop, told from outside of it: the worker itself knows nothing of them."""
+"""Named points of the worker's loop, patched in from outside: the worker itself has no test code."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any, Literal
 from unittest.mock import patch
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Outcome
+from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
 from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
-from modules.llm_platform.presentation.kafka.worker.consumer import Commits, ConsumerThread
+from modules.llm_platform.infrastructure.postgres.outcome_store import PostgresOutcomeStore
+from modules.llm_platform.presentation.kafka.worker.consumer import ConsumerThread
+from modules.llm_platform.presentation.kafka.worker.offsets import OffsetCommitter
 from modules.llm_platform.presentation.kafka.worker.scheduler import RequestScheduler
 
 Point = Literal[
@@ -20,47 +23,59 @@ At = Callable[[Point], object]  # called on whichever thread passes the point
 
 
 def _nothing(*args: Any, **options: Any) -> None:
-    """What is done where nothing is given."""
+    """Do nothing."""
 
 
 @contextmanager
 def crash_points(at: At) -> Iterator[None]:
-    """Inside, all workers that are made tell `at` where they pass."""
+    """Inside the context every new worker calls `at` with the points that it passes."""
 
     def polled(thread: Any) -> None:
-        arrived = thread._arrived
-        thread._arrived = lambda requests: (at("after_poll"), arrived(requests))
+        on_requests = thread._on_requests
+        thread._on_requests = lambda requests: (at("after_poll"), on_requests(requests))
 
-    def reported(desk: Any, request: Any, outgoing: Any, error: Any) -> object:
-        return at("after_produce") if error is None and request in desk._open else None
-
-    keep = SqliteOutcomeStore.keep
-
-    async def kept(store: SqliteOutcomeStore, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        at("after_compute")
-        stored = await keep(store, outcomes)
-        at("after_store")
-        return stored
+    def delivered(scheduler: Any, request: Any, outgoing: Any, error: Any) -> object:
+        return at("after_produce") if error is None and request in scheduler._open else None
 
     with ExitStack() as stack:
         for patched in (
             _around(ConsumerThread, "run", before=polled),
-            _around(ConsumerThread, "_on_assign", after=lambda *_: at("in_rebalance")),
-            _around(ConsumerThread, "_on_revoke", before=lambda *_: at("in_rebalance")),
+            _around(ConsumerThread, "_assigned", after=lambda *_: at("in_rebalance")),
+            _around(ConsumerThread, "_revoked", before=lambda *_: at("in_rebalance")),
             _around(ConsumerThread, "drain", before=lambda *_: at("in_shutdown")),
-            _around(RequestScheduler, "_reported", before=reported),
-            _around(Commits, "_commit", before=lambda _, consumer, due, **__: at("before_commit") if due else None),
-            _around(Commits, "answered", after=lambda _, error, *__: at("after_commit") if error is None else None),
-            patch.object(SqliteOutcomeStore, "keep", kept),
+            _around(RequestScheduler, "_delivered", before=delivered),
+            _around(
+                OffsetCommitter,
+                "_commit",
+                before=lambda _, consumer, trackers, **__: at("before_commit") if trackers else None,
+            ),
+            _around(
+                OffsetCommitter, "on_commit", after=lambda _, error, *__: at("after_commit") if error is None else None
+            ),
+            _around_put(SqliteOutcomeStore, at),
+            _around_put(PostgresOutcomeStore, at),
         ):
             stack.enter_context(patched)
         yield
 
 
+def _around_put(store_type: type[IOutcomeStore], at: At) -> AbstractContextManager[Any]:
+    """Patch a store with the points before and after an outcome is stored."""
+    put = store_type.put_if_absent
+
+    async def patched(store: IOutcomeStore, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        at("after_compute")
+        stored = await put(store, outcomes)
+        at("after_store")
+        return stored
+
+    return patch.object(store_type, "put_if_absent", patched)
+
+
 def _around(
     owner: type, name: str, before: Callable[..., object] = _nothing, after: Callable[..., object] = _nothing
 ) -> AbstractContextManager[Any]:
-    """The method as it is, with something done before or after it."""
+    """Patch a method with a call before or after it."""
     method = getattr(owner, name)
 
     def wrapped(*args: Any, **options: Any) -> Any:

@@ -2,7 +2,7 @@
 
     python -m tests.kafka.real_broker --port 9092 --topic rag_search_request=12     # by hand, until Ctrl-C
 
-The jars come from `make kafka-jars`. The broker is a child that cannot outlive its starter, see leash.py.
+The jars come from `make kafka-jars`. The broker is a child that cannot outlive its starter, see child.py.
 """
 
 from __future__ import annotations
@@ -41,10 +41,17 @@ class RealBroker:
     """The Broker of the services suite. `down` kills the process, `stop` asks it to end, `up` starts it on its old data."""
 
     name = "kafka"
-    client: Mapping[str, str | int] = {"group.protocol": "consumer"}
+    client: Mapping[str, str | int] = {}  # the worker finds KIP-848
+    extra: Mapping[str, object] = {}  # settings of the broker, for a subclass
+    replicas = 1
 
     def __init__(
-        self, topics: Mapping[str, int] | None = None, *, port: int = 0, jvm: Sequence[str] = QUICK_START, jars: Path = JARS
+        self,
+        topics: Mapping[str, int] | None = None,
+        *,
+        port: int = 0,
+        jvm: Sequence[str] = QUICK_START,
+        jars: Path = JARS,
     ) -> None:
         self._topics = dict(topics or {})
         self._jvm = tuple(jvm)
@@ -53,7 +60,7 @@ class RealBroker:
         self._port, self._controller_port = port or free_port(), free_port()
         self.bootstrap = f"127.0.0.1:{self._port}"
         self.log = self._folder / "broker.log"
-        self._leash: subprocess.Popen[str] | None = None
+        self._child: subprocess.Popen[str] | None = None
         self.pid = 0
 
     def __enter__(self) -> Self:
@@ -75,21 +82,31 @@ class RealBroker:
         if not topics:
             return
         admin = self._admin()
-        for future in admin.create_topics([NewTopic(name, count, 1) for name, count in topics.items()]).values():
+        new = [NewTopic(name, count, self.replicas) for name, count in topics.items()]
+        for future in admin.create_topics(new).values():
             future.result(CALL_S)
         wait_until(lambda: self._leads(admin, topics), "the leaders of the new topics")
 
     def up(self) -> None:
-        command = [sys.executable, "-m", "tests.kafka.leash", *self._java("kafka.Kafka", str(self._properties))]
+        self.launch()
+        self.wait_until_up()
+
+    def launch(self) -> None:
+        """Start the process, without waiting for what it says."""
+        command = [sys.executable, "-m", "tests.kafka.child_process", *self._java("kafka.Kafka", str(self._properties))]
         with self.log.open("ab") as log:
-            self._leash = subprocess.Popen(
+            self._child = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT,
-                start_new_session=True,  # Ctrl-C is for us; the leash ends with us
+                start_new_session=True,  # Ctrl-C is for us; the child ends with us
             )  # fmt: skip
-        self.pid = int(self._leash.stdout.readline())  # type: ignore[union-attr]
+        self.pid = int(self._child.stdout.readline())  # type: ignore[union-attr]
+
+    def wait_until_up(self) -> None:
         wait_until(lambda: self._ended() or self._answers(), "Kafka to start", START_S)
         if self._ended():
-            raise RuntimeError(f"Kafka ended while it started:\n{self.log.read_text('utf-8', 'replace')[-_TAIL_CHARS:]}")
+            raise RuntimeError(
+                f"Kafka ended while it started:\n{self.log.read_text('utf-8', 'replace')[-_TAIL_CHARS:]}"
+            )
 
     def down(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
@@ -101,26 +118,26 @@ class RealBroker:
         self._gone()
 
     def close(self) -> None:
-        if self._leash is not None:
+        if self._child is not None:
             if self.pid:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(self.pid, signal.SIGKILL)  # its data goes too: no need to be polite
             else:  # interrupted before it was said; a signal to 0 would be for our whole group
-                self._leash.stdin.close()  # type: ignore[union-attr]  # the leash ends it then
+                self._child.stdin.close()  # type: ignore[union-attr]  # the child ends it then
             self._gone()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _gone(self) -> None:
-        leash, self._leash = self._leash, None
-        if leash is None:
+        child, self._child = self._child, None
+        if child is None:
             raise RuntimeError("Kafka is not running")
-        leash.wait(STOP_S)
+        child.wait(STOP_S)
         self.pid = 0
-        leash.stdin.close()  # type: ignore[union-attr]
-        leash.stdout.close()  # type: ignore[union-attr]
+        child.stdin.close()  # type: ignore[union-attr]
+        child.stdout.close()  # type: ignore[union-attr]
 
     def _ended(self) -> bool:
-        return self._leash is None or self._leash.poll() is not None
+        return self._child is None or self._child.poll() is not None
 
     def _answers(self) -> bool:
         """It listens, and its one node has registered, so that topics can be made."""
@@ -193,6 +210,7 @@ class RealBroker:
             "num.network.threads": 2,
             "num.io.threads": 2,
             "log.cleaner.enable": "true",
+            **self.extra,
         }
 
 
@@ -218,7 +236,9 @@ def main() -> None:
 
 
 def _interrupted(_number: int, _frame: object) -> NoReturn:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the tidying is not interrupted: `make` passes on what its shell got too
+    signal.signal(
+        signal.SIGTERM, signal.SIG_IGN
+    )  # the tidying is not interrupted: `make` passes on what its shell got too
     raise KeyboardInterrupt
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.kafka.broker import ROOT
-from tests.kafka.foreign import ANSWER, ANSWERED, FAILED, SEARCH, SEARCHED
+from tests.kafka.reference_client import ANSWER, ANSWERED, FAILED, SEARCH, SEARCHED
 
 SECURITY = ROOT / "tests" / "security"
 BAD_MESSAGES = (SECURITY / "bad_kafka_messages.jsonl", SECURITY / "kafka_messages.jsonl")
@@ -114,7 +114,11 @@ def failing_requests() -> Iterator[Scenario]:
     yield _failing(ANSWER, "slow", "@sleep=600", "timeout", True)
     too_large = _search("too-large", "sample " + "x" * TOO_LARGE)
     yield Scenario("above the setting", SEARCH, too_large, FAILED, "too-large", b"too-large", expected=_invalid())
-    for name, broken in {"top_k 0": {"top_k": 0}, "top_k true": {"top_k": True}, "filters list": {"filters": ["en"]}}.items():
+    for name, broken in {
+        "top_k 0": {"top_k": 0},
+        "top_k true": {"top_k": True},
+        "filters list": {"filters": ["en"]},
+    }.items():
         value = _search(f"wrong {name}", **broken)
         yield Scenario(name, SEARCH, value, FAILED, f"wrong {name}", name.encode(), expected=_invalid())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tests.kafka.foreign import ANSWERED, FAILED, SEARCHED, Seen
+from tests.kafka.reference_client import ANSWERED, FAILED, SEARCHED, Seen
 
 CODES = frozenset({"invalid_payload", "embedding_failed", "retrieval_failed", "llm_failed", "timeout", "internal"})
 TEXT, NUMBER, WHOLE, OBJECT, LIST = (str,), (int, float), (int,), (dict,), (list,)

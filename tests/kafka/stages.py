@@ -1,7 +1,7 @@
-"""Stages that do what the request's text tells them, so that one worker can show every outcome.
+"""Scripted stages: the text of a request selects its outcome.
 
-`@sleep=0.2` takes so many seconds, `@fail=embedding` fails in that way, `@bytes=600000` answers so much. Each result holds
-a number that was never drawn before: an outcome that was computed twice cannot be the same bytes.
+`@sleep=0.2` waits so many seconds, `@fail=embedding` raises that error, `@bytes=600000` returns so much text. Every result
+contains a random number: two computed outcomes are never the same bytes.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from modules.llm_platform.domain.exceptions import (
 )
 
 SECRET = "sk-do-not-tell-0123456789"
-FOR_EVER_S = 3600.0
-USUAL_HITS, MOST_HITS = 2, 50
-_WISH = re.compile(r"@(\w+)=(\S+)")
+MAX_SLEEP_S = 3600.0
+DEFAULT_HITS, MAX_HITS = 2, 50
+_COMMAND = re.compile(r"@(\w+)=(\S+)")
 
 FAILURES: Mapping[str, Callable[[], Exception]] = {
     "embedding": EmbeddingError,
@@ -37,34 +37,36 @@ FAILURES: Mapping[str, Callable[[], Exception]] = {
 }
 
 
-class ToldStages:
+class ScriptedStages:
     """`name` stands in each result as the source: the outcome says which worker computed it."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
-    async def search(self, asked: RagSearch) -> RagHits:
-        padding = await _obey(asked.query)
+    async def search(self, request: RagSearch) -> RagHits:
+        padding = await _run_script(request.query)
         number = uuid.uuid4().hex
         hits = tuple(
             Hit(
-                doc_id=f"doc-{place}", score=1 / (place + 1), title=asked.query[:40], snippet=number + padding,
+                doc_id=f"doc-{place}", score=1 / (place + 1), title=request.query[:40], snippet=number + padding,
                 source=self._name, url=f"https://example.org/{place}",
             )
-            for place in range(min(asked.top_k or USUAL_HITS, MOST_HITS))
+            for place in range(min(request.top_k or DEFAULT_HITS, MAX_HITS))
         )  # fmt: skip
         return RagHits(hits=hits)
 
-    async def answer(self, asked: RagQuestion) -> RagAnswer:
-        padding = await _obey(asked.question)
-        cited = tuple(RagCitation(doc_id=item.doc_id, title=self._name, url=item.url) for item in asked.context if item.doc_id)
-        return RagAnswer(answer=f"{uuid.uuid4().hex} {self._name}{padding}", citations=cited, synthesizer="told")
+    async def answer(self, request: RagQuestion) -> RagAnswer:
+        padding = await _run_script(request.question)
+        cited = tuple(
+            RagCitation(doc_id=item.doc_id, title=self._name, url=item.url) for item in request.context if item.doc_id
+        )
+        return RagAnswer(answer=f"{uuid.uuid4().hex} {self._name}{padding}", citations=cited, synthesizer="scripted")
 
 
-async def _obey(text: str) -> str:
-    wishes = dict(_WISH.findall(text))
-    if "sleep" in wishes:
-        await asyncio.sleep(min(float(wishes["sleep"]), FOR_EVER_S))
-    if "fail" in wishes:
-        raise FAILURES[wishes["fail"]]()
-    return "x" * int(wishes.get("bytes", 0))
+async def _run_script(text: str) -> str:
+    commands = dict(_COMMAND.findall(text))
+    if "sleep" in commands:
+        await asyncio.sleep(min(float(commands["sleep"]), MAX_SLEEP_S))
+    if "fail" in commands:
+        raise FAILURES[commands["fail"]]()
+    return "x" * int(commands.get("bytes", 0))

@@ -23,9 +23,9 @@ TAIL_CHARS = 4000
 
 
 @dataclass(frozen=True)
-class WorkerTold:
-    """What a worker of the tests is told, see worker_program.py. `crash_at` ends it with SIGKILL when it has passed
-    that point of its loop `crash_after` times.
+class WorkerConfig:
+    """The configuration of a test worker, see worker_program.py. `crash_at`: the crash point that kills it when it is passed
+    for the `crash_after`th time. `database_url`: outcomes are in PostgreSQL, else in a file of `data_dir`.
     """
 
     bootstrap: str
@@ -37,6 +37,7 @@ class WorkerTold:
     timeout_s: float = 30.0
     max_message_bytes: int = 1_000_000
     drain_s: float = 10.0
+    database_url: str | None = None
     crash_at: str | None = None
     crash_after: int = 1
 
@@ -44,17 +45,17 @@ class WorkerTold:
 class WorkerHandle:
     """`with` starts it and takes care that it ends: orderly, or it stays in its group until its session is over."""
 
-    def __init__(self, told: WorkerTold) -> None:
-        self.told = told
-        self.log = Path(told.data_dir) / f"{told.name}.log"
+    def __init__(self, config: WorkerConfig) -> None:
+        self.config = config
+        self.log = Path(config.data_dir) / f"{config.name}.log"
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
-        told = json.dumps({**asdict(self.told), "client": dict(self.told.client)})
+        argument = json.dumps({**asdict(self.config), "client": dict(self.config.client)})
         path = os.pathsep.join((str(GUARD), str(ROOT / "src"), str(ROOT)))
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.kafka.worker_program", told],
+                [sys.executable, "-m", "tests.kafka.worker_program", argument],
                 cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                 stderr=log, text=True,
             )  # fmt: skip
@@ -64,7 +65,7 @@ class WorkerHandle:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None:
-            sys.stderr.write(f"--- {self.told.name}, exit code {self._started().poll()}:\n{self.last_words()}\n")
+            sys.stderr.write(f"--- {self.config.name}, exit code {self._started().poll()}:\n{self.log_tail()}\n")
         if self.running:
             self._end()
         self._started().stdout.close()  # type: ignore[union-attr]
@@ -74,9 +75,10 @@ class WorkerHandle:
         return self._process is not None and self._process.poll() is None
 
     def ready(self) -> Self:
-        """It has told that it began."""
-        said = self._started().stdout.readline()  # type: ignore[union-attr]
-        assert said == "started\n", f"the worker did not start:\n{self.last_words()}"
+        """Wait until it has started, or has ended at its crash point: other threads may pass that one first."""
+        line = self._started().stdout.readline()  # type: ignore[union-attr]
+        is_ready = line == "started\n" or (self.config.crash_at and self._started().wait(STOP_S) == -signal.SIGKILL)
+        assert is_ready, f"the worker did not start:\n{self.log_tail()}"
         return self
 
     def stop(self) -> int:
@@ -88,7 +90,7 @@ class WorkerHandle:
         self._started().send_signal(signal.SIGTERM)
 
     def freeze(self) -> None:
-        """As on a machine that is suspended: it holds its connections and says nothing."""
+        """Suspend the process: its connections stay open."""
         self._started().send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
@@ -109,7 +111,7 @@ class WorkerHandle:
         wait_until(lambda: not self.running, "the worker's end", timeout_s)
         return int(self._started().returncode)
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         return self.log.read_text("utf-8", "replace")[-TAIL_CHARS:]
 
     def _started(self) -> subprocess.Popen[str]:

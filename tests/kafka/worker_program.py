@@ -1,8 +1,8 @@
-"""The real worker, handler and store of outcomes around stages that do as they are told; see worker_handle.py.
+"""The real worker, handler and outcome store with scripted stages; see worker_handle.py.
 
     python -m tests.kafka.worker_program '{"bootstrap": …}'
 
-It says `started` when it begins to read, and ends on SIGTERM, or at the crash point that it was told.
+It prints `started` when it starts to consume, and ends on SIGTERM, or at the crash point of its configuration.
 """
 
 from __future__ import annotations
@@ -19,10 +19,14 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from tests.kafka.crash_points import At, Point, crash_points
-from tests.kafka.stages import ToldStages
-from tests.kafka.worker_handle import WorkerTold
+from tests.kafka.stages import ScriptedStages
+from tests.kafka.worker_handle import WorkerConfig
 
+from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
 from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
+from modules.llm_platform.infrastructure.postgres.migrations import check_schema
+from modules.llm_platform.infrastructure.postgres.outcome_store import PostgresOutcomeStore
+from modules.llm_platform.infrastructure.postgres.pool import Database
 from modules.llm_platform.presentation.kafka.worker.handler import HandlerOptions, RagHandler
 from modules.llm_platform.presentation.kafka.worker.worker import WorkerOptions, run_worker
 
@@ -31,7 +35,7 @@ TTL_DAYS = 1.0
 
 
 def crash_at(point: str, after: int) -> At:
-    """Ends the process as the operating system does when it is out of memory: no cleaning up, no last word."""
+    """Return a callback that kills the process at the crash point, without cleanup."""
     lock, left = threading.Lock(), after
 
     def passed(here: Point) -> None:
@@ -46,38 +50,47 @@ def crash_at(point: str, after: int) -> At:
     return passed
 
 
-async def work(told: WorkerTold, started: Callable[[], None]) -> None:
-    stages = ToldStages(told.name)
-    store = SqliteOutcomeStore(Path(told.data_dir) / OUTCOMES, TTL_DAYS)
+async def work(config: WorkerConfig, started: Callable[[], None]) -> None:
+    stages = ScriptedStages(config.name)
+    database, store = outcome_store(config)
     handler = RagHandler(
         stages.search,
         stages.answer,
         store,
-        HandlerOptions(max_message_bytes=told.max_message_bytes, timeout_s=told.timeout_s),
+        HandlerOptions(max_message_bytes=config.max_message_bytes, timeout_s=config.timeout_s),
     )
     options = WorkerOptions(
-        brokers=[told.bootstrap], group_id=told.group, concurrency=told.concurrency, drain_s=told.drain_s,
-        config=dict(told.client),
+        brokers=[config.bootstrap], group_id=config.group, concurrency=config.concurrency, drain_s=config.drain_s,
+        config=dict(config.client),
     )  # fmt: skip
     asyncio.get_running_loop().call_soon(started)  # its signal handlers are in place by then
-    watched = crash_points(crash_at(told.crash_at, told.crash_after)) if told.crash_at else nullcontext()
+    watched = crash_points(crash_at(config.crash_at, config.crash_after)) if config.crash_at else nullcontext()
     try:
         with watched:
             await run_worker(handler, options)
     finally:
         await store.aclose()
+        if database is not None:
+            await database.aclose()
 
 
-def _say_started() -> None:
+def outcome_store(config: WorkerConfig) -> tuple[Database | None, IOutcomeStore]:
+    if config.database_url is None:
+        return None, SqliteOutcomeStore(Path(config.data_dir) / OUTCOMES, TTL_DAYS)
+    database = Database(config.database_url, check_schema)
+    return database, PostgresOutcomeStore(database, TTL_DAYS)
+
+
+def _print_started() -> None:
     sys.stdout.write("started\n")
     sys.stdout.flush()
 
 
 def main() -> None:
-    told = WorkerTold(**json.loads(sys.argv[1]))
-    level = logging.DEBUG if "debug" in told.client else logging.INFO  # librdkafka's own setting for what it is doing
+    config = WorkerConfig(**json.loads(sys.argv[1]))
+    level = logging.DEBUG if "debug" in config.client else logging.INFO  # librdkafka's own setting for what it is doing
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    asyncio.run(work(told, _say_started))
+    asyncio.run(work(config, _print_started))
 
 
 if __name__ == "__main__":

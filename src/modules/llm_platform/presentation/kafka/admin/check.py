@@ -1,6 +1,6 @@
-"""`worker --check`: does what is there fit what the contract needs? Nothing is written and nothing is read.
+"""`worker --check`: whether the brokers, topics, ACLs and topic settings fit the contract. It writes and consumes nothing.
 
-What is known to be missing is a failure; what the brokers do not tell is a warning that says so.
+A missing requirement is a failure; what the brokers do not report is a warning.
 """
 
 from __future__ import annotations
@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it names them without exporting them
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it does not export these names
+    AclOperation,
     AdminClient,
     ClusterMetadata,
     ConfigResource,
@@ -21,147 +23,207 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it names th
 )
 
 from modules.llm_platform.application.services.doctor_service import CheckResult
-from modules.llm_platform.presentation.kafka.admin import acls
-from modules.llm_platform.presentation.kafka.admin.acls import RequiredAcl
-from modules.llm_platform.presentation.kafka.worker.clients import Config, NoAdminReply, admin_reply, make_producer
-from modules.llm_platform.presentation.kafka.worker.group_watch import of_members
-from modules.llm_platform.presentation.kafka.worker.worker import cause_of
+from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
+from modules.llm_platform.presentation.kafka.contract.requests import CONTRACT_TOPICS, Topics
+from modules.llm_platform.presentation.kafka.worker.clients import (
+    NO_AUTHORIZER,
+    NO_REPLY,
+    AdminFailure,
+    Config,
+    admin_reply,
+    make_producer,
+    remedy_of,
+)
+from modules.llm_platform.presentation.kafka.worker.group_watch import check_members
 
-ASK_S: Final = 5.0  # for each question
-POLL_S: Final = 0.2  # for the client to hand over what it complains about
-SHORT_RETENTION_MS: Final = 24 * 3_600_000  # a request must outlive a night without a worker
+QUERY_TIMEOUT_S: Final = 5.0
+ERROR_POLL_S: Final = 0.2
+PRODUCER_POLL_S: Final = 0.1
+MIN_RETENTION_MS: Final = 24 * 3_600_000  # a request must survive a night without a worker
 
-ProducerIdRefused = Callable[[float], NoAdminReply | None]
+_PRODUCER_ID_ASSIGNED: Final = "Assigned"
+# READ and WRITE imply DESCRIBE: a resource that must not be described must not be used either.
+_HIDDEN: Final = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
+
+QueryProducerId = Callable[[float], AdminFailure | None]
 
 
-def check_results(
+@dataclass(frozen=True, slots=True)
+class WorkerRequirements:
+    """What the worker needs. `record_bytes`: its longest record. `user`: the SASL user, where the settings name one."""
+
+    group_id: str
+    stages: Sequence[RagStage]
+    record_bytes: int
+    user: str | None = None
+    topics: Topics = CONTRACT_TOPICS
+
+    @property
+    def acl_command(self) -> str:
+        """The start of the command that grants a right."""
+        return f"kafka-acls.sh --add --allow-principal User:{self.user or '…'}"
+
+
+def check_cluster(
     admin: AdminClient,
-    wanted: RequiredAcl,
-    producer_id_refused: ProducerIdRefused,
-    complaints: Sequence[KafkaError] = (),
+    needs: WorkerRequirements,
+    query_producer_id: QueryProducerId,
+    client_errors: Sequence[KafkaError] = (),
 ) -> Iterator[CheckResult]:
-    """Asks the brokers, each question for a few seconds at most. `producer_id_refused` asks for a producer id for so many
-    seconds: None, or what was said instead. `complaints` fills while the admin client is polled.
-    """
+    """Query the brokers, each query within QUERY_TIMEOUT_S. `client_errors` fills while the admin client is polled."""
     try:
-        cluster = admin.list_topics(timeout=ASK_S)
+        cluster = admin.list_topics(timeout=QUERY_TIMEOUT_S)
     except KafkaException as error:
-        admin.poll(POLL_S)
-        remedy = cause_of(complaints) or "is KAFKA_BOOTSTRAP_SERVERS right, and does KAFKA_CONFIG say how to log in?"
+        admin.poll(ERROR_POLL_S)
+        remedy = remedy_of(client_errors) or "check KAFKA_BOOTSTRAP_SERVERS and KAFKA_SECURITY_PROTOCOL"
         yield CheckResult("brokers", "failed", f"cannot be reached ({error.args[0].name()}): {remedy}")
         return
     yield CheckResult("brokers", "ok", f"{len(cluster.brokers)} reached")
-    described = _described(admin, [*wanted.read, *wanted.written])
-    hidden = {topic for topic, said in described.items() if acls.may_not_see(said)}
-    yield from _topics_there(cluster, [topic for topic in described if topic not in hidden])
-    there = [topic for topic in described if topic in cluster.topics]
-    yield from acls.of_topics(wanted, {topic: described[topic] for topic in described if topic in {*there, *hidden}})
-    group = _group(admin, wanted)
-    yield acls.of_group(wanted, group)
-    if not acls.may_not_see(group):
-        yield of_members(wanted.group_id, group)
-    yield acls.of_producer(wanted, producer_id_refused(ASK_S))
-    if there:
-        for topic, config in _configs(admin, there).items():
-            yield from _config_of(topic, config, wanted)
-
-
-def _described(admin: AdminClient, topics: Sequence[str]) -> dict[str, TopicDescription | NoAdminReply]:
-    asked = admin.describe_topics(
-        TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=ASK_S
-    )
-    return {topic: admin_reply(asked[topic], ASK_S) for topic in topics}
-
-
-def _group(admin: AdminClient, wanted: RequiredAcl) -> ConsumerGroupDescription | NoAdminReply:
-    asked = admin.describe_consumer_groups([wanted.group_id], include_authorized_operations=True, request_timeout=ASK_S)
-    return admin_reply(asked[wanted.group_id], ASK_S)
-
-
-def _topics_there(cluster: ClusterMetadata, topics: Sequence[str]) -> Iterator[CheckResult]:
+    readable = needs.topics.read_by(needs.stages)
+    topics = _describe_topics(admin, [*readable, *needs.topics.written_by(needs.stages)])
+    hidden = {topic for topic, description in topics.items() if _is_hidden(description)}
+    yield from _check_existence(cluster, [topic for topic in topics if topic not in hidden])
+    existing = [topic for topic in topics if topic in cluster.topics]
     for topic in topics:
-        found = cluster.topics.get(topic)
-        if found is None or found.error is not None:
-            yield CheckResult(f"topic {topic}", "failed", "is not there: create it")
+        if topic in hidden or topic in existing:
+            operation = AclOperation.READ if topic in readable else AclOperation.WRITE
+            subject = f"right to {operation.name.lower()} {topic}"
+            yield _check_acl(subject, needs, operation, f"--topic {topic}", topics[topic])
+    group = _describe_group(admin, needs.group_id)
+    subject = f"right to read as group {needs.group_id}"
+    yield _check_acl(subject, needs, AclOperation.READ, f"--group {needs.group_id}", group)
+    if not _is_hidden(group):
+        yield check_members(needs.group_id, group)
+    yield _check_producer_id(needs, query_producer_id(QUERY_TIMEOUT_S))
+    if existing:
+        for topic, settings in _topic_settings(admin, existing).items():
+            yield from _check_settings(topic, settings, needs)
+
+
+def query_producer_id(config: Config, timeout_s: float) -> AdminFailure | None:
+    """Request a producer id as a worker does, without writing; return the failure. Raises SettingsError.
+
+    Since Kafka 2.8 the right to write to any topic suffices, before it needs IdempotentWrite on the cluster.
+    """
+    states: list[str] = []
+
+    def add_state(statistics: str) -> None:
+        states.append(json.loads(statistics).get("eos", {}).get("idemp_state", ""))
+
+    interval = {"statistics.interval.ms": int(PRODUCER_POLL_S * 1000)}
+    producer = make_producer({**config, **interval}, {"stats_cb": add_state})
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        try:
+            producer.poll(PRODUCER_POLL_S)
+        except KafkaException as error:
+            return AdminFailure(error.args[0].code(), error.args[0].name())
+        if _PRODUCER_ID_ASSIGNED in states:
+            return None
+    return NO_REPLY
+
+
+def _describe_topics(admin: AdminClient, topics: Sequence[str]) -> dict[str, TopicDescription | AdminFailure]:
+    futures = admin.describe_topics(
+        TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=QUERY_TIMEOUT_S
+    )
+    return {topic: admin_reply(futures[topic], QUERY_TIMEOUT_S) for topic in topics}
+
+
+def _describe_group(admin: AdminClient, group_id: str) -> ConsumerGroupDescription | AdminFailure:
+    futures = admin.describe_consumer_groups(
+        [group_id], include_authorized_operations=True, request_timeout=QUERY_TIMEOUT_S
+    )
+    return admin_reply(futures[group_id], QUERY_TIMEOUT_S)
+
+
+def _is_hidden(description: object) -> bool:
+    return isinstance(description, AdminFailure) and description.code in _HIDDEN
+
+
+def _check_existence(cluster: ClusterMetadata, topics: Sequence[str]) -> Iterator[CheckResult]:
+    for topic in topics:
+        metadata = cluster.topics.get(topic)
+        if metadata is None or metadata.error is not None:
+            yield CheckResult(f"topic {topic}", "failed", "does not exist: create it")
             continue
-        copies = min((len(each.replicas) for each in found.partitions.values()), default=0)
-        detail = f"{len(found.partitions)} partitions, {copies} copies"
-        if copies < 2:  # acks=all is as good as the copies that there are
-            yield CheckResult(
-                f"topic {topic}", "warning", f"{detail}: one lost disk loses them, use replication factor 3"
-            )
+        replicas = min((len(each.replicas) for each in metadata.partitions.values()), default=0)
+        detail = f"{len(metadata.partitions)} partitions, {replicas} replicas"
+        if replicas < 2:  # acks=all is as safe as the number of replicas
+            remedy = "one lost disk loses them, use replication factor 3"
+            yield CheckResult(f"topic {topic}", "warning", f"{detail}: {remedy}")
         else:
             yield CheckResult(f"topic {topic}", "ok", detail)
 
 
-# --- what the topics are set to -----------------------------------------------------------------------------------------
+def _check_acl(
+    subject: str,
+    needs: WorkerRequirements,
+    operation: AclOperation,
+    resource: str,
+    description: TopicDescription | ConsumerGroupDescription | AdminFailure,
+) -> CheckResult:
+    missing = CheckResult(
+        subject,
+        "failed",
+        f"is missing: {needs.acl_command} --operation {operation.name.capitalize()} {resource}",
+    )
+    if isinstance(description, AdminFailure):
+        return missing if _is_hidden(description) else CheckResult(subject, "warning", description.text)
+    allowed = description.authorized_operations
+    if not allowed:
+        return CheckResult(subject, "warning", NO_AUTHORIZER.text)
+    if operation in allowed or AclOperation.ALL in allowed:
+        return CheckResult(subject, "ok", "granted")
+    return missing
 
 
-def _configs(admin: AdminClient, topics: Sequence[str]) -> Mapping[str, Mapping[str, str] | NoAdminReply]:
+def _check_producer_id(needs: WorkerRequirements, failure: AdminFailure | None) -> CheckResult:
+    subject = "right to write idempotently"
+    if failure is None:
+        return CheckResult(subject, "ok", "granted")
+    if failure.code != KafkaError.CLUSTER_AUTHORIZATION_FAILED:
+        return CheckResult(subject, "warning", failure.text)
+    return CheckResult(
+        subject,
+        "failed",
+        "is missing: since Kafka 2.8 any right to write includes it; before that, "
+        f"{needs.acl_command} --operation IdempotentWrite --cluster",
+    )
+
+
+def _topic_settings(admin: AdminClient, topics: Sequence[str]) -> Mapping[str, Mapping[str, str] | AdminFailure]:
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-    asked = admin.describe_configs(resources, request_timeout=ASK_S)
-    configs = {resource.name: admin_reply(answer, ASK_S) for resource, answer in asked.items()}
+    futures = admin.describe_configs(resources, request_timeout=QUERY_TIMEOUT_S)
+    replies = {resource.name: admin_reply(future, QUERY_TIMEOUT_S) for resource, future in futures.items()}
     return {
-        topic: config
-        if isinstance(config, NoAdminReply)
-        else {name: str(entry.value) for name, entry in config.items()}
-        for topic, config in configs.items()
+        topic: reply if isinstance(reply, AdminFailure) else {name: str(entry.value) for name, entry in reply.items()}
+        for topic, reply in replies.items()
     }
 
 
-def _config_of(topic: str, config: Mapping[str, str] | NoAdminReply, wanted: RequiredAcl) -> Iterator[CheckResult]:
-    what = f"settings of {topic}"
-    if isinstance(config, NoAdminReply):
-        yield CheckResult(what, "warning", config.words)
+def _check_settings(
+    topic: str, settings: Mapping[str, str] | AdminFailure, needs: WorkerRequirements
+) -> Iterator[CheckResult]:
+    subject = f"settings of {topic}"
+    if isinstance(settings, AdminFailure):
+        yield CheckResult(subject, "warning", settings.text)
         return
-    wrong = list(_wrong_of_requests(what, config) if topic in wanted.read else _wrong_of_outcomes(what, config, wanted))
-    if config.get("unclean.leader.election.enable") == "true":
-        remedy = "set it to false: a broker that lags behind may become the leader, and what it lacks is gone"
-        wrong.append(CheckResult(what, "warning", f"unclean.leader.election.enable is true: {remedy}"))
-    yield from wrong or [CheckResult(what, "ok", "fit")]
-
-
-def _wrong_of_requests(what: str, config: Mapping[str, str]) -> Iterator[CheckResult]:
-    if "compact" in config.get("cleanup.policy", ""):
-        remedy = "set it to delete: a later request of the same key would remove one that nobody has read"
-        yield CheckResult(what, "failed", f"cleanup.policy is compact: {remedy}")
-    retention = int(config.get("retention.ms", "-1"))
-    if 0 <= retention < SHORT_RETENTION_MS:
-        remedy = "raise it: requests that wait longer than that for a worker are never answered"
-        yield CheckResult(what, "warning", f"retention.ms is {retention}: {remedy}")
-
-
-def _wrong_of_outcomes(what: str, config: Mapping[str, str], wanted: RequiredAcl) -> Iterator[CheckResult]:
-    taken = int(config.get("max.message.bytes", wanted.outcome_bytes))
-    if taken < wanted.outcome_bytes:
-        remedy = f"raise it to {wanted.outcome_bytes}: longer outcomes become failures"
-        yield CheckResult(what, "warning", f"max.message.bytes is {taken}: {remedy}")
-
-
-# May this user produce idempotently? The brokers are asked for a producer id, as each worker does; nothing is written.
-# Since Kafka 2.8 the right to write to any topic is enough; before, it took IdempotentWrite on the cluster. Whoever
-# asks need not know which it is.
-
-
-PRODUCER_ID_POLL_S: Final = 0.1
-_ASSIGNED: Final = "Assigned"
-_NO_ANSWER: Final = NoAdminReply(None, "no answer")
-
-
-def producer_id_refused(config: Config, within_s: float) -> NoAdminReply | None:
-    """None when there is an id to be had; else what the brokers said instead. Raises SettingsError."""
-    states: list[str] = []
-
-    def note(statistics: str) -> None:
-        states.append(json.loads(statistics).get("eos", {}).get("idemp_state", ""))
-
-    producer = make_producer({**config, "statistics.interval.ms": int(PRODUCER_ID_POLL_S * 1000)}, {"stats_cb": note})
-    until = time.monotonic() + within_s
-    while time.monotonic() < until:
-        try:
-            producer.poll(PRODUCER_ID_POLL_S)
-        except KafkaException as refused:
-            return NoAdminReply(refused.args[0].code(), refused.args[0].name())
-        if _ASSIGNED in states:
-            return None
-    return _NO_ANSWER
+    problems = []
+    if topic in needs.topics.read_by(needs.stages):
+        if "compact" in settings.get("cleanup.policy", ""):
+            remedy = "set it to delete: a later request of the same key would remove an unread one"
+            problems.append(CheckResult(subject, "failed", f"cleanup.policy is compact: {remedy}"))
+        retention_ms = int(settings.get("retention.ms", "-1"))
+        if 0 <= retention_ms < MIN_RETENTION_MS:
+            remedy = "raise it: requests that wait longer for a worker are never answered"
+            problems.append(CheckResult(subject, "warning", f"retention.ms is {retention_ms}: {remedy}"))
+    else:
+        max_bytes = int(settings.get("max.message.bytes", needs.record_bytes))
+        if max_bytes < needs.record_bytes:
+            remedy = f"raise it to {needs.record_bytes}: longer outcomes become failures"
+            problems.append(CheckResult(subject, "warning", f"max.message.bytes is {max_bytes}: {remedy}"))
+    if settings.get("unclean.leader.election.enable") == "true":
+        remedy = "set it to false: an out-of-sync replica may become the leader, and the records that it lacks are lost"
+        problems.append(CheckResult(subject, "warning", f"unclean.leader.election.enable is true: {remedy}"))
+    yield from problems or [CheckResult(subject, "ok", "fit")]

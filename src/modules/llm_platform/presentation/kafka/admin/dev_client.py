@@ -1,4 +1,4 @@
-"""A small client of the contract, for people who want to try it: sends a request, shows outcomes."""
+"""A small client for trying the contract by hand: it sends a request and reads outcomes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from typing import Final
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord
-from modules.llm_platform.presentation.kafka.contract.requests import FAILED_TOPIC, RESERVED_ID, RESULT_TOPICS
+from modules.llm_platform.presentation.kafka.contract.requests import (
+    CONTRACT_TOPICS,
+    STAGES,
+    Topics,
+    fallback_request_id,
+)
 from modules.llm_platform.presentation.kafka.worker.clients import (
     Config,
     admin_config,
@@ -19,25 +24,26 @@ from modules.llm_platform.presentation.kafka.worker.clients import (
     make_producer,
     producer_config,
 )
-from modules.llm_platform.presentation.kafka.worker.request import record_of
+from modules.llm_platform.presentation.kafka.worker.consumer import to_record
 
-ASK_S: Final = 10.0
+QUERY_TIMEOUT_S: Final = 10.0
 POLL_S: Final = 0.2
-SEND_S: Final = 10.0
-_OWN_GROUP: Final = "llm-platform-by-hand"  # the client wants a name; nothing is committed and nothing is shared
+SEND_TIMEOUT_S: Final = 10.0
+_GROUP_ID: Final = "llm-platform-dev-client"  # the client requires an id; it neither joins the group nor commits
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Where it is, and KAFKA_CONFIG."""
+    """The bootstrap brokers, and KAFKA_CONFIG."""
 
     brokers: Sequence[str]
-    config: Config = field(repr=False)  # with its passwords
+    config: Config = field(repr=False)  # contains passwords
+    topics: Topics = CONTRACT_TOPICS
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a record lies."""
+class RecordPosition:
+    """The position of a record."""
 
     topic: str
     partition: int
@@ -47,56 +53,59 @@ class Place:
         return f"{self.topic}/{self.partition}/{self.offset}"
 
     @property
-    def made_up_id(self) -> str:
-        """The id in the outcome of a request that has none to be read."""
-        return f"{RESERVED_ID}{self.topic}-{self.partition}-{self.offset}"
+    def fallback_request_id(self) -> str:
+        """The id in the outcome of a request without a readable id."""
+        return fallback_request_id(self.topic, self.partition, self.offset)
 
 
-def send_request(cluster: Cluster, topic: str, value: bytes, key: bytes | None, headers: Mapping[str, str]) -> Place:
-    """Write one request; where it lies. Raises KafkaException."""
-    config = {**producer_config(cluster.brokers, cluster.config), "message.timeout.ms": int(SEND_S * 1000)}
+def send_request(
+    cluster: Cluster, topic: str, value: bytes, key: bytes | None, headers: Mapping[str, str]
+) -> RecordPosition:
+    """Write one request and return its position. Raises KafkaException."""
+    config = {**producer_config(cluster.brokers, cluster.config), "message.timeout.ms": int(SEND_TIMEOUT_S * 1000)}
     producer = make_producer(config, {})
-    places: list[Place] = []
-    refusals: list[KafkaError] = []
+    positions: list[RecordPosition] = []
+    errors: list[KafkaError] = []
 
-    def report(error: KafkaError | None, message: Message) -> None:
+    def on_delivery(error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            refusals.append(error)
+            errors.append(error)
         else:
-            places.append(Place(topic, message.partition() or 0, message.offset() or 0))
+            positions.append(RecordPosition(topic, message.partition() or 0, message.offset() or 0))
 
-    producer.produce(topic, value, key, on_delivery=report, headers=list(headers.items()) or None)
-    producer.flush(SEND_S + 1)
-    if refusals:
-        raise KafkaException(refusals[0])
-    if not places:
+    producer.produce(topic, value, key, on_delivery=on_delivery, headers=list(headers.items()) or None)
+    producer.flush(SEND_TIMEOUT_S + 1)
+    if errors:
+        raise KafkaException(errors[0])
+    if not positions:
         raise KafkaException(KafkaError(KafkaError._MSG_TIMED_OUT))
-    return places[0]
+    return positions[0]
 
 
 class OutcomeTail:
-    """Reads the topics of outcomes, in no group: from their ends at the time when this is made, or from the start."""
+    """Reads the outcome topics without joining a group, from their current ends or from the beginning."""
 
     def __init__(self, cluster: Cluster, *, from_start: bool = False) -> None:
-        config = {**admin_config(cluster.brokers, cluster.config), "group.id": _OWN_GROUP, "enable.auto.commit": False}
-        with ExitStack() as undo:
+        own: Config = {"group.id": _GROUP_ID, "enable.auto.commit": False, "enable.partition.eof": False}
+        config = {**admin_config(cluster.brokers, cluster.config), **own}
+        with ExitStack() as stack:
             self._consumer = make_consumer(config, {})
-            undo.callback(self._consumer.close)
-            self._consumer.assign(list(_starts(self._consumer, from_start)))
-            undo.pop_all()
+            stack.callback(self._consumer.close)
+            self._consumer.assign(list(_start_positions(self._consumer, cluster.topics, from_start)))
+            stack.pop_all()
 
-    def outcomes(self, for_s: float | None) -> Iterator[IncomingRecord]:
-        """As they come, until `for_s` seconds are over; None: for ever. Raises KafkaException."""
-        until = None if for_s is None else time.monotonic() + for_s
-        while until is None or time.monotonic() < until:
+    def outcomes(self, timeout_s: float | None) -> Iterator[IncomingRecord]:
+        """Yield outcomes for `timeout_s` seconds, or forever for None. Raises KafkaException."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while deadline is None or time.monotonic() < deadline:
             message = self._consumer.poll(POLL_S)
             if message is None:
                 continue
             error = message.error()
             if error is None:
-                yield record_of(message)
+                yield to_record(message)
             elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-                continue  # the client asks about a group that nothing here is done in
+                continue  # the client looks up the coordinator of a group that this consumer never joins
             elif error.fatal() or not error.retriable():
                 raise KafkaException(error)
 
@@ -105,13 +114,12 @@ class OutcomeTail:
         self._consumer.close()
 
 
-def _starts(consumer: Consumer, from_start: bool) -> Iterator[TopicPartition]:
-    for topic in (*RESULT_TOPICS.values(), FAILED_TOPIC):
-        about = consumer.list_topics(topic, timeout=ASK_S).topics[topic]
-        if about.error is not None:
-            continue  # a stage that nobody runs here needs no topic
-        for number in about.partitions:
-            place = TopicPartition(topic, number)
-            # The end is asked for now: "wherever it is when the reading begins" would miss what comes in between.
-            end = consumer.get_watermark_offsets(place, timeout=ASK_S)[1]
+def _start_positions(consumer: Consumer, topics: Topics, from_start: bool) -> Iterator[TopicPartition]:
+    for topic in topics.written_by(STAGES):
+        metadata = consumer.list_topics(topic, timeout=QUERY_TIMEOUT_S).topics[topic]
+        if metadata.error is not None:
+            continue  # a stage without workers needs no topic
+        for number in metadata.partitions:
+            # OFFSET_END would be resolved at the first fetch, and skip the outcomes that are written before it.
+            end = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=QUERY_TIMEOUT_S)[1]
             yield TopicPartition(topic, number, OFFSET_BEGINNING if from_start else end)

@@ -1,15 +1,16 @@
-"""Makes the outcome of a request, and the record that tells it."""
+"""Kafka outcomes: the failure that stands for an error, and the record of a result or a failure (requirements RC4, RC6 to
+RC9). Nothing here depends on a Kafka client.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.retrieval_dtos import Hit, Outcome, RagAnswer, RagCitation, RagHits, RagStage
 from modules.llm_platform.domain.exceptions import (
     EmbeddingConfigError,
@@ -28,36 +29,42 @@ from modules.llm_platform.domain.exceptions import (
     VectorStoreError,
 )
 from modules.llm_platform.presentation.kafka.contract.requests import (
-    FAILED_TOPIC,
-    RESERVED_ID,
-    RESULT_TOPICS,
+    CONTRACT_TOPICS,
     WHOLE_MESSAGE,
-    Echo,
-    Message,
+    EchoedFields,
+    ParsedRequest,
     RequestError,
+    Topics,
+    fallback_request_id,
 )
 from shared.exceptions import AppException
 
-# From what went wrong to what its sender is told (requirements RC7 and RC9).
-
+log = logging.getLogger(__name__)
 
 ErrorCode = Literal["invalid_payload", "embedding_failed", "retrieval_failed", "llm_failed", "timeout", "internal"]
-DependencyName = Literal["index", "embedder", "model", "outcomes"]  # what a request needs
+DependencyName = Literal["index", "embedder", "model", "outcomes"]
+Encode = Callable[[str, bytes], bytes]  # topic and body to the message
+Headers = tuple[tuple[str, bytes | None], ...]
 
-MAX_MESSAGE_CHARS: Final = 500
-# What an operator has to mend: such a failure is no outcome.
-MUST_MEND: Final = (LLMConfigError, EmbeddingConfigError, VectorStoreConfigError, OutcomeStoreError)
+OK: Final = "ok"  # counted for a result, where a failure counts its error code
+REUSED_HEADER: Final = "request_id_reused"  # marks the outcome of an id that was first used with another payload
+MAX_ERROR_CHARS: Final = 500
+DEFAULT_RECORD_BYTES: Final = 1_000_000  # the default limit of librdkafka and of a broker
+RECORD_OVERHEAD_BYTES: Final = 512  # upper bound for a batch of one record
+HEADER_OVERHEAD_BYTES: Final = 10  # two lengths
 
-# Most specific first. A page is an address of the context that cannot be read: a part of retrieval.
-CODES: Final[tuple[tuple[tuple[type[AppException], ...], ErrorCode], ...]] = (
+# Only the operator can repair these causes, so they are not reported as an outcome.
+OPERATOR_ERRORS: Final = (LLMConfigError, EmbeddingConfigError, VectorStoreConfigError, OutcomeStoreError)
+
+# The first match counts. A page is a URL of the context, so it belongs to retrieval.
+ERROR_CODES: Final[tuple[tuple[tuple[type[AppException], ...], ErrorCode], ...]] = (
     ((ResearchTimeoutError,), "timeout"),
     ((EmbeddingError, EmbeddingConfigError), "embedding_failed"),
     ((VectorStoreError, VectorStoreConfigError), "retrieval_failed"),
     ((PageRequestError, PageConfigError, PageConnectionError, PageError), "retrieval_failed"),
     ((LLMException,), "llm_failed"),
 )
-
-DEPENDENCIES: Final[tuple[tuple[tuple[type[AppException], ...], DependencyName], ...]] = (
+FAILED_DEPENDENCIES: Final[tuple[tuple[tuple[type[AppException], ...], DependencyName], ...]] = (
     ((EmbeddingError, EmbeddingConfigError), "embedder"),
     ((VectorStoreError, VectorStoreConfigError), "index"),
     ((LLMConfigError, LLMConnectionError, LLMUnavailableError), "model"),
@@ -66,8 +73,8 @@ DEPENDENCIES: Final[tuple[tuple[tuple[type[AppException], ...], DependencyName],
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What a failure says. `recoverable`: the same request under a new id may succeed. `dependency`: what failed beneath;
-    `must_mend`: by a cause that only the operator can mend, unless the request itself brought it about.
+    """The content of a failed outcome. `recoverable`: the same request may succeed under a new id. `dependency`: the
+    dependency that failed; `needs_operator`: by a cause that only the operator can repair.
     """
 
     code: ErrorCode
@@ -75,97 +82,38 @@ class Failure:
     message: str
     details: dict[str, Any] = field(default_factory=dict)
     dependency: DependencyName | None = None
-    must_mend: bool = False
+    needs_operator: bool = False
 
 
 OUTCOME_TOO_LARGE: Final = Failure(
     "internal",
     False,
-    "the outcome is longer than its topic takes: ask for fewer documents, or send less metadata",
+    "the outcome is longer than its topic accepts: ask for fewer documents, or send less metadata",
     {"field": WHOLE_MESSAGE, "reason": "outcome_too_large"},
 )
-
-
-UNFORESEEN: Final = Failure("internal", False, "this should not have happened: the log of the worker says more")
+UNEXPECTED_ERROR: Final = Failure("internal", False, "an unexpected error occurred: see the log of the worker")
 
 
 def failure_of(error: RequestError | AppException | TimeoutError) -> Failure:
-    """The failure that an error stands for."""
+    """Return the failure that reports an error."""
     if isinstance(error, RequestError):
         return Failure("invalid_payload", False, str(error), error.details())
     if isinstance(error, TimeoutError):
-        return Failure("timeout", True, "there was no outcome before the deadline: try again under a new id")
-    code: ErrorCode = next((code for kinds, code in CODES if isinstance(error, kinds)), "internal")
+        return Failure("timeout", True, "the deadline passed before there was an outcome: try again under a new id")
+    code: ErrorCode = next((code for types, code in ERROR_CODES if isinstance(error, types)), "internal")
     return Failure(
-        code, error.retryable, error.message[:MAX_MESSAGE_CHARS], {"cause": error.code},
-        dependency=next((name for kinds, name in DEPENDENCIES if isinstance(error, kinds)), None),
-        must_mend=isinstance(error, MUST_MEND),
+        code, error.retryable, error.message[:MAX_ERROR_CHARS], {"cause": error.code},
+        dependency=next((name for types, name in FAILED_DEPENDENCIES if isinstance(error, types)), None),
+        needs_operator=isinstance(error, OPERATOR_ERRORS),
     )  # fmt: skip
 
 
-# Outcomes as UTF-8 JSON (requirements RC4, RC6 and RC7). Optional fields that have no value are left out.
-
-
-_json: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
-_quoted: Final = json.encoder.encode_basestring  # what `_json` does with a text
-
-
-def write_result(request_id: str, echo: Echo, found: RagHits | RagAnswer, latency_ms: int) -> bytes:
-    """A result. ValueError when a score is not a number."""
-    said = _hits(found) if isinstance(found, RagHits) else _answer(found)
-    return _written(request_id, echo, {**said, "latency_ms": latency_ms})
-
-
-def write_failure(request_id: str, echo: Echo, stage: RagStage, failure: Failure) -> bytes:
-    """A failure of this stage."""
-    said: dict[str, Any] = {
-        "stage": stage,
-        "error_type": "recoverable" if failure.recoverable else "non_recoverable",
-        "error_code": failure.code,
-        "error_message": failure.message,
-    }
-    return _written(request_id, echo, said | ({"details": failure.details} if failure.details else {}))
-
-
-def _hits(found: RagHits) -> dict[str, Any]:
-    return {"hits": _given(found.hits), **_degraded(found.degraded)}
-
-
-def _answer(found: RagAnswer) -> dict[str, Any]:
-    return {"answer": found.answer, "citations": _given(found.citations), **_degraded(found.degraded)}
-
-
-def _degraded(parts: Sequence[Degraded]) -> dict[str, Any]:
-    """What did not go as asked, though there is a result."""
-    return {"degraded": [{"component": part.component, "reason": part.reason} for part in parts]} if parts else {}
-
-
-def _given(items: Sequence[Hit | RagCitation]) -> list[dict[str, Any]]:
-    """Their fields are texts and numbers: they need no conversion."""
-    return [{name: value for name, value in item if value is not None} for item in items]
-
-
-def _written(request_id: str, echo: Echo, said: dict[str, Any]) -> bytes:
-    """What is echoed goes in as the text that it was. Half a surrogate pair in what a stage says becomes a question mark."""
-    parts = [f'{{"request_id": {_quoted(request_id)}']
-    if echo.trace_id is not None:
-        parts.append(f'"trace_id": {echo.trace_id}')
-    parts.append(_json(said)[1:-1])
-    if echo.metadata is not None:
-        parts.append(f'"metadata": {echo.metadata}')
-    return (", ".join(parts) + "}").encode(errors="replace")
-
-
-# Records as they come from Kafka and go back to it, without any client's types.
-# Nobody changes one, and none is frozen, nor is what is read from one: to make a frozen one takes three times as long.
-
-
-Headers = tuple[tuple[str, bytes | None], ...]
+# The dataclasses below are not frozen: creating a frozen instance takes three times as long.
 
 
 @dataclass(slots=True)
 class IncomingRecord:
-    """A request as it was read. `value` None is a tombstone."""
+    """A consumed request. `value` None is a tombstone."""
 
     topic: str
     partition: int
@@ -177,7 +125,7 @@ class IncomingRecord:
 
 @dataclass(slots=True)
 class OutgoingRecord:
-    """The one outcome of a request, ready to be produced."""
+    """An outcome that is ready to be produced."""
 
     topic: str
     key: bytes | None
@@ -185,109 +133,152 @@ class OutgoingRecord:
     headers: Headers = ()
 
 
-log = logging.getLogger(__name__)
-
-REUSED_HEADER: Final = "request_id_reused"  # on the outcome of an id that came before with another payload
-OK: Final = "ok"  # the code of a result, beside the error codes
-
-OUTCOME_BYTES: Final = 1_000_000  # of a record; what librdkafka sends and a broker takes if nothing else is set
-RECORD_OVERHEAD_BYTES: Final = 512  # a batch of one record, with room to spare
-HEADER_OVERHEAD_BYTES: Final = 10  # two lengths
-
-
 @dataclass(slots=True)
 class Job:
-    """A request that was read. `request_id` is the sender's, or one that we made where there was none to be read. `known`:
-    whether the store of outcomes was asked for it already; `kept` is what it said.
+    """A parsed request with its id. `is_looked_up`: the outcome store was queried; `stored` is the outcome that it returned.
+
+    `code`: of the outcome that was computed; OK also for a stored one.
     """
 
     record: IncomingRecord
     stage: RagStage
     request_id: str
-    message: Message
+    request: ParsedRequest
     sha256: str
-    known: bool = False
-    kept: Outcome | None = None
+    is_looked_up: bool = False
+    stored: Outcome | None = None
+    code: str = OK
 
     @property
     def tenant(self) -> str:
-        """Whose request it is; "" where requests have no tenants, or this one names none."""
-        return self.message.tenant or ""
+        """The tenant, or "" without one."""
+        return self.request.tenant or ""
 
     @classmethod
-    def of(cls, record: IncomingRecord, stage: RagStage, message: Message) -> Job:
-        """The job of a record and of the message that was read from it."""
-        request_id = message.request_id or f"{RESERVED_ID}{record.topic}-{record.partition}-{record.offset}"
-        sha256 = hashlib.sha256(record.value or b"").hexdigest()
-        return cls(record, stage, request_id, message, sha256)
+    def from_record(cls, record: IncomingRecord, stage: RagStage, request: ParsedRequest) -> Job:
+        """Create the job of a record and of the request that was parsed from it."""
+        request_id = request.request_id or fallback_request_id(record.topic, record.partition, record.offset)
+        return cls(record, stage, request_id, request, hashlib.sha256(record.value or b"").hexdigest())
 
 
-class Outcomes:
-    """Writes what was found, or what failed, so that its topic takes it. `outcome_bytes`: topic to its longest record."""
+class OutcomeBuilder:
+    """Builds outcomes that their topics accept. `max_record_bytes`: limit by topic, else DEFAULT_RECORD_BYTES."""
 
-    def __init__(self, outcome_bytes: Mapping[str, int]) -> None:
-        self._outcome_bytes = outcome_bytes
+    def __init__(
+        self, max_record_bytes: Mapping[str, int], topics: Topics = CONTRACT_TOPICS, encode: Encode | None = None
+    ) -> None:
+        self._max_record_bytes = max_record_bytes
+        self._topics = topics
+        self._encode = encode  # adds what a schema registry requires; part of the stored bytes, which never change
 
-    def made(self, job: Job, found: RagHits | RagAnswer | Failure, latency_ms: int) -> tuple[Outcome, str]:
-        """The outcome, and its code. A result that its topic does not take becomes a failure."""
-        if not isinstance(found, Failure):
-            result = self._result(job, found, latency_ms)
+    def build(self, job: Job, content: RagHits | RagAnswer | Failure, latency_ms: int) -> tuple[Outcome, str]:
+        """Return the outcome and its code. A result that is too large becomes a failure."""
+        if isinstance(content, Failure):
+            failure = content
+        else:
+            result = self._build_result(job, content, latency_ms)
             if isinstance(result, Outcome):
                 return result, OK
-            found = result
-        return self.failed(job, found), found.code
+            failure = result
+        return self.build_failure(job, failure), failure.code
 
-    def failed(self, job: Job, failure: Failure) -> Outcome:
-        """The outcome of a failure, without metadata and at last without trace_id where only so it fits.
+    def build_failure(self, job: Job, failure: Failure) -> Outcome:
+        """Return the outcome of a failure, without metadata, then without trace_id, where it does not fit otherwise.
 
-        Metadata may be what made an outcome too large, so that failure never has them.
+        OUTCOME_TOO_LARGE never carries metadata, which may be the reason for the size.
         """
-        echo = job.message.echo
-        echos = (echo, replace(echo, metadata=None), Echo())
-        for smaller in echos[1:] if failure is OUTCOME_TOO_LARGE else echos:
-            outcome = _outcome(job, "failed", write_failure(job.request_id, smaller, job.stage, failure))
-            if self._fits(_record(job, outcome)):
+        echo = job.request.echo
+        reduced = (echo, replace(echo, metadata=None), EchoedFields())
+        for each in reduced[1:] if failure is OUTCOME_TOO_LARGE else reduced:
+            outcome = self._outcome(job, "failed", encode_failure(job.request_id, each, job.stage, failure))
+            if self._fits(self._record(job, outcome)):
                 break
         return outcome
 
-    def told(self, job: Job, outcome: Outcome) -> OutgoingRecord:
-        """The record of an outcome, with the key and the headers of this request, whichever request it was made for.
+    def to_record(self, job: Job, outcome: Outcome) -> OutgoingRecord:
+        """Return the record of an outcome, with the key and the headers of this request.
 
-        Headers and at last the key are left out where only so it fits: an outcome must get through.
+        Headers, then the key, are left out where the record does not fit otherwise.
         """
-        record = _record(job, outcome)
+        record = self._record(job, outcome)
         if self._fits(record):
             return record
         record = replace(record, headers=())
         return record if self._fits(record) else replace(record, key=None)
 
-    def _result(self, job: Job, found: RagHits | RagAnswer, latency_ms: int) -> Outcome | Failure:
+    def _build_result(self, job: Job, content: RagHits | RagAnswer, latency_ms: int) -> Outcome | Failure:
         try:
-            body = write_result(job.request_id, job.message.echo, found, latency_ms)
+            body = encode_result(job.request_id, job.request.echo, content, latency_ms)
         except ValueError:
-            log.exception("a stage gave a number that is none")
-            return UNFORESEEN
-        outcome = _outcome(job, "result", body)
-        return outcome if self._fits(_record(job, outcome)) else OUTCOME_TOO_LARGE
+            log.exception("a stage returned a score that is not a finite number")
+            return UNEXPECTED_ERROR
+        outcome = self._outcome(job, "result", body)
+        return outcome if self._fits(self._record(job, outcome)) else OUTCOME_TOO_LARGE
+
+    def _outcome(self, job: Job, kind: Literal["result", "failed"], body: bytes) -> Outcome:
+        if self._encode is not None:
+            body = self._encode(self._topic(kind, job.stage), body)
+        return Outcome(
+            stage=job.stage, request_id=job.request_id, kind=kind, body=body, request_sha256=job.sha256, tenant=job.tenant
+        )
+
+    def _topic(self, kind: Literal["result", "failed"], stage: RagStage) -> str:
+        return self._topics.failed if kind == "failed" else self._topics.results[stage]
+
+    def _record(self, job: Job, outcome: Outcome) -> OutgoingRecord:
+        topic = self._topic(outcome.kind, job.stage)
+        headers = job.record.headers
+        if any(name == REUSED_HEADER for name, _ in headers):  # a client may forward the headers of an outcome
+            headers = tuple(header for header in headers if header[0] != REUSED_HEADER)
+        if outcome.request_sha256 != job.sha256:
+            headers = (*headers, (REUSED_HEADER, b"true"))
+        return OutgoingRecord(topic, job.record.key, outcome.body, headers)
 
     def _fits(self, record: OutgoingRecord) -> bool:
         size = RECORD_OVERHEAD_BYTES + len(record.value) + len(record.key or b"")
         for name, value in record.headers:
             size += HEADER_OVERHEAD_BYTES + len(name.encode()) + len(value or b"")
-        return size <= self._outcome_bytes.get(record.topic, OUTCOME_BYTES)
+        return size <= self._max_record_bytes.get(record.topic, DEFAULT_RECORD_BYTES)
 
 
-def _outcome(job: Job, kind: Literal["result", "failed"], body: bytes) -> Outcome:
-    return Outcome(
-        stage=job.stage, request_id=job.request_id, kind=kind, body=body, request_sha256=job.sha256, tenant=job.tenant
-    )
+# Bodies are UTF-8 JSON. Optional fields without a value are left out.
+
+_encode_json: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
-def _record(job: Job, outcome: Outcome) -> OutgoingRecord:
-    topic = FAILED_TOPIC if outcome.kind == "failed" else RESULT_TOPICS[job.stage]
-    headers = job.record.headers
-    if any(name == REUSED_HEADER for name, _ in headers):  # from a client that sends on what it was told
-        headers = tuple(header for header in headers if header[0] != REUSED_HEADER)
-    if outcome.request_sha256 != job.sha256:
-        headers = (*headers, (REUSED_HEADER, b"true"))
-    return OutgoingRecord(topic, job.record.key, outcome.body, headers)
+def encode_result(request_id: str, echo: EchoedFields, content: RagHits | RagAnswer, latency_ms: int) -> bytes:
+    """Return the body of a result. Raises ValueError when a score is not finite."""
+    fields: dict[str, Any]
+    if isinstance(content, RagHits):
+        fields = {"hits": _without_none(content.hits)}
+    else:
+        fields = {"answer": content.answer, "citations": _without_none(content.citations)}
+    if content.degraded:
+        fields["degraded"] = [{"component": each.component, "reason": each.reason} for each in content.degraded]
+    return _encode(request_id, echo, {**fields, "latency_ms": latency_ms})
+
+
+def encode_failure(request_id: str, echo: EchoedFields, stage: RagStage, failure: Failure) -> bytes:
+    """Return the body of a failure."""
+    fields: dict[str, Any] = {
+        "stage": stage,
+        "error_type": "recoverable" if failure.recoverable else "non_recoverable",
+        "error_code": failure.code,
+        "error_message": failure.message,
+    }
+    return _encode(request_id, echo, fields | ({"details": failure.details} if failure.details else {}))
+
+
+def _without_none(items: Sequence[Hit | RagCitation]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in item if value is not None} for item in items]
+
+
+def _encode(request_id: str, echo: EchoedFields, fields: dict[str, Any]) -> bytes:
+    """Insert the echoed texts unchanged. Half a surrogate pair becomes a question mark."""
+    parts = [f'{{"request_id": {_encode_json(request_id)}']
+    if echo.trace_id is not None:
+        parts.append(f'"trace_id": {echo.trace_id}')
+    parts.append(_encode_json(fields)[1:-1])
+    if echo.metadata is not None:
+        parts.append(f'"metadata": {echo.metadata}')
+    return (", ".join(parts) + "}").encode(errors="replace")

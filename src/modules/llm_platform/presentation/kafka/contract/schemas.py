@@ -1,125 +1,182 @@
-"""JSON Schemas of the five messages (requirements RC3 to RC7), from the limits that the reader keeps to.
+"""JSON Schemas of the five messages (requirements RC3 to RC7) and the AsyncAPI 3 document, from the limits of the parser.
 
-They use what draft 7 and draft 2020-12 have in common, so that every validator reads them. Unknown fields are allowed
-everywhere: whoever reads a message ignores what it does not know.
+The schemas use keywords that draft 7 and draft 2020-12 share. Unknown fields are allowed everywhere: a reader ignores them.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final, get_args
 
-from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
 from modules.llm_platform.presentation.kafka.contract.outcomes import REUSED_HEADER, ErrorCode
 from modules.llm_platform.presentation.kafka.contract.requests import (
+    CONTRACT_TOPICS,
     FAILED_TOPIC,
+    FALLBACK_ID_PREFIX,
     MAX_CONTEXT_ITEMS,
     MAX_FILTER_VALUES,
     MAX_FILTERS,
     MAX_ID_CHARS,
     REQUEST_TOPICS,
-    RESERVED_ID,
     RESULT_TOPICS,
+    Topics,
+)
+
+ASYNCAPI_VERSION: Final = "3.0.0"
+CONTRACT_VERSION: Final = "1.0.0"
+DESCRIPTION: Final = (
+    "Searches and questions over indexed documents, through Kafka. Each request has exactly one outcome: a result, or a "
+    "failure in rag_failed. A request_id that is sent again to the same stage gets its first outcome again, byte for byte. "
+    "Delivery is at least once: readers of outcomes detect duplicates by request_id."
 )
 
 Schema = dict[str, Any]
 
-_ID: Final = "Given back in the outcome, by which the request is known."
+
+def _object(description: str, properties: Schema, *required: str) -> Schema:
+    requirement = {"required": list(required)} if required else {}
+    return {"type": "object", "description": description, **requirement, "properties": properties}
 
 
-def schemas() -> dict[str, Schema]:
-    """Topic to the schema of its messages."""
-    return {
-        REQUEST_TOPICS["search"]: _search_request(),
-        RESULT_TOPICS["search"]: _search_result(),
-        REQUEST_TOPICS["answer"]: _answer_request(),
-        RESULT_TOPICS["answer"]: _answer_result(),
-        FAILED_TOPIC: _failed(),
+def _text(description: str) -> Schema:
+    return {"type": "string", "description": description}
+
+
+def _optional_text(description: str) -> Schema:
+    return {"type": ["string", "null"], "description": description}
+
+
+def _query(description: str) -> Schema:
+    return {"type": "string", "minLength": 1, "pattern": r"\S", "description": f"{description} Not blank, without NUL."}
+
+
+def _request(description: str, properties: Schema, *required: str) -> Schema:
+    common = {
+        "request_id": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": MAX_ID_CHARS,
+            "not": {"pattern": f"^{FALLBACK_ID_PREFIX}"},
+            "description": "Identifies the request; the outcome repeats it.",
+        },
+        "trace_id": _optional_text("Repeated in the outcome unchanged."),
+        "metadata": {"type": ["object", "null"], "description": "Repeated in the outcome unchanged."},
     }
+    return _object(description, {**common, **properties}, "request_id", *required)
 
 
-def _search_request() -> Schema:
-    values = {"type": ["array", "null"], "items": {"type": "string"}, "maxItems": MAX_FILTER_VALUES}
-    fields = {
-        "query": _asked("What to look for. What is longer than the embedder reads is cut."),
+def _outcome(description: str, properties: Schema, *required: str) -> Schema:
+    common = {
+        "request_id": _text(
+            f"The id of the request, or {FALLBACK_ID_PREFIX}<topic>-<partition>-<offset> where it could not be read."
+        ),
+        "trace_id": _text("The trace_id of the request, if it had one."),
+        "metadata": {"type": "object", "description": "The metadata of the request, if it had any and they fit."},
+    }
+    return _object(description, {**common, **properties}, "request_id", *required)
+
+
+def _result(description: str, properties: Schema, *required: str) -> Schema:
+    part = _object(
+        "A component.", {"component": _text("Its name."), "reason": _text("The error.")}, "component", "reason"
+    )
+    common = {
+        "latency_ms": {
+            "type": "integer",
+            "minimum": 0,
+            "description": "Processing time in milliseconds, with retries.",
+        },
+        "degraded": {
+            "type": "array",
+            "items": part,
+            "description": "Components that failed although there is a result.",
+        },
+    }
+    return _outcome(description, {**properties, **common}, *required)
+
+
+_FILTER_VALUES: Final = {"type": ["array", "null"], "items": {"type": "string"}, "maxItems": MAX_FILTER_VALUES}
+_SEARCH_REQUEST: Final = _request(
+    "A search.",
+    {
+        "query": _query("The search query. Text beyond the limit of the embedder is cut."),
         "top_k": {
             "type": ["integer", "null"],
             "minimum": 1,
-            "description": "Documents at most; RAG_TOP_K if not given.",
+            "description": "Maximum number of documents; default RAG_TOP_K.",
         },
         "filters": {
             "type": ["object", "null"],
             "maxProperties": MAX_FILTERS,
-            "additionalProperties": values,
-            "description": "Field to values: any of the values, all of the fields. An empty list is not given; a field "
-            "that no document has finds nothing.",
+            "additionalProperties": _FILTER_VALUES,
+            "description": "Field to values: a document matches any of the values in every field. An empty list is ignored; a "
+            "field that no document has matches nothing.",
         },
-    }
-    return _request("A search.", fields, "query")
-
-
-def _answer_request() -> Schema:
-    item = _object(
-        "A piece of context: words, or an address that is read.",
-        {
-            "doc_id": _optional("Id of an indexed document; its title and address are looked up."),
-            "snippet": _optional("The words."),
-            "url": _optional("Address to read where there are no words."),
-        },
-    )
-    fields = {
-        "question": _asked("What to answer."),
+    },
+    "query",
+)
+_CONTEXT_ITEM: Final = _object(
+    "A piece of context: a text, or a URL to read.",
+    {
+        "doc_id": _optional_text("Id of an indexed document, whose title and URL are looked up."),
+        "snippet": _optional_text("The text."),
+        "url": _optional_text("URL to read where there is no text."),
+    },
+)
+_ANSWER_REQUEST: Final = _request(
+    "A question.",
+    {
+        "question": _query("The question."),
         "context": {
             "type": ["array", "null"],
             "maxItems": MAX_CONTEXT_ITEMS,
-            "items": item,
-            "description": "Comes first; the index fills up to RAG_TOP_K.",
+            "items": _CONTEXT_ITEM,
+            "description": "Used first; passages of the index are added up to RAG_TOP_K.",
         },
-    }
-    return _request("A question.", fields, "question")
-
-
-def _search_result() -> Schema:
-    hit = _object(
-        "A document, with its best passage.",
-        {
-            "doc_id": _text("Id of the document."),
-            "score": {"type": "number", "minimum": 0, "maximum": 1},
-            "title": _text("Its title."),
-            "snippet": _text("Its best passage."),
-            "source": _text("Where it is from."),
-            "url": _text("Its address."),
-        },
-        "doc_id",
-        "score",
-    )
-    hits = {"type": "array", "items": hit, "description": "Best first, one for each document."}
-    return _outcome("What was found.", {"hits": hits, **_of_results()}, "hits")
-
-
-def _answer_result() -> Schema:
-    citation = _object(
-        "A document that a checked sentence of the answer cites.",
-        {"doc_id": _text("Its id."), "title": _text("Its title."), "url": _text("Its address.")},
-    )
-    fields = {
-        "answer": _text("The answer, or the plain words that there is none."),
-        "citations": {"type": "array", "items": citation},
-        **_of_results(),
-    }
-    return _outcome("An answer.", fields, "answer")
-
-
-def _failed() -> Schema:
-    details = _object(
-        "For people who look into it; programs may pass it over.",
-        {
-            "field": _text("Which field is wrong; `message` for none of them."),
-            "reason": _text("What is wrong with it."),
-            "path": _text("The place inside the field."),
-            "cause": _text("Our name of the error."),
-        },
-    )
-    fields = {
+    },
+    "question",
+)
+_HIT: Final = _object(
+    "A document, with its best passage.",
+    {
+        "doc_id": _text("Id of the document."),
+        "score": {"type": "number", "minimum": 0, "maximum": 1},
+        "title": _text("Title of the document."),
+        "snippet": _text("Its best passage."),
+        "source": _text("Its source."),
+        "url": _text("Its URL."),
+    },
+    "doc_id",
+    "score",
+)
+_SEARCH_RESULT: Final = _result(
+    "The result of a search.",
+    {"hits": {"type": "array", "items": _HIT, "description": "Best document first, one entry per document."}},
+    "hits",
+)
+_CITATION: Final = _object(
+    "A document that a verified sentence of the answer cites.",
+    {"doc_id": _text("Id of the document."), "title": _text("Its title."), "url": _text("Its URL.")},
+)
+_ANSWER_RESULT: Final = _result(
+    "An answer.",
+    {
+        "answer": _text("The answer, or a statement that the documents contain none."),
+        "citations": {"type": "array", "items": _CITATION},
+    },
+    "answer",
+)
+_FAILURE_DETAILS: Final = _object(
+    "For debugging; programs may ignore it.",
+    {
+        "field": _text("The invalid field; `message` for the whole message."),
+        "reason": _text("The reason."),
+        "path": _text("The place inside the field."),
+        "cause": _text("The platform's code of the error."),
+    },
+)
+_FAILED: Final = _outcome(
+    "A request that failed.",
+    {
         "stage": {"type": "string", "enum": list(REQUEST_TOPICS)},
         "error_type": {
             "type": "string",
@@ -127,148 +184,95 @@ def _failed() -> Schema:
             "description": "Recoverable: the same request under a new request_id may succeed.",
         },
         "error_code": {"type": "string", "enum": list(get_args(ErrorCode))},
-        "error_message": _text("For people."),
-        "details": details,
-    }
-    return _outcome("A request that could not be carried out.", fields, *list(fields)[:4])
+        "error_message": _text("A message for people."),
+        "details": _FAILURE_DETAILS,
+    },
+    "stage", "error_type", "error_code", "error_message",
+)  # fmt: skip
 
 
-def _request(description: str, fields: Schema, *required: str) -> Schema:
-    identity = {
-        "type": "string",
-        "minLength": 1,
-        "maxLength": MAX_ID_CHARS,
-        "not": {"pattern": f"^{RESERVED_ID}"},
-        "description": _ID,
-    }
-    common = {
-        "request_id": identity,
-        "trace_id": _optional("Given back as it is."),
-        "metadata": {"type": ["object", "null"], "description": "Given back as it is."},
-    }
-    return _object(description, {**common, **fields}, "request_id", *required)
-
-
-def _outcome(description: str, fields: Schema, *required: str) -> Schema:
-    common = {
-        "request_id": _text(f"The request's, or {RESERVED_ID}<topic>-<partition>-<offset> where none could be read."),
-        "trace_id": _text("The request's, if it had one."),
-        "metadata": {"type": "object", "description": "The request's, if it had any and it fits."},
-    }
-    return _object(description, {**common, **fields}, "request_id", *required)
-
-
-def _of_results() -> Schema:
-    part = _object("A part.", {"component": _text("Who."), "reason": _text("Why.")}, "component", "reason")
+def schemas() -> dict[str, Schema]:
+    """Return the schema of each topic's messages."""
     return {
-        "latency_ms": {"type": "integer", "minimum": 0, "description": "Milliseconds that it took, retries included."},
-        "degraded": {"type": "array", "items": part, "description": "What did not go as asked, though this came."},
+        REQUEST_TOPICS["search"]: _SEARCH_REQUEST,
+        RESULT_TOPICS["search"]: _SEARCH_RESULT,
+        REQUEST_TOPICS["answer"]: _ANSWER_REQUEST,
+        RESULT_TOPICS["answer"]: _ANSWER_RESULT,
+        FAILED_TOPIC: _FAILED,
     }
 
 
-def _object(description: str, properties: Schema, *required: str) -> Schema:
-    needed = {"required": list(required)} if required else {}
-    return {"type": "object", "description": description, **needed, "properties": properties}
+_REQUEST_TRAIT: Final[Schema] = {
+    "headers": {"type": "object", "description": "Any headers; the outcome carries them too."},
+    "bindings": {
+        "kafka": {
+            "key": {"type": "string", "description": "Optional; outcomes of one key keep the order of their requests."}
+        }
+    },
+}
+_OUTCOME_TRAIT: Final[Schema] = {
+    "headers": {
+        "type": "object",
+        "description": "The headers of the request.",
+        "properties": {
+            REUSED_HEADER: {
+                "type": "string",
+                "const": "true",
+                "description": "The request_id was first used with another payload.",
+            }
+        },
+    },
+    "correlationId": {"description": "The id of the request.", "location": "$message.payload#/request_id"},
+    "bindings": {"kafka": {"key": {"type": "string", "description": "The key of the request, or none."}}},
+}
 
 
-def _asked(description: str) -> Schema:
-    return {"type": "string", "minLength": 1, "pattern": r"\S", "description": f"{description} No NUL, and not blank."}
+def asyncapi(names: Topics = CONTRACT_TOPICS) -> Schema:
+    """Return the AsyncAPI document from the worker's point of view: it receives requests and sends outcomes.
 
+    Channels have the names of the contract, and the topics of `names` as their addresses.
 
-def _text(description: str) -> Schema:
-    return {"type": "string", "description": description}
-
-
-def _optional(description: str) -> Schema:
-    return {"type": ["string", "null"], "description": description}
-
-
-# The contract as an AsyncAPI 3 document.
-
-
-ASYNCAPI_VERSION: Final = "3.0.0"
-CONTRACT_VERSION: Final = "1.0.0"
-ABOUT: Final = (
-    "Searches and questions over indexed documents, through Kafka. Each request has exactly one outcome: a result, or a "
-    "failure in rag_failed. A request_id that comes again, per stage, gets its first outcome again, byte for byte. "
-    "Delivery is at least once: readers of outcomes tell repeated ones by request_id."
-)
-
-Part = dict[str, Any]
-
-
-def asyncapi() -> Part:
-    """The document, from the worker's point of view: it receives requests and sends outcomes."""
-    found = schemas()
+    AsyncAPI allows a reply on one channel only, so a reply names the topic of results; the description names rag_failed.
+    """
+    topics = schemas()
+    requests, outcomes = REQUEST_TOPICS.values(), (*RESULT_TOPICS.values(), FAILED_TOPIC)
     return {
         "asyncapi": ASYNCAPI_VERSION,
-        "info": {"title": "rag-core", "version": CONTRACT_VERSION, "description": ABOUT},
+        "info": {"title": "rag-core", "version": CONTRACT_VERSION, "description": DESCRIPTION},
         "defaultContentType": "application/json",
-        "channels": {topic: _channel(topic, schema) for topic, schema in found.items()},
-        "operations": {**_receiving(), **_sending()},
+        "channels": {
+            topic: {
+                "address": names.name_of(topic),
+                "description": schema["description"],
+                "messages": {topic: _ref("components", "messages", topic)},
+            }
+            for topic, schema in topics.items()
+        },
+        "operations": {
+            **{
+                f"receive_{topic}": {"action": "receive", **_channel(topic), "reply": _channel(RESULT_TOPICS[stage])}
+                for stage, topic in REQUEST_TOPICS.items()
+            },
+            **{f"send_{topic}": {"action": "send", **_channel(topic)} for topic in outcomes},
+        },
         "components": {
-            "messages": {topic: _message(topic) for topic in found},
-            "messageTraits": {"request": _request_trait(), "outcome": _outcome_trait()},
-            "schemas": found,
+            "messages": {
+                topic: {
+                    "name": topic,
+                    "payload": _ref("components", "schemas", topic),
+                    "traits": [_ref("components", "messageTraits", "request" if topic in requests else "outcome")],
+                }
+                for topic in topics
+            },
+            "messageTraits": {"request": _REQUEST_TRAIT, "outcome": _OUTCOME_TRAIT},
+            "schemas": topics,
         },
     }
 
 
-def _channel(topic: str, schema: Part) -> Part:
-    return {
-        "address": topic,
-        "description": schema["description"],
-        "messages": {topic: _ref("components", "messages", topic)},
-    }
-
-
-def _message(topic: str) -> Part:
-    trait = "request" if topic in REQUEST_TOPICS.values() else "outcome"
-    return {
-        "name": topic,
-        "payload": _ref("components", "schemas", topic),
-        "traits": [_ref("components", "messageTraits", trait)],
-    }
-
-
-def _request_trait() -> Part:
-    key = {"type": "string", "description": "Optional; the request_id keeps the order of requests about one thing."}
-    headers = {"type": "object", "description": "Any; they are passed on to the outcome."}
-    return {"headers": headers, "bindings": {"kafka": {"key": key}}}
-
-
-def _outcome_trait() -> Part:
-    key = {"type": "string", "description": "The key of the request, or none."}
-    reused = {"type": "string", "const": "true", "description": "The request_id came before, with another payload."}
-    headers = {"type": "object", "description": "Those of the request.", "properties": {REUSED_HEADER: reused}}
-    correlation = {"description": "The request that this is about.", "location": "$message.payload#/request_id"}
-    return {"headers": headers, "correlationId": correlation, "bindings": {"kafka": {"key": key}}}
-
-
-def _receiving() -> Part:
-    return {
-        f"receive_{topic}": _operation("receive", topic) | {"reply": _reply(stage)}
-        for stage, topic in REQUEST_TOPICS.items()
-    }
-
-
-def _sending() -> Part:
-    return {f"send_{topic}": _operation("send", topic) for topic in (*RESULT_TOPICS.values(), FAILED_TOPIC)}
-
-
-def _reply(stage: RagStage) -> Part:
-    """AsyncAPI lets a reply come on one channel; that a failure comes on another one is said in words."""
-    topic = RESULT_TOPICS[stage]
+def _channel(topic: str) -> Schema:
     return {"channel": _ref("channels", topic), "messages": [_ref("channels", topic, "messages", topic)]}
 
 
-def _operation(action: str, topic: str) -> Part:
-    return {
-        "action": action,
-        "channel": _ref("channels", topic),
-        "messages": [_ref("channels", topic, "messages", topic)],
-    }
-
-
-def _ref(*path: str) -> Part:
+def _ref(*path: str) -> Schema:
     return {"$ref": "#/" + "/".join(path)}

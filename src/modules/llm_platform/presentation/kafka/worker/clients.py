@@ -1,228 +1,402 @@
-"""Makes Kafka's clients."""
+"""Kafka clients: their configuration, creation, errors and admin replies."""
 
 from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from pathlib import Path
+from typing import Any, Final, Literal, TypeVar
 
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
+from pydantic import SecretStr
 
-from modules.llm_platform.presentation.kafka.contract.outcomes import OUTCOME_BYTES
-from shared.config import SettingsError
+from modules.llm_platform.presentation.kafka.contract.outcomes import DEFAULT_RECORD_BYTES
+from shared.config import Settings, SettingsError
 
-# The settings of librdkafka's clients: the operator's, on top of ours, below those that the delivery promise needs.
+log = logging.getLogger(__name__)
 
-
+GroupProtocol = Literal["classic", "consumer"]  # consumer: KIP-848
 Value = str | int | float | bool
 Config = dict[str, Value]
+Callbacks = dict[str, Callable[..., Any]]
+Client = TypeVar("Client")
+Result = TypeVar("Result")
 
-# Each of these, changed, loses a request, tells two outcomes in the wrong order, or forgets one that was computed.
-PROMISED_CONSUMER: Final[Mapping[str, Value]] = {
+# --- configuration ---------------------------------------------------------------------------------------------------------
+# KAFKA_CONFIG overrides the defaults, and must not change what the delivery guarantee requires. Every client gets all of it:
+# librdkafka ignores the settings of the other kind of client.
+
+# Another value of any of these loses a request, an outcome, or the order of outcomes.
+REQUIRED_CONSUMER: Final[Mapping[str, Value]] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
-    "auto.offset.reset": "earliest",  # with latest, what was sent before the group first met is never answered
-    "enable.partition.eof": True,  # tells the lag what is read: the end may lie behind markers, which are no requests
-    "isolation.level": "read_committed",  # what a transaction took back was never asked
+    "auto.offset.reset": "earliest",  # latest skips requests that were sent before the group first connected
+    "enable.partition.eof": True,  # the lag needs the position: the end may lie behind transaction markers
+    "isolation.level": "read_committed",  # requests of an aborted transaction do not count
 }
-PROMISED_PRODUCER: Final[Mapping[str, Value]] = {
+REQUIRED_PRODUCER: Final[Mapping[str, Value]] = {
     "acks": "all",
     "enable.idempotence": True,
-    "message.timeout.ms": 0,  # broker away: an outcome waits for as long as it takes
-    "delivery.report.only.error": False,  # nobody would say that an outcome is written
+    "message.timeout.ms": 0,  # an outcome waits for unreachable brokers without a limit
+    "delivery.report.only.error": False,  # an offset is committed after the delivery report
 }
-OURS_CONSUMER: Final[Mapping[str, Value]] = {
+DEFAULT_CONSUMER: Final[Mapping[str, Value]] = {
     "partition.assignment.strategy": "cooperative-sticky",
-    "queued.max.messages.kbytes": 16_384,  # fetched ahead; the window decides how much is worked on
-    "statistics.interval.ms": 1000,  # lag and state for the metrics
+    "queued.max.messages.kbytes": 16_384,  # prefetched; the in-flight window limits what is processed
+    "statistics.interval.ms": 1000,  # for readiness and metrics
 }
-# Under KIP-848 the brokers assign. Their own choice, "uniform", evens out the partitions of all topics together: with two
-# topics one of three workers gets only answers. "range" deals out topic by topic.
-OURS_NEW_PROTOCOL: Final[Mapping[str, Value]] = {"group.remote.assignor": "range"}
-OURS_PRODUCER: Final[Mapping[str, Value]] = {
-    "linger.ms": 0,  # a single outcome does not wait; those of one turn of the loop go together all the same
-    "topic.metadata.refresh.interval.ms": 60_000,  # a topic that is made later is found
+# With KIP-848 the brokers assign. Their default, "uniform", balances the partitions of all topics together: with two topics
+# one of three workers gets answers only. "range" balances each topic.
+DEFAULT_KIP_848: Final[Mapping[str, Value]] = {"group.remote.assignor": "range"}
+DEFAULT_PRODUCER: Final[Mapping[str, Value]] = {
+    "linger.ms": 0,  # a single outcome is sent at once; those of one loop iteration still form a batch
+    "topic.metadata.refresh.interval.ms": 60_000,  # finds topics that are created later
 }
-OURS_BOTH: Final[Mapping[str, Value]] = {
+DEFAULT_CLIENT: Final[Mapping[str, Value]] = {
     "client.id": "llm-platform-worker",
     "socket.keepalive.enable": True,
     "reconnect.backoff.max.ms": 2000,
 }
-_OTHER_NAMES: Final[Mapping[str, str]] = {
+_ALIASES: Final[Mapping[str, str]] = {
     "request.required.acks": "acks",
     "delivery.timeout.ms": "message.timeout.ms",
     "auto.commit.enable": "enable.auto.commit",
     "metadata.broker.list": "bootstrap.servers",
     "max.in.flight": "max.in.flight.requests.per.connection",
 }
-_FROM_SETTINGS: Final[Mapping[str, str]] = {
-    "bootstrap.servers": "KAFKA_BOOTSTRAP_SERVERS",
-    "group.id": "KAFKA_GROUP_ID",
-}
-_UNUSABLE: Final = frozenset(
+_EQUIVALENT_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
+    "acks": ("all", "-1"), "auto.offset.reset": ("earliest", "smallest")
+}  # fmt: skip
+_SETTINGS: Final[Mapping[str, str]] = {"bootstrap.servers": "KAFKA_BOOTSTRAP_SERVERS", "group.id": "KAFKA_GROUP_ID"}
+_UNSUPPORTED: Final = frozenset(
     {"transactional.id", "test.mock.num.brokers", "on_commit", "on_delivery", "logger", "enable.gapless.guarantee"}
 )
-_CALLBACK: Final = "_cb"  # how the names of functions end, which no JSON can hold
-_CONSUMER_ONLY: Final = (
-    "fetch.", "group.", "session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms", "queued.",
-    "isolation.level", "partition.assignment.strategy", "check.crcs", "coordinator.query.interval.ms",
-    "max.partition.fetch.bytes", "allow.auto.create.topics", "auto.offset.reset", "enable.auto.", "auto.commit.",
-    "offset.store.", "enable.partition.eof", "client.rack", "statistics.interval.ms",
+_CALLBACK_SUFFIX: Final = "_cb"
+_CLASSIC_ONLY: Final = (
+    "partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms", "group.protocol.type"
 )  # fmt: skip
-_PRODUCER_ONLY: Final = (
-    "acks", "request.required.acks", "request.timeout.ms", "message.timeout.ms", "delivery.timeout.ms", "linger.ms",
-    "queue.buffering.", "batch.", "compression.", "retries", "message.send.max.retries", "retry.backoff.",
-    "enable.idempotence", "partitioner", "sticky.partitioning.linger.ms", "dr_msg_cb", "delivery.report.only.error",
-)  # fmt: skip
-_NEW_PROTOCOL_DECIDES: Final = ("partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms")
+_KIP_848_ONLY: Final = ("group.remote.assignor",)
+PROTOCOL: Final = "group.protocol"
 
 
-def check_given(given: Mapping[str, Value]) -> None:
-    """SettingsError when KAFKA_CONFIG changes what the promise needs, or what another variable says."""
-    promised = {**PROMISED_CONSUMER, **PROMISED_PRODUCER}
-    for name, value in given.items():
-        canonical = _OTHER_NAMES.get(name, name)
-        if canonical in _FROM_SETTINGS:
-            raise _wrong(f"sets {name}, which {_FROM_SETTINGS[canonical]} says: leave it out")
-        if canonical in _UNUSABLE or canonical.endswith(_CALLBACK):
-            raise _wrong(f"sets {name}, which the worker cannot use: leave it out")
-        if canonical in promised and _plain(value) not in _same_as(canonical, promised[canonical]):
-            raise _wrong(
-                f"sets {name}, but the delivery promise needs {canonical}={_plain(promised[canonical])}: leave it out"
-            )
-        if canonical == "message.max.bytes" and _number(value) < OUTCOME_BYTES:
-            raise _wrong(f"sets {name} below the {OUTCOME_BYTES} bytes that an outcome may have: leave it out")
+def check_config(config: Mapping[str, Value]) -> None:
+    """Raise SettingsError when KAFKA_CONFIG contains what the delivery guarantee or another variable determines."""
+    required = {**REQUIRED_CONSUMER, **REQUIRED_PRODUCER}
+    for name, value in config.items():
+        canonical = _ALIASES.get(name, name)
+        if canonical in _SETTINGS:
+            problem = f", which {_SETTINGS[canonical]} determines"
+        elif canonical in _UNSUPPORTED or canonical.endswith(_CALLBACK_SUFFIX):
+            problem = ", which the worker does not support"
+        elif canonical in required and not _is_equal(canonical, value, required[canonical]):
+            problem = f", but the delivery guarantee requires {canonical}={_normalized(required[canonical])}"
+        elif canonical == "message.max.bytes" and _number(value) < DEFAULT_RECORD_BYTES:
+            problem = f" below the {DEFAULT_RECORD_BYTES} bytes that an outcome may have"
+        else:
+            continue
+        raise SettingsError(f"KAFKA_CONFIG sets {name}{problem}: leave it out")
 
 
-def consumer_config(brokers: Iterable[str], group_id: str, given: Mapping[str, Value]) -> Config:
-    """What the consumer is made with. Raises SettingsError."""
-    check_given(given)
-    told = {name: value for name, value in given.items() if not name.startswith(_PRODUCER_ONLY)}
-    config: Config = {**OURS_BOTH, **OURS_CONSUMER, **told, **PROMISED_CONSUMER}
-    if config.get("group.protocol") == "consumer":  # then the brokers decide these, and librdkafka refuses them
-        kept = {name: value for name, value in config.items() if name in given or name not in _NEW_PROTOCOL_DECIDES}
-        config = {**OURS_NEW_PROTOCOL, **kept}
-    return _named_once(config) | {"bootstrap.servers": ",".join(brokers), "group.id": group_id}
+def consumer_config(
+    brokers: Iterable[str], group_id: str, config: Mapping[str, Value], protocol: GroupProtocol = "classic"
+) -> Config:
+    """Return the configuration of the consumer. `protocol` applies where KAFKA_CONFIG does not set group.protocol: then
+    `without_effect` are left out, which librdkafka would refuse. Raises SettingsError.
+    """
+    check_config(config)
+    left_out = without_effect(config, protocol)
+    own = {PROTOCOL: protocol} | {name: value for name, value in config.items() if name not in left_out}
+    defaults = {**DEFAULT_CLIENT, **DEFAULT_CONSUMER}
+    if own[PROTOCOL] == "consumer":
+        defaults = {**DEFAULT_KIP_848, **{name: defaults[name] for name in defaults if name not in _CLASSIC_ONLY}}
+    merged = {**defaults, **own, **REQUIRED_CONSUMER}
+    return _without_aliases(merged) | {"bootstrap.servers": ",".join(brokers), "group.id": group_id}
 
 
-def producer_config(brokers: Iterable[str], given: Mapping[str, Value]) -> Config:
-    """What the producer is made with. Raises SettingsError."""
-    check_given(given)
-    told = {name: value for name, value in given.items() if not name.startswith(_CONSUMER_ONLY)}
-    return _named_once({**OURS_BOTH, **OURS_PRODUCER, **told, **PROMISED_PRODUCER}) | {
-        "bootstrap.servers": ",".join(brokers)
-    }
+def without_effect(config: Mapping[str, Value], protocol: GroupProtocol) -> list[str]:
+    """Return the settings of KAFKA_CONFIG that belong to the other protocol; none where KAFKA_CONFIG sets the protocol."""
+    other = _CLASSIC_ONLY if protocol == "consumer" else _KIP_848_ONLY
+    return [] if PROTOCOL in config else [name for name in config if name in other]
 
 
-def admin_config(brokers: Iterable[str], given: Mapping[str, Value]) -> Config:
-    """What a client is made with that only asks: how to connect, and nothing of reading or writing."""
-    check_given(given)
-    either = _CONSUMER_ONLY + _PRODUCER_ONLY
-    told = {name: value for name, value in given.items() if not name.startswith(either)}
-    return {**OURS_BOTH, **told, "bootstrap.servers": ",".join(brokers)}
+def producer_config(brokers: Iterable[str], config: Mapping[str, Value]) -> Config:
+    """Return the configuration of the producer. Raises SettingsError."""
+    check_config(config)
+    merged = {**DEFAULT_CLIENT, **DEFAULT_PRODUCER, **config, **REQUIRED_PRODUCER}
+    return _without_aliases(merged) | {"bootstrap.servers": ",".join(brokers)}
 
 
-def _wrong(what: str) -> SettingsError:
-    return SettingsError(f"KAFKA_CONFIG {what}")
+def admin_config(brokers: Iterable[str], config: Mapping[str, Value]) -> Config:
+    """Return the configuration of an admin client. Raises SettingsError."""
+    check_config(config)
+    return {**DEFAULT_CLIENT, **config, "bootstrap.servers": ",".join(brokers)}
 
 
-def _plain(value: Value) -> str:
+def _without_aliases(config: Config) -> Config:
+    """Remove an alias whose canonical name is present too."""
+    return {name: value for name, value in config.items() if name not in _ALIASES or _ALIASES[name] not in config}
+
+
+def _is_equal(name: str, value: Value, required: Value) -> bool:
+    return _normalized(value) in _EQUIVALENT_VALUES.get(name, (_normalized(required),))
+
+
+def _normalized(value: Value) -> str:
     return str(value).lower()
 
 
 def _number(value: Value) -> float:
-    """What it says as a number; of what says none librdkafka will tell."""
+    """Return the number. A text that is none passes here, since librdkafka refuses it with a message."""
     try:
         return float(value)
     except ValueError:
         return float("inf")
 
 
-def _same_as(name: str, value: Value) -> tuple[str, ...]:
-    return ("all", "-1") if name == "acks" else (_plain(value), "smallest" if value == "earliest" else _plain(value))
+# --- security --------------------------------------------------------------------------------------------------------------
+
+_SECURITY: Final[Mapping[str, str]] = {  # setting to librdkafka's name of it
+    "KAFKA_SECURITY_PROTOCOL": "security.protocol",
+    "KAFKA_SSL_CA_FILE": "ssl.ca.location",
+    "KAFKA_SSL_CERTIFICATE_FILE": "ssl.certificate.location",
+    "KAFKA_SSL_KEY_FILE": "ssl.key.location",
+    "KAFKA_SSL_KEY_PASSWORD_FILE": "ssl.key.password",
+    "KAFKA_SASL_MECHANISM": "sasl.mechanism",
+    "KAFKA_SASL_USERNAME": "sasl.username",
+    "KAFKA_SASL_PASSWORD": "sasl.password",
+    "KAFKA_SASL_PASSWORD_FILE": "sasl.password",
+}
 
 
-def _named_once(config: Config) -> Config:
-    """Without second names for what is there by its first."""
-    return {
-        name: value for name, value in config.items() if name not in _OTHER_NAMES or _OTHER_NAMES[name] not in config
-    }
+def client_settings(settings: Settings) -> Config:
+    """Return the security settings and KAFKA_CONFIG, with their secrets in plain text.
+
+    Raises SettingsError where two of them contradict each other, or where the protocol would not use one of them: then a
+    password that somebody set would protect nothing, and nobody would notice.
+    """
+    config = {name: _plain(value) for name, value in settings.KAFKA_CONFIG.items()}
+    sources = dict.fromkeys(config, "KAFKA_CONFIG")
+    for setting, name in _SECURITY.items():
+        value = getattr(settings, setting)
+        if value is not None:
+            if name in sources:
+                raise SettingsError(f"{setting} and {sources[name]} both set {name}: leave one of them out")
+            config[name], sources[name] = _plain(value), setting
+    protocol = str(config.get("security.protocol", "PLAINTEXT")).upper()
+    for name, setting in sources.items():
+        kind = name.partition(".")[0].upper()
+        if setting != "KAFKA_CONFIG" and kind in ("SSL", "SASL") and kind not in protocol.split("_"):
+            remedy = "SASL_SSL" if kind == "SASL" else "SSL or SASL_SSL"
+            raise SettingsError(
+                f"{setting} has no effect with the protocol {protocol}: set KAFKA_SECURITY_PROTOCOL to {remedy}"
+            )
+    if sources.get("sasl.username") == "KAFKA_SASL_USERNAME" and not config.keys() & {"sasl.mechanism", "sasl.mechanisms"}:
+        raise SettingsError("KAFKA_SASL_USERNAME needs KAFKA_SASL_MECHANISM. Example: KAFKA_SASL_MECHANISM=SCRAM-SHA-512")
+    return config
 
 
-log = logging.getLogger(__name__)
+def _plain(value: Value | SecretStr | Path) -> Value:
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    return str(value) if isinstance(value, Path) else value
 
-_QUOTED_VALUE: Final = re.compile(r'(?<=alue) ".*?"(?= for)', re.DOTALL)  # it may be a secret; its name is said as well
 
-Callbacks = dict[str, Callable[..., Any]]
-Client = TypeVar("Client")
+# --- creation --------------------------------------------------------------------------------------------------------------
+
+_QUOTED_VALUE: Final = re.compile(r'(?<=alue) ".*?"(?= for)', re.DOTALL)  # a value may be a secret
 
 
 def make_consumer(config: Config, callbacks: Callbacks) -> Consumer:
-    """SettingsError when the settings are wrong; nothing is connected yet."""
-    return _made(Consumer, config, callbacks)
+    """Create a client, which connects later. Raises SettingsError for an invalid configuration."""
+    return _create(Consumer, config, callbacks)
 
 
 def make_producer(config: Config, callbacks: Callbacks) -> Producer:
-    """As `make_consumer`."""
-    return _made(Producer, config, callbacks)
+    """Create a client, as `make_consumer` does."""
+    return _create(Producer, config, callbacks)
 
 
 def make_admin(config: Config, callbacks: Callbacks | None = None) -> AdminClient:
-    """As `make_consumer`."""
-    return _made(AdminClient, config, callbacks or {})
+    """Create a client, as `make_consumer` does."""
+    return _create(AdminClient, config, callbacks or {})
 
 
 class _ClientLog:
-    """librdkafka says twenty times a second that a broker is away. What matters comes through `error_cb` as well."""
+    """The logger of a client. It uses DEBUG: librdkafka repeats errors many times a second, and `error_cb` gets them too."""
 
     def log(self, level: int, template: str, *parts: object) -> None:
-        """Its calling convention is that of a logger."""
+        """Log as logging.Logger.log does."""
         log.debug(template, *parts, extra={"client_level": logging.getLevelName(level)})
 
 
-def _made(kind: Callable[..., Client], config: Config, callbacks: Callbacks) -> Client:
+def _create(
+    client_type: Callable[..., Client], config: Config, callbacks: Callbacks, logger: object | None = None
+) -> Client:
     try:
-        return kind({**config, **callbacks}, logger=_ClientLog())
+        return client_type({**config, **callbacks}, logger=logger or _ClientLog())
     except KafkaException as error:
-        said = _QUOTED_VALUE.sub("", error.args[0].str())
-        raise SettingsError(f"KAFKA_CONFIG cannot be used: {said}") from None
-    except (
-        TypeError,
-        ValueError,
-    ):  # the library's words for a value of another kind than it wants, and they may hold it
-        raise SettingsError("KAFKA_CONFIG cannot be used: one of its values is of the wrong kind") from None
+        text = _QUOTED_VALUE.sub("", error.args[0].str())
+        raise SettingsError(f"the settings of the Kafka client cannot be used: {text}") from None
+    except (TypeError, ValueError):  # the library's message may quote the value
+        raise SettingsError("the settings of the Kafka client cannot be used: one of its values is of the wrong type") from None
 
 
-# What the brokers say when they are asked, or that they do not.
+# --- group protocol --------------------------------------------------------------------------------------------------------
+
+PROBE_TIMEOUT_S: Final = 2.0
+_HEARTBEAT_API: Final = re.compile(r"ApiKey \S+ \(68\) Versions")  # ConsumerGroupHeartbeat
+_HEARTBEAT_REFUSED: Final = "ConsumerGroupHeartbeat fatal error"
+_REFUSALS: Final = (KafkaError.UNSUPPORTED_VERSION, KafkaError.GROUP_ID_NOT_FOUND)
 
 
-Result = TypeVar("Result")
+class ProtocolProbe:
+    """Finds out whether the brokers know KIP-848.
+
+    A consumer cannot: before Kafka 3.7 librdkafka retries its first heartbeat forever without an error. It lists the requests
+    that a broker supports in its debug log only. Without such a line the classic protocol is used, which every broker knows.
+    """
+
+    def __init__(self, config: Config, callbacks: Callbacks) -> None:
+        self._is_supported = False
+        self._admin = _create(AdminClient, {**config, "debug": "feature"}, callbacks, self)
+
+    def log(self, level: int, template: str, *parts: object) -> None:
+        """Take a line of the client's log."""
+        self._is_supported |= _HEARTBEAT_API.search(template % parts if parts else template) is not None
+
+    def supports_kip_848(self) -> bool | None:
+        """Query a broker. None: none can be reached within PROBE_TIMEOUT_S."""
+        try:
+            self._admin.list_topics(timeout=PROBE_TIMEOUT_S)
+        except KafkaException:
+            return None
+        finally:
+            self._admin.poll(0)  # passes the log and errors
+        return self._is_supported
+
+
+def is_kip_848_refused(error: KafkaError) -> bool:
+    """Whether the group's coordinator refuses KIP-848: it is not enabled (Kafka 3.7 to 3.9, or by configuration), or the group
+    has members of the classic protocol and the brokers do not convert it.
+    """
+    text = error.str()
+    return _HEARTBEAT_REFUSED in text and any(KafkaError(code).str() in text for code in _REFUSALS)
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------------
+
+ERROR_LOG_INTERVAL_S: Final = 60.0
+
+_REFUSED_CERTIFICATE: Final = r"alert (?:[\w ]*certificate|unknown ca)"  # of TLS 1.2 and 1.3
+_CERTIFICATE_REMEDY: Final = (
+    "the brokers refuse the worker's certificate: set KAFKA_SSL_CERTIFICATE_FILE and KAFKA_SSL_KEY_FILE to one of a CA that "
+    "they know"
+)
+
+# Error code and pattern of librdkafka's text, most specific first; the group of the pattern fills the remedy.
+REMEDIES: Final[tuple[tuple[int, str, str], ...]] = (
+    (
+        KafkaError._AUTHENTICATION, r"handshake failed.*supported mechanisms: *([\w, -]*)",
+        "the brokers do not support this SASL mechanism (supported: {}): check KAFKA_SASL_MECHANISM and "
+        "KAFKA_SECURITY_PROTOCOL",
+    ),
+    (
+        KafkaError._AUTHENTICATION, "",
+        "wrong user name or password: check KAFKA_SASL_USERNAME and its password",
+    ),
+    (
+        KafkaError._SSL, "certificate verify failed",
+        "unknown CA, or a certificate for another name: set KAFKA_SSL_CA_FILE to the CA that signed the brokers' "
+        "certificate, and use the names of the certificate in KAFKA_BOOTSTRAP_SERVERS",
+    ),
+    (KafkaError._SSL, _REFUSED_CERTIFICATE, _CERTIFICATE_REMEDY),
+    (KafkaError._TRANSPORT, _REFUSED_CERTIFICATE, _CERTIFICATE_REMEDY),
+    (KafkaError._SSL, "", "TLS fails: check KAFKA_SECURITY_PROTOCOL and the KAFKA_SSL_… settings"),
+    (
+        KafkaError._RESOLVE, r"Failed to resolve '([^']*)'",
+        "unknown host: {} has no address; check KAFKA_BOOTSTRAP_SERVERS",
+    ),
+    (
+        KafkaError._TRANSPORT, "PLAINTEXT broker listener|SSL connection closed",
+        "the port does not use TLS: check KAFKA_SECURITY_PROTOCOL, or the port in KAFKA_BOOTSTRAP_SERVERS",
+    ),
+    (KafkaError._TRANSPORT, "Connection refused", "nothing listens on the port: check KAFKA_BOOTSTRAP_SERVERS"),
+    (
+        KafkaError.INVALID_TIMESTAMP, "",
+        "this machine's clock and the brokers' differ: set it right, or the topic's message.timestamp.type to LogAppendTime",
+    ),
+    (KafkaError._ALL_BROKERS_DOWN, "", "check KAFKA_BOOTSTRAP_SERVERS and KAFKA_SECURITY_PROTOCOL"),
+)  # fmt: skip
+
+
+def remedy_of(errors: Iterable[KafkaError]) -> str | None:
+    """Return the cause and the remedy, from the errors that a client reported while it could not connect; None: unknown."""
+    texts = [(error.code(), error.str()) for error in errors]
+    for code, pattern, remedy in REMEDIES:
+        for error_code, text in texts:
+            if code == error_code and (match := re.search(pattern, text)):
+                return remedy.format(*(group.strip() or "none" for group in match.groups()))
+    return None
+
+
+class ClientErrorLog:
+    """Logs the errors of clients, each code once in ERROR_LOG_INTERVAL_S. `on_fatal` gets those that end a client."""
+
+    def __init__(self, on_fatal: Callable[[KafkaError], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._on_fatal = on_fatal
+        self._clock = clock
+        self._next_log: dict[int, float] = {}  # by error code
+        self._last: dict[int, tuple[float, KafkaError]] = {}  # by error code, with its time
+
+    def handle(self, error: KafkaError) -> None:
+        """Handle an error, on whichever thread polls."""
+        now = self._clock()
+        self._last[error.code()] = now, error
+        if now >= self._next_log.get(error.code(), now):
+            self._next_log[error.code()] = now + ERROR_LOG_INTERVAL_S
+            about = {"error": error.name(), "text": error.str(), "remedy": remedy_of([error])}
+            log.warning(
+                "a Kafka client reports an error", extra={name: value for name, value in about.items() if value}
+            )
+        if error.fatal():
+            self._on_fatal(error)
+
+    def remedy(self) -> str | None:
+        """Return the cause and the remedy of the last ERROR_LOG_INTERVAL_S; None: unknown."""
+        since = self._clock() - ERROR_LOG_INTERVAL_S
+        return remedy_of(error for at, error in tuple(self._last.values()) if at > since)
+
+
+# --- admin replies ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class NoAdminReply:
-    """`code` is that of a KafkaError, None where there was no answer at all; `why` its name."""
+class AdminFailure:
+    """A failed admin request. `code`: that of a KafkaError, None without a reply. `reason`: its name."""
 
     code: int | None
-    why: str
+    reason: str
 
     @property
-    def words(self) -> str:
-        return f"could not be found out: the brokers do not say ({self.why})"
+    def text(self) -> str:
+        """A sentence for a check result."""
+        return f"could not be checked ({self.reason})"
 
 
-NOT_KEPT: Final = NoAdminReply(None, "they keep no rights")
+NO_AUTHORIZER: Final = AdminFailure(None, "the brokers have no authorizer")
+NO_REPLY: Final = AdminFailure(None, "no reply")
 
 
-def admin_reply(answer: Future[Result], within_s: float) -> Result | NoAdminReply:
-    """The answer, or why there is none."""
+def admin_reply(future: Future[Result], timeout_s: float) -> Result | AdminFailure:
+    """Return the reply, or why there is none."""
     try:
-        return answer.result(within_s)
+        return future.result(timeout_s)
     except KafkaException as error:
-        return NoAdminReply(error.args[0].code(), error.args[0].name())
+        return AdminFailure(error.args[0].code(), error.args[0].name())
     except TimeoutError:
-        return NoAdminReply(None, "no answer")
+        return NO_REPLY

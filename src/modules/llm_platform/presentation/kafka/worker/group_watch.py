@@ -1,7 +1,7 @@
-"""What the brokers know of the worker's group: its members, topics that are missing, and commits of another data folder.
+"""What the brokers report about the worker's consumer group: members, missing topics, and commits of another outcome store.
 
-Two workers of one group that do not share a store of outcomes give a repeated request two outcomes. Each commit carries the
-id of the store, so that they find each other, also where they never run at the same time.
+Workers of one group that do not share an outcome store may give a duplicate request two outcomes. Every commit carries the id
+of the store in its metadata, so that such workers are detected even when they never run at the same time.
 """
 
 from __future__ import annotations
@@ -13,33 +13,32 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it names them without exporting them
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it does not export these names
     AdminClient,
     ClusterMetadata,
     ConsumerGroupDescription,
-    MemberDescription,
 )
 
 from modules.llm_platform.application.services.doctor_service import CheckResult
-from modules.llm_platform.presentation.kafka.worker.clients import NoAdminReply, admin_reply
-from modules.llm_platform.presentation.kafka.worker.consumer import Partition
+from modules.llm_platform.presentation.kafka.worker.clients import AdminFailure, admin_reply
+from modules.llm_platform.presentation.kafka.worker.offsets import Partition
 
 log = logging.getLogger(__name__)
 
-ASK_S: Final = 3.0  # for each question of a running worker
-LOOK_EVERY_S: Final = 30.0
-STORE_CHARS: Final = 8  # of an id, where people read it
-_STORE: Final = "store="  # before the id in the metadata of a commit
+QUERY_TIMEOUT_S: Final = 3.0
+CHECK_INTERVAL_S: Final = 30.0
+SHOWN_STORE_CHARS: Final = 8
+_STORE_PREFIX: Final = "store="
 
 
 def commit_metadata(store_id: str) -> str:
-    """What a commit carries."""
-    return f"{_STORE}{store_id}"
+    """Return the metadata of a commit."""
+    return f"{_STORE_PREFIX}{store_id}"
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
-    """The last one of a partition: by whose store, and how far."""
+class StoreCommit:
+    """The last commit of a partition, with the id of the committing worker's outcome store."""
 
     store_id: str
     offset: int
@@ -47,142 +46,147 @@ class Commit:
 
 @dataclass(slots=True)
 class GroupWatch:
-    """Looks every `LOOK_EVERY_S` seconds, and logs what has changed. `store_id` is that of this worker's store."""
+    """Checks the group every CHECK_INTERVAL_S, and logs changes. `store_id`: id of this worker's outcome store."""
 
     admin: AdminClient
     group_id: str
-    read: Sequence[str]
-    written: Sequence[str]
+    request_topics: Sequence[str]
+    outcome_topics: Sequence[str]
     store_id: str
-    _missing: set[str] = field(default_factory=set)
-    _others: dict[Partition, Commit] | None = None  # of the last look; None before the first
-    _named: set[str] = field(default_factory=set)
+    _missing_topics: set[str] = field(default_factory=set)
+    _other_commits: dict[Partition, StoreCommit] | None = None  # None before the first check
+    _logged_stores: set[str] = field(default_factory=set)
 
     async def watch(self) -> None:
-        """Until this is cancelled."""
+        """Check until cancelled."""
         while True:
-            await asyncio.to_thread(self.look)
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.to_thread(self.check)
+            await asyncio.sleep(CHECK_INTERVAL_S)
 
-    def look(self) -> None:
-        """Once; it takes some seconds where the brokers are away, of which others tell."""
+    def check(self) -> None:
+        """Check once. With unreachable brokers this takes some seconds and logs nothing: the clients log those errors."""
         try:
-            cluster = self.admin.list_topics(timeout=ASK_S)
+            cluster = self.admin.list_topics(timeout=QUERY_TIMEOUT_S)
         except KafkaException:
             return
-        self._note_missing({name for name in (*self.read, *self.written) if not _is_there(cluster, name)})
-        commits = commits_of(self.admin, self.group_id, places_of(cluster, self.read), ASK_S)
-        if not isinstance(commits, NoAdminReply):
-            self._note_others({place: each for place, each in commits.items() if each.store_id != self.store_id})
+        topics = (*self.request_topics, *self.outcome_topics)
+        self._log_missing({name for name in topics if not _exists(cluster, name)})
+        commits = _store_commits(self.admin, self.group_id, cluster, self.request_topics, QUERY_TIMEOUT_S)
+        if commits is not None:
+            self._log_other_stores(_of_other_stores(commits, self.store_id))
 
-    def _note_missing(self, missing: set[str]) -> None:
-        if new := missing - self._missing:
+    def _log_missing(self, missing: set[str]) -> None:
+        if new := missing - self._missing_topics:
             log.error("topics are missing: create them, see `worker --check`", extra={"topics": sorted(new)})
-        if back := self._missing - missing:
-            log.info("topics are there now", extra={"topics": sorted(back)})
-        self._missing = missing
+        if created := self._missing_topics - missing:
+            log.info("missing topics exist now", extra={"topics": sorted(created)})
+        self._missing_topics = missing
 
-    def _note_others(self, others: dict[Partition, Commit]) -> None:
-        """What was committed before this worker looked may be of a folder that nobody uses any more."""
-        before, self._others = self._others, others
-        if before is None:
-            if others:
+    def _log_other_stores(self, commits: dict[Partition, StoreCommit]) -> None:
+        """Commits from before the first check may belong to a folder that is no longer used, so they are a warning."""
+        previous, self._other_commits = self._other_commits, commits
+        if previous is None:
+            if commits:
                 log.warning(
-                    "a worker with another data folder has worked for this group; unless it is gone for good, give all the "
-                    "same LLM_PLATFORM_DATA_DIR",
-                    extra=self._about(others),
+                    "a worker with another outcome store has committed for this group; unless it no longer runs, give "
+                    "all workers the same DATABASE_URL or, on one machine, LLM_PLATFORM_DATA_DIR",
+                    extra=self._log_fields(commits),
                 )
             return
-        now = {place: each for place, each in others.items() if before.get(place) != each}
-        if {each.store_id for each in now.values()} - self._named:
-            self._named |= {each.store_id for each in now.values()}
+        new = {partition: commit for partition, commit in commits.items() if previous.get(partition) != commit}
+        if {commit.store_id for commit in new.values()} - self._logged_stores:
+            self._logged_stores |= {commit.store_id for commit in new.values()}
             log.error(
-                "two data folders are in use in this group: a repeated request may get two outcomes that differ; give all "
-                "workers the same LLM_PLATFORM_DATA_DIR",
-                extra=self._about(now),
+                "two outcome stores are in use in this group: duplicates of a request may get different outcomes; give "
+                "all workers the same DATABASE_URL or, on one machine, LLM_PLATFORM_DATA_DIR",
+                extra=self._log_fields(new),
             )
 
-    def _about(self, others: Mapping[Partition, Commit]) -> dict[str, object]:
+    def _log_fields(self, commits: Mapping[Partition, StoreCommit]) -> dict[str, object]:
         return {
             "group": self.group_id,
-            "store": self.store_id[:STORE_CHARS],
-            "other_stores": sorted({each.store_id[:STORE_CHARS] for each in others.values()}),
-            "partitions": _names(others),
+            "store": self.store_id[:SHOWN_STORE_CHARS],
+            "other_stores": _store_names(commits),
+            "partitions": _partition_names(commits),
         }
 
 
-def commits_of(
-    admin: AdminClient, group_id: str, places: Sequence[TopicPartition], within_s: float
-) -> dict[Partition, Commit] | NoAdminReply:
-    """The last commits that carry the id of a store."""
-    if not places:
-        return {}
-    asked = admin.list_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(group_id, list(places))], request_timeout=within_s
+def check_members(group_id: str, group: ConsumerGroupDescription | AdminFailure) -> CheckResult:
+    """Return the active members of the group."""
+    subject = f"group {group_id}"
+    if isinstance(group, AdminFailure):
+        return CheckResult(subject, "warning", f"active members: {group.text}")
+    if not group.members:
+        return CheckResult(subject, "ok", "no active member")
+    names = "; ".join(
+        sorted(
+            f"{member.client_id} at {str(member.host).lstrip('/')}, "
+            f"{len(member.assignment.topic_partitions) if member.assignment else 0} partitions"
+            for member in group.members
+        )
     )
-    answer = admin_reply(asked[group_id], within_s)
-    if isinstance(answer, NoAdminReply):
-        return answer
-    return {
-        (each.topic, each.partition): Commit(each.metadata.removeprefix(_STORE), each.offset)
-        for each in answer.topic_partitions or ()
-        if each.metadata and each.metadata.startswith(_STORE)
-    }
+    return CheckResult(subject, "ok", f"{len(group.members)} active: {names}")
 
 
-def places_of(cluster: ClusterMetadata, topics: Sequence[str]) -> list[TopicPartition]:
-    """All partitions of those topics that are there."""
-    return [
-        TopicPartition(topic, number)
-        for topic in topics
-        if _is_there(cluster, topic)
-        for number in cluster.topics[topic].partitions
-    ]
-
-
-def of_members(group_id: str, said: ConsumerGroupDescription | NoAdminReply) -> CheckResult:
-    """Who is active in the group, for `--check`."""
-    what = f"group {group_id}"
-    if isinstance(said, NoAdminReply):
-        return CheckResult(what, "warning", f"its active members: {said.words}")
-    if not said.members:
-        return CheckResult(what, "ok", "no active member")
-    names = "; ".join(sorted(map(_member, said.members)))
-    return CheckResult(what, "ok", f"{len(said.members)} active: {names}")
-
-
-def of_stores(
-    admin: AdminClient, group_id: str, topics: Sequence[str], store_id: str, within_s: float
+def check_stores(
+    admin: AdminClient, group_id: str, topics: Sequence[str], store_id: str, timeout_s: float
 ) -> Iterator[CheckResult]:
-    """Whether all workers of the group share one store of outcomes, for `--check`. Nothing where nothing is known."""
+    """Yield whether all workers of the group share one outcome store; nothing where no commit names a store."""
     try:
-        cluster = admin.list_topics(timeout=within_s)
+        cluster = admin.list_topics(timeout=timeout_s)
     except KafkaException:
         return
-    commits = commits_of(admin, group_id, places_of(cluster, topics), within_s)
-    if isinstance(commits, NoAdminReply) or not commits:
+    commits = _store_commits(admin, group_id, cluster, topics, timeout_s)
+    if not commits:
         return
-    others = {place: each for place, each in commits.items() if each.store_id != store_id}
+    others = _of_other_stores(commits, store_id)
     if not others:
-        yield CheckResult("data folder", "ok", "all commits of the group are by workers with this one")
+        yield CheckResult("outcome store", "ok", "all commits of the group are from workers with this store")
         return
-    stores = ", ".join(sorted({each.store_id[:STORE_CHARS] for each in others.values()}))
     yield CheckResult(
-        "data folder", "warning",
-        f"another one is or was in use in the group (store {stores}, here {store_id[:STORE_CHARS]}; "
-        f"{', '.join(_names(others))}): give all workers the same LLM_PLATFORM_DATA_DIR",
+        "outcome store", "warning",
+        f"the group has commits of another one (store {', '.join(_store_names(others))}, here "
+        f"{store_id[:SHOWN_STORE_CHARS]}; {', '.join(_partition_names(others))}): give all workers the same "
+        "DATABASE_URL or, on one machine, LLM_PLATFORM_DATA_DIR",
     )  # fmt: skip
 
 
-def _member(member: MemberDescription) -> str:
-    count = len(member.assignment.topic_partitions) if member.assignment else 0
-    return f"{member.client_id} at {str(member.host).lstrip('/')}, {count} partitions"
+def _store_commits(
+    admin: AdminClient, group_id: str, cluster: ClusterMetadata, topics: Sequence[str], timeout_s: float
+) -> dict[Partition, StoreCommit] | None:
+    """Return the last commits that name a store; None when the brokers do not reply."""
+    partitions = [
+        TopicPartition(topic, number)
+        for topic in topics
+        if _exists(cluster, topic)
+        for number in cluster.topics[topic].partitions
+    ]
+    if not partitions:
+        return {}
+    query = [ConsumerGroupTopicPartitions(group_id, partitions)]
+    futures = admin.list_consumer_group_offsets(query, request_timeout=timeout_s)
+    reply = admin_reply(futures[group_id], timeout_s)
+    if isinstance(reply, AdminFailure):
+        return None
+    return {
+        (each.topic, each.partition): StoreCommit(each.metadata.removeprefix(_STORE_PREFIX), each.offset)
+        for each in reply.topic_partitions or ()
+        if each.metadata and each.metadata.startswith(_STORE_PREFIX)
+    }
 
 
-def _names(places: Mapping[Partition, Commit]) -> list[str]:
-    return [f"{topic}/{number}" for topic, number in sorted(places)]
+def _of_other_stores(commits: Mapping[Partition, StoreCommit], store_id: str) -> dict[Partition, StoreCommit]:
+    return {partition: commit for partition, commit in commits.items() if commit.store_id != store_id}
 
 
-def _is_there(cluster: ClusterMetadata, topic: str) -> bool:
-    found = cluster.topics.get(topic)
-    return found is not None and found.error is None
+def _store_names(commits: Mapping[Partition, StoreCommit]) -> list[str]:
+    return sorted({commit.store_id[:SHOWN_STORE_CHARS] for commit in commits.values()})
+
+
+def _partition_names(commits: Mapping[Partition, StoreCommit]) -> list[str]:
+    return [f"{topic}/{number}" for topic, number in sorted(commits)]
+
+
+def _exists(cluster: ClusterMetadata, topic: str) -> bool:
+    metadata = cluster.topics.get(topic)
+    return metadata is not None and metadata.error is None

@@ -1,20 +1,24 @@
-"""Bytes in, exactly one outcome out (requirement RC8); nothing here knows a Kafka client."""
+"""Computes exactly one outcome for a request's bytes (requirement RC8). Nothing here depends on a Kafka client."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
+import random
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, repeat
+from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import (
+    FailedRequest,
     Outcome,
     RagAnswer,
     RagHits,
@@ -23,120 +27,179 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
     RagStage,
 )
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
+from modules.llm_platform.domain.metrics import CANCELLED
 from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
+from modules.llm_platform.domain.ports.tracing import (
+    NO_TRACER,
+    TRACE_HEADERS,
+    ISpan,
+    ITracer,
+    current_trace_id,
+    running,
+)
+from modules.llm_platform.domain.spans import MESSAGE_SPAN, OFFSET, OPERATION, PARTITION, REQUEST_ID, SYSTEM, TOPIC
 from modules.llm_platform.presentation.kafka.contract.outcomes import (
     OUTCOME_TOO_LARGE,
-    UNFORESEEN,
+    UNEXPECTED_ERROR,
     DependencyName,
     Failure,
     IncomingRecord,
     Job,
-    Outcomes,
+    OutcomeBuilder,
     OutgoingRecord,
     failure_of,
 )
-from modules.llm_platform.presentation.kafka.contract.requests import FAILED_TOPIC, STAGE_OF, RequestError, read_message
-from modules.llm_platform.presentation.kafka.worker.deadlines import (
-    STORE_WAITS_S,
-    Deadlines,
-    Sleep,
-    deadline,
-    until_deadline,
+from modules.llm_platform.presentation.kafka.contract.requests import (
+    CONTRACT_TOPICS,
+    RequestError,
+    Topics,
+    parse_request,
 )
+from modules.llm_platform.presentation.kafka.contract.wire_format import MessageSchemas, without_header
 from modules.llm_platform.presentation.kafka.worker.dependencies import Dependencies
 from shared.exceptions import AppException
 from shared.logging import bind_request_id
 
 if TYPE_CHECKING:
+    from modules.llm_platform.application.rag.retrieval import RetrievalService
     from modules.llm_platform.application.services.answer_service import AnswerService
-    from modules.llm_platform.application.services.retrieval_service import RetrievalService
-    from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagHits, RagQuestion, RagSearch
-    from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
-    from modules.llm_platform.presentation.kafka.worker.dependencies import Dependencies
-
-
-# Carries a request out: what it asked for, or the failure to tell.
-
 
 log = logging.getLogger(__name__)
 
+RETRY_WAITS_S: Final = (0.5, 1.0, 2.0, 4.0)  # between the tries of one request
+RETRY_JITTER: Final = 0.25  # share by which a wait varies, so that many requests do not retry at once
+STORE_RETRY_WAITS_S: Final = (0.1, 0.5, 2.0, 5.0)  # for the outcome store; the last one repeats
+MAX_LOGGED_TRACE_CHARS: Final = 200
+SMALL_RECORD_BYTES: Final = 64_000  # accepted by any topic, whatever limit was configured
+USED_DEPENDENCIES: Final[Mapping[RagStage, tuple[DependencyName, ...]]] = {  # by every successful request of the stage
+    "search": ("index", "embedder"),
+    "answer": ("model",),  # an answer may use its context alone
+}
+
+KeepFailed = Callable[[FailedRequest], Awaitable[None]]
 Search = Callable[[RagSearch], Awaitable[RagHits]]
 Answer = Callable[[RagQuestion], Awaitable[RagAnswer]]
+Sleep = Callable[[float], Awaitable[None]]
+SlotContext = AbstractAsyncContextManager[None]
+OutcomeKey = tuple[RagStage, str, str]  # stage, request id, tenant
+Result = TypeVar("Result")
+
+NO_SLOT: Final[SlotContext] = nullcontext()
+
+_DEADLINE: ContextVar[float | None] = ContextVar("deadline", default=None)
 
 
-class Stages:
-    """The two stages under one deadline for each request, `timeout_s` seconds with all tries together."""
+class Deadlines:
+    """Deadlines of `timeout_s` seconds that share one timer. A timer each, as in asyncio.timeout, takes 25 µs a request."""
 
-    def __init__(self, search: Search, answer: Answer, timeout_s: float, sleep: Sleep) -> None:
-        self._search, self._answer = search, answer
-        self._deadlines, self._sleep = Deadlines(timeout_s), sleep
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._open: dict[Deadline, None] = {}  # the earliest first
+        self._loop: asyncio.AbstractEventLoop | None = None  # which has a timer
 
-    async def carry_out(
-        self, request_id: str, asked: RagSearch | RagQuestion | RequestError
-    ) -> RagHits | RagAnswer | Failure:
-        """Raises nothing but CancelledError, and that only when somebody cancels us."""
-        if isinstance(asked, RequestError):
-            return failure_of(asked)
+    def start(self) -> Deadline:
+        """Return a deadline for the current task, which must enter it at once."""
+        loop = asyncio.get_running_loop()
+        deadline = Deadline(self._open, loop.time() + self._timeout_s)
+        self._open[deadline] = None
+        if self._loop is not loop:
+            self._loop = loop
+            loop.call_at(deadline.when, self._expire, loop)
+        return deadline
+
+    def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = loop.time()
+        expired = []
+        for deadline in self._open:
+            if deadline.when > now:
+                loop.call_at(deadline.when, self._expire, loop)
+                break
+            expired.append(deadline)
+        else:
+            self._loop = None
+        for deadline in expired:
+            deadline.expire()
+
+
+class Deadline:
+    """Like asyncio.timeout: cancels the block at `when` (loop time), which then raises TimeoutError."""
+
+    __slots__ = ("_cancelling", "_is_expired", "_open", "_task", "when")
+
+    def __init__(self, open_deadlines: dict[Deadline, None], when: float) -> None:
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a deadline needs a task")
+        self._open, self.when = open_deadlines, when
+        self._task, self._cancelling = task, task.cancelling()
+        self._is_expired = False
+
+    def expire(self) -> None:
+        """Cancel the task."""
+        del self._open[self]
+        self._is_expired = True
+        self._task.cancel()
+
+    def __enter__(self) -> float:
+        return self.when
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        if not self._is_expired:
+            del self._open[self]
+        elif self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+            raise TimeoutError from error
+
+
+async def retry_until_deadline(call: Callable[[], Awaitable[Result]], deadlines: Deadlines, sleep: Sleep) -> Result:
+    """Return the result of `call`, which is retried after recoverable errors while a wait fits into the deadline.
+
+    Raises the last error, or TimeoutError when the deadline passes during a call.
+    """
+    with deadlines.start() as deadline:
+        token = _DEADLINE.set(deadline)
         try:
-            with bind_request_id(request_id):
-                return await until_deadline(self._call(asked), self._deadlines, self._sleep)
-        except (AppException, TimeoutError) as error:
-            return failure_of(error)
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            log.exception("a stage cancelled itself")  # nobody would handle the request again
-            return UNFORESEEN
-        except Exception as error:  # the outermost loop of a request: one that breaks a stage breaks no other
-            log.error("unexpected error", exc_info=error)
-            return UNFORESEEN
-
-    def _call(self, asked: RagSearch | RagQuestion) -> Callable[[], Awaitable[RagHits | RagAnswer]]:
-        return partial(self._search, asked) if isinstance(asked, RagSearch) else partial(self._answer, asked)
-
-
-# What a handler has done, for metrics.
+            for usual_wait_s in RETRY_WAITS_S:
+                try:
+                    return await call()
+                except AppException as error:
+                    jitter = random.uniform(1 - RETRY_JITTER, 1 + RETRY_JITTER)  # noqa: S311  not a secret
+                    wait_s = max(usual_wait_s * jitter, error.retry_after_s or 0.0)
+                    if not error.retryable or asyncio.get_running_loop().time() + wait_s >= deadline:
+                        raise
+                await sleep(wait_s)
+            return await call()
+        finally:
+            _DEADLINE.reset(token)
 
 
 @dataclass(slots=True)
-class HandlerCounts:
-    """Numbers that only grow, since the process began."""
+class HandlerCounters:
+    """Counters for the metrics, since the start of the process."""
 
-    outcomes: Counter[tuple[RagStage, str]] = field(default_factory=Counter)  # first ones, by stage and code
-    repeated: Counter[RagStage] = field(default_factory=Counter)  # requests that got an earlier outcome again
-    reused: Counter[RagStage] = field(default_factory=Counter)  # those of them whose payload was another one
-    store_waits: int = 0  # times that the store of outcomes could not be used and was waited for
-
-
-TRACE_CHARS: Final = 200  # of a trace_id in the log
-SERVED: Final[Mapping[RagStage, tuple[DependencyName, ...]]] = {  # what has served a request that has a result
-    "search": ("index", "embedder"),
-    "answer": ("model",),  # it may be answered from its context alone
-}
-SMALL_RECORD_BYTES: Final = 64_000  # what any topic takes; for those that take less than we were told
-
-Place = AbstractAsyncContextManager[None]
-ANYWHERE: Final[Place] = nullcontext()
-
-Result = TypeVar("Result")
+    outcomes: Counter[tuple[RagStage, str]] = field(default_factory=Counter)  # new outcomes by stage and code
+    duplicates: Counter[RagStage] = field(default_factory=Counter)  # requests that got a stored outcome
+    reused_ids: Counter[RagStage] = field(default_factory=Counter)  # requests with the id of another payload
+    store_waits: int = 0  # failed calls of the outcome store
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerOptions:
-    """`outcome_bytes`: topic to the longest record that it takes, where that is not `outcomes.OUTCOME_BYTES`.
-
-    `tenant_field`: the field of metadata that becomes a filter of the same name; None for none.
+    """`timeout_s`: deadline of a request with all its tries. `tenant_field`: metadata field that becomes a filter of the same
+    name, or None. `max_record_bytes`: limit by topic where it is not DEFAULT_RECORD_BYTES.
     """
 
     max_message_bytes: int = 1_000_000
     timeout_s: float = 120.0
     tenant_field: str | None = None
-    outcome_bytes: Mapping[str, int] = field(default_factory=dict)
+    max_record_bytes: Mapping[str, int] = field(default_factory=dict)
+    topics: Topics = CONTRACT_TOPICS
+    schemas: MessageSchemas | None = None
 
 
 class RagHandler:
-    """Answers requests of both stages. `clock`: seconds that only grow."""
+    """Handles requests of both stages. `clock`: monotonic seconds."""
 
     def __init__(
         self,
@@ -145,221 +208,283 @@ class RagHandler:
         outcomes: IOutcomeStore,
         options: HandlerOptions | None = None,
         dependencies: Dependencies | None = None,
+        keep_failed: KeepFailed | None = None,
         *,
+        tracer: ITracer = NO_TRACER,
         sleep: Sleep = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.counts = HandlerCounts()
+        self.counters = HandlerCounters()
+        self._tracer = tracer
+        self._search, self._answer = search, answer
         self._options = options or HandlerOptions()
-        self._stages = Stages(search, answer, self._options.timeout_s, sleep)
-        self._outcomes = Outcomes(self._options.outcome_bytes)
-        self._small_outcomes = Outcomes({FAILED_TOPIC: SMALL_RECORD_BYTES})
+        self._deadlines = Deadlines(self._options.timeout_s)
+        topics = self._options.topics
+        encode = None if self._options.schemas is None else self._options.schemas.encode
+        self._builder = OutcomeBuilder(self._options.max_record_bytes, topics, encode)
+        self._small_builder = OutcomeBuilder({topics.failed: SMALL_RECORD_BYTES}, topics, encode)
         self._store, self._sleep, self._clock = outcomes, sleep, clock
         self._dependencies = dependencies or Dependencies()
-        self._waiting_since: float | None = None  # for the store of outcomes (clock); None: it can be used
-        # Who waits for the outcome of a request that came before and is not over; mostly nobody does.
-        self._in_flight: dict[tuple[RagStage, str, str], list[asyncio.Future[Outcome | None]]] = {}
+        self._keep_failed = keep_failed
+        self._store_failed_at: float | None = None  # by the clock; None: the outcome store works
+        # Requests in progress, with the duplicates that wait for their outcome.
+        self._in_flight: dict[OutcomeKey, list[asyncio.Future[Outcome | None]]] = {}
 
-    async def handle(self, record: IncomingRecord, slot: Place = ANYWHERE) -> OutgoingRecord:
-        """The one outcome of a request, whatever its bytes are: `look_up` and `carry_out`."""
-        [job] = await self.look_up((record,))
-        return await self.carry_out(job, slot)
+    async def handle(self, record: IncomingRecord, slot: SlotContext = NO_SLOT) -> OutgoingRecord:
+        """Prepare and process one request."""
+        [job] = await self.prepare((record,))
+        return await self.process(job, slot)
 
-    async def look_up(self, records: Sequence[IncomingRecord]) -> list[Job]:
-        """What these ask, with what was kept, for all of them at once. Nothing is raised but CancelledError; a store that
-        cannot be used is asked again when they are carried out.
+    async def prepare(self, records: Sequence[IncomingRecord]) -> list[Job]:
+        """Parse requests, and look up their stored outcomes in one query. Raises only CancelledError: after an error of the
+        store `process` queries it again.
         """
-        jobs = [self._job(record) for record in records]
-        wanted = [job for job in jobs if self._can_be_kept(job)]
+        jobs = [self._parse(record) for record in records]
+        storable = [job for job in jobs if self._is_storable(job)]
         try:
-            found = await self._store.get_many([(job.stage, job.request_id, job.tenant) for job in wanted])
+            outcomes = await self._store.get_many([(job.stage, job.request_id, job.tenant) for job in storable])
         except OutcomeStoreError:
             return jobs
-        for job, kept in zip(wanted, found, strict=True):
-            job.known, job.kept = True, kept
+        for job, outcome in zip(storable, outcomes, strict=True):
+            job.is_looked_up, job.stored = True, outcome
         return jobs
 
-    async def carry_out(self, job: Job, slot: Place = ANYWHERE) -> OutgoingRecord:
-        """The one outcome; nothing is raised but CancelledError. While its stage runs `slot` is entered, and neither before
-        nor after that.
+    async def process(self, job: Job, slot: SlotContext = NO_SLOT) -> OutgoingRecord:
+        """Return the outcome. Raises only CancelledError: then there is no outcome. `slot` is held while the stage runs.
 
-        While the store of outcomes cannot be used this waits: nothing is told that was not kept. A cancelled request has no
-        outcome and is to be handled again.
+        An outcome is stored before it is returned, so this waits while the outcome store fails.
         """
-        if not self._can_be_kept(job):
-            outcome, code = await self._decided(job, slot)
-            self.counts.outcomes[job.stage, code] += 1
-        else:
-            outcome = await self._first_outcome(job, slot)
-        if outcome.request_sha256 != job.sha256:
-            self.counts.reused[job.stage] += 1
-            log.warning("request_id_reused: an id came again with another payload", extra=_place(job))
-        return self._outcomes.told(job, outcome)
-
-    def too_large(self, record: IncomingRecord) -> OutgoingRecord:
-        """What to tell when the broker finds the outcome of this request too large after all: small, and the same each time."""
-        job = self._job(record)
-        return self._small_outcomes.told(job, self._small_outcomes.failed(job, OUTCOME_TOO_LARGE))
-
-    def _can_be_kept(self, job: Job) -> bool:
-        """Whether there is somebody who can ask for its outcome again: an id, and a tenant where each has its own ids. Of any
-        other request the outcome is a failure that follows from its bytes and its place alone.
-        """
-        message = job.message
-        return message.request_id is not None and (self._options.tenant_field is None or message.tenant is not None)
-
-    def _job(self, record: IncomingRecord) -> Job:
-        options, stage = self._options, STAGE_OF[record.topic]
-        return Job.of(record, stage, read_message(stage, record.value, options.max_message_bytes, options.tenant_field))
-
-    async def _first_outcome(self, job: Job, slot: Place) -> Outcome:
-        """What is told first under this id: what another task is working on, what was kept, or what is found now."""
-        place = job.stage, job.request_id, job.tenant
-        outcome: Outcome | None = None
-        while (others := self._in_flight.get(place)) is not None:
-            others.append(told := asyncio.get_running_loop().create_future())
-            outcome = await told
-            job.known = False  # what was looked up is older than that
-            if outcome is not None:
-                self.counts.repeated[job.stage] += 1
-                return outcome
-        waiting = self._in_flight[place] = []
+        if not self._tracer.is_enabled:
+            return await self._process(job, slot)
+        result = CANCELLED
+        span = _start_span(self._tracer, job)
         try:
-            outcome = await self._kept(job, place, slot)
+            with running(span):
+                outcome = await self._process(job, slot)
+            result = job.code
             return outcome
         finally:
-            del self._in_flight[place]
-            for told in waiting:  # without an outcome they take over
-                if not told.done():
-                    told.set_result(outcome)
+            span.end(result)
 
-    async def _kept(self, job: Job, place: tuple[RagStage, str, str], slot: Place) -> Outcome:
-        """What the store has from now on: ours, unless it has one already or another worker is faster."""
-        kept = job.kept if job.known else await self._looked_up(job, place)
-        if kept is None:
-            mine, code = await self._decided(job, slot)
-            try:
-                [kept] = await self._store.keep((mine,))
-            except OutcomeStoreError as error:
-                [kept] = await self._patiently(job, error, partial(self._store.keep, (mine,)))
-            if kept is mine or kept.body == mine.body:
-                self.counts.outcomes[job.stage, code] += 1
-                return kept
-        self.counts.repeated[job.stage] += 1
-        return kept
+    async def _process(self, job: Job, slot: SlotContext) -> OutgoingRecord:
+        if self._is_storable(job):
+            outcome = await self._single_flight(job, slot)
+        else:
+            outcome, code = await self._compute(job, slot)
+            self.counters.outcomes[job.stage, code] += 1
+        if outcome.request_sha256 != job.sha256:
+            self.counters.reused_ids[job.stage] += 1
+            log.warning("request_id_reused: the id was first used with another payload", extra=_log_fields(job))
+        return self._builder.to_record(job, outcome)
 
-    async def _looked_up(self, job: Job, place: tuple[RagStage, str, str]) -> Outcome | None:
+    def oversized(self, record: IncomingRecord) -> OutgoingRecord:
+        """Return the small failure that replaces an outcome which the brokers refuse as too large; always the same bytes."""
+        job = self._parse(record)
+        return self._small_builder.to_record(job, self._small_builder.build_failure(job, OUTCOME_TOO_LARGE))
+
+    def _is_storable(self, job: Job) -> bool:
+        """Whether the request can be repeated: it has an id, and a tenant where ids belong to tenants. Any other request has a
+        failure that depends on its bytes and its position only.
+        """
+        request = job.request
+        return request.request_id is not None and (self._options.tenant_field is None or request.tenant is not None)
+
+    def _parse(self, record: IncomingRecord) -> Job:
+        options, stage = self._options, self._options.topics.stage_of[record.topic]
+        if options.schemas is not None and record.value is not None:
+            record.value = without_header(record.value)
+        request = parse_request(stage, record.value, options.max_message_bytes, options.tenant_field)
+        return Job.from_record(record, stage, request)
+
+    async def _single_flight(self, job: Job, slot: SlotContext) -> Outcome:
+        """Return the first outcome of the id; a duplicate waits for the request in progress, and takes over when that is
+        cancelled.
+        """
+        key = job.stage, job.request_id, job.tenant
+        outcome: Outcome | None = None
+        while (waiters := self._in_flight.get(key)) is not None:
+            waiters.append(waiter := asyncio.get_running_loop().create_future())
+            outcome = await waiter
+            job.is_looked_up = False  # the earlier lookup is out of date
+            if outcome is not None:
+                self.counters.duplicates[job.stage] += 1
+                return outcome
+        waiters = self._in_flight[key] = []
         try:
-            return await self._store.get(*place)
-        except OutcomeStoreError as error:
-            return await self._patiently(job, error, partial(self._store.get, *place))
+            outcome = await self._stored_outcome(job, key, slot)
+            return outcome
+        finally:
+            del self._in_flight[key]
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(outcome)
 
-    async def _decided(self, job: Job, slot: Place) -> tuple[Outcome, str]:
-        found, took_s = await self._found(job, slot)
-        outcome, code = self._outcomes.made(job, found, round(took_s * 1000))
-        if isinstance(found, Failure) or outcome.kind == "failed":
-            level, cause = logging.INFO, {}
-            if isinstance(found, Failure):
-                level = logging.WARNING if found.must_mend or found is UNFORESEEN else logging.INFO
-                cause = {"cause": found.details.get("cause") or found.details.get("reason"), "reason": found.message}
-            log.log(level, "a request failed", extra={"error_code": code, **cause, **_place(job)})
+    async def _stored_outcome(self, job: Job, key: OutcomeKey, slot: SlotContext) -> Outcome:
+        """Return the stored outcome, after computing it where there is none. Another worker may store its own first."""
+        stored = job.stored
+        if not job.is_looked_up:
+            stored = await self._call_store(job, partial(self._store.get, *key))
+        if stored is None:
+            computed, code = await self._compute(job, slot)
+            if computed.kind == "failed" and self._keep_failed is not None:
+                await self._keep_request(job, self._keep_failed)
+            [stored] = await self._call_store(job, partial(self._store.put_if_absent, (computed,)))
+            if stored is computed or stored.body == computed.body:
+                self.counters.outcomes[job.stage, code] += 1
+                return stored
+        self.counters.duplicates[job.stage] += 1
+        return stored
+
+    async def _keep_request(self, job: Job, keep: KeepFailed) -> None:
+        """Store a failed request for a replay, before its outcome. An invalid one would fail again."""
+        record = job.record
+        if isinstance(job.request.content, RequestError) or record.value is None:
+            return
+        try:
+            await keep(
+                FailedRequest(job.stage, job.request_id, job.tenant, record.value, record.key, record.headers)
+            )
+        except OutcomeStoreError as error:  # the outcome counts, the replay is a convenience
+            about = {"reason": error.message, **_log_fields(job)}
+            log.warning("a failed request could not be stored: it cannot be replayed", extra=about)
+
+    async def _compute(self, job: Job, slot: SlotContext) -> tuple[Outcome, str]:
+        content, took_s = await self._run_stage(job, slot)
+        outcome, code = self._builder.build(job, content, round(took_s * 1000))
+        job.code = code
+        if isinstance(content, Failure):
+            level = logging.WARNING if content.needs_operator or content is UNEXPECTED_ERROR else logging.INFO
+            cause = content.details.get("cause") or content.details.get("reason")
+            about = {"error_code": code, "cause": cause, "reason": content.message}
+            log.log(level, "a request failed", extra={**about, **_log_fields(job)})
+        elif outcome.kind == "failed":
+            log.info("a request failed", extra={"error_code": code, **_log_fields(job)})
         return outcome, code
 
-    async def _found(self, job: Job, slot: Place) -> tuple[RagHits | RagAnswer | Failure, float]:
-        """What the stage gave, and the seconds it took. What only the operator can mend is waited for, outside of the slot,
-        and then tried again. A request that fails by such a cause twice while a probe finds nothing wrong brings it about
-        itself: that is its failure.
+    async def _run_stage(self, job: Job, slot: SlotContext) -> tuple[RagHits | RagAnswer | Failure, float]:
+        """Return the content of the outcome, and the seconds that the stage took.
+
+        A failure that only the operator can repair is not an outcome: the request waits for the repair without a slot, and
+        runs again. It becomes the outcome when the request fails twice while a probe of the dependency succeeds: then the
+        request itself is the cause.
         """
-        if isinstance(job.message.asked, RequestError):
-            return await self._carried_out(job, slot)
-        suspect = False
+        content = job.request.content
+        if isinstance(content, RequestError):
+            async with slot:
+                return failure_of(content), 0.0
+        is_confirmed = True
         while True:
-            await self._dependencies.usable()
-            try:
-                return await self._carried_out(job, slot, final=suspect)
-            except _MustMendError as stopped:
-                dependency = stopped.dependency
-            if not await self._dependencies.confirm(dependency):
-                suspect = True
+            await self._dependencies.wait_until_usable()
+            async with slot:
+                started = self._clock()
+                result = await self._call_stage(job.request_id, content)
+                took_s = self._clock() - started
+            if not isinstance(result, Failure):
+                for used in USED_DEPENDENCIES[job.stage]:
+                    self._dependencies.record_call(used, None)
+                return result, took_s
+            name = result.dependency
+            if name is None:
+                return result, took_s
+            if not result.needs_operator:
+                self._dependencies.record_call(name, result.message)
+                return result, took_s
+            if not is_confirmed or not self._dependencies.is_watched(name):
+                return result, took_s
+            is_confirmed = await self._dependencies.confirm_failure(name)
 
-    async def _carried_out(
-        self, job: Job, slot: Place, *, final: bool = True
-    ) -> tuple[RagHits | RagAnswer | Failure, float]:
-        """One try. Unless it is `final`, raises _MustMendError for a cause that the operator has to mend."""
-        async with slot:
-            begun = self._clock()
-            found = await self._stages.carry_out(job.request_id, job.message.asked)
-            took_s = self._clock() - begun
-            if isinstance(found, Failure) and found.dependency is not None:
-                if found.must_mend and not final and self._dependencies.watches(found.dependency):
-                    raise _MustMendError(found.dependency)
-                if not found.must_mend:
-                    self._dependencies.met(found.dependency, found.message)
-            elif isinstance(found, RagHits | RagAnswer):
-                for name in SERVED[job.stage]:
-                    self._dependencies.met(name, None)
-        return found, took_s
+    async def _call_stage(self, request_id: str, content: RagSearch | RagQuestion) -> RagHits | RagAnswer | Failure:
+        """Run the stage. Raises only CancelledError, and that only when this task is cancelled."""
+        call: Callable[[], Awaitable[RagHits | RagAnswer]] = (
+            partial(self._search, content) if isinstance(content, RagSearch) else partial(self._answer, content)
+        )
+        try:
+            with bind_request_id(request_id):
+                return await retry_until_deadline(call, self._deadlines, self._sleep)
+        except (AppException, TimeoutError) as error:
+            return failure_of(error)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            log.exception("a stage raised CancelledError without being cancelled")
+            return UNEXPECTED_ERROR
+        except Exception as error:  # the outermost handler of a request: a defect affects no other request
+            log.error("unexpected error", exc_info=error)
+            return UNEXPECTED_ERROR
 
-    async def _patiently(self, job: Job, error: OutcomeStoreError, ask: Callable[[], Awaitable[Result]]) -> Result:
-        """What the store says, as soon as it can be used; it could not the first time. Of all that wait the first says so."""
-        if self._waiting_since is None:
-            self._waiting_since = self._clock()
-            log.warning("waiting for the store of outcomes", extra={"reason": error.message, **_place(job)})
-        for wait_s in chain(STORE_WAITS_S, repeat(STORE_WAITS_S[-1])):
-            self.counts.store_waits += 1
+    async def _call_store(self, job: Job, call: Callable[[], Awaitable[Result]]) -> Result:
+        """Call the outcome store, and retry until it works. Only the first request that waits logs it."""
+        try:
+            return await call()
+        except OutcomeStoreError as error:
+            if self._store_failed_at is None:
+                self._store_failed_at = self._clock()
+                about = {"reason": error.message, **_log_fields(job)}
+                log.warning("the outcome store fails: requests wait for it", extra=about)
+        for wait_s in chain(STORE_RETRY_WAITS_S, repeat(STORE_RETRY_WAITS_S[-1])):
+            self.counters.store_waits += 1
             await self._sleep(wait_s)
             try:
-                found = await ask()
+                result = await call()
             except OutcomeStoreError:
                 continue
-            if self._waiting_since is not None:
-                waited_s = round(self._clock() - self._waiting_since, 1)
-                self._waiting_since = None
-                log.info("the store of outcomes can be used again", extra={"after_s": waited_s, **_place(job)})
-            return found
-        raise AssertionError("the waits have no end")
+            if self._store_failed_at is not None:
+                waited_s = round(self._clock() - self._store_failed_at, 1)
+                self._store_failed_at = None
+                log.info("the outcome store works again", extra={"after_s": waited_s, **_log_fields(job)})
+            return result
+        raise AssertionError("unreachable: the waits repeat forever")
 
 
-class _MustMendError(Exception):
-    """A stage failed by a cause that the operator has to mend."""
-
-    def __init__(self, dependency: DependencyName) -> None:
-        self.dependency = dependency
-        super().__init__(dependency)
-
-
-def _place(job: Job) -> dict[str, str | int]:
-    """What a line of the log says of a request."""
+def _start_span(tracer: ITracer, job: Job) -> ISpan:
+    """Start the span of a request. Its headers replace those of the sender, so that the outcome carries them."""
     record = job.record
-    place: dict[str, str | int] = {
+    sent = {name: (value or b"").decode("latin-1") for name, value in record.headers if name in TRACE_HEADERS}
+    span = tracer.start(MESSAGE_SPAN, f"process {record.topic}", sent, link=True)
+    span.set(SYSTEM, "kafka")
+    span.set(OPERATION, "process")
+    span.set(TOPIC, record.topic)
+    span.set(PARTITION, str(record.partition))
+    span.set(OFFSET, record.offset)
+    span.set(REQUEST_ID, job.request_id)
+    others = (header for header in record.headers if header[0] not in TRACE_HEADERS)
+    record.headers = (*others, *((name, value.encode()) for name, value in span.headers().items()))
+    return span
+
+
+def _log_fields(job: Job) -> dict[str, str | int]:
+    record = job.record
+    fields: dict[str, str | int] = {
         "request_id": job.request_id, "stage": job.stage, "topic": record.topic, "partition": record.partition,
         "offset": record.offset,
     }  # fmt: skip
-    if job.message.echo.trace_id is not None:
-        place["trace_id"] = str(json.loads(job.message.echo.trace_id))[:TRACE_CHARS]
-    return place
+    if job.request.echo.trace_id is not None:
+        fields["trace_id"] = str(json.loads(job.request.echo.trace_id))[:MAX_LOGGED_TRACE_CHARS]
+    elif trace_id := current_trace_id():
+        fields["trace_id"] = trace_id
+    return fields
 
 
-# The handler of requests, put together from the services of the platform.
-
-
-def rag_handler(
+def build_rag_handler(
     retrieval: RetrievalService,
     answers: AnswerService,
     outcomes: IOutcomeStore,
     options: HandlerOptions,
     dependencies: Dependencies | None = None,
+    tracer: ITracer = NO_TRACER,
+    keep_failed: KeepFailed | None = None,
 ) -> RagHandler:
-    """Both stages. Every try of a request knows the deadline of all of them.
+    """Create a handler from the platform's services. All tries of a request share one deadline.
 
-    Nobody steps in for a model or an embedder that fails: what is told first under an id is told for ever, and the sender of a
-    recoverable failure can ask again under a new one.
+    There is no fallback for a failed model or embedder: the first outcome of an id is final, and after a recoverable failure
+    the sender can repeat the request under a new id.
     """
 
-    async def answer(asked: RagQuestion) -> RagAnswer:
-        return await answers.answer(asked, deadline=deadline())
+    async def answer(question: RagQuestion) -> RagAnswer:
+        return await answers.answer(question, deadline=_DEADLINE.get())
 
-    async def search(asked: RagSearch) -> RagHits:
-        return await retrieval.search(asked.model_copy(update={"by_words_alone": False}))
+    async def search(request: RagSearch) -> RagHits:
+        return await retrieval.search(request.model_copy(update={"keyword_fallback": False}))
 
-    return RagHandler(search, answer, outcomes, options, dependencies)
+    return RagHandler(search, answer, outcomes, options, dependencies, keep_failed, tracer=tracer)

@@ -1,7 +1,7 @@
-"""How far behind this worker's partitions are, as the brokers say, and which of them it does not read.
+"""The lag of this worker's partitions, and which of them stall, as the brokers report it.
 
-What the consumer read says nothing about a partition that it does not read. So the brokers are asked, for the ends of the
-partitions and for the committed offsets of the group.
+The consumer knows nothing about a partition that it does not fetch, so the monitor queries the ends of the partitions and
+the group's committed offsets.
 """
 
 from __future__ import annotations
@@ -15,165 +15,157 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from modules.llm_platform.presentation.kafka.worker.consumer import Partition
-from modules.llm_platform.presentation.kafka.worker.request import OffsetTracker
+from modules.llm_platform.presentation.kafka.worker.offsets import OffsetTracker, Partition
 
 log = logging.getLogger(__name__)
 
-LOOK_S: Final = 2.0  # from the end of one look to the next
-LONGEST_STEP_S: Final = 4.0  # between two looks, for what was not read: the process may have been suspended meanwhile
-ASK_S: Final = 5.0  # for the committed offsets
-ASK_END_S: Final = 1.0  # for the end of one partition
-LOOK_MOST_S: Final = 10.0  # for the ends of all of them
-STOP_S: Final = 0.2
-NAMED: Final = 3  # partitions of a reason
+QUERY_INTERVAL_S: Final = 2.0
+MAX_STEP_S: Final = 4.0  # counted between two queries: the process may have been suspended
+COMMITTED_TIMEOUT_S: Final = 5.0
+END_TIMEOUT_S: Final = 1.0  # for one partition
+ALL_ENDS_TIMEOUT_S: Final = 10.0
+STOP_WAIT_S: Final = 0.2
+MAX_NAMED: Final = 3  # partitions that a reason names
 
 
 @dataclass(slots=True)
-class _Unread:
-    """`seconds` for which the reader had room and the ledger did not get beyond `read_to`."""
+class _Progress:
+    """`seconds` for which the window had room and `tracker` stayed at `position`."""
 
-    ledger: OffsetTracker
-    read_to: int | None
+    tracker: OffsetTracker
+    position: int | None
     seconds: float = 0.0
 
 
 class LagMonitor:
-    """Looks every LOOK_S on a thread of its own and with a client of its own: any call to the consumer would wait behind
-    its poll. The client is a consumer of the same group that never subscribes, so it is no member. An AdminClient could
-    ask for all ends at once, but librdkafka 2.16 ends the process when the coordinator moves while that one asks for the
+    """Queries the brokers every QUERY_INTERVAL_S, on its own thread and with its own client: a call to the worker's consumer
+    would wait behind its poll. The client is a consumer that never subscribes, so it is not a member of the group. An
+    AdminClient could query all ends at once, but librdkafka 2.16 crashes when the coordinator moves during its query of
     committed offsets.
 
-    `assigned` gives the partitions of this worker. `full_at`: when the reader had no room last, by `clock`; a partition
-    that waits for room is not stalled. `stall_s`: seconds after which a partition that is behind and not read is stalled.
+    `assignment` returns the worker's partitions. `full_at` returns when the window was last full, by `clock`: a partition that
+    waits for room does not stall. `stall_s`: seconds after which an unread partition with a lag stalls.
     """
 
     def __init__(
         self,
         client: Consumer,
-        assigned: Callable[[], Mapping[Partition, OffsetTracker]],
+        assignment: Callable[[], Mapping[Partition, OffsetTracker]],
         full_at: Callable[[], float],
         stall_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
-        self._assigned, self._full_at = assigned, full_at
+        self._assignment, self._full_at = assignment, full_at
         self._stall_s = stall_s
         self._clock = clock
-        self.lag: Mapping[Partition, int] = {}  # requests that are not committed
-        self.stalled: Mapping[Partition, float] = {}  # seconds for which they were not read
-        self._unread: dict[Partition, _Unread] = {}
-        self._looked_at = self._known_at = clock()
-        self._error: str | None = None  # of this look
-        self._failing = False
+        self.lag: Mapping[Partition, int] = {}  # uncommitted requests
+        self.stalled: Mapping[Partition, float] = {}  # seconds without progress
+        self._progress: dict[Partition, _Progress] = {}
+        self._queried_at = self._updated_at = clock()
+        self._error: str | None = None  # of the last query
+        self._is_failing = False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafka-lag", daemon=True)
 
     def start(self) -> None:
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """The thread ends; where it waits for brokers that are away, it is left behind."""
+        """Stop the thread. One that waits for unreachable brokers continues as a daemon."""
         self._stopping.set()
-        self._thread.join(STOP_S)
+        self._thread.join(STOP_WAIT_S)
 
-    def age(self) -> float:
-        """Seconds since the brokers last told the lag."""
-        return self._clock() - self._known_at
+    def age_s(self) -> float:
+        """Return the seconds since the last complete reply of the brokers."""
+        return self._clock() - self._updated_at
 
     def not_ready(self) -> str | None:
-        """Why requests are not answered although the worker runs; None: they are."""
+        """Return which partitions stall; None without any."""
         stalled = sorted(self.stalled)
         if not stalled:
             return None
-        names = ", ".join(f"{topic}/{number}" for topic, number in stalled[:NAMED])
-        more = f" and {len(stalled) - NAMED} more" if len(stalled) > NAMED else ""
-        return f"requests wait in partitions that this worker has and does not read ({names}{more}): restart it"
+        names = ", ".join(f"{topic}/{number}" for topic, number in stalled[:MAX_NAMED])
+        more = f" and {len(stalled) - MAX_NAMED} more" if len(stalled) > MAX_NAMED else ""
+        return f"assigned partitions have requests and are not read ({names}{more}): restart the worker"
 
-    def look(self) -> None:
-        """Ask the brokers once. What they do not tell stays as it was told last."""
-        self._client.poll(0)  # what this client has to log
+    def query(self) -> None:
+        """Query the brokers once. A value without a reply keeps its last state."""
+        self._client.poll(0)  # serves the client's log
         self._error = None
-        asked = self._assigned()
         try:
-            committed = self._committed(asked)
+            committed = self._committed_offsets(self._assignment())
             ends = self._ends(committed)
         except KafkaException as error:
-            self._error = _name(error)
+            self._error = _error_name(error)
             committed, ends = {}, {}
-        now = self._assigned()  # after the brokers' answers, so that what was read meanwhile is no lag
-        told = [place for place in now if place in ends]
-        starts = {place: committed[place] if committed[place] >= 0 else ends[place][0] for place in told}
-        lag = {place: count for place, count in self.lag.items() if place in now}
-        self.lag = lag | {place: now[place].behind(starts[place], ends[place][1]) for place in told}
-        read = {place for place in told if (now[place].read_to or starts[place]) >= ends[place][1]}
-        self._find_stalled({place: now[place] for place in told if place not in read}, now.keys() - set(told))
-        self._note_error()
+        assigned = self._assignment()  # after the replies, so that what was read meanwhile is not a lag
+        known = [each for each in assigned if each in ends]
+        starts = {each: committed[each] if committed[each] >= 0 else ends[each][0] for each in known}
+        previous = {each: count for each, count in self.lag.items() if each in assigned}
+        self.lag = previous | {each: assigned[each].lag(starts[each], ends[each][1]) for each in known}
+        unread = {each: assigned[each] for each in known if (assigned[each].position or starts[each]) < ends[each][1]}
+        self._update_stalled(unread, assigned.keys() - set(known))
+        self._log_error()
 
     def _run(self) -> None:
-        while not self._stopping.wait(LOOK_S):
-            self.look()
+        while not self._stopping.wait(QUERY_INTERVAL_S):
+            self.query()
         self._client.close()
 
-    # --- the questions -------------------------------------------------------------------------------------------------
+    def _committed_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Return the committed offsets; below 0 for a partition without any. Raises KafkaException."""
+        requested = [TopicPartition(*each) for each in partitions]
+        committed = self._client.committed(requested, timeout=COMMITTED_TIMEOUT_S) if requested else []
+        return {(each.topic, each.partition): each.offset for each in committed if each.error is None}
 
-    def _committed(self, places: Iterable[Partition]) -> dict[Partition, int]:
-        """Below 0: nothing of that partition was ever committed. Raises KafkaException."""
-        wanted = [TopicPartition(*place) for place in places]
-        told = self._client.committed(wanted, timeout=ASK_S) if wanted else []
-        return {(each.topic, each.partition): each.offset for each in told if each.error is None}
-
-    def _ends(self, places: Iterable[Partition]) -> dict[Partition, tuple[int, int]]:
-        """The oldest offset and the end, without the partitions that have no leader now, or that time does not reach."""
-        until = self._clock() + LOOK_MOST_S
-        found: dict[Partition, tuple[int, int]] = {}
-        for place in places:
-            if self._clock() > until:
+    def _ends(self, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, int]]:
+        """Return the oldest offset and the end of each partition, without those that have no leader or exceed the timeout."""
+        deadline = self._clock() + ALL_ENDS_TIMEOUT_S
+        ends: dict[Partition, tuple[int, int]] = {}
+        for each in partitions:
+            if self._clock() > deadline:
                 break
             try:
-                found[place] = self._client.get_watermark_offsets(
-                    TopicPartition(*place), timeout=ASK_END_S, cached=False
+                ends[each] = self._client.get_watermark_offsets(
+                    TopicPartition(*each), timeout=END_TIMEOUT_S, cached=False
                 )
             except KafkaException as error:
-                self._error = _name(error)
-        return found
+                self._error = _error_name(error)
+        return ends
 
-    def _note_error(self) -> None:
-        """Said when it begins."""
+    def _log_error(self) -> None:
+        """Log the first of consecutive errors."""
         if self._error is None:
-            self._known_at = self._clock()
-        elif not self._failing:
-            log.warning("the brokers do not tell the lag: it stays as it was", extra={"error": self._error})
-        self._failing = self._error is not None
+            self._updated_at = self._clock()
+        elif not self._is_failing:
+            log.warning("the lag cannot be queried: it stays as it was", extra={"error": self._error})
+        self._is_failing = self._error is not None
 
-    # --- what is not read ----------------------------------------------------------------------------------------------
-
-    def _find_stalled(self, behind: Mapping[Partition, OffsetTracker], unknown: Iterable[Partition]) -> None:
-        """`behind`: partitions that hold more than was read of them. Of those `unknown` nothing new is known."""
+    def _update_stalled(self, unread: Mapping[Partition, OffsetTracker], unknown: Iterable[Partition]) -> None:
+        """`unread`: partitions that have more records than were read. `unknown`: partitions without a reply."""
         now = self._clock()
-        step = min(now - self._looked_at, LONGEST_STEP_S)
-        had_room = self._full_at() < self._looked_at
-        self._looked_at = now
-        unread = {place: self._unread[place] for place in unknown if place in self._unread}
-        for place, ledger in behind.items():
-            last = self._unread.get(place)
-            if had_room and last is not None and last.ledger is ledger and last.read_to == ledger.read_to:
-                unread[place] = last
+        step = min(now - self._queried_at, MAX_STEP_S)
+        had_room = self._full_at() < self._queried_at
+        self._queried_at = now
+        progress = {each: self._progress[each] for each in unknown if each in self._progress}
+        for partition, tracker in unread.items():
+            last = self._progress.get(partition)
+            if had_room and last is not None and last.tracker is tracker and last.position == tracker.position:
+                progress[partition] = last
                 last.seconds += step
             else:
-                unread[place] = _Unread(ledger, ledger.read_to)
-        self._unread = unread
-        stalled = {place: each.seconds for place, each in unread.items() if each.seconds >= self._stall_s}
-        self._report(stalled)
-        self.stalled = stalled
-
-    def _report(self, stalled: Mapping[Partition, float]) -> None:
+                progress[partition] = _Progress(tracker, tracker.position)
+        self._progress = progress
+        stalled = {each: state.seconds for each, state in progress.items() if state.seconds >= self._stall_s}
         for topic, number in stalled.keys() - self.stalled.keys():
             about = {"topic": topic, "partition": number, "lag": self.lag.get((topic, number))}
-            log.error("a partition is assigned, behind and not read: restart this worker", extra=about)
+            log.error("an assigned partition has requests and is not read: restart this worker", extra=about)
         for topic, number in self.stalled.keys() - stalled.keys():
-            log.info("a partition is not stalled any more", extra={"topic": topic, "partition": number})
+            log.info("a partition no longer stalls", extra={"topic": topic, "partition": number})
+        self.stalled = stalled
 
 
-def _name(error: KafkaException) -> str:
+def _error_name(error: KafkaException) -> str:
     return str(error.args[0].name())

@@ -1,6 +1,6 @@
-"""Writes outcomes, and says when they are written.
+"""Produces outcomes and reports their delivery.
 
-A thread of its own polls the producer, and hands the reports over in lists: one wake-up of the loop for many outcomes.
+A thread polls the producer and passes delivery reports to the event loop in batches.
 """
 
 from __future__ import annotations
@@ -19,78 +19,76 @@ from modules.llm_platform.presentation.kafka.contract.outcomes import OutgoingRe
 log = logging.getLogger(__name__)
 
 POLL_S: Final = 0.1
-FULL_WAIT_S: Final = 0.02  # until the client's buffer has room again
-FLUSH_S: Final = 5.0  # of the last moments; what waits for a broker that is away is given up then
+QUEUE_FULL_WAIT_S: Final = 0.02
+FLUSH_S: Final = 5.0  # at the end; outcomes that the brokers have not accepted by then are dropped
 
-Told = Callable[[KafkaError | None], None]
+DeliveryCallback = Callable[[KafkaError | None], None]
 
 
 class ProducerPump:
-    """Belongs to the running loop; `run` belongs to a thread."""
+    """Belongs to the running event loop, except for `run`, which belongs to a thread."""
 
     def __init__(self, producer: Producer) -> None:
         self._producer = producer
         self._loop = asyncio.get_running_loop()
-        self._given: deque[tuple[OutgoingRecord, Told]] = deque()
-        self._reports: list[tuple[Told, KafkaError | None]] = []
-        self._stopping = False
+        self._queue: deque[tuple[OutgoingRecord, DeliveryCallback]] = deque()
+        self._reports: list[tuple[DeliveryCallback, KafkaError | None]] = []
+        self._is_stopping = False
 
-    def hand_over(self, outgoing: OutgoingRecord, told: Told) -> None:
-        """Behind all that was given before. `told` is called on the loop, later than this returns: with None when the broker
-        has it for good, else with what the client or the broker has against it.
+    def produce(self, outcome: OutgoingRecord, on_delivery: DeliveryCallback) -> None:
+        """Produce an outcome, in the order of the calls. `on_delivery` runs on the loop after this returns: with None when
+        the brokers have acknowledged the outcome, else with the error of the client or the brokers.
         """
-        if not self._given:
-            self._loop.call_soon(self._produce)
-        self._given.append((outgoing, told))
+        if not self._queue:
+            self._loop.call_soon(self._produce_queued)
+        self._queue.append((outcome, on_delivery))
 
-    def _produce(self) -> None:
-        """All that were given meanwhile in one go: for one that comes alone the client wakes its thread, which costs more than
-        all the rest.
-        """
-        while self._given:
-            outgoing, told = self._given[0]
+    def _produce_queued(self) -> None:
+        """Produce all queued outcomes in one go: a single one wakes the client's thread, which costs more than the rest."""
+        while self._queue:
+            outcome, on_delivery = self._queue[0]
             try:
                 self._producer.produce(
-                    outgoing.topic,
-                    outgoing.value,
-                    outgoing.key,
-                    on_delivery=partial(self._reported, told),
-                    headers=list(outgoing.headers) or None,
+                    outcome.topic,
+                    outcome.value,
+                    outcome.key,
+                    on_delivery=partial(self._add_report, on_delivery),
+                    headers=list(outcome.headers) or None,
                 )
             except BufferError:
-                self._loop.call_later(FULL_WAIT_S, self._produce)
+                self._loop.call_later(QUEUE_FULL_WAIT_S, self._produce_queued)
                 return
-            except KafkaException as refused:
-                told(refused.args[0])
-            except (TypeError, ValueError):  # whatever this one has, it must not hold up those behind it
-                told(KafkaError(KafkaError._INVALID_ARG))
-            self._given.popleft()
+            except KafkaException as error:
+                on_delivery(error.args[0])
+            except (TypeError, ValueError):  # an invalid outcome must not block the queue
+                on_delivery(KafkaError(KafkaError._INVALID_ARG))
+            self._queue.popleft()
 
     def run(self) -> None:
-        """Until `stop`."""
-        while not self._stopping:
+        """Poll until `stop`, then flush."""
+        while not self._is_stopping:
             self._producer.poll(POLL_S)
-            self._pass_on()
-        left = self._producer.flush(FLUSH_S)
-        if left:
-            log.warning("outcomes were not written, their requests will be answered again", extra={"count": left})
+            self._pass_reports()
+        remaining = self._producer.flush(FLUSH_S)
+        if remaining:
+            log.warning("outcomes were not written: their requests are read again", extra={"count": remaining})
             self._producer.purge()
             self._producer.flush(POLL_S)
 
     def stop(self) -> None:
-        """Write what was given, for a few seconds, and let `run` return."""
-        self._produce()
-        self._stopping = True
+        """Produce the queued outcomes, and let `run` flush and return."""
+        self._produce_queued()
+        self._is_stopping = True
 
-    def _reported(self, told: Told, error: KafkaError | None, _message: Message) -> None:
-        self._reports.append((told, error))
+    def _add_report(self, on_delivery: DeliveryCallback, error: KafkaError | None, _message: Message) -> None:
+        self._reports.append((on_delivery, error))
 
-    def _pass_on(self) -> None:
+    def _pass_reports(self) -> None:
         if self._reports:
             reports, self._reports = self._reports, []
-            self._loop.call_soon_threadsafe(_tell, reports)
+            self._loop.call_soon_threadsafe(_call_back, reports)
 
 
-def _tell(reports: list[tuple[Told, KafkaError | None]]) -> None:
-    for told, error in reports:
-        told(error)
+def _call_back(reports: list[tuple[DeliveryCallback, KafkaError | None]]) -> None:
+    for on_delivery, error in reports:
+        on_delivery(error)

@@ -1,133 +1,260 @@
-"""The loop's side of the worker: requests become outcomes, and each is written before it is over.
+"""The event loop's side of the worker: it passes requests to the handler and outcomes to the producer.
 
-All that were read are with the handler at once, which looks up what was kept; so many as there are slots get to their stage.
+The handler gets all consumed requests at once and looks up stored outcomes; `concurrency` of them run a stage at a time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from queue import SimpleQueue
+from types import TracebackType
 from typing import Any, Final, Protocol
 
 from confluent_kafka import KafkaError, KafkaException
 
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord, OutgoingRecord
-from modules.llm_platform.presentation.kafka.worker.consumer import Settled
+from modules.llm_platform.presentation.kafka.worker.clients import remedy_of
+from modules.llm_platform.presentation.kafka.worker.offsets import OffsetTracker
 from modules.llm_platform.presentation.kafka.worker.producer import ProducerPump
-from modules.llm_platform.presentation.kafka.worker.request import KeyOrder, OffsetTracker, Request, Slot, Slots
 
 log = logging.getLogger(__name__)
 
-GIVE_UP_S: Final = 5.0  # for a task that was cancelled to end
-REFUSED_WAIT_S: Final = 2.0  # before an outcome that the brokers refused is offered to them again
+CANCEL_WAIT_S: Final = 5.0  # for cancelled tasks to end
+PRODUCE_RETRY_S: Final = 2.0  # before a refused outcome is produced again
+
+
+class Slot:
+    """The place of one request among those that run a stage, held inside `async with`. Waiting requests get it in order, and
+    it is free again while an outcome is stored or written. After an exception the request has not started again.
+    """
+
+    __slots__ = ("_semaphore", "has_started")
+
+    def __init__(self, semaphore: asyncio.Semaphore) -> None:
+        self._semaphore = semaphore
+        self.has_started = False
+
+    async def __aenter__(self) -> None:
+        await self._semaphore.acquire()
+        self.has_started = True
+
+    async def __aexit__(self, kind: type[BaseException] | None, _error: object, _trace: TracebackType | None) -> None:
+        if kind is not None:
+            self.has_started = False
+        self._semaphore.release()
+
+
+class KeyTurn:
+    """The place of one request among those of its key. Outcomes of a key are written in the order of their requests, although
+    their stages run concurrently.
+    """
+
+    __slots__ = ("_key", "_last_turns", "_previous", "_released")
+
+    def __init__(self, key: Hashable, last_turns: dict[Hashable, KeyTurn]) -> None:
+        """Append a turn to `last_turns`, which maps each key to its last turn that is not released."""
+        self._key = key
+        self._last_turns = last_turns
+        self._released = asyncio.Event()
+        self._previous = last_turns.get(key)
+        last_turns[key] = self
+
+    async def wait(self) -> None:
+        """Wait until the previous turn is released."""
+        if self._previous is not None:
+            await self._previous._released.wait()
+        self._previous = None  # else a long chain of turns stays in memory
+
+    def release(self) -> None:
+        """Let the next request of the key proceed. Repeated calls do nothing."""
+        self._released.set()
+        if self._last_turns.get(self._key) is self:
+            del self._last_turns[self._key]
+
+
+@dataclass(slots=True, eq=False)
+class InFlightRequest:
+    """A consumed request. `tracker` is that of the assignment under which it was read. `is_written`: its outcome is written;
+    `is_oversized`: the brokers refused its outcome as too large; `slot` is set while the handler has the request.
+    """
+
+    record: IncomingRecord
+    tracker: OffsetTracker
+    is_written: bool = False
+    is_oversized: bool = False
+    key_turn: KeyTurn | None = None
+    slot: Slot | None = None
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it has no outcome, and its stage has not started."""
+        return self.slot is not None and not self.slot.has_started
+
+
+SettledQueue = SimpleQueue[Sequence[InFlightRequest]]
 
 
 class Handler(Protocol):
-    """From bytes to the one outcome; it knows no Kafka. handler.py has it."""
+    """Computes the outcome of a request without Kafka; see handler.py."""
 
-    async def look_up(self, records: Sequence[IncomingRecord]) -> Sequence[Any]:
-        """For each a job, which only the handler understands: many are looked up at once. Raises nothing but CancelledError."""
+    async def prepare(self, records: Sequence[IncomingRecord]) -> Sequence[Any]:
+        """Return one opaque job for each record; stored outcomes are looked up in one query. Raises only CancelledError."""
 
-    async def carry_out(self, job: Any, slot: Slot) -> OutgoingRecord:
-        """Raises nothing but CancelledError, after which the request has no outcome. `slot` is held while its stage runs."""
+    async def process(self, job: Any, slot: Slot) -> OutgoingRecord:
+        """Return the outcome; `slot` is held while the stage runs. Raises only CancelledError: then there is no outcome."""
 
-    def too_large(self, record: IncomingRecord) -> OutgoingRecord:
-        """What to tell instead of an outcome that the brokers find too large; the same each time."""
+    def oversized(self, record: IncomingRecord) -> OutgoingRecord:
+        """Return the failure that replaces an outcome which the brokers refuse as too large; always the same bytes."""
 
 
 class RequestScheduler:
-    """Works on the stages of `concurrency` requests at once. Those that are over go to `settled`, in lists."""
+    """Runs the stages of `concurrency` requests at a time. Ended requests go to `settled`, in batches."""
 
-    def __init__(
-        self,
-        handler: Handler,
-        pump: ProducerPump,
-        concurrency: int,
-        settled: Settled,
-    ) -> None:
+    def __init__(self, handler: Handler, pump: ProducerPump, concurrency: int, settled: SettledQueue) -> None:
         self._handler, self._pump, self._settled = handler, pump, settled
-        self._slots = Slots(concurrency)
+        self._semaphore = asyncio.Semaphore(concurrency)
         self._loop = asyncio.get_running_loop()
-        self._open: dict[Request, None] = {}  # with the handler, or with the brokers; as they came
-        self._beginning: set[asyncio.Task[None]] = set()  # each looks up a list of requests
-        self._over: list[Request] = []
-        self._turns = KeyOrder()
-        self._draining = False
+        self._open: dict[InFlightRequest, None] = {}  # with the handler or the brokers, in the order of arrival
+        self._preparations: set[asyncio.Task[None]] = set()
+        self._ended: list[InFlightRequest] = []
+        self._last_turns: dict[Hashable, KeyTurn] = {}
+        self._is_draining = False
         self._idle = asyncio.Event()
         self._idle.set()
-        self.failure: asyncio.Future[None] = self._loop.create_future()  # never done unless something is broken
-        self.refusing: str | None = None  # why the brokers do not take outcomes, while they do not
+        self.failure: asyncio.Future[None] = self._loop.create_future()  # gets the exception that ends the worker
+        self.produce_error: str | None = None  # the error's name while the brokers refuse outcomes
 
     @property
     def in_flight(self) -> int:
-        """Requests that have begun and are not over."""
+        """Number of requests that have started."""
         return len(self._open) - self.waiting
 
     @property
     def waiting(self) -> int:
-        """Requests that were read and have not begun."""
-        return sum(request.waits for request in self._open)
+        """Number of consumed requests that have not started."""
+        return sum(request.is_waiting for request in self._open)
 
-    def take(self, requests: Sequence[Request]) -> None:
-        """Put new requests behind the others; those that come during the drain are given up."""
-        if self._draining:
+    def submit(self, requests: Sequence[InFlightRequest]) -> None:
+        """Add new requests. During a drain they end without an outcome."""
+        if self._is_draining:
             for request in requests:
-                self._end(request)
+                self._settle(request)
             return
         for request in requests:
             record = request.record
             if record.key is not None:
-                request.turn = self._turns.take((record.topic, record.partition, record.key))
-            request.slot = Slot(self._slots)
+                request.key_turn = KeyTurn((record.topic, record.partition, record.key), self._last_turns)
+            request.slot = Slot(self._semaphore)
             self._open[request] = None
         if requests:
             self._idle.clear()
-            beginning = self._loop.create_task(self._begin(requests))
-            self._beginning.add(beginning)
-            beginning.add_done_callback(self._begun)
+            preparation = self._loop.create_task(self._prepare(requests))
+            self._preparations.add(preparation)
+            preparation.add_done_callback(self._preparation_done)
 
-    def let_go(self, ledgers: Sequence[OffsetTracker], at_once: bool) -> None:
-        """Give up what has not begun of these partitions; `at_once` what runs as well."""
-        going = {id(ledger) for ledger in ledgers}
-        there = [request for request in self._open if id(request.ledger) in going]
-        self._cancel(there if at_once else _not_begun(there))
+    def revoke(self, trackers: Sequence[OffsetTracker], cancel_running: bool) -> None:
+        """Cancel the requests of these partitions that have not started, and with `cancel_running` the others too."""
+        revoked = {id(tracker) for tracker in trackers}
+        requests = [request for request in self._open if id(request.tracker) in revoked]
+        self._cancel(requests if cancel_running else _not_started(requests))
 
-    async def drain(self, within_s: float) -> None:
-        """Give up what has not begun, and let the rest end; what has not after `within_s` is given up, too."""
-        self._draining = True
-        self._cancel(_not_begun(self._open))
+    async def drain(self, timeout_s: float) -> None:
+        """Cancel what has not started, and wait for the rest; after `timeout_s` cancel that too."""
+        self._is_draining = True
+        self._cancel(_not_started(self._open))
         try:
-            async with asyncio.timeout(within_s):
+            async with asyncio.timeout(timeout_s):
                 await self._idle.wait()
         except TimeoutError:
-            log.warning("requests were given up, they will be answered later", extra={"count": self.in_flight})
+            log.warning("the drain timed out: requests are cancelled and read again", extra={"count": self.in_flight})
             self._cancel(list(self._open))
             if running := [request.task for request in self._open if request.task]:
-                await asyncio.wait(running, timeout=GIVE_UP_S)
-        self._tell_over()
+                await asyncio.wait(running, timeout=CANCEL_WAIT_S)
+        self._flush_settled()
 
     def fail(self, error: BaseException) -> None:
-        """It is beyond help: whoever waits for `failure` learns why."""
+        """End the worker with this error."""
         if not self.failure.done():
             self.failure.set_exception(error)
 
-    async def _begin(self, requests: Sequence[Request]) -> None:
-        """Look up all of them at once, and carry out each by itself; those that were given up meanwhile are not there."""
-        jobs = await self._handler.look_up([request.record for request in requests])
+    async def _prepare(self, requests: Sequence[InFlightRequest]) -> None:
+        jobs = await self._handler.prepare([request.record for request in requests])
         for request, job in zip(requests, jobs, strict=True):
-            if request in self._open and request.slot is not None:
-                request.task = self._loop.create_task(self._carry_out(request, job, request.slot))
+            if request in self._open and request.slot is not None:  # else it was cancelled meanwhile
+                request.task = self._loop.create_task(self._process(request, job, request.slot))
 
-    def _begun(self, beginning: asyncio.Task[None]) -> None:
-        self._beginning.discard(beginning)
-        if not beginning.cancelled() and (error := beginning.exception()) is not None:
+    def _preparation_done(self, preparation: asyncio.Task[None]) -> None:
+        self._preparations.discard(preparation)
+        if not preparation.cancelled() and (error := preparation.exception()) is not None:
             self.fail(error)
 
-    def _ended(self, request: Request, task: asyncio.Task[None]) -> None:
-        """Something went wrong with it, or it was given up. Not part of the task: one that is cancelled before its first step
-        never runs a line.
+    async def _process(self, request: InFlightRequest, job: Any, slot: Slot) -> None:
+        """Compute the outcome and pass it to the producer; the delivery report comes to `_delivered`."""
+        is_produced = False
+        try:
+            outcome = await self._handler.process(job, slot)
+            request.slot = None
+            if request.key_turn is not None:
+                await request.key_turn.wait()
+            self._produce(request, outcome)
+            is_produced = True
+        finally:
+            if is_produced:
+                request.task = None
+            else:
+                self._watch_task(request)
+
+    def _produce(self, request: InFlightRequest, outcome: OutgoingRecord) -> None:
+        """Produce once. The producer keeps the order, so the next request of the key may follow at once."""
+        self._pump.produce(outcome, partial(self._delivered, request, outcome))
+        if request.key_turn is not None:
+            request.key_turn.release()
+
+    def _delivered(self, request: InFlightRequest, outcome: OutgoingRecord, error: KafkaError | None) -> None:
+        if request not in self._open:
+            return  # it was cancelled: the next worker writes the same outcome
+        if error is not None:
+            request.task = self._loop.create_task(self._produce_again(request, outcome, error))
+            self._watch_task(request)
+            return
+        self.produce_error = None
+        request.is_written = True
+        self._close(request)
+
+    async def _produce_again(self, request: InFlightRequest, outcome: OutgoingRecord, error: KafkaError) -> None:
+        """Produce after a wait, or produce a small failure instead. Raises KafkaException for a fatal error."""
+        if error.fatal():
+            raise KafkaException(error)
+        if _is_too_large(error) and not request.is_oversized:
+            request.is_oversized = True
+            outcome = self._handler.oversized(request.record)
+        else:
+            reason = ": ".join(filter(None, (error.name(), remedy_of([error]))))
+            if self.produce_error is None:
+                log.error("the brokers refuse outcomes: they are retried", extra={"error": reason})
+            self.produce_error = reason
+            await asyncio.sleep(PRODUCE_RETRY_S)  # the same for all, so that the outcomes of a key stay in order
+        self._produce(request, outcome)
+
+    def _cancel(self, requests: Sequence[InFlightRequest]) -> None:
+        for request in requests:
+            self._watch_task(request)
+            if request.task is None or not request.task.cancel():  # in preparation, or with the brokers
+                self._close(request)
+
+    def _watch_task(self, request: InFlightRequest) -> None:
+        """Handle the end of the request's task. Tasks that end normally need no callback."""
+        if request.task is not None:
+            request.task.add_done_callback(partial(self._task_done, request))
+
+    def _task_done(self, request: InFlightRequest, task: asyncio.Task[None]) -> None:
+        """Close a cancelled or failed request. This is not part of the task: one that is cancelled before its first step never
+        runs.
         """
         error = None if task.cancelled() else task.exception()
         if request.task is task:
@@ -137,101 +264,39 @@ class RequestScheduler:
         if error is not None:
             self.fail(error)
 
-    def _close(self, request: Request) -> None:
-        """It is over, `done` or not."""
+    def _close(self, request: InFlightRequest) -> None:
         if request not in self._open:
             return
         del self._open[request]
-        if request.turn is not None:
-            request.turn.passes()
-        self._end(request)
+        if request.key_turn is not None:
+            request.key_turn.release()
+        self._settle(request)
         if not self._open:
             self._idle.set()
 
-    async def _carry_out(self, request: Request, job: Any, slot: Slot) -> None:
-        """Until the client has its outcome; what the brokers say to that comes to `_reported`."""
-        offered = False
-        try:
-            outgoing = await self._handler.carry_out(job, slot)
-            request.slot = None
-            if request.turn is not None:
-                await request.turn.comes()
-            self._offer(request, outgoing)
-            offered = True
-        finally:
-            if offered:
-                request.task = None
-            else:
-                self._listen(request)
+    def _settle(self, request: InFlightRequest) -> None:
+        """Return the request to the consumer thread, in one batch with all that end in this iteration of the loop."""
+        if not self._ended:
+            self._loop.call_soon(self._flush_settled)
+        self._ended.append(request)
 
-    def _offer(self, request: Request, outgoing: OutgoingRecord) -> None:
-        """One try. The next one of the same key goes as soon as the client has this one: it keeps their order."""
-        self._pump.hand_over(outgoing, partial(self._reported, request, outgoing))
-        if request.turn is not None:
-            request.turn.passes()
-
-    def _reported(self, request: Request, outgoing: OutgoingRecord, error: KafkaError | None) -> None:
-        if request not in self._open:
-            return  # it was given up: whoever does it again writes the same
-        if error is not None:
-            request.task = self._loop.create_task(self._offer_again(request, outgoing, error))
-            self._listen(request)
-            return
-        self.refusing = None
-        request.done = True
-        self._close(request)
-
-    async def _offer_again(self, request: Request, outgoing: OutgoingRecord, error: KafkaError) -> None:
-        """When it is time, or another outcome. Raises KafkaException where the client is beyond help."""
-        if error.fatal():
-            raise KafkaException(error)
-        if _too_large(error) and not request.shrunk:
-            request.shrunk = True
-            outgoing = self._handler.too_large(request.record)
-        else:
-            self._refused(error)
-            await asyncio.sleep(REFUSED_WAIT_S)  # the same for all, so that those of one key stay in order
-        self._offer(request, outgoing)
-
-    def _refused(self, error: KafkaError) -> None:
-        if self.refusing is None:
-            log.error("the brokers refuse outcomes, which wait", extra={"error": error.name()})
-        self.refusing = error.name()
-
-    def _cancel(self, requests: Sequence[Request]) -> None:
-        for request in requests:
-            self._listen(request)
-            if request.task is None or not request.task.cancel():  # it is looked up, or with the brokers
-                self._close(request)
-
-    def _listen(self, request: Request) -> None:
-        """Hear how its task ends. Not of every task: for most there is nothing more to do then."""
-        if request.task is not None:
-            request.task.add_done_callback(partial(self._ended, request))
-
-    def _end(self, request: Request) -> None:
-        """One note to the consumer's thread for all that end in this moment."""
-        if not self._over:
-            self._loop.call_soon(self._tell_over)
-        self._over.append(request)
-
-    def _tell_over(self) -> None:
-        if self._over:
-            over, self._over = self._over, []
-            self._settled.put(over)
+    def _flush_settled(self) -> None:
+        if self._ended:
+            ended, self._ended = self._ended, []
+            self._settled.put(ended)
 
 
-def _not_begun(requests: Iterable[Request]) -> list[Request]:
-    """Those that wait, and those that would overtake one of them: whoever does it later does those of its key after it."""
+def _not_started(requests: Iterable[InFlightRequest]) -> list[InFlightRequest]:
+    """Return the waiting requests, and later ones of the same key: whoever repeats the first must write it before those."""
     found, keys = [], set()
     for request in requests:
-        place = request.ledger, request.record.key
-        if request.waits or place in keys:
+        key = request.tracker, request.record.key
+        if request.is_waiting or key in keys:
             found.append(request)
             if request.record.key is not None:
-                keys.add(place)
+                keys.add(key)
     return found
 
 
-def _too_large(error: KafkaError) -> bool:
+def _is_too_large(error: KafkaError) -> bool:
     return error.code() in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)

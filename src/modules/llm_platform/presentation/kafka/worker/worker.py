@@ -1,17 +1,15 @@
-"""The worker: reads requests, tells each its one outcome, and commits what is told.
+"""The worker: it consumes requests, writes exactly one outcome for each, and commits the offsets of written outcomes.
 
-At least once, one outcome: an offset is committed when the outcomes of all requests below it are written for good, and
-what is asked twice gets the bytes that were kept first.
+Delivery is at least once: an offset is committed after the outcomes of all requests below it are written. A duplicate request
+gets the bytes of the stored outcome.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import signal
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,95 +20,57 @@ from confluent_kafka import KafkaError, KafkaException
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
-from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
-from modules.llm_platform.presentation.kafka.contract.requests import REQUEST_TOPICS
+from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
+from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore, IOutcomeStore
+from modules.llm_platform.presentation.kafka.contract.requests import CONTRACT_TOPICS, STAGES, Topics
+from modules.llm_platform.presentation.kafka.contract.wire_format import MessageSchemas
 from modules.llm_platform.presentation.kafka.worker.clients import (
+    PROTOCOL,
     Callbacks,
+    ClientErrorLog,
     Config,
+    ProtocolProbe,
+    admin_config,
     consumer_config,
     make_consumer,
     make_producer,
     producer_config,
 )
-from modules.llm_platform.presentation.kafka.worker.consumer import ConsumerThread, Settled
+from modules.llm_platform.presentation.kafka.worker.consumer import ConsumerThread
 from modules.llm_platform.presentation.kafka.worker.dependencies import Dependencies
 from modules.llm_platform.presentation.kafka.worker.handler import RagHandler
 from modules.llm_platform.presentation.kafka.worker.lag_monitor import LagMonitor
 from modules.llm_platform.presentation.kafka.worker.producer import ProducerPump
-from modules.llm_platform.presentation.kafka.worker.scheduler import Handler, RequestScheduler
-
-# What the clients complain about: said once, not with every try; and what is meant by it.
-
+from modules.llm_platform.presentation.kafka.worker.scheduler import Handler, RequestScheduler, SettledQueue
 
 log = logging.getLogger(__name__)
 
-AGAIN_AFTER_S: Final = 60.0
-
-# By the error's code and words of librdkafka's own, most telling first; a group of the pattern goes into the text.
-CAUSES: Final[tuple[tuple[int, str, str], ...]] = (
-    (
-        KafkaError._AUTHENTICATION, r"handshake failed.*supported mechanisms: *([\w, -]*)",
-        "the brokers do not take this way to log in (they offer: {}): check sasl.mechanism and security.protocol in "
-        "KAFKA_CONFIG",
-    ),
-    (
-        KafkaError._AUTHENTICATION, "",
-        "wrong user name or password: check sasl.username and sasl.password in KAFKA_CONFIG",
-    ),
-    (
-        KafkaError._SSL, "certificate verify failed",
-        "unknown CA, or a certificate for another name: set ssl.ca.location in KAFKA_CONFIG to the CA that signed the brokers' "
-        "certificate, and name them in KAFKA_BOOTSTRAP_SERVERS as it does",
-    ),
-    (KafkaError._SSL, "", "TLS fails: check security.protocol and the ssl.… settings in KAFKA_CONFIG"),
-    (
-        KafkaError._RESOLVE, r"Failed to resolve '([^']*)'",
-        "unknown host: {} has no address; check KAFKA_BOOTSTRAP_SERVERS",
-    ),
-    (
-        KafkaError._TRANSPORT, "PLAINTEXT broker listener|SSL connection closed",
-        "no TLS is spoken there: check security.protocol in KAFKA_CONFIG, or the port in KAFKA_BOOTSTRAP_SERVERS",
-    ),
-    (KafkaError._TRANSPORT, "Connection refused", "nothing listens there: check KAFKA_BOOTSTRAP_SERVERS"),
-)  # fmt: skip
+WINDOW_FACTOR: Final = 2  # requests in flight per concurrent stage: one runs, one waits
+CLEANUP_INTERVAL_S: Final = 3600.0
+FIRST_CLEANUP_S: Final = 600.0  # by then what was in flight before a restart is answered, whatever the clock says now
+NOT_JOINED: Final = (
+    "the group assignment is not complete; if this lasts, `llm-platform worker --check` shows what is missing"
+)
 
 
-def cause_of(errors: Iterable[KafkaError]) -> str | None:
-    """Why no broker could be reached, by what the client complained about meanwhile; None where that does not tell."""
-    said = [(error.code(), error.str()) for error in errors]
-    for code, pattern, words in CAUSES:
-        for its_code, text in said:
-            if code == its_code and (found := re.search(pattern, text)):
-                return words.format(*(group.strip() or "none" for group in found.groups()))
-    return None
+@dataclass(frozen=True, slots=True)
+class WorkerParts:
+    """What a worker is built from, besides Kafka's clients. `outcomes`: the store of the handler; `notes`: one line each for
+    the operator; `dependencies`: those of the handler; `metrics`: of upstreams and caches.
+    """
 
-
-class ClientErrorLog:
-    """`broken` is called for what the clients cannot get over: everything else they try on by themselves."""
-
-    def __init__(self, broken: Callable[[KafkaError], None], clock: Callable[[], float] = time.monotonic) -> None:
-        self._broken = broken
-        self._clock = clock
-        self._said: dict[int, float] = {}  # by code, when
-
-    def note(self, error: KafkaError) -> None:
-        """A broker that is away, a topic that is not there; on whichever thread polls."""
-        now = self._clock()
-        if now >= self._said.get(error.code(), now):
-            self._said[error.code()] = now + AGAIN_AFTER_S
-            log.warning("the brokers give trouble", extra={"error": error.name(), "said": error.str()})
-        if error.fatal():
-            self._broken(error)
-
-
-BUFFERED: Final = 2  # windows of requests that are read: one is worked on, one waits to be
-NOT_SETTLED: Final = "the group has not settled; if it never does, `llm-platform worker --check` says what is missing"
-STAGES: Final[tuple[RagStage, ...]] = ("search", "answer")
+    handler: RagHandler
+    outcomes: IOutcomeStore
+    notes: tuple[str, ...] = ()
+    dependencies: Dependencies = field(default_factory=Dependencies)
+    metrics: IMetrics = NO_METRICS
+    failed_requests: IFailedRequestStore | None = None
+    schemas: MessageSchemas | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """`config` is KAFKA_CONFIG, `stall_s` KAFKA_STALL_S. Raises nothing; `run_worker` does."""
+    """`config`: KAFKA_CONFIG. `stall_s`: KAFKA_STALL_S. `drain_s`: how long running requests may finish after a stop."""
 
     brokers: Sequence[str]
     group_id: str = "rag-core"
@@ -118,136 +78,148 @@ class WorkerOptions:
     concurrency: int = 16
     drain_s: float = 20.0
     stall_s: float = 30.0
-    config: Config = field(default_factory=dict, repr=False)  # with its passwords
-
-
-async def run_worker(handler: Handler, options: WorkerOptions, *, stop: asyncio.Event | None = None) -> None:
-    """Work until SIGTERM, SIGINT or `stop`, then drain: nothing is answered twice for a stop.
-
-    Raises SettingsError for settings that cannot be used, and KafkaException where a client is beyond help; whatever was
-    read and not told by then will be read again.
-    """
-    worker = Worker(handler, options)
-    with stopped_by_signals(worker.stop):
-        watching = asyncio.create_task(_when(stop, worker.stop)) if stop is not None else None
-        try:
-            await worker.run()
-        finally:
-            if watching is not None:
-                watching.cancel()
+    config: Config = field(default_factory=dict, repr=False)  # contains passwords
+    topics: Topics = CONTRACT_TOPICS
+    schemas: MessageSchemas | None = None  # which must be loaded before a request is consumed
 
 
 class Worker:
-    """One run, which begins when this is made. Everything but the two threads' own work happens on the running loop."""
+    """One run of a worker. Belongs to the running event loop; the consumer, the producer and the lag monitor have threads."""
 
-    def __init__(
-        self,
-        handler: Handler,
-        options: WorkerOptions,
-        dependencies: Dependencies | None = None,
-    ) -> None:
-        given, brokers = options.config, options.brokers
+    def __init__(self, handler: Handler, options: WorkerOptions, dependencies: Dependencies | None = None) -> None:
+        """Raises SettingsError for an invalid configuration."""
+        config, brokers = options.config, options.brokers
         self._loop = asyncio.get_running_loop()
         self._options = options
-        self._asked_to_stop, self._in_a_hurry = asyncio.Event(), asyncio.Event()
-        self._trouble = ClientErrorLog(self._broken)
-        callbacks: Callbacks = {"error_cb": self._trouble.note}
-        settled: Settled = SimpleQueue()
-        self._pump = ProducerPump(make_producer(producer_config(brokers, given), callbacks))
-        self.desk = RequestScheduler(handler, self._pump, options.concurrency, settled)
-        self.reader = ConsumerThread(
-            lambda more: make_consumer(consumer_config(brokers, options.group_id, given), {**callbacks, **more}),
-            [REQUEST_TOPICS[stage] for stage in options.stages],
-            BUFFERED * options.concurrency,
-            settled,
-            lambda requests: self._loop.call_soon_threadsafe(self.desk.take, requests),
-            lambda ledgers, all_of_them: self._loop.call_soon_threadsafe(self.desk.let_go, ledgers, all_of_them),
-            self._trouble.note,
+        self._stop_requested, self._abort_requested = asyncio.Event(), asyncio.Event()
+        self._error_log = ClientErrorLog(self._fail)
+        callbacks: Callbacks = {"error_cb": self._error_log.handle}
+        settled: SettledQueue = SimpleQueue()
+        self._pump = ProducerPump(make_producer(producer_config(brokers, config), callbacks))
+        self.scheduler = RequestScheduler(handler, self._pump, options.concurrency, settled)
+        supports_kip_848 = (
+            None if PROTOCOL in config else ProtocolProbe(admin_config(brokers, config), callbacks).supports_kip_848
         )
-        quiet = {**consumer_config(brokers, options.group_id, given), "statistics.interval.ms": 0}
+        self.consumer = ConsumerThread(
+            lambda more, protocol: make_consumer(
+                consumer_config(brokers, options.group_id, config, protocol), {**callbacks, **more}
+            ),
+            options.topics.read_by(options.stages),
+            WINDOW_FACTOR * options.concurrency,
+            settled,
+            lambda requests: self._loop.call_soon_threadsafe(self.scheduler.submit, requests),
+            lambda trackers, cancel_running: self._loop.call_soon_threadsafe(
+                self.scheduler.revoke, trackers, cancel_running
+            ),
+            self._error_log.handle,
+            supports_kip_848,
+        )
         self.lag_monitor = LagMonitor(
-            make_consumer(quiet, {}), self.reader.assigned, lambda: self.reader.full_at, options.stall_s
+            make_consumer({**consumer_config(brokers, options.group_id, config), "statistics.interval.ms": 0}, {}),
+            self.consumer.assignment,
+            lambda: self.consumer.full_at,
+            options.stall_s,
         )
         self.dependencies = dependencies or Dependencies()
-        self.dependencies.only_for(options.stages)
-        self.dependencies.taking = lambda go_on: self.reader.resume_taking() if go_on else self.reader.suspend()
-        self.reasons: list[Callable[[], str | None]] = [
-            self._not_working, self.dependencies.not_ready, self.lag_monitor.not_ready,
-        ]  # fmt: skip
+        self.dependencies.restrict_to(options.stages)
+        self.dependencies.on_usable_changed = lambda is_usable: (
+            self.consumer.resume() if is_usable else self.consumer.suspend()
+        )
 
     def stop(self) -> None:
-        """Take nothing more, finish what is under way, and end. A second call: end at once."""
-        if self._asked_to_stop.is_set():
-            self._in_a_hurry.set()
-        self._asked_to_stop.set()
+        """Consume nothing more, finish running requests, and end. A second call ends at once."""
+        if self._stop_requested.is_set():
+            self._abort_requested.set()
+        self._stop_requested.set()
 
     def not_ready(self) -> list[str]:
-        """Why requests are not answered right now; empty: they are. Each of `reasons` may give one."""
-        return [reason for each in self.reasons if (reason := each()) is not None]
+        """Return the reasons why requests are not answered now; none when they are."""
+        checks = (self._own_state, self.dependencies.not_ready, self.lag_monitor.not_ready)
+        return [reason for check in checks if (reason := check()) is not None]
 
-    def _not_working(self) -> str | None:
-        if self._asked_to_stop.is_set():
+    def _own_state(self) -> str | None:
+        if self._stop_requested.is_set():
             return "stopping"
-        if not self.reader.view.brokers_up:
-            return "no broker can be reached"
-        if self.desk.refusing is not None:
-            return f"the brokers refuse outcomes: {self.desk.refusing}"
-        return None if self.reader.view.joined else NOT_SETTLED
+        if self._options.schemas is not None and self._options.schemas.error is not None:
+            return self._options.schemas.error
+        if not self.consumer.state.brokers_up:
+            remedy = self._error_log.remedy()
+            return f"no broker can be reached: {remedy}" if remedy else "no broker can be reached"
+        if self.scheduler.produce_error is not None:
+            return f"the brokers refuse outcomes: {self.scheduler.produce_error}"
+        return None if self.consumer.state.is_stable else NOT_JOINED
 
     async def run(self) -> None:
-        """Until `stop`. See `run_worker`."""
+        """Run until `stop`. Raises KafkaException for a fatal client error; unfinished requests are read again later."""
+        if self._options.schemas is not None:
+            await self._load_schemas(self._options.schemas)
         with ThreadPoolExecutor(2, "kafka") as threads:
-            pumping = self._loop.run_in_executor(threads, self._pump.run)
-            reading = self._loop.run_in_executor(threads, self.reader.run)
+            pump = self._loop.run_in_executor(threads, self._pump.run)
+            consumer = self._loop.run_in_executor(threads, self.consumer.run)
             self.lag_monitor.start()
-            watching = self._loop.create_task(self.dependencies.watch())
-            watching.add_done_callback(self._watched)
+            probes = self._loop.create_task(self.dependencies.watch())
+            probes.add_done_callback(self._probes_ended)
             try:
-                await self._until_over(reading, pumping, self.desk.failure)
+                await self._run_until_stopped(consumer, pump, self.scheduler.failure)
                 await self._drain()
             finally:
-                await self.desk.drain(0)
+                await self.scheduler.drain(0)
                 self.lag_monitor.stop()
-                watching.cancel()
-                self.reader.leave()
+                probes.cancel()
+                self.consumer.close()
                 self._pump.stop()
-                await asyncio.wait([reading, pumping])
-        for thread in (reading, pumping):
+                await asyncio.wait([consumer, pump])
+        for thread in (consumer, pump):
             thread.result()
 
-    async def _until_over(self, *failures: asyncio.Future[None]) -> None:
-        """Until somebody wants the worker to stop, or something is broken for good."""
-        await self._first_of([self._loop.create_task(self._asked_to_stop.wait())], failures)
+    async def _load_schemas(self, schemas: MessageSchemas) -> None:
+        """Return when the ids are there, or when the worker is stopped: then it consumes nothing."""
+        loading = self._loop.create_task(schemas.load_until_done(self._options.stages))
+        await self._wait_for_first([loading, self._loop.create_task(self._stop_requested.wait())], [])
+        if schemas.error is not None:
+            self.consumer.close()
+
+    async def _run_until_stopped(self, *failures: asyncio.Future[None]) -> None:
+        await self._wait_for_first([self._loop.create_task(self._stop_requested.wait())], failures)
         for failure in failures:
             if failure.done():
                 failure.result()
 
     async def _drain(self) -> None:
-        log.info("stopping: nothing more is taken", extra={"in_flight": self.desk.in_flight})
-        self.reader.drain()
-        self.dependencies.give_up()
-        draining = self._loop.create_task(self.desk.drain(self._options.drain_s))
-        await self._first_of([draining, self._loop.create_task(self._in_a_hurry.wait())], [self.desk.failure])
+        log.info("stopping: no more requests are consumed", extra={"in_flight": self.scheduler.in_flight})
+        self.consumer.drain()
+        self.dependencies.stop_waiting()
+        drain = self._loop.create_task(self.scheduler.drain(self._options.drain_s))
+        abort = self._loop.create_task(self._abort_requested.wait())
+        await self._wait_for_first([drain, abort], [self.scheduler.failure])
 
     @staticmethod
-    async def _first_of(tasks: Sequence[asyncio.Task[Any]], others: Sequence[asyncio.Future[Any]]) -> None:
-        """Until one of them is done. The tasks end with that."""
+    async def _wait_for_first(tasks: Sequence[asyncio.Task[Any]], futures: Sequence[asyncio.Future[Any]]) -> None:
+        """Wait until one of them is done, then cancel the tasks."""
         try:
-            await asyncio.wait([*tasks, *others], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([*tasks, *futures], return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in tasks:
                 task.cancel()
 
-    def _watched(self, watching: asyncio.Task[None]) -> None:
-        if not watching.cancelled() and (error := watching.exception()) is not None:
-            self.desk.fail(error)
+    def _probes_ended(self, probes: asyncio.Task[None]) -> None:
+        if not probes.cancelled() and (error := probes.exception()) is not None:
+            self.scheduler.fail(error)
 
-    def _broken(self, error: KafkaError) -> None:
-        self._loop.call_soon_threadsafe(self.desk.fail, KafkaException(error))
+    def _fail(self, error: KafkaError) -> None:
+        self._loop.call_soon_threadsafe(self.scheduler.fail, KafkaException(error))
+
+
+async def run_worker(handler: Handler, options: WorkerOptions) -> None:
+    """Run a worker until SIGTERM or SIGINT. Raises SettingsError and KafkaException."""
+    worker = Worker(handler, options)
+    with stop_on_signals(worker.stop):
+        await worker.run()
 
 
 @contextmanager
-def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+def stop_on_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` for each SIGTERM and SIGINT."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
@@ -258,39 +230,20 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
-async def _when(event: asyncio.Event, call: Callable[[], None]) -> None:
-    await event.wait()
-    call()
-
-
-# What a worker is put together from, besides Kafka's clients.
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerParts:
-    """`outcomes` is the store that the handler uses; `notes` are what its operator should know, a line each; `dependencies`
-    are those that the handler asks.
-    """
-
-    handler: RagHandler
-    outcomes: IOutcomeStore
-    notes: tuple[str, ...] = ()
-    dependencies: Dependencies = field(default_factory=Dependencies)
-
-
-# Removes outcomes that are older than they are kept, while the worker works.
-
-
-EVERY_S: Final = 3600.0
-
-
-async def remove_expired_outcomes(outcomes: IOutcomeStore, every_s: float = EVERY_S) -> None:
-    """At once and then every so often, until it is cancelled."""
+async def remove_expired_outcomes(
+    outcomes: IOutcomeStore,
+    interval_s: float = CLEANUP_INTERVAL_S,
+    failed_requests: IFailedRequestStore | None = None,
+) -> None:
+    """Remove expired outcomes and failed requests after FIRST_CLEANUP_S and then every `interval_s`, until cancelled."""
+    await asyncio.sleep(min(FIRST_CLEANUP_S, interval_s))
     while True:
         try:
             removed = await outcomes.clean()
-        except OutcomeStoreError as error:  # the handler waits for the store; this has time until the next round
-            log.warning("old outcomes could not be removed", extra={"error": error.message})
+            if failed_requests is not None:
+                await failed_requests.clean()
+        except OutcomeStoreError as error:  # the handler waits for the store; the cleanup waits for its next round
+            log.warning("expired outcomes could not be removed", extra={"error": error.message})
         else:
-            log.info("old outcomes removed", extra={"count": removed})
-        await asyncio.sleep(every_s)
+            log.info("expired outcomes removed", extra={"count": removed})
+        await asyncio.sleep(interval_s)

@@ -1,4 +1,4 @@
-"""Deadlines with one timer."""
+"""Deadlines that share one timer."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-from modules.llm_platform.presentation.kafka.worker.deadlines import Deadlines
+from modules.llm_platform.presentation.kafka.worker.handler import Deadlines
 
 
 async def hang(deadlines: Deadlines, log: list[str] | None = None) -> None:
-    with deadlines.begin():
+    with deadlines.start():
         try:
             await asyncio.Event().wait()
         finally:
@@ -19,8 +19,8 @@ async def hang(deadlines: Deadlines, log: list[str] | None = None) -> None:
                 log.append("ended")
 
 
-async def test_each_has_its_own() -> None:
-    """Those that begin later end later, although there is one timer; those that end in time are left alone."""
+async def test_each_deadline_expires_by_itself() -> None:
+    """Later ones expire later, although they share one timer; blocks that end in time are not cancelled."""
     deadlines, ended = Deadlines(0.05), list[float]()
 
     async def one(after_s: float) -> None:
@@ -31,7 +31,7 @@ async def test_each_has_its_own() -> None:
         ended.append(time.monotonic() - begun)
 
     async def quick() -> None:
-        with deadlines.begin():
+        with deadlines.start():
             await asyncio.sleep(0.001)
 
     await asyncio.gather(*(one(number * 0.02) for number in range(5)), *(quick() for _ in range(20)))
@@ -41,8 +41,8 @@ async def test_each_has_its_own() -> None:
         await hang(deadlines)
 
 
-async def test_being_cancelled_is_not_being_late() -> None:
-    """Who cancels the task hears of that, also when the deadline comes in the same moment."""
+async def test_cancellation_is_not_a_timeout() -> None:
+    """Also when the deadline expires at the same moment."""
     deadlines = Deadlines(0.01)
     task = asyncio.create_task(hang(deadlines))
     await asyncio.sleep(0)
@@ -57,25 +57,25 @@ async def test_being_cancelled_is_not_being_late() -> None:
         await both
 
 
-async def test_what_comes_after_is_not_touched() -> None:
-    """The task is no longer being cancelled when it has caught the TimeoutError, and inner errors stay themselves."""
+async def test_expired_deadline_leaves_the_task_uncancelled() -> None:
+    """After the TimeoutError; other errors are raised unchanged."""
     deadlines = Deadlines(0.01)
     with pytest.raises(TimeoutError):
         await hang(deadlines)
     task = asyncio.current_task()
     assert task is not None
     assert task.cancelling() == 0
-    with pytest.raises(KeyError), deadlines.begin():
+    with pytest.raises(KeyError), deadlines.start():
         raise KeyError
-    with deadlines.begin() as until:
+    with deadlines.start() as until:
         assert until > asyncio.get_running_loop().time()
     await asyncio.sleep(0.03)
 
 
-async def test_who_will_not_be_cancelled() -> None:
-    """What swallows the cancellation goes on with its result."""
+async def test_swallowed_cancellation_raises_nothing() -> None:
+    """The block keeps its result."""
     deadlines = Deadlines(0.01)
-    with deadlines.begin():
+    with deadlines.start():
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -86,12 +86,12 @@ async def test_who_will_not_be_cancelled() -> None:
     assert task.cancelling() == 0
 
 
-def test_on_another_loop() -> None:
-    """A loop that ended takes its timer along: the next one gets another."""
+def test_each_event_loop_has_its_timer() -> None:
+    """A closed loop loses its timer."""
     deadlines = Deadlines(0.02)
 
     async def quick() -> None:
-        with deadlines.begin():
+        with deadlines.start():
             await asyncio.sleep(0)
 
     asyncio.run(quick())

@@ -1,4 +1,4 @@
-"""The published contract: whole, and true."""
+"""The published schemas and the AsyncAPI document."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from modules.llm_platform.domain.exceptions import LLMConnectionError
 from modules.llm_platform.presentation.kafka.contract.outcomes import (
     OUTCOME_TOO_LARGE,
     Failure,
+    encode_failure,
+    encode_result,
     failure_of,
-    write_failure,
-    write_result,
 )
 from modules.llm_platform.presentation.kafka.contract.requests import (
     FAILED_TOPIC,
-    MEANINGS,
+    REASON_TEXTS,
     REQUEST_TOPICS,
     RESULT_TOPICS,
-    Echo,
+    EchoedFields,
     RequestError,
 )
 from modules.llm_platform.presentation.kafka.contract.schemas import asyncapi, schemas
@@ -43,7 +43,7 @@ _PARTS = st.lists(st.builds(Degraded, component=_TEXTS, reason=_TEXTS), max_size
 _FOUND = st.builds(RagHits, hits=st.lists(_HITS, max_size=3).map(tuple), degraded=_PARTS)
 _CITED = st.lists(st.builds(RagCitation, doc_id=_MAYBE, title=_MAYBE, url=_MAYBE), max_size=3).map(tuple)
 _ANSWERS = st.builds(RagAnswer, answer=_TEXTS, citations=_CITED, degraded=_PARTS)
-_ECHOS = st.builds(Echo, st.sampled_from([None, '"t"']), st.sampled_from([None, "{}", '{"a": [1.10]}']))
+_ECHOS = st.builds(EchoedFields, st.sampled_from([None, '"t"']), st.sampled_from([None, "{}", '{"a": [1.10]}']))
 
 
 def _references(part: Any) -> Iterator[str]:
@@ -68,8 +68,8 @@ def _problems(topic: str, body: bytes) -> list[str]:
     return [error.message for error in jsonschema_rs.validator_for(SCHEMAS[topic]).iter_errors(json.loads(body))]
 
 
-def test_every_topic_is_there() -> None:
-    """Each has a channel, a message, a schema, and an operation that says who sends."""
+def test_asyncapi_has_every_topic() -> None:
+    """With channel, message, schema and operation."""
     assert {channel["address"] for channel in DOCUMENT["channels"].values()} == TOPICS
     assert DOCUMENT["components"]["messages"].keys() == TOPICS
     assert DOCUMENT["components"]["schemas"].keys() == TOPICS
@@ -77,7 +77,7 @@ def test_every_topic_is_there() -> None:
     assert actions == {topic: "receive" if topic in REQUEST_TOPICS.values() else "send" for topic in TOPICS}
 
 
-def test_every_reference_leads_somewhere() -> None:
+def test_every_reference_resolves() -> None:
     """No tool stumbles over a name that is not there."""
     found = list(_references(DOCUMENT))
     assert len(found) > 20
@@ -85,31 +85,31 @@ def test_every_reference_leads_somewhere() -> None:
 
 
 @pytest.mark.parametrize("topic", sorted(TOPICS))
-def test_each_schema_is_one(topic: str) -> None:
-    """By the rules of the newest draft and of the one that AsyncAPI is built on."""
+def test_schemas_are_valid(topic: str) -> None:
+    """In draft 7 and in draft 2020-12."""
     jsonschema_rs.meta.validate(SCHEMAS[topic] | {"$schema": "https://json-schema.org/draft/2020-12/schema"})
     jsonschema_rs.meta.validate(SCHEMAS[topic] | {"$schema": "http://json-schema.org/draft-07/schema#"})
 
 
-def test_no_field_is_forgotten() -> None:
-    """What the stages take and give is what the schemas name; whether words may serve alone is not for the sender to say."""
+def test_schemas_have_every_field() -> None:
+    """Except for the one that senders cannot set."""
     named = {topic: schema["properties"] for topic, schema in SCHEMAS.items()}
-    assert named[REQUEST_TOPICS["search"]].keys() >= RagSearch.model_fields.keys() - {"by_words_alone"}
+    assert named[REQUEST_TOPICS["search"]].keys() >= RagSearch.model_fields.keys() - {"keyword_fallback"}
     assert named[REQUEST_TOPICS["answer"]]["context"]["items"]["properties"].keys() == ContextItem.model_fields.keys()
     assert named[RESULT_TOPICS["search"]]["hits"]["items"]["properties"].keys() == Hit.model_fields.keys()
     assert named[RESULT_TOPICS["answer"]]["citations"]["items"]["properties"].keys() == RagCitation.model_fields.keys()
 
 
 @given(_FOUND, _ECHOS)
-def test_every_search_result_is_valid(found: RagHits, echo: Echo) -> None:
+def test_every_search_result_matches_its_schema(found: RagHits, echo: EchoedFields) -> None:
     """Whatever a search finds."""
-    assert _problems(RESULT_TOPICS["search"], write_result("a", echo, found, 3)) == []
+    assert _problems(RESULT_TOPICS["search"], encode_result("a", echo, found, 3)) == []
 
 
 @given(_ANSWERS, _ECHOS)
-def test_every_answer_is_valid(found: RagAnswer, echo: Echo) -> None:
+def test_every_answer_matches_its_schema(found: RagAnswer, echo: EchoedFields) -> None:
     """Whatever an answer says."""
-    assert _problems(RESULT_TOPICS["answer"], write_result("a", echo, found, 3)) == []
+    assert _problems(RESULT_TOPICS["answer"], encode_result("a", echo, found, 3)) == []
 
 
 @pytest.mark.parametrize(
@@ -118,24 +118,24 @@ def test_every_answer_is_valid(found: RagAnswer, echo: Echo) -> None:
         OUTCOME_TOO_LARGE,
         failure_of(TimeoutError()),
         failure_of(LLMConnectionError()),
-        *(failure_of(RequestError("context", reason, "context[0]")) for reason in MEANINGS),
+        *(failure_of(RequestError("context", reason, "context[0]")) for reason in REASON_TEXTS),
     ],
     ids=lambda failure: failure.details.get("reason", failure.code),
 )
-def test_every_failure_is_valid(failure: Failure) -> None:
+def test_every_failure_matches_its_schema(failure: Failure) -> None:
     """Whatever went wrong."""
-    assert _problems(FAILED_TOPIC, write_failure("a", Echo('"t"', "{}"), "answer", failure)) == []
+    assert _problems(FAILED_TOPIC, encode_failure("a", EchoedFields('"t"', "{}"), "answer", failure)) == []
 
 
-def test_the_files_are_fresh(capsys: pytest.CaptureFixture[str]) -> None:
+def test_published_files_are_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
     """What is published is what the code says."""
     assert script.main(["--check"]) == 0, capsys.readouterr().out
 
 
-def test_stale_files_are_named(
+def test_outdated_files_are_named(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The check fails until the files are written, and then it does not."""
+    """Until they are written."""
     monkeypatch.setattr(script, "REFERENCE", tmp_path)
     assert script.main(["--check"]) == 1
     assert "asyncapi.json" in capsys.readouterr().out

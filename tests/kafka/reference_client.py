@@ -1,7 +1,6 @@
-"""A client of the contract that shares no code with ours: aiokafka, and the words of the contract.
+"""A client of the contract that shares no code with the worker: aiokafka, and the terms of the contract.
 
-It sends requests, and it knows when a group is done with them: each offset is committed, and an outcome is there before
-its request's offset is committed, so that what the topics hold then is all there will be.
+A group is done when every offset of the request topics is committed: outcomes are written before that.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ PARTITIONS = 12
 TOPICS: Mapping[str, int] = dict.fromkeys((*REQUESTS, *OUTCOMES), PARTITIONS)
 
 SETTLE_S = 120.0
-LOOK_S = 0.05
+POLL_S = 0.05
 MOCK_WAIT_MS = 20  # the mock never wakes a fetch that waits
 FETCH_BYTES = 4_000_000
 
@@ -36,7 +35,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An outcome as it lies in its topic."""
+    """An outcome as read from its topic."""
 
     topic: str
     partition: int
@@ -56,14 +55,14 @@ class Seen:
         return str(self.body["request_id"])
 
 
-class ForeignClient:
-    """Somebody else's producer and consumer."""
+class ReferenceClient:
+    """An independent producer and consumer."""
 
     def __init__(self, bootstrap: str, group: str) -> None:
         self._bootstrap, self._group = bootstrap, group
 
     async def __aenter__(self) -> Self:
-        """Only sending needs this."""
+        """Start the producer, which only sending needs."""
         self._producer = AIOKafkaProducer(
             bootstrap_servers=self._bootstrap, acks="all", max_request_size=FETCH_BYTES, retry_backoff_ms=50
         )
@@ -83,26 +82,26 @@ class ForeignClient:
         headers: Iterable[tuple[str, bytes | None]] = (),
         partition: int | None = None,
     ) -> Sent:
-        """One request; bytes and None (a tombstone) as they are, anything else as JSON. It is written when this returns."""
+        """Send a request and wait for its delivery: bytes and None (a tombstone) unchanged, anything else as JSON."""
         raw = value if value is None or isinstance(value, bytes) else json.dumps(value, ensure_ascii=False).encode()
         done = await self._producer.send_and_wait(topic, raw, key=key, headers=list(headers), partition=partition)
         return Sent(topic, done.partition, done.offset)
 
     async def send_all(self, requests: Iterable[tuple[str, object, bytes | None]]) -> None:
-        """Many at once, in batches, each partition in the order given."""
+        """Send many in batches, in order for each partition."""
         waiting = [
             await self._producer.send(topic, json.dumps(value).encode(), key=key) for topic, value, key in requests
         ]
         await asyncio.gather(*waiting)
 
     async def settled(self, topics: Iterable[str] = REQUESTS, timeout_s: float = SETTLE_S) -> dict[str, list[Seen]]:
-        """All outcomes by request id, once the group has committed every request. AssertionError when it does not."""
+        """Wait until the group has committed every request; return all outcomes by request id. Raises AssertionError."""
         consumer = self._consumer(self._group)
         await consumer.start()
         try:
             async with asyncio.timeout(timeout_s):
-                while behind := await self._behind(consumer, topics):
-                    await asyncio.sleep(LOOK_S)
+                while behind := await self._lag(consumer, topics):
+                    await asyncio.sleep(POLL_S)
         except TimeoutError:
             raise AssertionError(f"not committed after {timeout_s:.0f} s: {behind} of the requests' offsets") from None
         finally:
@@ -110,25 +109,35 @@ class ForeignClient:
         return await self.outcomes()
 
     async def lag(self, topics: Iterable[str] = REQUESTS) -> int:
-        """Requests that the group has not committed yet."""
+        """Return the number of uncommitted requests."""
         consumer = self._consumer(self._group)
         await consumer.start()
         try:
-            return await self._behind(consumer, topics)
+            return await self._lag(consumer, topics)
+        finally:
+            await consumer.stop()
+
+    async def committed(self, topics: Iterable[str] = REQUESTS) -> dict[tuple[str, int], int]:
+        """Return the group's committed offset of each partition."""
+        consumer = self._consumer(self._group)
+        await consumer.start()
+        try:
+            partitions = [TopicPartition(topic, number) for topic in topics for number in range(PARTITIONS)]
+            return {(each.topic, each.partition): await consumer.committed(each) or 0 for each in partitions}
         finally:
             await consumer.stop()
 
     @staticmethod
-    async def _behind(consumer: AIOKafkaConsumer, topics: Iterable[str]) -> int:
+    async def _lag(consumer: AIOKafkaConsumer, topics: Iterable[str]) -> int:
         partitions = [TopicPartition(topic, number) for topic in topics for number in range(PARTITIONS)]
         ends = await consumer.end_offsets(partitions)
         committed = {partition: await consumer.committed(partition) or 0 for partition in partitions if ends[partition]}
-        ahead = {partition: offset for partition, offset in committed.items() if offset > ends[partition]}
-        assert not ahead, f"committed beyond the end: {ahead}"
+        excess = {partition: offset for partition, offset in committed.items() if offset > ends[partition]}
+        assert not excess, f"committed beyond the end: {excess}"
         return sum(ends[partition] - offset for partition, offset in committed.items())
 
     async def outcomes(self) -> dict[str, list[Seen]]:
-        """Whatever the outcome topics hold now, by request id, each in the order of its topic."""
+        """Return the current outcomes by request id, in the order of their topics."""
         consumer = self._consumer(None)
         await consumer.start()
         try:
@@ -149,7 +158,8 @@ class ForeignClient:
             while any([await consumer.position(partition) < end for partition, end in ends.items()]):
                 for records in (await consumer.getmany(timeout_ms=100)).values():
                     found += [
-                        Seen(one.topic, one.partition, one.offset, one.key, one.value, tuple(one.headers)) for one in records
+                        Seen(one.topic, one.partition, one.offset, one.key, one.value, tuple(one.headers))
+                        for one in records
                     ]
         return found
 

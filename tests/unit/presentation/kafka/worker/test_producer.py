@@ -21,10 +21,10 @@ AWAY = KafkaError(KafkaError._MSG_TIMED_OUT)
 
 
 class FakeProducer:
-    """Reports what it was given with the next poll, unless it is silent; `full` times it has no room."""
+    """Reports records with the next poll, unless it is silent; the queue is full `full` times."""
 
     def __init__(self) -> None:
-        self.produced: list[tuple[Any, ...]] = []
+        self.records: list[tuple[Any, ...]] = []
         self.waiting: deque[Callable[..., None]] = deque()
         self.error: KafkaError | None = None
         self.refusal: KafkaError | None = None
@@ -41,7 +41,7 @@ class FakeProducer:
             raise KafkaException(self.refusal)
         if topic == "impossible":
             raise TypeError
-        self.produced.append((topic, value, key, headers))
+        self.records.append((topic, value, key, headers))
         self.waiting.append(on_delivery)
 
     def poll(self, timeout: float) -> int:
@@ -60,11 +60,11 @@ class FakeProducer:
         self.waiting.clear()
 
 
-def handed_over(pump: ProducerPump, outgoing: OutgoingRecord = OUTCOME) -> asyncio.Future[KafkaError | None]:
-    """What will be told of an outcome that the client has now."""
-    told: asyncio.Future[KafkaError | None] = asyncio.get_running_loop().create_future()
-    pump.hand_over(outgoing, told.set_result)
-    return told
+def produced(pump: ProducerPump, outgoing: OutgoingRecord = OUTCOME) -> asyncio.Future[KafkaError | None]:
+    """Produce an outcome; return the future of its report."""
+    report: asyncio.Future[KafkaError | None] = asyncio.get_running_loop().create_future()
+    pump.produce(outgoing, report.set_result)
+    return report
 
 
 @pytest.fixture
@@ -81,59 +81,59 @@ async def pump(producer: FakeProducer) -> AsyncIterator[ProducerPump]:
     await running
 
 
-async def test_a_report_comes_when_it_is_written(pump: ProducerPump, producer: FakeProducer) -> None:
-    """Key, value and headers as they are; None says that the brokers have it."""
-    report = handed_over(pump)
+async def test_acknowledged_outcome_is_reported(pump: ProducerPump, producer: FakeProducer) -> None:
+    """With key, value and headers unchanged."""
+    report = produced(pump)
     async with asyncio.timeout(30):
         assert await report is None
-    assert producer.produced == [("out", b"v", b"k", [("a", b"b"), ("c", None)])]
+    assert producer.records == [("out", b"v", b"k", [("a", b"b"), ("c", None)])]
     assert producer.polled_on.isdisjoint({threading.get_ident()})
 
 
-async def test_each_gets_its_own_report(pump: ProducerPump) -> None:
+async def test_each_outcome_has_its_report(pump: ProducerPump) -> None:
     """However many there are at once."""
-    reports = [handed_over(pump) for _ in range(500)]
+    reports = [produced(pump) for _ in range(500)]
     async with asyncio.timeout(30):
         assert await asyncio.gather(*reports) == [None] * 500
 
 
-async def test_a_refusal_is_reported(pump: ProducerPump, producer: FakeProducer) -> None:
-    """Whether it is the brokers' or the client's."""
+async def test_refused_outcome_is_reported(pump: ProducerPump, producer: FakeProducer) -> None:
+    """By the brokers or by the client."""
     producer.error = AWAY
     async with asyncio.timeout(30):
-        assert await handed_over(pump) == AWAY
+        assert await produced(pump) == AWAY
     producer.refusal = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
     async with asyncio.timeout(30):
-        assert await handed_over(pump) == producer.refusal
+        assert await produced(pump) == producer.refusal
 
 
-async def test_what_the_client_cannot_take_holds_up_nothing(pump: ProducerPump) -> None:
-    """It is reported like a refusal, and what was given behind it is written."""
+async def test_invalid_outcome_does_not_block_the_queue(pump: ProducerPump) -> None:
+    """It is reported like a refusal."""
     impossible = OutgoingRecord("impossible", b"k", b"v", ())
     async with asyncio.timeout(30):
-        broken, behind = await asyncio.gather(handed_over(pump, impossible), handed_over(pump))
+        broken, behind = await asyncio.gather(produced(pump, impossible), produced(pump))
     assert broken is not None
     assert broken.code() == KafkaError._INVALID_ARG
     assert behind is None
 
 
-async def test_a_full_buffer_is_waited_for(pump: ProducerPump, producer: FakeProducer) -> None:
-    """Until the client has room again, and the order stays."""
+async def test_full_client_queue_is_retried(pump: ProducerPump, producer: FakeProducer) -> None:
+    """In order."""
     producer.full = 3
     async with asyncio.timeout(30):
-        assert await handed_over(pump) is None
+        assert await produced(pump) is None
     assert producer.full == 0
 
 
-async def test_what_is_not_written_at_the_end_is_said(
+async def test_unwritten_outcomes_are_dropped_at_the_end(
     producer: FakeProducer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Brokers that are away hold nobody up: what waits is given up, and its requests come again."""
+    """With unreachable brokers; the log counts them, and their requests are read again."""
     monkeypatch.setattr(producer_module, "FLUSH_S", 0.01)
     producer.silent = True
     pump = ProducerPump(producer)  # type: ignore[arg-type]
     running = asyncio.create_task(asyncio.to_thread(pump.run))
-    handed_over(pump)
+    produced(pump)
     pump.stop()
     await running
     assert producer.purged

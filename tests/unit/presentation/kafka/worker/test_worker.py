@@ -1,4 +1,4 @@
-"""Old outcomes go while the worker works."""
+"""Parts of the worker; tests/integration has the whole one."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import asyncio
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.presentation.kafka.worker.worker import remove_expired_outcomes
 from modules.llm_platform.testing import MemoryOutcomeStore
-from modules.llm_platform.testing.outcome_store import KEPT_DAYS, made_up_outcome
-from modules.llm_platform.testing.patience import STARTS_WITHIN_S, becomes
+from modules.llm_platform.testing.outcome_store import TTL_DAYS, sample_outcome
+from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true
 
 
 class Failing(MemoryOutcomeStore):
@@ -23,14 +23,14 @@ class Failing(MemoryOutcomeStore):
         return await super().clean()
 
 
-async def test_it_cleans_at_once_and_again_and_again() -> None:
-    """Also when a cleaning failed."""
+async def test_expired_outcomes_are_removed_periodically() -> None:
+    """Also after a failed cleanup."""
     now = [0.0]
     store = Failing(clock=lambda: now[0])
-    await store.keep([made_up_outcome("a", body=b"1")])
-    now[0] = (KEPT_DAYS + 1) * 86_400
-    task = asyncio.create_task(remove_expired_outcomes(store, every_s=0.01))
-    assert await becomes(lambda: store.cleanings >= 3, STARTS_WITHIN_S)
+    await store.put_if_absent([sample_outcome("a", body=b"1")])
+    now[0] = (TTL_DAYS + 1) * 86_400
+    task = asyncio.create_task(remove_expired_outcomes(store, interval_s=0.01))
+    assert await becomes_true(lambda: store.cleanings >= 3, START_TIMEOUT_S)
     task.cancel()
     await asyncio.wait([task])
     assert await store.get("search", "a") is None

@@ -9,16 +9,17 @@ import jsonschema_rs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests import fuzz
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagQuestion, RagSearch, RagStage
 from modules.llm_platform.presentation.kafka.contract.requests import (
-    LARGEST_TOP_K,
     MAX_ID_CHARS,
-    MEANINGS,
+    MAX_TOP_K,
+    REASON_TEXTS,
     REQUEST_TOPICS,
-    Message,
+    ParsedRequest,
     RequestError,
-    read_message,
+    parse_request,
 )
 from modules.llm_platform.presentation.kafka.contract.schemas import schemas
 
@@ -45,75 +46,77 @@ _REQUESTS = st.builds(
 )
 
 
-def read(value: Any, stage: RagStage = "search", **more: Any) -> Message:
-    return read_message(stage, json.dumps(value).encode(), MAX_BYTES, **more)
+def read(value: Any, stage: RagStage = "search", **more: Any) -> ParsedRequest:
+    return parse_request(stage, json.dumps(value).encode(), MAX_BYTES, **more)
 
 
-def asked_search(**more: Any) -> RagSearch:
-    asked = read({**SEARCH, **more}).asked
-    assert isinstance(asked, RagSearch)
-    return asked
+def parsed_search(**more: Any) -> RagSearch:
+    content = read({**SEARCH, **more}).content
+    assert isinstance(content, RagSearch)
+    return content
 
 
-def refusal(message: Message) -> tuple[str, str]:
-    assert isinstance(message.asked, RequestError)
-    return message.asked.field, message.asked.reason
+def refusal(message: ParsedRequest) -> tuple[str, str]:
+    assert isinstance(message.content, RequestError)
+    return message.content.field, message.content.reason
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=fuzz.chosen(600, 5_000))
 @given(st.sampled_from(["search", "answer"]), _REQUESTS)
-def test_what_the_schema_allows_is_what_is_read(stage: RagStage, value: dict[str, Any]) -> None:
-    """A client that checks its requests against our schema is never refused, and one that fails it always is."""
-    refused = isinstance(read(value, stage).asked, RequestError)
+def test_parser_accepts_what_the_schema_accepts(stage: RagStage, value: dict[str, Any]) -> None:
+    """And refuses what the schema refuses."""
+    refused = isinstance(read(value, stage).content, RequestError)
     assert VALIDATORS[stage].is_valid(value) is not refused
 
 
-def test_every_field_of_a_search() -> None:
+def test_search_fields_are_parsed() -> None:
     """The contract's own example means what it says."""
     filters = {"doc_type": ["blog", "doc"], "lang": ["en"]}
-    asked = asked_search(query=" vector databases ", top_k=5, filters=filters, trace_id="t", metadata={})
-    assert asked == RagSearch(query="vector databases", top_k=5, filters={"doc_type": ("blog", "doc"), "lang": ("en",)})
+    content = parsed_search(query=" vector databases ", top_k=5, filters=filters, trace_id="t", metadata={})
+    assert content == RagSearch(
+        query="vector databases", top_k=5, filters={"doc_type": ("blog", "doc"), "lang": ("en",)}
+    )
 
 
-def test_every_field_of_a_question() -> None:
-    """Context keeps its order; a piece that says nothing is left out."""
+def test_question_fields_are_parsed() -> None:
+    """Context keeps its order without empty items."""
     context = [
         {"doc_id": "d", "snippet": "s", "x": 1},
         {},
         {"url": "https://example.org", "snippet": None},
         {"doc_id": ""},
     ]
-    asked = read({**QUESTION, "context": context}, "answer").asked
+    content = read({**QUESTION, "context": context}, "answer").content
     pieces = (ContextItem(doc_id="d", snippet="s"), ContextItem(url="https://example.org"))
-    assert asked == RagQuestion(question="why", context=pieces)
+    assert content == RagQuestion(question="why", context=pieces)
 
 
 @pytest.mark.parametrize("name", ["trace_id", "metadata", "top_k", "filters"])
-def test_null_is_not_given(name: str) -> None:
+def test_null_is_absent(name: str) -> None:
     """An optional field that is null is one that is absent."""
     assert read({**SEARCH, name: None}) == read(SEARCH)
 
 
-def test_empty_filters_are_not_given() -> None:
+def test_empty_filters_are_absent() -> None:
     """Neither an empty list nor null is a filter."""
-    assert asked_search(filters={"a": [], "b": None, "c": ["x"]}).filters == {"c": ("x",)}
+    assert parsed_search(filters={"a": [], "b": None, "c": ["x"]}).filters == {"c": ("x",)}
 
 
-@pytest.mark.parametrize(("given", "meant"), [(1, 1), (5.0, 5), (10**40, LARGEST_TOP_K), (1e300, LARGEST_TOP_K)])
-def test_top_k_is_any_whole_number(given: float, meant: int) -> None:
-    """However it is written, and however large."""
-    assert asked_search(top_k=given).top_k == meant
+@pytest.mark.parametrize(("given", "expected"), [(1, 1), (5.0, 5), (10**40, MAX_TOP_K), (1e300, MAX_TOP_K)])
+def test_top_k_accepts_integers(given: float, expected: int) -> None:
+    """In any notation and size."""
+    assert parsed_search(top_k=given).top_k == expected
 
 
-def test_a_query_has_any_length() -> None:
-    """The message's size is the only limit."""
-    assert len(asked_search(query="x" * 900_000).query) == 900_000
+def test_query_has_no_length_limit() -> None:
+    """The message size is the limit."""
+    assert len(parsed_search(query="x" * 900_000).query) == 900_000
 
 
-def test_what_is_echoed_is_the_text_that_was_sent() -> None:
-    """Also when the rest is refused; what has the wrong type is not repeated."""
+def test_echoed_fields_keep_their_source_text() -> None:
+    """Also in an invalid request; a field of the wrong type is not echoed."""
     text = b'{"request_id": "a", "query": "", "trace_id": "t\\u0041", "metadata": { "n" : 1.10 }}'
-    message = read_message("search", text, MAX_BYTES)
+    message = parse_request("search", text, MAX_BYTES)
     assert refusal(message) == ("query", "empty_or_missing")
     assert (message.echo.trace_id, message.echo.metadata) == ('"t\\u0041"', '{ "n" : 1.10 }')
     wrong = read({**SEARCH, "trace_id": 3, "metadata": [1]})
@@ -122,15 +125,15 @@ def test_what_is_echoed_is_the_text_that_was_sent() -> None:
 
 
 @pytest.mark.parametrize("size", [MAX_ID_CHARS, MAX_ID_CHARS + 1])
-def test_an_id_has_a_longest_length(size: int) -> None:
+def test_request_id_has_a_length_limit(size: int) -> None:
     """One that is longer is none."""
     assert (read({**SEARCH, "request_id": "ü" * size}).request_id is None) is (size > MAX_ID_CHARS)
 
 
-def test_every_reason_has_words() -> None:
-    """Each ends a sentence that begins with the field, and names the place where there is one."""
-    for reason in MEANINGS:
-        assert str(RequestError("query", reason)) == f"query {MEANINGS[reason]}"
+def test_every_reason_has_a_text() -> None:
+    """It follows the field, or the path inside it."""
+    for reason in REASON_TEXTS:
+        assert str(RequestError("query", reason)) == f"query {REASON_TEXTS[reason]}"
     error = RequestError("context", "wrong_type", "context[2].url")
     assert str(error).startswith("context[2].url is")
     assert error.details() == {"field": "context", "reason": "wrong_type", "path": "context[2].url"}
@@ -139,36 +142,36 @@ def test_every_reason_has_words() -> None:
 class TestTenants:
     """With KAFKA_TENANT_FIELD a request sees the documents of the tenant that its metadata names, and no others."""
 
-    def test_without_the_setting_metadata_takes_no_part(self) -> None:
+    def test_metadata_is_no_filter_without_the_setting(self) -> None:
         """As the contract says."""
-        assert asked_search(metadata={"tenant": "acme"}).filters == {}
+        assert parsed_search(metadata={"tenant": "acme"}).filters == {}
 
     @pytest.mark.parametrize("value", [SEARCH, {**SEARCH, "filters": {"tenant": ["other", "acme"]}}])
-    def test_a_search_is_kept_to_its_tenant(self, value: dict[str, Any]) -> None:
-        """The filter is the tenant alone, also where the request would allow more."""
-        asked = read({**value, "metadata": {"tenant": "acme"}}, tenant_field="tenant").asked
-        assert isinstance(asked, RagSearch)
-        assert asked.filters == {"tenant": ("acme",)}
+    def test_search_is_restricted_to_its_tenant(self, value: dict[str, Any]) -> None:
+        """Whatever its filters allow."""
+        content = read({**value, "metadata": {"tenant": "acme"}}, tenant_field="tenant").content
+        assert isinstance(content, RagSearch)
+        assert content.filters == {"tenant": ("acme",)}
 
-    def test_a_question_is_kept_to_its_tenant(self) -> None:
+    def test_question_is_restricted_to_its_tenant(self) -> None:
         """The other stage, by the same rule."""
-        asked = read({**QUESTION, "metadata": {"org": "acme"}}, "answer", tenant_field="org").asked
-        assert isinstance(asked, RagQuestion)
-        assert asked.filters == {"org": ("acme",)}
+        content = read({**QUESTION, "metadata": {"org": "acme"}}, "answer", tenant_field="org").content
+        assert isinstance(content, RagQuestion)
+        assert content.filters == {"org": ("acme",)}
 
     @pytest.mark.parametrize("metadata", [None, {}, {"tenant": None}, {"tenant": ""}, {"other": "acme"}])
-    def test_who_names_no_tenant_sees_nothing(self, metadata: Any) -> None:
+    def test_request_without_tenant_is_refused(self, metadata: Any) -> None:
         """A request without a tenant is refused, not answered from everybody's documents."""
         message = read({**SEARCH, "metadata": metadata}, tenant_field="tenant")
         assert refusal(message) == ("metadata", "tenant_missing")
 
     @pytest.mark.parametrize("tenant", [["acme"], 3, True, {"a": 1}])
-    def test_a_tenant_is_a_string(self, tenant: Any) -> None:
+    def test_tenant_must_be_a_string(self, tenant: Any) -> None:
         """Anything else is the wrong type."""
         message = read({**SEARCH, "metadata": {"tenant": tenant}}, tenant_field="tenant")
         assert refusal(message) == ("metadata", "wrong_type")
 
-    def test_another_tenants_documents_cannot_be_asked_for(self) -> None:
+    def test_filter_for_another_tenant_is_refused(self) -> None:
         """A filter that leaves the own tenant out is refused."""
         value = {**SEARCH, "filters": {"tenant": ["other"]}, "metadata": {"tenant": "acme"}}
         assert refusal(read(value, tenant_field="tenant")) == ("filters", "tenant_mismatch")

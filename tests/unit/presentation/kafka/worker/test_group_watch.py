@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from modules.llm_platform.presentation.kafka.worker.group_watch import GroupWatch, commit_metadata, of_stores
+from modules.llm_platform.presentation.kafka.worker.group_watch import GroupWatch, check_stores, commit_metadata
 
-READ, WRITTEN = ("rag_search_request",), ("rag_search_result", "rag_failed")
+REQUEST_TOPICS, OUTCOME_TOPICS = ("rag_search_request",), ("rag_search_result", "rag_failed")
 OURS, THEIRS = "a" * 32, "b" * 32
 
 
@@ -21,13 +21,13 @@ class FakeAdmin:
     """Brokers with these topics, of two partitions each. `commits`: of partitions of the request topic, metadata and offset."""
 
     def __init__(self) -> None:
-        self.topics = {*READ, *WRITTEN}
+        self.topics = {*REQUEST_TOPICS, *OUTCOME_TOPICS}
         self.commits: dict[int, tuple[str, int]] = {}
-        self.away: KafkaException | None = None
+        self.error: KafkaException | None = None
 
     def list_topics(self, timeout: float) -> SimpleNamespace:
-        if self.away is not None:
-            raise self.away
+        if self.error is not None:
+            raise self.error
         topics = {name: SimpleNamespace(error=None, partitions={0: None, 1: None}) for name in self.topics}
         return SimpleNamespace(topics=topics)
 
@@ -51,77 +51,81 @@ def admin() -> FakeAdmin:
 @pytest.fixture
 def watch(admin: FakeAdmin, caplog: pytest.LogCaptureFixture) -> GroupWatch:
     caplog.set_level(logging.INFO)
-    return GroupWatch(admin, "team", READ, WRITTEN, OURS)  # type: ignore[arg-type]
+    return GroupWatch(admin, "team", REQUEST_TOPICS, OUTCOME_TOPICS, OURS)  # type: ignore[arg-type]
 
 
-def said(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
-    """Level and first words of each line, which are forgotten."""
+def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    """Return level and start of each line, and clear the log."""
     lines = [(entry.levelname, entry.message.partition(":")[0].partition(";")[0]) for entry in caplog.records]
     caplog.clear()
     return lines
 
 
-def test_missing_topics_are_said_once(admin: FakeAdmin, watch: GroupWatch, caplog: pytest.LogCaptureFixture) -> None:
-    """With the protocol of KIP-848 no error of the client tells: the brokers are asked. So is that they are there now."""
+def test_missing_topics_are_logged_once(admin: FakeAdmin, watch: GroupWatch, caplog: pytest.LogCaptureFixture) -> None:
+    """The clients report no error for them with KIP-848. Their creation is logged too."""
     admin.topics = {"rag_failed"}
-    watch.look()
+    watch.check()
     assert caplog.records[0].__dict__["topics"] == ["rag_search_request", "rag_search_result"]
-    watch.look()
-    assert said(caplog) == [("ERROR", "topics are missing")]
+    watch.check()
+    assert logged(caplog) == [("ERROR", "topics are missing")]
     admin.topics |= {"rag_search_request"}
-    watch.look()
-    watch.look()
-    assert said(caplog) == [("INFO", "topics are there now")]
+    watch.check()
+    watch.check()
+    assert logged(caplog) == [("INFO", "missing topics exist now")]
 
 
-def test_a_store_of_earlier_is_a_warning(admin: FakeAdmin, watch: GroupWatch, caplog: pytest.LogCaptureFixture) -> None:
-    """It may be gone for good: said once, at the start, with both ids and the partitions."""
+def test_earlier_commit_of_another_store_is_a_warning(
+    admin: FakeAdmin, watch: GroupWatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """That worker may no longer run: logged once, with both ids and the partitions."""
     admin.commits = {0: (commit_metadata(THEIRS), 7), 1: (commit_metadata(OURS), 9)}
-    watch.look()
+    watch.check()
     about = caplog.records[0].__dict__
     assert (about["group"], about["store"], about["other_stores"]) == ("team", OURS[:8], [THEIRS[:8]])
     assert about["partitions"] == ["rag_search_request/0"]
-    watch.look()
-    assert said(caplog) == [("WARNING", "a worker with another data folder has worked for this group")]
+    watch.check()
+    assert logged(caplog) == [("WARNING", "a worker with another outcome store has committed for this group")]
 
 
-def test_a_store_that_commits_now_is_an_error(
+def test_new_commit_of_another_store_is_an_error(
     admin: FakeAdmin, watch: GroupWatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Two workers at work with a folder each: loudly, once for each store."""
-    watch.look()
+    """Two workers with different folders run: logged once for each store."""
+    watch.check()
     admin.commits = {0: (commit_metadata(THEIRS), 7)}
-    watch.look()
+    watch.check()
     admin.commits = {0: (commit_metadata(THEIRS), 8)}
-    watch.look()
-    assert said(caplog) == [("ERROR", "two data folders are in use in this group")]
+    watch.check()
+    assert logged(caplog) == [("ERROR", "two outcome stores are in use in this group")]
 
 
-def test_one_that_goes_on_committing_is_an_error_too(
+def test_continued_commits_of_another_store_are_an_error(
     admin: FakeAdmin, watch: GroupWatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What was a warning at the start, once it moves."""
+    """After the warning at the start."""
     admin.commits = {0: (commit_metadata(THEIRS), 7)}
-    watch.look()
+    watch.check()
     admin.commits = {0: (commit_metadata(THEIRS), 8)}
-    watch.look()
-    assert [level for level, _ in said(caplog)] == ["WARNING", "ERROR"]
+    watch.check()
+    assert [level for level, _ in logged(caplog)] == ["WARNING", "ERROR"]
 
 
-def test_others_commits_are_nobodys(admin: FakeAdmin, watch: GroupWatch, caplog: pytest.LogCaptureFixture) -> None:
-    """Of an earlier version, of another tool, or none: nothing is known, nothing is said. Nor while the brokers are away."""
+def test_commits_without_a_store_are_ignored(
+    admin: FakeAdmin, watch: GroupWatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of an earlier version or another tool; unreachable brokers are ignored too."""
     admin.commits = {0: ("", 7), 1: ("something else", 3)}
-    watch.look()
-    admin.away = KafkaException(KafkaError(KafkaError._TRANSPORT))
-    watch.look()
-    assert said(caplog) == []
+    watch.check()
+    admin.error = KafkaException(KafkaError(KafkaError._TRANSPORT))
+    watch.check()
+    assert logged(caplog) == []
 
 
-def test_the_check_says_the_same(admin: FakeAdmin) -> None:
-    """Nothing where nothing is known; a warning with the remedy where another folder is or was in use."""
+def test_check_reports_other_stores(admin: FakeAdmin) -> None:
+    """Nothing without a known store, and a warning with the remedy for another one."""
 
     def found() -> list[tuple[str, str]]:
-        return [(each.verdict, each.text) for each in of_stores(admin, "team", READ, OURS, 1.0)]  # type: ignore[arg-type]
+        return [(each.verdict, each.text) for each in check_stores(admin, "team", REQUEST_TOPICS, OURS, 1.0)]  # type: ignore[arg-type]
 
     assert found() == []
     admin.commits = {0: (commit_metadata(OURS), 7)}

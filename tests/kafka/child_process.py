@@ -1,8 +1,8 @@
-"""Runs a command that cannot outlive who started it: when our standard input ends, so does the command.
+"""Runs a command that ends with its starter: the end of standard input terminates the command.
 
-    python -m tests.kafka.leash java …
+    python -m tests.kafka.child_process java …
 
-The first line on standard output is the command's process id; its exit code is ours.
+The first line of standard output is the process id of the command; its exit code is returned.
 """
 
 from __future__ import annotations

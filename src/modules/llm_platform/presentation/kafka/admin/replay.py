@@ -1,0 +1,80 @@
+"""Sends failed requests again under their own ids: the stored failure is removed first, so that the request is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from modules.llm_platform.domain.dtos.retrieval_dtos import FailedRequest, Outcome
+from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore, IOutcomeStore
+from modules.llm_platform.presentation.kafka.admin.dev_client import QUERY_TIMEOUT_S, SEND_TIMEOUT_S, Cluster
+from modules.llm_platform.presentation.kafka.worker.clients import make_producer, producer_config
+
+BATCH: Final = 100  # requests whose failures are removed before they are sent
+
+
+@dataclass(slots=True)
+class ReplayResult:
+    """`sent`: number of requests. `changed`: those whose outcome is no longer the failure. `unsent`: those that the brokers did
+    not take; they have no outcome, and the next replay sends them.
+    """
+
+    sent: int = 0
+    changed: list[FailedRequest] = field(default_factory=list)
+    unsent: list[FailedRequest] = field(default_factory=list)
+
+
+class Replayer:
+    """Replays with one producer. The order makes it safe to be killed at any point: the failure is removed, the request is
+    sent, and when the brokers have it, it is removed from the store of failed requests. What was not sent is found there.
+    """
+
+    def __init__(self, cluster: Cluster, outcomes: IOutcomeStore, failed_requests: IFailedRequestStore) -> None:
+        self._cluster, self._outcomes, self._failed_requests = cluster, outcomes, failed_requests
+        config = {
+            **producer_config(cluster.brokers, cluster.config), "message.timeout.ms": int(SEND_TIMEOUT_S * 1000)
+        }  # fmt: skip
+        self._producer: Producer = make_producer(config, {})
+
+    def check_topics(self) -> None:
+        """Raise KafkaException unless the brokers answer and have the request topics: before a failure is removed."""
+        for topic in self._cluster.topics.requests.values():
+            error = self._producer.list_topics(topic, timeout=QUERY_TIMEOUT_S).topics[topic].error
+            if error is not None and error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise KafkaException(error)
+
+    async def replay(self, requests: Sequence[tuple[FailedRequest, Outcome | None]]) -> ReplayResult:
+        """Send each request whose stored outcome is still this failure, or that has none. Raises OutcomeStoreError."""
+        result = ReplayResult()
+        for start in range(0, len(requests), BATCH):
+            batch = requests[start : start + BATCH]
+            removed = iter(await self._outcomes.remove([failure for _, failure in batch if failure is not None]))
+            ready = []
+            for request, failure in batch:
+                if failure is None or next(removed):
+                    ready.append(request)
+                else:
+                    result.changed.append(request)
+            sent = self._send(ready)
+            await self._failed_requests.remove(sent)
+            result.sent += len(sent)
+            result.unsent += [each for each in ready if each not in sent]
+        return result
+
+    def _send(self, requests: Sequence[FailedRequest]) -> list[FailedRequest]:
+        sent: list[FailedRequest] = []
+        for each in requests:
+
+            def on_delivery(error: KafkaError | None, _: Message, request: FailedRequest = each) -> None:
+                if error is None:
+                    sent.append(request)
+
+            topic = self._cluster.topics.requests[each.stage]
+            self._producer.produce(
+                topic, each.value, each.key, on_delivery=on_delivery, headers=list(each.headers) or None
+            )
+        self._producer.flush(SEND_TIMEOUT_S + 1)
+        return sent

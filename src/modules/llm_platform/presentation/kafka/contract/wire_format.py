@@ -1,0 +1,111 @@
+"""Confluent's wire format: a zero byte and the id of the schema (four bytes, big endian) before the JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from itertools import chain, repeat
+from typing import Final
+
+from modules.llm_platform.application.services.doctor_service import CheckResult
+from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
+from modules.llm_platform.domain.exceptions import SchemaRegistryError
+from modules.llm_platform.domain.ports.schema_registry import ISchemaRegistry
+from modules.llm_platform.presentation.kafka.contract.requests import (
+    FAILED_TOPIC,
+    REQUEST_TOPICS,
+    RESULT_TOPICS,
+    Topics,
+)
+from modules.llm_platform.presentation.kafka.contract.schemas import schemas
+
+log = logging.getLogger(__name__)
+
+MAGIC: Final = b"\0"
+ID_BYTES: Final = 4
+HEADER_BYTES: Final = len(MAGIC) + ID_BYTES
+RETRY_WAITS_S: Final = (1.0, 2.0, 5.0, 10.0, 30.0)  # the last one repeats
+DIALECT: Final = "http://json-schema.org/draft-07/schema#"  # which every registry knows
+NOT_LOADED: Final = "the schemas are not looked up yet"
+
+
+def without_header(value: bytes) -> bytes:
+    """Return the JSON of a message with or without a header: no JSON begins with a zero byte."""
+    return value[HEADER_BYTES:] if value[:1] == MAGIC and len(value) >= HEADER_BYTES else value
+
+
+class MessageSchemas:
+    """The ids of the schemas in a registry. Each is looked up once; messages need no registry after `load`.
+
+    `registers`: schemas that are missing are registered, else that is an error. Subjects are named `<topic>-value`.
+    """
+
+    def __init__(self, registry: ISchemaRegistry, topics: Topics, *, registers: bool) -> None:
+        self._registry, self._topics, self._registers = registry, topics, registers
+        self._headers: dict[str, bytes] = {}  # by topic
+        self.error: str | None = NOT_LOADED
+
+    def encode(self, topic: str, body: bytes) -> bytes:
+        """Return the message with its header."""
+        return self._headers[topic] + body
+
+    async def load(self, stages: Sequence[RagStage]) -> None:
+        """Look up or register the schemas of the topics of these stages. Raises SchemaRegistryError."""
+        for name, schema in self._schemas(stages):
+            topic = self._topics.name_of(name)
+            if topic not in self._headers:
+                self._headers[topic] = MAGIC + (await self._id(f"{topic}-value", schema)).to_bytes(ID_BYTES)
+        self.error = None
+
+    async def load_until_done(
+        self, stages: Sequence[RagStage], sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ) -> None:
+        """Try `load` until it works. `error` says why it does not."""
+        for wait_s in chain(RETRY_WAITS_S, repeat(RETRY_WAITS_S[-1])):
+            try:
+                await self.load(stages)
+            except SchemaRegistryError as error:
+                if error.message != self.error:
+                    log.error("no requests are consumed: the schemas cannot be looked up", extra={"reason": error.message})
+                self.error = error.message
+                await sleep(wait_s)
+            else:
+                return
+
+    async def check(self, stages: Sequence[RagStage]) -> list[CheckResult]:
+        """Return for each schema whether it is registered, or could be. Registers nothing."""
+        results = []
+        for name, schema in self._schemas(stages):
+            subject = f"{self._topics.name_of(name)}-value"
+            try:
+                verdict, text = await self._check(subject, schema)
+            except SchemaRegistryError as error:
+                verdict, text = "failed", error.message
+            results.append(CheckResult(f"schema {subject}", verdict, text))  # type: ignore[arg-type]
+        return results
+
+    async def _check(self, subject: str, schema: str) -> tuple[str, str]:
+        found = await self._registry.find(subject, schema)
+        if found is not None:
+            return "ok", f"registered with the id {found}"
+        if not await self._registry.is_compatible(subject, schema):
+            return "failed", "incompatible with the latest version of the subject: use another topic or subject"
+        if self._registers:
+            return "ok", "compatible; the worker registers it at its start"
+        return "failed", "not registered: register docs/reference/schemas, or set SCHEMA_REGISTRY_REGISTER=true"
+
+    async def _id(self, subject: str, schema: str) -> int:
+        if self._registers:
+            return await self._registry.register(subject, schema)
+        found = await self._registry.find(subject, schema)
+        if found is None:
+            raise SchemaRegistryError(f"the schema of {subject} is not registered: see `llm-platform worker --check`")
+        return found
+
+    @staticmethod
+    def _schemas(stages: Sequence[RagStage]) -> Iterator[tuple[str, str]]:
+        found = schemas()
+        for name in (*(each[stage] for stage in stages for each in (REQUEST_TOPICS, RESULT_TOPICS)), FAILED_TOPIC):
+            yield name, json.dumps({"$schema": DIALECT, "title": name, **found[name]}, sort_keys=True)
