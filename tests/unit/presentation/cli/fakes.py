@@ -6,7 +6,7 @@ import io
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import NoReturn, Self
+from typing import Any, NamedTuple, NoReturn, Self
 
 from modules.llm_platform.application.research.events import Done, ResearchEvent
 from modules.llm_platform.application.services.doctor_service import CheckResult
@@ -88,6 +88,37 @@ def piped_console(source: str = "") -> tuple[Console, io.StringIO, io.StringIO]:
     """A console in the middle of a pipe, and the two streams that it writes to."""
     out, err = io.StringIO(), io.StringIO()
     return Console(out, err, io.StringIO(source)), out, err
+
+
+class Ended(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+class PlatformPart:
+    """An asynchronous context manager, for a platform with one service."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+
+def part_wiring(platform: Any, settings: list[Settings] | None = None, *, model: bool = False) -> Wiring:
+    """The wiring whose platform is this one; the settings that it is built with are appended to `settings`."""
+
+    def build(loaded: Settings) -> Any:
+        if settings is not None:
+            settings.append(loaded)
+        return platform
+
+    return Wiring(build, lambda _: (), lambda _: model, lambda _: None, no_worker)
 
 
 class FakePlatform:

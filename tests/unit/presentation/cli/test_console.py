@@ -14,9 +14,9 @@ import pytest
 import typer
 from tests.unit.presentation.cli.fakes import Terminal, piped_console, terminal_console
 
+from modules.llm_platform.__main__ import hide_modules
 from modules.llm_platform.presentation.cli.console import Console, Line
-from modules.llm_platform.presentation.cli.exit_codes import exit_codes, run
-from modules.llm_platform.presentation.cli.setup import not_there
+from modules.llm_platform.presentation.cli.exit_codes import exit_codes, run_async
 
 
 def test_lines_are_plain_in_a_pipe_and_styled_on_a_terminal() -> None:
@@ -24,7 +24,7 @@ def test_lines_are_plain_in_a_pipe_and_styled_on_a_terminal() -> None:
     pipe, plain, _ = piped_console()
     screen, styled, _ = terminal_console()
     for console in (pipe, screen):
-        console.lines([Line("a", "bold"), Line(), Line("b [1] :smile:", "red")])
+        console.print_lines([Line("a", "bold"), Line(), Line("b [1] :smile:", "red")])
     assert plain.getvalue() == "a\n\nb [1] :smile:\n"
     assert "b [1] :smile:" in styled.getvalue()
 
@@ -32,16 +32,16 @@ def test_lines_are_plain_in_a_pipe_and_styled_on_a_terminal() -> None:
 def test_long_lines_are_not_broken() -> None:
     """An address that wraps cannot be clicked."""
     console, out, _ = terminal_console()
-    console.lines([Line("https://example.org/" + "x" * 300)])
+    console.print_lines([Line("https://example.org/" + "x" * 300)])
     assert "x" * 300 in out.getvalue()
 
 
-def test_markdown_is_rendered_on_a_terminal_alone() -> None:
+def test_markdown_is_rendered_on_a_terminal_only() -> None:
     """A pipe gets the text as it was written."""
     pipe, plain, _ = piped_console()
     screen, styled, _ = terminal_console()
     for console in (pipe, screen):
-        console.markdown("**bold** text [1]")
+        console.print_markdown("**bold** text [1]")
     assert plain.getvalue() == "**bold** text [1]\n"
     assert "**" not in styled.getvalue()
     assert "[1]" in styled.getvalue()
@@ -50,40 +50,40 @@ def test_markdown_is_rendered_on_a_terminal_alone() -> None:
 def test_warnings_are_one_line() -> None:
     """However long a story an error tells, a line is a line."""
     console, _, err = piped_console()
-    console.fail("a\nb\x1b[1m c")
+    console.print_error("a\nb\x1b[1m c")
     assert err.getvalue() == "llm-platform: a b c\n"
 
 
-def test_a_yes_must_be_said() -> None:
+def test_only_y_and_yes_confirm() -> None:
     """Only y and yes mean yes; where nobody can be asked nobody is in the way."""
-    assert terminal_console("YES\n")[0].agrees("sure?")
-    assert not terminal_console("")[0].agrees("sure?")
-    assert piped_console("n\n")[0].agrees("sure?")
+    assert terminal_console("YES\n")[0].confirm("sure?")
+    assert not terminal_console("")[0].confirm("sure?")
+    assert piped_console("n\n")[0].confirm("sure?")
     half = Console(io.StringIO(), io.StringIO(), Terminal("n\n"))
-    assert half.agrees("nobody would see the question")
+    assert half.confirm("nobody would see the question")
 
 
-def test_an_encoding_that_lacks_a_character(tmp_path: Path) -> None:
+def test_unencodable_character_is_replaced(tmp_path: Path) -> None:
     """A terminal in another encoding shows a question mark, not a traceback."""
     with (tmp_path / "out").open("w", encoding="ascii") as out:
-        Console(out, io.StringIO()).lines([Line("✔ done")])
+        Console(out, io.StringIO()).print_lines([Line("✔ done")])
     assert (tmp_path / "out").read_text() == "? done\n"
 
 
-def test_a_reader_that_has_enough() -> None:
+def test_closed_pipe_ends_the_command_quietly() -> None:
     """`| head` closes the pipe: the command ends quietly, and so does the interpreter."""
     reading, writing = os.pipe()
     os.close(reading)
     out, err = os.fdopen(writing, "w"), io.StringIO()
     console = Console(out, err)
     with exit_codes(console):
-        console.lines([Line("x" * 100_000)] * 10)
+        console.print_lines([Line("x" * 100_000)] * 10)
     out.flush()  # what the interpreter does at its end
     out.close()
     assert err.getvalue() == ""
 
 
-def test_an_interrupt_reaches_the_work() -> None:
+def test_interrupt_cancels_the_coroutine() -> None:
     """Ctrl-C cancels what runs, which cleans up behind itself, and ends with 130."""
     cleaned: list[bool] = []
 
@@ -95,7 +95,7 @@ def test_an_interrupt_reaches_the_work() -> None:
             cleaned.append(True)
 
     with pytest.raises(typer.Exit) as caught, exit_codes(piped_console()[0]):
-        run(work())
+        run_async(work())
     assert caught.value.exit_code == 130
     assert cleaned == [True]
 
@@ -114,20 +114,22 @@ except typer.Exit as end:
 
 
 @pytest.mark.parametrize("level", ["DEBUG", ""])
-def test_what_nobody_foresaw(level: str) -> None:
+def test_unexpected_error_is_one_line_and_a_logged_traceback(level: str) -> None:
     """One line that names the way to the traceback, and that way leads there, however early the command failed."""
     environment = {**os.environ, "LOG_LEVEL": level, "PYTHONPATH": os.pathsep.join(sys.path)}
-    ended = subprocess.run([sys.executable, "-c", FAILS_AT_ONCE], env=environment, capture_output=True, text=True, timeout=60)
-    assert "should not have happened (ZeroDivisionError); LOG_LEVEL=DEBUG shows where" in ended.stderr
-    assert ("in a way that nobody foresaw" in ended.stderr) == (level == "DEBUG"), ended.stderr
+    ended = subprocess.run(
+        [sys.executable, "-c", FAILS_AT_ONCE], env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert "unexpected error (ZeroDivisionError): set LOG_LEVEL=DEBUG to log the traceback" in ended.stderr
+    assert ("unexpected error in a command" in ended.stderr) == (level == "DEBUG"), ended.stderr
     assert ("Traceback" in ended.stderr) == (level == "DEBUG"), ended.stderr
     assert ended.returncode == 1
 
 
-def test_a_module_that_is_not_there() -> None:
-    """Inside, an import fails as if nothing were installed; outside, everything is as before."""
+def test_hidden_module_cannot_be_imported() -> None:
+    """In the block an import fails as if the module were not installed; afterwards it works again."""
     sys.modules.pop("this", None)
-    with not_there("this", "json"):
+    with hide_modules("this", "json"):
         with pytest.raises(ImportError):
             import_module("this")
         assert import_module("json").loads("1") == 1

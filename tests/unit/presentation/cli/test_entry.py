@@ -30,7 +30,7 @@ def wiring_of(monkeypatch: pytest.MonkeyPatch, code: int = 0) -> Callable[[], Wi
     return lambda: handed[0]
 
 
-def test_the_wiring_is_that_of_the_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wiring_is_that_of_the_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Platform, order of providers and models come from the settings that a command loaded."""
     wiring = wiring_of(monkeypatch)
     with pytest.raises(SystemExit):
@@ -45,7 +45,7 @@ def test_the_wiring_is_that_of_the_container(tmp_path: Path, monkeypatch: pytest
     asyncio.run(platform.aclose())
 
 
-def test_the_server_gets_a_platform_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_builds_its_own_platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`serve` starts logging and hands the server a way to build the platform, not a built one."""
     served: list[tuple[Callable[[], LLMPlatform], Settings]] = []
     monkeypatch.setattr(server, "serve", lambda build, settings: served.append((build, settings)))
@@ -54,15 +54,15 @@ def test_the_server_gets_a_platform_of_its_own(tmp_path: Path, monkeypatch: pyte
         entry.main()
     settings = Settings(DOCUMENTS_DIR=tmp_path)
     wiring().serve(settings)
-    ((build, given),) = served
-    assert given is settings
+    ((build, settings_used),) = served
+    assert settings_used is settings
     platform = build()
     assert isinstance(platform, LLMPlatform)
     asyncio.run(platform.aclose())
 
 
 @pytest.mark.parametrize("code", [0, 2, 130])
-def test_the_exit_code_is_that_of_the_command(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exit_code_is_that_of_the_command(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the command says is what the shell sees."""
     wiring_of(monkeypatch, code)
     monkeypatch.setattr(threading, "active_count", lambda: 1)
@@ -71,7 +71,7 @@ def test_the_exit_code_is_that_of_the_command(code: int, monkeypatch: pytest.Mon
     assert leaving.value.code == code
 
 
-def test_a_thread_that_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_thread_does_not_delay_the_exit(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search in a thread that nobody can cancel does not keep a person waiting."""
     wiring_of(monkeypatch, 130)
     monkeypatch.setattr(threading, "active_count", lambda: 2)

@@ -15,7 +15,7 @@ Main = Callable[[list[str]], int]
 
 
 @pytest.mark.parametrize("main", [settings_reference.main, cli_reference.main])
-def test_the_files_in_the_repository_are_fresh(main: Main) -> None:
+def test_generated_files_are_fresh(main: Main) -> None:
     """--check is what CI runs."""
     assert main(["--check"]) == 0
 
@@ -27,8 +27,12 @@ def test_the_files_in_the_repository_are_fresh(main: Main) -> None:
         (cli_reference, {"REFERENCE": "cli.md"}),
     ],
 )
-def test_a_stale_file_is_noticed_and_written(
-    module: object, files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_stale_file_is_detected_and_rewritten(
+    module: object,
+    files: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """--check fails and names the command; without it the file is made, and is fresh then."""
     main: Main = module.main  # type: ignore[attr-defined]
@@ -41,14 +45,14 @@ def test_a_stale_file_is_noticed_and_written(
     assert main(["--check"]) == 0
 
 
-def test_the_width_of_the_terminal_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reference_does_not_depend_on_the_terminal_width(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same help on every machine."""
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setenv("TERM", "dumb")
     assert cli_reference.main(["--check"]) == 0
 
 
-def test_the_example_file_is_one_that_can_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_example_env_file_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With every # removed all settings but the keys are set, and read without a complaint."""
     lines = settings_reference.env_example().splitlines()
     text = "\n".join(line[1:] if line[:2] != "# " else line for line in lines)
@@ -61,7 +65,7 @@ def test_the_example_file_is_one_that_can_be_used(tmp_path: Path, monkeypatch: p
     assert settings.SEARXNG_ENGINES_NEWS == ("google news", "bing news")
 
 
-def test_every_variable_is_in_the_reference() -> None:
+def test_every_variable_is_documented() -> None:
     """Second names too."""
     text = settings_reference.reference()
     for field in Settings.model_fields:

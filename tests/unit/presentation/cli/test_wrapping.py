@@ -13,8 +13,8 @@ from tests.unit.presentation.cli.fakes import FakePlatform, Terminal, terminal_c
 
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.main import run
-from modules.llm_platform.presentation.cli.progress import LiveAnswer
-from modules.llm_platform.presentation.cli.wrapping import columns, line_starts, wrapped
+from modules.llm_platform.presentation.cli.render.progress import LiveAnswer
+from modules.llm_platform.presentation.cli.wrapping import columns, line_starts, wrap
 
 LATIN = "The greenhouse is heated by a heat pump of nine kilowatts from October to April, and not by straw."
 JAPANESE = "温室は九キロワットのヒートポンプ(heat-pump-controller)によって暖房され、雨水は「タンク」に貯められる [1]。"
@@ -30,9 +30,9 @@ def words_of(text: str) -> list[str]:
 
 @pytest.mark.parametrize("width", [40, 80])
 @pytest.mark.parametrize("text", [LATIN, JAPANESE, f"   {LATIN}", f"{LATIN} {JAPANESE}"])
-def test_no_word_is_split(text: str, width: int) -> None:
+def test_words_are_not_split(text: str, width: int) -> None:
     """Each line fits, and holds whole words; a continued line keeps its indent."""
-    lines = wrapped(text, width).split("\n")
+    lines = wrap(text, width).split("\n")
     assert max(map(columns, lines)) <= width
     assert words_of("\n".join(lines)) == words_of(text)
     assert not any(line.lstrip().startswith(tuple("、。」")) for line in lines)
@@ -40,15 +40,15 @@ def test_no_word_is_split(text: str, width: int) -> None:
     assert all(line.startswith("   ") for line in lines if text.startswith("   "))
 
 
-def test_a_word_wider_than_the_terminal_stays_whole() -> None:
+def test_long_word_is_not_broken() -> None:
     """It can be copied and clicked: where it ends is the terminal's business. What must fit is cut with `fold`."""
-    assert wrapped(f"see {ADDRESS} there", 40).split("\n") == ["see", ADDRESS, "there"]
+    assert wrap(f"see {ADDRESS} there", 40).split("\n") == ["see", ADDRESS, "there"]
     assert line_starts("x" * 100, 40, fold=True) == [40, 80]
     assert line_starts("温" * 30, 40, fold=True) == [20]
 
 
 @given(TEXTS, st.integers(2, 30), st.booleans())
-def test_nothing_is_lost_or_added(text: str, width: int, fold: bool) -> None:
+def test_pieces_join_to_the_text(text: str, width: int, fold: bool) -> None:
     """The pieces are the text; with `fold` each fits, without only those of one word do not."""
     starts = [0, *line_starts(text, width, fold=fold)]
     assert starts == sorted(set(starts))
@@ -59,47 +59,47 @@ def test_nothing_is_lost_or_added(text: str, width: int, fold: bool) -> None:
 
 
 @pytest.mark.parametrize("width", [40, 80])
-def test_everything_for_people_is_wrapped(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terminal_output_is_wrapped(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines, Markdown, the answer as it grows, warnings, steps and asides: on a terminal no word is split."""
     monkeypatch.setenv("COLUMNS", str(width))
     console, out, err = terminal_console()
     text = f"{LATIN} {JAPANESE}"
-    console.lines([Line(text, "bold")])
-    console.markdown(f"# {text}\n\n{text}\n\n- {text}\n\n> {LATIN}")
+    console.print_lines([Line(text, "bold")])
+    console.print_markdown(f"# {text}\n\n{text}\n\n- {text}\n\n> {LATIN}")
     with LiveAnswer(console) as answer:
         answer.feed(text)
         answer.finish()
-    for show in (console.warn, console.fail, console.step):
+    for show in (console.warn, console.print_error, console.print_progress):
         show(text)
-    console.aside([Line(text)])
+    console.print_notes([Line(text)])
     shown = [STYLED.sub("", stream.getvalue()) for stream in (out, err)]
     for printed in shown:
         assert max(map(columns, re.split(r"[\r\n]", printed))) <= width
         assert set(words_of(printed)) - {"llm-platform"} == set(words_of(text))
 
 
-def test_a_table_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_table_cells_are_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cell that is too narrow for a word gives it in pieces, and not a beginning with an ellipsis."""
     monkeypatch.setenv("COLUMNS", "40")
     console, out, _ = terminal_console()
     long = "heatpumpcontroller.configuration.temperature"
-    console.markdown(f"| a | b |\n|---|---|\n| {LATIN} | {long} |")
+    console.print_markdown(f"| a | b |\n|---|---|\n| {LATIN} | {long} |")
     rows = STYLED.sub("", out.getvalue()).splitlines()
     assert "…" not in out.getvalue()
     assert long in "".join(row.split()[-1] for row in rows if row.strip())
 
 
-def test_what_a_program_reads_is_not_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_piped_output_is_not_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
     """JSON, pipes, and a command that is to be copied stay as they are."""
     monkeypatch.setenv("COLUMNS", "40")
     out, err = Terminal(), Terminal()
     console = Console(out, err)
-    console.verbatim(LATIN)
-    console.to_copy(LATIN)
+    console.print_verbatim(LATIN)
+    console.print_command(LATIN)
     assert (out.getvalue(), err.getvalue()) == (f"{LATIN}\n", f"{LATIN}\n")
 
 
-def test_wrong_use_is_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_use_message_is_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message of a refused value too, with what stands before it; not in a pipe."""
     monkeypatch.setenv("COLUMNS", "40")
     for stream, width in ((Terminal(), 40), (io.StringIO(), 200)):
@@ -108,5 +108,5 @@ def test_wrong_use_is_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
         lines = stream.getvalue().split("Error: ")[1].splitlines()
         assert columns(f"Error: {lines[0]}") <= width
         assert max(map(columns, lines)) <= width
-        assert "no part in it" in " ".join(lines)
+        assert "only that folder" in " ".join(lines)
         assert (len(lines) > 1) == (width == 40)

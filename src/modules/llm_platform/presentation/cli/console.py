@@ -1,4 +1,4 @@
-"""The only file that prints. Nothing reaches a terminal before it is rid of what could steer it."""
+"""The terminal and the pipes of a command. Only this file prints, and it removes terminal control sequences first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Literal, NamedTuple, TextIO
 
-from modules.llm_platform.presentation.cli.wrapping import wrapped
+from modules.llm_platform.presentation.cli.wrapping import wrap
 from shared.logging import printable
 
 if TYPE_CHECKING:
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 Style = Literal["", "bold", "dim", "green", "yellow", "red"]
 
-DEFAULT_COLUMNS = 80  # of a terminal that does not tell
+DEFAULT_COLUMNS = 80  # of a terminal that does not report its width
 MAX_QUESTION_BYTES = 65_536  # of standard input; a question has 500 characters
 
 
 class Line(NamedTuple):
-    """A line for people; the style is shown on a terminal only."""
+    """A line of output; the style is shown on a terminal only."""
 
     text: str = ""
     style: Style = ""
 
 
 class Console:
-    """Standard output for the answer, standard error for everything about it."""
+    """Prints the answer to standard output and everything else to standard error."""
 
     def __init__(self, out: TextIO | None = None, err: TextIO | None = None, source: TextIO | None = None) -> None:
         self.out = out or sys.stdout
@@ -38,141 +38,133 @@ class Console:
         self.source = source or sys.stdin
         for stream in (self.out, self.err):
             if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(errors="replace")  # a character that the encoding lacks is no reason to die
+                stream.reconfigure(errors="replace")  # a character that the encoding lacks must not end the command
         self._rich: rich.console.Console | None = None
-        self.failed: Callable[[str], object] | None = None  # who takes the line of `fail`; None: standard error
+        self.error_handler: Callable[[str], object] | None = None  # takes the text of `print_error` instead of stderr
 
     @property
-    def on_terminal(self) -> bool:
-        """Whether a person watches standard output."""
+    def stdout_is_terminal(self) -> bool:
         return self.out.isatty()
 
     @property
-    def watched(self) -> bool:
-        """Whether a person watches standard error, where progress goes."""
+    def stderr_is_terminal(self) -> bool:
+        """Whether progress is printed."""
         return self.err.isatty()
 
     @property
+    def is_interactive(self) -> bool:
+        """Whether a person can read a prompt and answer it."""
+        return self.source.isatty() and self.stderr_is_terminal
+
+    @property
     def rich(self) -> rich.console.Console:
-        """rich, for a terminal alone: importing it takes as long as a search may."""
+        """Rich's console, imported for a terminal only: the import takes as long as a search may."""
         if self._rich is None:
             from rich.console import Console as RichConsole
 
             self._rich = RichConsole(file=self.out, highlight=False, markup=False, emoji=False)
         return self._rich
 
-    def lines(self, lines: Iterable[Line]) -> None:
-        """Lines for people, coloured on a terminal."""
-        if not self.on_terminal:
+    def print_lines(self, lines: Iterable[Line]) -> None:
+        """Print lines to standard output, in colour on a terminal."""
+        if not self.stdout_is_terminal:
             print(*(printable(line.text) for line in lines), sep="\n", file=self.out)
             return
         from rich.text import Text
 
         for line in lines:
-            # Broken between words; a longer one is left to the terminal, which gives it back whole when it is copied.
-            text = wrapped(printable(line.text), self.rich.width)
+            # A word longer than the line is left to the terminal, which copies it without a line break.
+            text = wrap(printable(line.text), self.rich.width)
             self.rich.print(Text(text, style=line.style), soft_wrap=True)
 
-    def markdown(self, text: str) -> None:
-        """Markdown: rendered on a terminal, as it is in a pipe."""
-        if self.on_terminal:
-            from modules.llm_platform.presentation.cli.rich_markdown import rendered
+    def print_markdown(self, text: str) -> None:
+        """Print Markdown to standard output: rendered on a terminal, as source in a pipe."""
+        if self.stdout_is_terminal:
+            from modules.llm_platform.presentation.cli.terminal_markdown import TerminalMarkdown
 
-            self.rich.print(rendered(printable(text)))
+            self.rich.print(TerminalMarkdown(printable(text)))
         else:
             print(printable(text).rstrip("\n"), file=self.out)
 
-    def verbatim(self, text: str) -> None:
-        """Text for programs, which has been made safe where it was made."""
+    def print_verbatim(self, text: str) -> None:
+        """Print text that is already free of control sequences, such as JSON."""
         print(text, file=self.out)
 
     def warn(self, text: str) -> None:
-        """One line beside the answer."""
-        self._print_beside(_one_line(text))
+        """Print one line to standard error."""
+        self._print_to_stderr(_one_line(text))
 
-    def fail(self, text: str) -> None:
-        """The one line that says why there is no answer."""
-        if self.failed is not None:
-            self.failed(text)
+    def print_error(self, text: str) -> None:
+        """Print the one line that says why the command failed."""
+        if self.error_handler is not None:
+            self.error_handler(text)
         else:
             self.warn(f"llm-platform: {text}")
 
-    def aside(self, lines: Iterable[Line]) -> None:
-        """Lines for the person who is asked something: the answer is not among them."""
+    def print_notes(self, lines: Iterable[Line]) -> None:
+        """Print lines to standard error, such as the text above a prompt."""
         for line in lines:
-            self._print_beside(printable(line.text))
+            self._print_to_stderr(printable(line.text))
 
-    def to_copy(self, command: str) -> None:
-        """A command to run, on a line of its own that nothing breaks: a line end within quotes would change it."""
+    def print_command(self, command: str) -> None:
+        """Print a shell command to standard error without wrapping: a line break within quotes would change it."""
         print(printable(command), file=self.err, flush=True)
 
-    def step(self, text: str) -> None:
-        """What happens right now: for a person who watches, not for a log."""
-        if self.watched:
-            self._print_beside(_one_line(text))
+    def print_progress(self, text: str) -> None:
+        """Print one line to standard error if that is a terminal."""
+        if self.stderr_is_terminal:
+            self._print_to_stderr(_one_line(text))
 
-    def beside(self, text: str) -> str:
-        """The text as standard error takes it: in lines that break between words, where it is a terminal."""
-        return wrapped(text, self._columns) if self.watched else text
+    def wrap_for_stderr(self, text: str) -> str:
+        """The text, wrapped between words if standard error is a terminal."""
+        return wrap(text, self._stderr_columns) if self.stderr_is_terminal else text
 
-    def _print_beside(self, text: str) -> None:
-        print(self.beside(text), file=self.err, flush=True)
+    def _print_to_stderr(self, text: str) -> None:
+        print(self.wrap_for_stderr(text), file=self.err, flush=True)
 
     @property
-    def _columns(self) -> int:
-        """Of the terminal behind standard error: standard output may go elsewhere."""
-        columns = shutil.get_terminal_size((0, 0)).columns
+    def _stderr_columns(self) -> int:
+        columns = shutil.get_terminal_size((0, 0)).columns  # of standard output, which may be a pipe
         with suppress(OSError):
             columns = columns or os.get_terminal_size(self.err.fileno()).columns
         return columns or DEFAULT_COLUMNS
 
-    def question(self, prompt: str, *, ask: bool) -> str | None:
-        """The question: asked for on a terminal where that is wanted, else all of standard input; None: none came."""
+    def read_question(self, prompt: str, *, prompts_enabled: bool) -> str | None:
+        """The question: a line from the terminal if prompts are enabled, else all of standard input; None if empty."""
         if not self.source.isatty():
-            return _read(self.source).strip() or None
-        if not ask:
-            return None
-        print(prompt, end=" ", file=self.err, flush=True)
-        return self.source.readline().strip() or None
+            return _read_all(self.source).strip() or None
+        return (self.prompt(prompt) or None) if prompts_enabled else None
 
-    @property
-    def answers(self) -> bool:
-        """Whether a person is there who sees a question and can answer it."""
-        return self.source.isatty() and self.watched
+    def prompt(self, text: str) -> str | None:
+        """One line from the terminal; None at the end of input."""
+        print(text, end=" ", file=self.err, flush=True)
+        line = self.source.readline()
+        return printable(line).strip() if line else None
 
-    def ask(self, prompt: str) -> str | None:
-        """One line from the person, None when there are no more."""
-        print(prompt, end=" ", file=self.err, flush=True)
-        typed = self.source.readline()
-        return printable(typed).strip() if typed else None
-
-    def agrees(self, prompt: str) -> bool:
-        """A person's yes or no; where nobody can be asked, yes."""
-        if not self.answers:
-            return True
-        print(f"{prompt} [y/N]", end=" ", file=self.err, flush=True)
-        return self.source.readline().strip().lower() in ("y", "yes")
+    def confirm(self, question: str) -> bool:
+        """Whether the user answers yes; True if nobody can be asked."""
+        return not self.is_interactive or (self.prompt(f"{question} [y/N]") or "").lower() in ("y", "yes")
 
     @contextmanager
-    def quiet_when_nobody_reads(self) -> Iterator[None]:
-        """`| head` closes our output when it has enough: that ends the command, and is no failure."""
+    def ignore_broken_pipe(self) -> Iterator[None]:
+        """End the block quietly when the reader of standard output closes it, as `| head` does."""
         try:
             yield
             self.out.flush()
         except BrokenPipeError:
-            self.drop_output()
+            self.discard_output()
 
-    def drop_output(self) -> None:
-        """Standard output takes no more: what is left in its buffer must not be an error of its own at exit."""
-        with open(os.devnull, "w") as nowhere:  # noqa: PTH123
-            os.dup2(nowhere.fileno(), self.out.fileno())
+    def discard_output(self) -> None:
+        """Send what is buffered for standard output to the null device, so that flushing it at exit raises nothing."""
+        with open(os.devnull, "w") as null:  # noqa: PTH123
+            os.dup2(null.fileno(), self.out.fileno())
 
 
 def _one_line(text: str) -> str:
     return " ".join(printable(text).split())
 
 
-def _read(source: TextIO) -> str:
+def _read_all(source: TextIO) -> str:
     buffer = getattr(source, "buffer", None)
     if buffer is None:
         return source.read(MAX_QUESTION_BYTES)

@@ -1,4 +1,4 @@
-"""How a command ends: 0 done, 1 failed with one line, 2 wrong use, 130 interrupted."""
+"""Exit codes of the commands: 0 done, 1 failed, 2 wrong use, 130 interrupted."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
+from http import HTTPStatus
 from typing import Any, Self, TypeVar
 
 import typer
@@ -20,69 +21,59 @@ log = logging.getLogger(__name__)
 FAILED = 1
 WRONG_USE = 2
 INTERRUPTED = 130
-CALLERS_MISTAKE = 422  # the status of errors that another request would not raise
 
 Result = TypeVar("Result")
 
 
 class CommandError(Exception):
-    """The command ends here; the message is the one line that says why."""
+    """Ends the command with this exit code; the message is the one line on standard error."""
 
     def __init__(self, message: str, code: int = FAILED) -> None:
         self.code = code
         super().__init__(message)
 
     @classmethod
-    def of(cls, status: int, message: str) -> Self:
-        """The end that an HTTP status stands for."""
-        return cls(message, WRONG_USE if status == CALLERS_MISTAKE else FAILED)
+    def from_status(cls, status: int, message: str) -> Self:
+        """The error for an HTTP status: 422 is wrong use."""
+        return cls(message, WRONG_USE if status == HTTPStatus.UNPROCESSABLE_ENTITY else FAILED)
 
 
 @contextmanager
 def exit_codes(console: Console) -> Iterator[None]:
-    """Turns what a command raises into one line on standard error and an exit code; no traceback ever."""
+    """Turn every exception of a command into an exit code and one line on standard error, without a traceback."""
     try:
-        with console.quiet_when_nobody_reads():
+        with console.ignore_broken_pipe():
             yield
     except AppException as error:
-        raise _end(console, CommandError.of(error.status_code, error.message)) from None
+        raise _exit(console, CommandError.from_status(error.status_code, error.message)) from None
     except CommandError as error:
-        raise _end(console, error) from None
+        raise _exit(console, error) from None
     except SettingsError as error:
         for line in str(error).splitlines():
-            console.fail(line)
+            console.print_error(line)
         raise typer.Exit(FAILED) from None
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
-    except OSError as error:  # those of upstreams and files have been decided upon where they came from
-        console.drop_output()
-        said = error.strerror or type(error).__name__
-        raise _end(console, CommandError(f"the answer could not be written: {said}")) from None
+    except (
+        OSError
+    ) as error:  # errors of upstreams and files are other exceptions by now: this one is of standard output
+        console.discard_output()
+        reason = error.strerror or type(error).__name__
+        raise _exit(console, CommandError(f"the answer could not be written: {reason}")) from None
     except (typer.Exit, typer.BadParameter):
         raise
-    except Exception as error:  # the outermost loop: a person gets one line, the log the traceback
-        _listen()
-        log.debug("a command failed in a way that nobody foresaw", exc_info=True)
-        console.fail(f"this should not have happened ({type(error).__name__}); LOG_LEVEL=DEBUG shows where")
-        raise typer.Exit(FAILED) from None
+    except Exception as error:  # the outermost loop: the user gets one line, the log the traceback
+        _configure_requested_logging()
+        log.debug("unexpected error in a command", exc_info=True)
+        message = f"unexpected error ({type(error).__name__}): set LOG_LEVEL=DEBUG to log the traceback"
+        raise _exit(console, CommandError(message)) from None
 
 
-def _listen() -> None:
-    """Let the log be seen where LOG_LEVEL asks for it and the command failed before it had set it up."""
-    with suppress(SettingsError):
-        settings = Settings.load()
-        if "LOG_LEVEL" in settings.model_fields_set and not logging.getLogger().handlers:
-            configure_logging(settings.LOG_LEVEL, settings.LOG_FORMAT, settings.secrets())
-
-
-def _end(console: Console, error: CommandError) -> typer.Exit:
-    console.fail(str(error))
-    return typer.Exit(error.code)
-
-
-def run(work: Coroutine[Any, Any, Result], make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> Result:
-    """Run to the end. Ctrl-C cancels the work, which closes its connections, and raises KeyboardInterrupt."""
-    runner = asyncio.Runner(loop_factory=make_loop)
+def run_async(
+    work: Coroutine[Any, Any, Result], loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+) -> Result:
+    """Run the coroutine to its end. Ctrl-C cancels it, which closes its connections, and raises KeyboardInterrupt."""
+    runner = asyncio.Runner(loop_factory=loop_factory)
     interrupted = False
     try:
         return runner.run(work)
@@ -90,5 +81,18 @@ def run(work: Coroutine[Any, Any, Result], make_loop: Callable[[], asyncio.Abstr
         interrupted = True
         raise
     finally:
-        # Closing the runner waits for threads; after Ctrl-C nobody waits for what cannot be cancelled.
+        # Closing the runner waits for its threads. After Ctrl-C only the loop is closed: a thread cannot be cancelled.
         (runner.get_loop() if interrupted else runner).close()
+
+
+def _configure_requested_logging() -> None:
+    """Configure logging if LOG_LEVEL is set and the command failed before it configured logging itself."""
+    with suppress(SettingsError):
+        settings = Settings.load()
+        if "LOG_LEVEL" in settings.model_fields_set and not logging.getLogger().handlers:
+            configure_logging(settings.LOG_LEVEL, settings.LOG_FORMAT, settings.secrets())
+
+
+def _exit(console: Console, error: CommandError) -> typer.Exit:
+    console.print_error(str(error))
+    return typer.Exit(error.code)

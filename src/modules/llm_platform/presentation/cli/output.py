@@ -1,96 +1,107 @@
-"""Where an answer goes: the screen, `--json`, and the file of `--output`, which is written whole or not at all."""
+"""Where an answer goes: standard output, and the file of `--output`, which is replaced in one step. Results of checks."""
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal, NamedTuple
 
-from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
-from modules.llm_platform.presentation.cli.console import Console, Line
+from modules.llm_platform.application.services.doctor_service import CheckResult, Verdict
+from modules.llm_platform.presentation.cli.console import Console, Line, Style
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
-from modules.llm_platform.presentation.cli.options import wrong
+from modules.llm_platform.presentation.cli.options import reject
+from modules.llm_platform.presentation.cli.render.json import json_text
 
-FileKind = Literal["md", "html", "json"]
-KINDS: Mapping[str, FileKind] = {".md": "md", ".html": "html", ".htm": "html", ".json": "json"}
+FileFormat = Literal["md", "html", "json"]
+FORMATS: Mapping[str, FileFormat] = {".md": "md", ".html": "html", ".htm": "html", ".json": "json"}  # by suffix
+MIN_SUBJECT_WIDTH: Final = 20
+MARKS: Final[Mapping[Verdict, tuple[str, Style]]] = {
+    "ok": ("✔", "green"), "warning": ("!", "yellow"), "failed": ("✘", "red"),
+}  # fmt: skip
+
+
+class AnswerFormats(NamedTuple):
+    """Functions that render one answer in each format of a file."""
+
+    json: Callable[[], str]
+    md: Callable[[], str]
+    html: Callable[[], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
-    """How the answer is wanted. With a file the screen stays empty, unless JSON is wanted there."""
+class OutputOptions:
+    """The output options of a command. With a file, standard output stays empty unless `as_json` is set."""
 
     as_json: bool = False
-    output: Path | None = None
-    ask: bool = True  # whether a person may be asked something
-    csl: Path | None = None  # where the sources go as CSL-JSON, whatever becomes of the answer
+    file: Path | None = None
+    prompts_enabled: bool = True  # False with --yes
+    csl: Path | None = None  # file for the sources in CSL-JSON
     show_sent: bool = False
 
     @property
-    def on_screen(self) -> bool:
-        """Whether the answer is shown for people to read."""
-        return not self.as_json and self.output is None
+    def is_printed(self) -> bool:
+        """Whether the answer is printed for reading."""
+        return not self.as_json and self.file is None
 
     def check(self, console: Console) -> None:
-        """Before anything is spent: wrong use when a file cannot be written, the end when it must not be replaced."""
-        if self.output is not None:
-            kind_of(self.output)
+        """Check the files before the answer costs anything. WrongUseError for a file that cannot be written;
+        CommandError when the user does not want to replace one.
+        """
+        if self.file is not None:
+            file_format(self.file)
+            _check_writable(self.file, "--output")
         if self.csl is not None:
-            _check_csl(self.csl, self.output)
-        for path in filter(None, (self.output, self.csl)):
-            if self.ask and path.exists() and not console.agrees(f"{path} exists: replace it?"):
-                raise CommandError(f"{path} was left as it is")
+            if FORMATS.get(self.csl.suffix.lower()) != "json":
+                reject("--csl", f"{self.csl.name} must end in .json")
+            if self.file is not None and self.csl.resolve() == self.file.resolve():
+                reject("--csl", f"{self.csl} is also the file of --output: name another file")
+            _check_writable(self.csl, "--csl")
+        for path in filter(None, (self.file, self.csl)):
+            if self.prompts_enabled and path.exists() and not console.confirm(f"{path} exists: replace it?"):
+                raise CommandError(f"{path} was not replaced")
 
-    def write(self, console: Console, text: Callable[[FileKind], str]) -> None:
-        """Write the file, if one is wanted, in the format that its name asks for."""
-        if self.output is not None:
-            _deliver(console, self.output, text(kind_of(self.output)))
-
-    def write_csl(self, console: Console, text: Callable[[], str]) -> None:
-        """Write the file of the sources, if one is wanted."""
-        if self.csl is not None:
-            _deliver(console, self.csl, text())
-
-
-def kind_of(path: Path) -> FileKind:
-    """What the file's name asks for; wrong use when it asks for nothing known, or cannot be written where it is."""
-    kind = KINDS.get(path.suffix.lower())
-    if kind is None:
-        wrong("--output", f"{path.name} must end in .md, .html or .json")
-    _check_place(path, "--output")
-    return kind
+    def deliver(self, console: Console, formats: AnswerFormats, print_answer: Callable[[], None]) -> None:
+        """Write the file, print JSON, or call `print_answer`, as the options say."""
+        if self.file is not None:
+            write_file(console, self.file, getattr(formats, file_format(self.file))())
+        if self.as_json:
+            console.print_verbatim(formats.json())
+        if self.is_printed:
+            print_answer()
 
 
-def _check_csl(path: Path, output: Path | None) -> None:
-    if KINDS.get(path.suffix.lower()) != "json":
-        wrong("--csl", f"{path.name} must end in .json")
-    if output is not None and path.resolve() == output.resolve():
-        wrong("--csl", f"{path} is where --output goes: name another file")
-    _check_place(path, "--csl")
+def file_format(path: Path) -> FileFormat:
+    """The format that the name of the file asks for; WrongUseError for an unknown suffix."""
+    found = FORMATS.get(path.suffix.lower())
+    if found is None:
+        reject("--output", f"{path.name} must end in .md, .html or .json")
+    return found
 
 
-def _check_place(path: Path, option: str) -> None:
+def _check_writable(path: Path, option: str) -> None:
     if path.is_dir():
-        wrong(option, f"{path} is a folder")
+        reject(option, f"{path} is a folder")
     folder = path.resolve().parent
     if not folder.is_dir():
-        wrong(option, f"the folder {folder} does not exist")
+        reject(option, f"the folder {folder} does not exist")
     if not os.access(folder, os.W_OK):
-        wrong(option, f"the folder {folder} is not writable")
+        reject(option, f"the folder {folder} is not writable")
 
 
-def _deliver(console: Console, path: Path, text: str) -> None:
+def write_file(console: Console, path: Path, text: str) -> None:
+    """Write text that ends in a line break. CommandError if the file cannot be written."""
     try:
-        write(path, text)
+        replace_file(path, text if text.endswith("\n") else f"{text}\n")
     except OSError as error:
         raise CommandError(f"{path} could not be written: {error.strerror}") from error
-    console.step(f"written to {path}")
+    console.print_progress(f"written to {path}")
 
 
-def write(path: Path, text: str) -> None:
-    """Replace the file in one step: who reads it meanwhile sees the old one or the new one. May raise OSError."""
+def replace_file(path: Path, text: str) -> None:
+    """Replace the file in one step: a reader sees the old content or the new one. Raises OSError."""
     target = path.resolve()  # a link keeps pointing to its file
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
@@ -103,76 +114,38 @@ def write(path: Path, text: str) -> None:
         draft.unlink(missing_ok=True)
 
 
-# Where the answer of a research goes: the screen, JSON, files; behind it what was sent out, where that is wanted.
-
-
-def deliver(
-    console: Console, response: ResearchResponse, delivery: Delivery, *, live: bool, without_model: str | None
-) -> None:
-    """Deliver it. `live`: its text stands on the terminal already. `without_model` is said where no model is configured."""
-    delivery.write(console, lambda kind: _file(response, kind))
-    delivery.write_csl(console, lambda: _csl(response))
-    if delivery.as_json:
-        from modules.llm_platform.presentation.cli.render_json import research_json
-
-        console.verbatim(research_json(response))
-    if delivery.on_screen:
-        from modules.llm_platform.presentation.cli.render_terminal import render_sources, with_unsupported_marked
-
-        marked = with_unsupported_marked(response)
-        if live:
-            _show_marked_blocks(console, marked)
-        else:
-            console.markdown(marked)
-        console.lines(render_sources(response, without_model))
-    if delivery.show_sent:
-        _show_sent(console, response, delivery)
-
-
-def _show_marked_blocks(console: Console, marked: str) -> None:
-    """The answer stands on the screen, printed while it was written; only then could it be checked."""
-    from modules.llm_platform.presentation.cli.render_terminal import AGAIN, blocks_with_marks
-
-    if blocks := blocks_with_marks(marked):
-        console.lines([Line(), Line(AGAIN, "yellow"), Line()])
-        console.markdown(blocks)
-
-
-def _show_sent(console: Console, response: ResearchResponse, delivery: Delivery) -> None:
-    """Beneath the answer; beside it where standard output is for JSON alone, or for nothing."""
-    from modules.llm_platform.presentation.cli.render_terminal import render_egress_log
-
-    lines = render_egress_log(response.metadata.sent_to)
-    (console.lines if delivery.on_screen else console.aside)(lines)
-
-
-def _csl(response: ResearchResponse) -> str:
-    from modules.llm_platform.presentation.cli.render_csl import csl_json
-
-    return csl_json(response) + "\n"
-
-
-def _file(response: ResearchResponse, kind: FileKind) -> str:
-    if kind == "json":
-        from modules.llm_platform.presentation.cli.render_json import research_json
-
-        return research_json(response) + "\n"
-    from modules.llm_platform.presentation.cli.render_document import research_html, research_markdown
-
-    return research_html(response) if kind == "html" else research_markdown(response)
-
-
-# A file that an option names: read whole, and never more of it than it may hold.
-
-
-def read_given(option: str, path: Path, *, most_kb: int, what: str) -> bytes:
-    """Its bytes; wrong use of `option` when it cannot be read, or is too long for `what`. A kB has 1000 bytes."""
-    most = most_kb * 1000
+def read_option_file(option: str, path: Path, *, max_kb: int, content: str) -> str:
+    """The text of the file that an option names, without a byte order mark. WrongUseError if it cannot be read, is longer
+    than `max_kb` (1000 bytes each), or is not UTF-8. `content` names what the file holds.
+    """
+    max_bytes = max_kb * 1000
     try:
         with path.open("rb") as file:
-            content = file.read(most + 1)
+            data = file.read(max_bytes + 1)
     except OSError as error:
-        wrong(option, f"{path} cannot be read: {error.strerror}")
-    if len(content) > most:
-        wrong(option, f"{path} is too long for {what}: at most {most_kb:,} kB")
-    return content
+        reject(option, f"{path} cannot be read: {error.strerror}")
+    if len(data) > max_bytes:
+        reject(option, f"{path} is too long for {content}: at most {max_kb:,} kB")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        reject(option, f"{path} must be text in UTF-8")
+
+
+def print_check_results(console: Console, results: Sequence[CheckResult], *, as_json: bool) -> None:
+    """Print a line for each result, or one object with all; CommandError names the checks that failed."""
+    if as_json:
+        checks = [{"subject": each.subject, "verdict": each.verdict, "text": each.text} for each in results]
+        console.print_verbatim(json_text({"checks": checks}))
+    else:
+        console.print_lines(_lines(results))
+    failed = [each.subject for each in results if each.verdict == "failed"]
+    if failed:
+        raise CommandError(f"failed: {', '.join(dict.fromkeys(failed))}")
+
+
+def _lines(results: Sequence[CheckResult]) -> Iterator[Line]:
+    width = max([MIN_SUBJECT_WIDTH, *(len(each.subject) for each in results)])
+    for each in results:
+        mark, style = MARKS[each.verdict]
+        yield Line(f"{mark} {each.verdict:<7}  {each.subject:<{width}} {' '.join(each.text.split())}", style)

@@ -1,117 +1,155 @@
-"""What comes before every command that works: settings, warnings, logs."""
+"""What a command needs before it starts: the application's functions, the settings, and notices about data that leaves."""
 
 from __future__ import annotations
 
 import logging
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from modules.llm_platform.presentation.cli.console import Console
-from modules.llm_platform.presentation.cli.exit_codes import WRONG_USE, CommandError
+from modules.llm_platform.presentation.cli.exit_codes import WRONG_USE, CommandError, run_async
 from shared.config import Settings, unknown_variables
 from shared.exceptions import AppException
 
 if TYPE_CHECKING:
+    import typer
+
     from modules.llm_platform.application.platform import LLMPlatform
+    from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore, IOutcomeStore
     from modules.llm_platform.presentation.kafka.worker.worker import WorkerParts
-    from shared.config import Settings
+
+    OpenOutcomeStores = Callable[[Settings], AbstractAsyncContextManager[tuple[IOutcomeStore, IFailedRequestStore]]]
+
+Result = TypeVar("Result")
+
+KEYLESS = (
+    "No search provider is configured, so the query leaves this machine for public search engines (ddgs). "
+    "To avoid that, set SEARXNG_URL or use --documents DIR."
+)
+NOTHING_OFFLINE = (
+    "offline only documents can be searched, and none are configured: name a folder with --documents DIR or "
+    "DOCUMENTS_DIR, or index documents with `llm-platform index PATH`"
+)
+NO_NETWORK = "Set SEARXNG_URL to a search engine that can be reached, or search a folder with --documents DIR"
+JINA_NOTICE = (
+    "Public page addresses are sent to r.jina.ai, which fetches the pages. "
+    "To fetch them from this machine, set READERS=direct"
+)
+NO_MODEL = (
+    "No language model is configured, so these are quotes from your sources. "
+    "For a written answer set LLM_API_KEY and LLM_MODEL, or KIMI_API_KEY, "
+    "or LLM_KIND=ollama with LLM_BASE_URL and LLM_MODEL."
+)
+NO_MODEL_OFFLINE = (
+    "Offline the configured language models cannot be used, so these are quotes from your sources. "
+    "For a written answer set LLM_KIND=ollama with LLM_BASE_URL and LLM_MODEL."
+)
 
 
-# What the commands need from above: they know the services, not who wires them.
+async def _migrate_nothing(settings: Settings) -> tuple[int, int]:
+    return 0, 0
 
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """Handed to the commands by the entry point; each part is imported when it is called, not before."""
+    """Functions of the container that the commands call; each imports what it needs when it is called."""
 
     build_platform: Callable[[Settings], LLMPlatform]
-    search_order: Callable[[Settings], tuple[str, ...]]  # names of the search providers that will be asked, in order
+    search_order: Callable[[Settings], tuple[str, ...]]  # names of the search providers, in the order of failover
     has_model: Callable[[Settings], bool]
-    serve: Callable[[Settings], None]  # until it is stopped
+    serve: Callable[[Settings], None]  # returns when the server is stopped
     worker_parts: Callable[[Settings], AbstractAsyncContextManager[WorkerParts]]
-    search_providers: Callable[[], tuple[str, ...]] = tuple  # the names that `--provider` may have
-    uses_fallback: Callable[[Settings], bool] = lambda settings: False  # whether queries go to the keyless web unasked
+    search_providers: Callable[[], tuple[str, ...]] = tuple  # the choices of `--provider`
+    uses_fallback: Callable[[Settings], bool] = lambda settings: False  # no provider is configured: ddgs is used
+    migrate_database: Callable[[Settings], Coroutine[Any, Any, tuple[int, int]]] = _migrate_nothing
+    outcome_stores: OpenOutcomeStores | None = None
 
     def has_model_online(self, settings: Settings) -> bool:
-        """Whether there would be a language model if the network could be used."""
+        """Whether a language model is configured that only LLM_PLATFORM_OFFLINE disables."""
         return self.has_model(settings.model_copy(update={"LLM_PLATFORM_OFFLINE": False}))
 
-
-@contextmanager
-def not_there(*names: str) -> Iterator[None]:
-    """Inside, importing one of these modules fails as if it were not installed; those already imported stay.
-
-    For libraries that look for others when they are imported, merely to know their classes. Only where no other thread
-    imports: at the start of a process.
-    """
-    hidden = [name for name in names if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None is the import system's "not there"
-    try:
-        yield
-    finally:
-        for name in hidden:
-            del sys.modules[name]
+    def missing_model_note(self, settings: Settings) -> str | None:
+        """Why answers are quotes, and how to change that; None if a model is configured."""
+        if self.has_model(settings):
+            return None
+        return NO_MODEL_OFFLINE if self.has_model_online(settings) else NO_MODEL
 
 
-KEYLESS = (
-    "Nothing is configured, so the query leaves this machine for public search engines (ddgs). "
-    "Set SEARXNG_URL for an engine of your own, or use --documents DIR."
-)
-NOTHING_OFFLINE = (
-    "offline there are only documents to search: name a folder with --documents DIR or DOCUMENTS_DIR, or index some with "
-    "`llm-platform index PATH`"
-)
-NO_NETWORK = "Set SEARXNG_URL to a search engine that can be reached, or search a folder with --documents DIR"
+class CommandContext(NamedTuple):
+    """The object that every command finds in its typer context."""
+
+    console: Console
+    wiring: Wiring
 
 
-def prepare(console: Console, arguments: Mapping[str, Any]) -> Settings:
-    """The settings, with a word on variables that are none of ours. Logs are kept quiet where nobody asked for them."""
+def command_context(ctx: typer.Context) -> CommandContext:
+    """The console and the wiring of this command line."""
+    context: CommandContext = ctx.obj
+    return context
+
+
+def load_settings(console: Console, arguments: Mapping[str, Any]) -> Settings:
+    """The settings; a warning is printed for every variable that looks like a setting and is none."""
     settings = Settings.load(**arguments)
     for warning in unknown_variables():
         console.warn(warning)
+    return settings
+
+
+def configure(console: Console, arguments: Mapping[str, Any]) -> Settings:
+    """The settings, with logging configured: quiet unless LOG_LEVEL is set."""
+    settings = load_settings(console, arguments)
     if "LOG_LEVEL" in settings.model_fields_set:
         from shared.logging import configure_logging
 
         configure_logging(settings.LOG_LEVEL, settings.LOG_FORMAT, settings.secrets())
     else:
-        logging.getLogger().addHandler(logging.NullHandler())  # else the warnings of others come out bare
+        logging.getLogger().addHandler(logging.NullHandler())  # else Python prints warnings of libraries unformatted
     return settings
 
 
-def goes_to_jina_unasked(settings: Settings) -> bool:
-    """Whether addresses of pages go to r.jina.ai though nobody chose a reader."""
-    unasked = not {"READERS", "JINA_API_KEY", "JINA_BASE_URL"} & settings.model_fields_set
-    return unasked and not settings.LLM_PLATFORM_OFFLINE
+def run_with_platform(wiring: Wiring, settings: Settings, work: Callable[[LLMPlatform], Awaitable[Result]]) -> Result:
+    """Build the platform, run `work` with it, and close it."""
+
+    async def build_and_work() -> Result:
+        async with wiring.build_platform(settings) as platform:
+            return await work(platform)
+
+    return run_async(build_and_work())
 
 
-def warn_about_network(console: Console, wiring: Wiring, settings: Settings) -> bool:
-    """Whether the query goes to the keyless web because nothing is configured; says so first. CommandError when
-    nothing may be asked at all.
-    """
+def warn_about_jina(console: Console, settings: Settings, *, or_option: str = "") -> None:
+    """Print that page addresses are sent to r.jina.ai, unless a reader was chosen. `or_option` avoids it too."""
+    is_chosen = {"READERS", "JINA_API_KEY", "JINA_BASE_URL"} & settings.model_fields_set
+    if not is_chosen and not settings.LLM_PLATFORM_OFFLINE:
+        console.warn(f"{JINA_NOTICE}{f' or use {or_option}' if or_option else ''}.")
+
+
+def warn_about_keyless_search(console: Console, wiring: Wiring, settings: Settings) -> bool:
+    """Whether the query goes to ddgs because nothing is configured; prints that. CommandError without a provider."""
     if not wiring.search_order(settings):
         raise CommandError(NOTHING_OFFLINE)
-    keyless = wiring.uses_fallback(settings)
-    if keyless:
+    is_keyless = wiring.uses_fallback(settings)
+    if is_keyless:
         console.warn(KEYLESS)
-    return keyless
+    return is_keyless
 
 
 @contextmanager
-def remedy_named(*, keyless: bool) -> Iterator[None]:
-    """Where nothing is configured and the keyless web fails, the error also says what to configure."""
+def network_remedy(*, is_keyless: bool) -> Iterator[None]:
+    """Append what to configure to the errors of the block when the keyless search fails."""
     try:
         yield
     except AppException as error:
-        raise _with_remedy(CommandError.of(error.status_code, error.message), keyless=keyless) from error
+        raise _with_remedy(CommandError.from_status(error.status_code, error.message), is_keyless) from error
     except CommandError as error:
-        raise _with_remedy(error, keyless=keyless) from error
+        raise _with_remedy(error, is_keyless) from error
 
 
-def _with_remedy(error: CommandError, *, keyless: bool) -> CommandError:
-    if not keyless or error.code == WRONG_USE:
+def _with_remedy(error: CommandError, is_keyless: bool) -> CommandError:
+    if not is_keyless or error.code == WRONG_USE:
         return error
-    said = str(error)
-    return CommandError(f"{said}{'' if said.endswith(('.', '?', '!')) else '.'} {NO_NETWORK}", error.code)
+    message = str(error)
+    return CommandError(f"{message}{'' if message.endswith(('.', '?', '!')) else '.'} {NO_NETWORK}", error.code)

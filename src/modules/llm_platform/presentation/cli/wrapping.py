@@ -1,4 +1,4 @@
-"""Where a line for people breaks: between words, and between the characters of scripts that set no spaces."""
+"""Line breaks for a terminal: between words, and between the characters of scripts without spaces."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 
-# A line of Chinese or Japanese does not begin with what closes something, nor end with what opens it.
-NOT_FIRST = frozenset(
+# Chinese and Japanese: no line begins with closing punctuation or ends with opening punctuation.
+NO_LINE_START = frozenset(
     "、。，．・：；！？）］｝〉》」』】〕〗…‥ー々〻ぁぃぅぇぉっゃゅょゎァィゥェォッャュョヮ,.:;!?)]}%”’»"
 )
-NOT_LAST = frozenset("（［｛〈《「『【〔〖([{“‘«")
+NO_LINE_END = frozenset("（［｛〈《「『【〔〖([{“‘«")
 
 
 @lru_cache(maxsize=4096)
 def columns_of(char: str) -> int:
-    """Columns of a terminal that a character takes: 2 for wide ones, 0 for those that join the one before."""
+    """Terminal columns of a character: 2 for wide ones, 0 for combining ones."""
     if unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
 def columns(text: str) -> int:
-    """Columns of a terminal that the text takes on one line."""
+    """Terminal columns of the text on one line."""
     return len(text) if text.isascii() else sum(map(columns_of, text))
 
 
 def line_starts(text: str, width: int, *, indent: int = 0, fold: bool = False) -> list[int]:
-    """Where in `text`, which is one line, further lines begin so that each takes at most `width` columns.
+    """The offsets in `text`, a single line, at which it breaks so that each part takes at most `width` columns.
 
-    Blanks at a break belong to the line before it and do not count. Lines after the first have `indent` columns less. A
-    word that is wider than a line stays whole, or with `fold` is cut where the line ends.
+    Spaces at a break belong to the part before it and do not count. Parts after the first have `indent` columns less. A
+    word that is wider than a line is not broken, or with `fold` is cut where the line ends.
     """
     starts: list[int] = []
     used, room = 0, width
@@ -47,8 +47,8 @@ def line_starts(text: str, width: int, *, indent: int = 0, fold: bool = False) -
     return starts
 
 
-def wrapped(text: str, width: int) -> str:
-    """The text with line ends between words; a continued line is indented like the one that it continues."""
+def wrap(text: str, width: int) -> str:
+    """The text with line breaks between words; a continuation is indented like its first line."""
     return "\n".join(piece for line in text.split("\n") for piece in _pieces(line, width))
 
 
@@ -60,15 +60,15 @@ def _pieces(line: str, width: int) -> Iterator[str]:
 
 
 def hanging_indent(line: str, width: int) -> int:
-    """Columns by which the continuation of a line is indented: as the line itself, where that leaves room."""
+    """The indent of the continuation: that of the line, unless it takes more than a quarter of the width."""
     indent = len(line) - len(line.lstrip(" "))
     return indent if indent <= width // 4 else 0
 
 
 def _unbreakable(text: str) -> Iterator[tuple[int, int]]:
-    """The pieces that stay whole, each with the blanks behind it."""
+    """The offsets of the unbreakable pieces, each with the spaces behind it."""
     start = 0
-    first_word = len(text) - len(text.lstrip())  # a line's own indent breaks from nothing
+    first_word = len(text) - len(text.lstrip())  # no break within the indent
     for position in range(first_word + 1, len(text)):
         if _may_break(text[position - 1], text[position]):
             yield start, position
@@ -85,7 +85,7 @@ def _may_break(before: str, after: str) -> bool:
     if before.isascii() and after.isascii():
         return False
     has_no_spaces = columns_of(before) == 2 or columns_of(after) == 2
-    return has_no_spaces and columns_of(after) > 0 and after not in NOT_FIRST and before not in NOT_LAST
+    return has_no_spaces and columns_of(after) > 0 and after not in NO_LINE_START and before not in NO_LINE_END
 
 
 def _folds(text: str, start: int, end: int, room: int) -> list[int]:

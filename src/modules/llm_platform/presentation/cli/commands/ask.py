@@ -1,0 +1,177 @@
+"""The command `ask`: the answer stage of the worker, in this process."""
+
+from __future__ import annotations
+
+import json
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+
+import typer
+
+from modules.llm_platform.domain.dtos.research_dtos import ResearchMetadata, ResearchResponse, SourceRef
+from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagAnswer, RagQuestion
+from modules.llm_platform.domain.dtos.web_search_dtos import clean_query
+from modules.llm_platform.presentation.cli import options
+from modules.llm_platform.presentation.cli.options import build_request, reject
+from modules.llm_platform.presentation.cli.output import AnswerFormats, OutputOptions, read_option_file
+from modules.llm_platform.presentation.cli.render.document import research_html, research_markdown
+from modules.llm_platform.presentation.cli.render.json import json_text
+from modules.llm_platform.presentation.cli.render.terminal import mark_unsupported, render_sources
+from modules.llm_platform.presentation.cli.setup import command_context, configure, run_with_platform, warn_about_jina
+from modules.llm_platform.presentation.kafka.contract import requests
+from modules.llm_platform.presentation.kafka.contract.requests import RequestError
+
+if TYPE_CHECKING:
+    from modules.llm_platform.application.platform import LLMPlatform
+
+MAX_TOP_K: Final = 100
+MAX_HEADING_CHARS: Final = 300  # of the question as a heading
+MAX_CONTEXT_KB: Final = 8000
+CONTEXT_FIELDS: Final = ("context", "hits")  # of an answer request, of a search result
+CONTEXT_FORMAT: Final = "a list of {doc_id, snippet, url}, or an object with such a list as “context” or “hits”"
+
+
+class TimedAnswer(NamedTuple):
+    """An answer with its question and its duration in milliseconds."""
+
+    question: RagQuestion
+    answer: RagAnswer
+    latency_ms: int
+
+
+def ask(
+    ctx: typer.Context,
+    question: options.Question = None,
+    collection: options.Collection = None,
+    filters: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter", metavar="KEY=VALUE",
+            help="Only documents with this value. Repeatable: several values of one key are alternatives.",
+        ),
+    ] = None,
+    top_k: Annotated[
+        int | None,
+        typer.Option(
+            "--top-k", metavar="N", min=1, max=MAX_TOP_K, help="Number of documents to answer from; default RAG_TOP_K."
+        ),
+    ] = None,
+    context: Annotated[
+        Path | None,
+        typer.Option(
+            "--context", metavar="FILE.json", exists=True, dir_okay=False,
+            help="Passages to answer from before the collection: a list of {doc_id, snippet, url}.",
+        ),
+    ] = None,
+    language: options.Language = None,
+    offline: options.Offline = False,
+    as_json: options.PlainJson = False,
+    output: options.Output = None,
+    yes: options.Yes = False,
+) -> None:  # fmt: skip
+    """Answer a question from the indexed documents."""
+    console, wiring = command_context(ctx)
+    output_options = OutputOptions(as_json, output, prompts_enabled=not yes)
+    output_options.check(console)
+    values = {
+        "question": _clean_question(options.read_question(console, question, prompts_enabled=not yes)),
+        "context": read_context(context) if context else (), "filters": options.parse_filters(filters),
+        "top_k": top_k, "language": language,
+    }  # fmt: skip
+    request = build_request(RagQuestion, values, argument="QUESTION")
+    settings = configure(console, options.setting_arguments(offline=offline, QDRANT_COLLECTION=collection))
+    if any(item.url and not item.snippet for item in request.context):
+        warn_about_jina(console, settings)
+    console.print_progress("answering …")
+    timed = run_with_platform(wiring, settings, partial(_answer, request))
+    response = as_research(timed)
+
+    def print_answer() -> None:
+        console.print_markdown(mark_unsupported(response))
+        console.print_lines(render_sources(response, wiring.missing_model_note(settings) if response.sources else None))
+
+    formats = AnswerFormats(
+        partial(answer_json, timed), partial(research_markdown, response), partial(research_html, response)
+    )
+    output_options.deliver(console, formats, print_answer)
+
+
+async def _answer(request: RagQuestion, platform: LLMPlatform) -> TimedAnswer:
+    started = time.monotonic()
+    answer = await platform.answers.answer(request, use_fallback=True)
+    return TimedAnswer(request, answer, round((time.monotonic() - started) * 1000))
+
+
+def _clean_question(question: str) -> str:
+    try:
+        return clean_query(question)
+    except ValueError:
+        reject("QUESTION", options.NO_QUESTION)
+
+
+def answer_json(timed: TimedAnswer) -> str:
+    """The fields of the answer stage without those of a request, and the duration."""
+    answer = timed.answer
+    return json_text(
+        {
+            "answer": answer.answer,
+            "citations": [each.model_dump(mode="json", exclude_none=True) for each in answer.citations],
+            "latency_ms": timed.latency_ms,
+            "answered": answer.answered,
+            "degraded": [each.model_dump(mode="json") for each in answer.degraded],
+            "synthesizer": answer.synthesizer,
+            "tokens_used": answer.spent.tokens,
+            "cost_usd": answer.spent.cost_usd,
+        }
+    )
+
+
+def as_research(timed: TimedAnswer) -> ResearchResponse:
+    """The answer in the shape that the renderers read; a document without title or address is shown by its id."""
+    answer, spent = timed.answer, timed.answer.spent
+    sources = tuple(
+        SourceRef(index=number, title=each.title or each.doc_id or "", url=each.url or each.doc_id or "")
+        for number, each in enumerate(answer.citations, 1)
+    )
+    metadata = ResearchMetadata(
+        latency_ms=timed.latency_ms,
+        tokens_used=spent.tokens,
+        cost_usd=spent.cost_usd,
+        llm_calls=spent.calls,
+        synthesizer=answer.synthesizer,
+        language=timed.question.language or "en",
+    )
+    return ResearchResponse(
+        query=timed.question.question[:MAX_HEADING_CHARS],
+        depth="shallow",
+        synthesis=answer.answer,
+        sources=sources,
+        degraded=answer.degraded,
+        metadata=metadata,
+    )
+
+
+def read_context(path: Path) -> tuple[ContextItem, ...]:
+    """The passages of the `--context` file, in the format of the Kafka contract. WrongUseError for any other file."""
+    value = _read_json(path)
+    if isinstance(value, dict):
+        value = next((value[name] for name in CONTEXT_FIELDS if name in value), value)
+    if not isinstance(value, list):
+        reject("--context", f"{path} must hold {CONTEXT_FORMAT}")
+    try:
+        items = requests.parse_context(value)
+    except RequestError as error:
+        reject("--context", str(error))
+    if not items:
+        reject("--context", f"{path} holds no passage with text or an address")
+    return items
+
+
+def _read_json(path: Path) -> Any:
+    text = read_option_file("--context", path, max_kb=MAX_CONTEXT_KB, content="passages")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        reject("--context", f"{path} must be JSON: {CONTEXT_FORMAT}")

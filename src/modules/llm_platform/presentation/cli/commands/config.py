@@ -1,0 +1,95 @@
+"""The command `config`: every setting, its value, and where the value comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import typer
+from pydantic import SecretStr
+
+from modules.llm_platform.presentation.cli import options
+from modules.llm_platform.presentation.cli.console import Line
+from modules.llm_platform.presentation.cli.render.json import json_text
+from modules.llm_platform.presentation.cli.setup import command_context
+from shared.config import (
+    SECRET_MIN_CHARS,
+    SECTIONS,
+    SettingOrigin,
+    Settings,
+    format_value,
+    setting_origin,
+    unknown_variables,
+)
+
+NAME_WIDTH = max(map(len, Settings.model_fields))
+SET = "(set)"
+
+
+class SettingValue(NamedTuple):
+    """One setting without its secret. `variable` is the name that it was set by, which may be its second name."""
+
+    name: str
+    value: str
+    origin: SettingOrigin
+    variable: str
+
+
+def config(
+    ctx: typer.Context,
+    provider: options.Provider = None,
+    documents: options.Documents = None,
+    offline: options.Offline = False,
+    as_json: options.PlainJson = False,
+) -> None:
+    """Show every setting and where it comes from."""
+    console, wiring = command_context(ctx)
+    arguments = options.setting_arguments(provider=provider, documents=documents, offline=offline)
+    settings = Settings.load(**arguments)
+    wiring.search_order(settings)  # raises SettingsError for an unknown provider
+    if as_json:
+        values = [value._asdict() for value in setting_values(settings, arguments)]
+        console.print_verbatim(json_text({"settings": values}))
+    else:
+        console.print_lines(_lines(settings, arguments))
+    for warning in setting_warnings(settings):
+        console.warn(warning)
+
+
+def setting_values(settings: Settings, arguments: Mapping[str, Any]) -> Iterator[SettingValue]:
+    """Every setting in the order of the documentation."""
+    for name in Settings.model_fields:
+        variable, value_origin = setting_origin(name, arguments)
+        yield SettingValue(name, _displayed(name, getattr(settings, name)), value_origin, variable)
+
+
+def setting_warnings(settings: Settings) -> list[str]:
+    """Likely mistakes: unknown variables, and secrets that are too short to be redacted."""
+    too_short = [
+        f"{name} is shorter than {SECRET_MIN_CHARS} characters: it is not removed from answers and logs"
+        for name in Settings.model_fields
+        for secret in _secrets(getattr(settings, name))
+        if 0 < len(secret.get_secret_value()) < SECRET_MIN_CHARS
+    ]
+    return [*unknown_variables(), *dict.fromkeys(too_short)]
+
+
+def _lines(settings: Settings, arguments: Mapping[str, Any]) -> Iterator[Line]:
+    for setting in setting_values(settings, arguments):
+        if heading := SECTIONS.get(setting.name):
+            yield Line()
+            yield Line(heading, "bold")
+        alias = "" if setting.variable == setting.name else f", as {setting.variable}"
+        text = f"  {setting.name:<{NAME_WIDTH}} {setting.value or '-'}  ({setting.origin}{alias})"
+        yield Line(text, "dim" if setting.origin == "default" else "")
+
+
+def _displayed(name: str, value: Any) -> str:
+    if secrets := _secrets(value):
+        return SET if any(secret.get_secret_value() for secret in secrets) else ""
+    return "auto" if name == "SEARCH_PROVIDERS" and not value else format_value(value)
+
+
+def _secrets(value: Any) -> list[SecretStr]:
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
+    return [each for each in values if isinstance(each, SecretStr)]

@@ -1,0 +1,153 @@
+"""The command `index`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+
+import typer
+
+from modules.llm_platform.domain.dtos.indexing_dtos import IndexProgress, IndexReport
+from modules.llm_platform.domain.wheels import has_wordllama_wheel, no_wordllama
+from modules.llm_platform.presentation.cli import options
+from modules.llm_platform.presentation.cli.console import Console, Line
+from modules.llm_platform.presentation.cli.exit_codes import CommandError
+from modules.llm_platform.presentation.cli.render.json import json_text
+from modules.llm_platform.presentation.cli.render.terminal import plural
+from modules.llm_platform.presentation.cli.setup import command_context, configure, run_with_platform
+from shared.config import Settings
+
+if TYPE_CHECKING:
+    from modules.llm_platform.application.platform import LLMPlatform
+
+ShowProgress: TypeAlias = Callable[[IndexProgress], None]
+
+MAX_PROBLEMS_SHOWN: Final = 20
+NOTHING_FOUND: Final = (
+    "no document was found there: name folders or files that end in .md, .txt, .rst, .html, .pdf, .docx, .epub, .ipynb or "
+    ".jsonl"
+)
+NOTHING_INDEXED: Final = "nothing could be indexed: the lines above say why"
+DISPLACED: Final = (
+    "replaced documents of another folder with the same doc_id: {}. To have both, give each another doc_id, or each folder "
+    "its own --collection"
+)
+REMOVED_ELSEWHERE: Final = (
+    "removed documents of folders that were not named: {}. To have them, index again with all folders in one command, or give "
+    "each folder its own --collection"
+)
+INTERRUPTED: Final = "interrupted: what was indexed is stored, and the same command continues from there"
+
+
+def _existing_path(value: str) -> Path:
+    """The path. An empty value, as of a variable that is not set, must not mean the current folder."""
+    if not value:
+        raise typer.BadParameter("one of them is empty: name a folder or a file")
+    path = Path(value)
+    try:
+        path.stat()
+    except (OSError, ValueError):  # ValueError: NUL
+        raise typer.BadParameter(f"{value!r} does not exist or cannot be read: name a folder or a file") from None
+    return path
+
+
+def index(
+    ctx: typer.Context,
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PATH...", parser=_existing_path,
+            help="Folders and files: Markdown, text, reStructuredText, HTML, PDF, Word, EPUB, notebooks, and JSON lines.",
+        ),
+    ],
+    collection: options.Collection = None,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Remove documents of these folders that are not there any more.")
+    ] = False,
+    only: Annotated[
+        bool, typer.Option("--only", help="Remove what these paths do not hold, of all other folders too.")
+    ] = False,
+    offline: options.Offline = False,
+    as_json: options.PlainJson = False,
+) -> None:  # fmt: skip
+    """Index documents for search and answers; unchanged documents are skipped."""
+    console, wiring = command_context(ctx)
+    settings = configure(console, options.setting_arguments(offline=offline, QDRANT_COLLECTION=collection))
+    try:
+        with _progress_bar(console) as show_progress:
+            report = run_with_platform(wiring, settings, partial(_index, settings, paths, prune, only, show_progress))
+    except KeyboardInterrupt:
+        console.warn(INTERRUPTED)
+        raise
+    for warning in _warnings(report, settings, only=only):
+        console.warn(warning)
+    if as_json:
+        console.print_verbatim(json_text(report.model_dump(mode="json")))
+    else:
+        console.print_lines(_report_lines(report))
+    if not report.documents:
+        raise CommandError(NOTHING_INDEXED if report.failed else NOTHING_FOUND)
+
+
+async def _index(
+    settings: Settings,
+    paths: Sequence[Path],
+    prune: bool,
+    only: bool,
+    show_progress: ShowProgress,
+    platform: LLMPlatform,
+) -> IndexReport:
+    report = IndexReport(collection=settings.QDRANT_COLLECTION, embedder=settings.EMBEDDER)
+    async with aclosing(platform.indexing.index(paths, prune=prune, only=only)) as steps:
+        async for step in steps:
+            if isinstance(step, IndexReport):
+                report = step
+            else:
+                show_progress(step)
+    return report
+
+
+@contextmanager
+def _progress_bar(console: Console) -> Iterator[ShowProgress]:
+    """A progress bar on standard error if that is a terminal."""
+    if not console.stderr_is_terminal:
+        yield lambda step: None
+        return
+    from rich.console import Console as RichConsole
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[status]}"), TimeRemainingColumn())
+    with Progress(*columns, console=RichConsole(file=console.err), transient=True) as bar:
+        task = bar.add_task("", total=None, status="reading …")
+
+        def show_progress(step: IndexProgress) -> None:
+            status = f"{plural(step.documents, 'document')}, {plural(step.passages, 'passage')} written"
+            bar.update(task, total=step.total_bytes, completed=step.done_bytes, status=status)
+
+        yield show_progress
+
+
+def _warnings(report: IndexReport, settings: Settings, *, only: bool) -> Iterator[str]:
+    for problem in report.problems[:MAX_PROBLEMS_SHOWN]:
+        yield f"{problem.where}: {problem.reason}"
+    if report.problem_count > MAX_PROBLEMS_SHOWN:
+        yield f"and {report.problem_count - MAX_PROBLEMS_SHOWN} more"
+    if report.displaced and not only:
+        yield DISPLACED.format(report.displaced)
+    if report.removed_elsewhere:
+        yield REMOVED_ELSEWHERE.format(report.removed_elsewhere)
+    if report.embedder == "none" and settings.EMBEDDER == "wordllama" and not has_wordllama_wheel():
+        yield f"indexed for keyword search only: {no_wordllama()}"
+
+
+def _report_lines(report: IndexReport) -> Iterator[Line]:
+    yield Line(f"{plural(report.documents, 'document')} in the collection {report.collection}", "bold")
+    counts = {
+        "new": report.added, "changed": report.changed, "unchanged": report.unchanged,
+        "left out": report.failed, "removed": report.removed,
+    }  # fmt: skip
+    yield Line(", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing to do")
+    yield Line(f"{plural(report.passages, 'passage')} written, by {report.embedder}", "dim")

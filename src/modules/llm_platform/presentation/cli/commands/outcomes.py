@@ -1,0 +1,391 @@
+"""The commands `outcomes show`, `outcomes forget` and `outcomes replay`: the stored outcomes of the worker."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar
+
+import typer
+
+from modules.llm_platform.domain.dtos.retrieval_dtos import FailedRequest, OutcomeFilter, StoredOutcome
+from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore, IOutcomeStore
+from modules.llm_platform.presentation.cli import options
+from modules.llm_platform.presentation.cli.commands.worker import kafka_errors, require_brokers
+from modules.llm_platform.presentation.cli.console import Line
+from modules.llm_platform.presentation.cli.exit_codes import WRONG_USE, CommandError, run_async
+from modules.llm_platform.presentation.cli.options import reject
+from modules.llm_platform.presentation.cli.render.json import json_text
+from modules.llm_platform.presentation.cli.render.terminal import plural
+from modules.llm_platform.presentation.cli.setup import CommandContext, command_context, configure
+from modules.llm_platform.presentation.kafka.contract.requests import Topics
+from modules.llm_platform.presentation.kafka.contract.wire_format import without_header
+from shared.config import Settings
+from shared.logging import printable
+
+if TYPE_CHECKING:
+    from modules.llm_platform.presentation.kafka.admin.replay import ReplayResult
+
+Result = TypeVar("Result")
+DEFAULT_LIMIT: Final = 20
+SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+REMOVED_AT_ONCE: Final = 100
+SHOWN: Final = 20  # outcomes that a dry run lists
+OK: Final = "ok"  # instead of the error code of a failure
+DRY_RUN: Final = "Nothing was changed. Add --yes to do it."
+INVALID: Final = "invalid_payload"  # a request that fails again and is not stored
+NOT_STORED: Final = (
+    "their requests are not stored: set FAILED_REQUESTS_MAX_MB for the workers; until then their senders must repeat them"
+)
+NEVER_STORED: Final = "requests with invalid_payload fail again and are not stored: their senders must correct them"
+
+outcomes_app = typer.Typer(
+    help="Show stored outcomes of the worker, forget them, and replay failed requests.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Ids of requests; default: any.")]
+Status = Annotated[str | None, typer.Option("--status", metavar="KIND", help="Only result, or only failed.")]
+Code = Annotated[str | None, typer.Option("--code", metavar="CODE", help="Only failures with this error_code.")]
+TopicName = Annotated[
+    str | None, typer.Option("--topic", metavar="TOPIC", help="Only outcomes of this topic, or of requests in it.")
+]
+Tenant = Annotated[str | None, typer.Option("--tenant", metavar="TENANT", help="Only requests of this tenant.")]
+OlderThan = Annotated[
+    str | None, typer.Option("--older-than", metavar="AGE", help="Only outcomes of this age, such as 90s, 30m, 2h or 7d.")
+]
+NewerThan = Annotated[str | None, typer.Option("--newer-than", metavar="AGE", help="Only outcomes below this age.")]
+DoIt = Annotated[bool, typer.Option("--yes", help="Do it; without this option it is only printed what would happen.")]
+All = Annotated[bool, typer.Option("--all", help="All outcomes, where no id and no filter is given.")]
+
+
+class Selection(NamedTuple):
+    """The outcomes that a command line selects."""
+
+    wanted: OutcomeFilter
+    ids: tuple[str, ...] = ()
+    code: str | None = None
+    is_everything: bool = False  # there is neither an id nor a filter
+
+
+class Entry(NamedTuple):
+    """A selected outcome. `code`: OK, or the error code; `request`: stored for a replay."""
+
+    stored: StoredOutcome
+    code: str
+    request: FailedRequest | None
+
+
+@outcomes_app.command(cls=options.Command)
+def show(
+    ctx: typer.Context,
+    ids: Ids = None,
+    status: Status = None,
+    code: Code = None,
+    topic: TopicName = None,
+    tenant: Tenant = None,
+    older_than: OlderThan = None,
+    newer_than: NewerThan = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most N outcomes.")] = DEFAULT_LIMIT,
+    as_json: options.PlainJson = False,
+) -> None:
+    """List outcomes, the newest first; with ids, print them in full."""
+    context = command_context(ctx)
+    settings = configure(context.console, {})
+    chosen = selection(settings, ids, status, code, topic, tenant, older_than, newer_than)
+    entries = _run(context, settings, lambda outcomes, failed: _entries(outcomes, failed, chosen, limit))
+    _reject_unknown(chosen, entries)
+    if as_json:
+        context.console.print_verbatim(json_text({"outcomes": [_as_json(each) for each in entries]}))
+        return
+    lines = [line for each in entries for line in (_line(each), *((_body(each),) if chosen.ids else ()))]
+    context.console.print_lines(lines or [Line("No outcome matches.")])
+
+
+@outcomes_app.command(cls=options.Command)
+def forget(
+    ctx: typer.Context,
+    ids: Ids = None,
+    status: Status = None,
+    code: Code = None,
+    topic: TopicName = None,
+    tenant: Tenant = None,
+    older_than: OlderThan = None,
+    newer_than: NewerThan = None,
+    everything: All = False,
+    yes: DoIt = False,
+    as_json: options.PlainJson = False,
+) -> None:
+    """Remove outcomes: a request that is sent again is computed again."""
+    context = command_context(ctx)
+    settings = configure(context.console, {})
+    chosen = selection(settings, ids, status, code, topic, tenant, older_than, newer_than)
+    _require_choice(chosen, everything=everything)
+
+    async def work(outcomes: IOutcomeStore, failed: IFailedRequestStore) -> tuple[list[Entry], int]:
+        entries = await _entries(outcomes, failed, chosen)
+        removed = 0
+        for start in range(0, len(entries) if yes else 0, REMOVED_AT_ONCE):
+            batch = entries[start : start + REMOVED_AT_ONCE]
+            done = await outcomes.remove([each.stored.outcome for each in batch])
+            removed += sum(done)
+            gone = [each.request for each, is_done in zip(batch, done, strict=True) if is_done and each.request]
+            await failed.remove(gone)
+        return entries, removed
+
+    entries, removed = _run(context, settings, work)
+    _reject_unknown(chosen, entries)
+    changed = len(entries) - removed if yes else 0
+    if as_json:
+        result = {"dry_run": not yes, "matched": len(entries), "removed": removed, "changed_meanwhile": changed}
+        context.console.print_verbatim(json_text(result))
+    elif not yes:
+        _print_dry_run(context, entries, f"{_count(entries)} would be forgotten.")
+    else:
+        context.console.print_lines([Line(f"{plural(removed, 'outcome')} forgotten{_meanwhile(changed)}.")])
+
+
+@outcomes_app.command(cls=options.Command)
+def replay(
+    ctx: typer.Context,
+    ids: Ids = None,
+    code: Code = None,
+    topic: TopicName = None,
+    tenant: Tenant = None,
+    older_than: OlderThan = None,
+    newer_than: NewerThan = None,
+    everything: All = False,
+    yes: DoIt = False,
+    as_json: options.PlainJson = False,
+) -> None:
+    """Send failed requests again, under their ids; they need FAILED_REQUESTS_MAX_MB."""
+    context = command_context(ctx)
+    settings = configure(context.console, {})
+    chosen = selection(settings, ids, None, code, topic, tenant, older_than, newer_than)
+    _require_choice(chosen, everything=everything)
+    chosen = chosen._replace(wanted=chosen.wanted._replace(kind="failed"))
+    require_brokers(settings)
+
+    async def work(
+        outcomes: IOutcomeStore, failed: IFailedRequestStore
+    ) -> tuple[list[Entry], list[FailedRequest], ReplayResult | None]:
+        entries = await _entries(outcomes, failed, chosen)
+        interrupted = await _interrupted(outcomes, failed, chosen)
+        requests = [(each.request, each.stored.outcome) for each in entries if each.request is not None]
+        if not yes:
+            return entries, interrupted, None
+        from modules.llm_platform.presentation.kafka.admin.dev_client import Cluster
+        from modules.llm_platform.presentation.kafka.admin.replay import Replayer
+        from modules.llm_platform.presentation.kafka.worker.clients import client_settings
+
+        brokers, topics = settings.KAFKA_BOOTSTRAP_SERVERS, Topics(settings.KAFKA_TOPICS)
+        replayer = Replayer(Cluster(brokers, client_settings(settings), topics), outcomes, failed)
+        replayer.check_topics()
+        return entries, interrupted, await replayer.replay([*((each, None) for each in interrupted), *requests])
+
+    with kafka_errors():
+        entries, interrupted, result = _run(context, settings, work)
+    _reject_unknown(chosen, entries, interrupted)
+    _print_replay(context, entries, interrupted, result, as_json=as_json)
+
+
+def selection(
+    settings: Settings,
+    ids: Sequence[str] | None,
+    status: str | None,
+    code: str | None,
+    topic: str | None,
+    tenant: str | None,
+    older_than: str | None,
+    newer_than: str | None,
+) -> Selection:
+    """The selection of these options. WrongUseError for an invalid one."""
+    if status not in (None, "result", "failed"):
+        reject("--status", "must be result or failed")
+    kind = "failed" if code not in (None, OK) else status
+    wanted = _with_topic(OutcomeFilter(kind=kind), topic, Topics(settings.KAFKA_TOPICS))  # type: ignore[arg-type]
+    return Selection(
+        wanted._replace(
+            request_id=ids[0] if ids and len(ids) == 1 else None,
+            tenant=tenant if tenant is not None or settings.KAFKA_TENANT_FIELD else "",
+            min_age_s=_age(older_than, "--older-than") or 0.0,
+            max_age_s=_age(newer_than, "--newer-than"),
+        ),
+        tuple(ids or ()),
+        code,
+        is_everything=not any((ids, code, topic, tenant, older_than, newer_than, kind)),
+    )
+
+
+def _with_topic(wanted: OutcomeFilter, topic: str | None, topics: Topics) -> OutcomeFilter:
+    if topic is None:
+        return wanted
+    for stage in topics.requests:
+        if topic == topics.requests[stage]:
+            return wanted._replace(stage=stage)
+        if topic == topics.results[stage]:
+            return wanted._replace(stage=stage, kind="result")
+    if topic != topics.failed:
+        reject("--topic", f"must be one of {', '.join([*topics.requests.values(), *topics.written_by(topics.requests)])}")
+    return wanted._replace(kind="failed")
+
+
+def _age(text: str | None, option: str) -> float | None:
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d{1,9})([smhd])", text)
+    if match is None:
+        reject(option, "must be a number and a unit, such as 90s, 30m, 2h or 7d")
+    return float(match[1]) * SECONDS[match[2]]
+
+
+def _require_choice(chosen: Selection, *, everything: bool) -> None:
+    if chosen.is_everything and not everything:
+        raise CommandError("name requests by id or by a filter, or add --all", WRONG_USE)
+
+
+async def _entries(
+    outcomes: IOutcomeStore, failed: IFailedRequestStore, chosen: Selection, limit: int | None = None
+) -> list[Entry]:
+    requests = {(each.stage, each.tenant, each.request_id): each for each in await failed.list()}
+    found = []
+    async for stored in outcomes.scan(chosen.wanted):
+        outcome = stored.outcome
+        code = _code(stored)
+        if (chosen.ids and outcome.request_id not in chosen.ids) or chosen.code not in (None, code):
+            continue
+        key = outcome.stage, outcome.tenant, outcome.request_id
+        found.append(Entry(stored, code, requests.get(key) if outcome.kind == "failed" else None))
+        if len(found) == limit:
+            break
+    return found
+
+
+async def _interrupted(
+    outcomes: IOutcomeStore, failed: IFailedRequestStore, chosen: Selection
+) -> list[FailedRequest]:
+    """The matching requests without an outcome: a replay was killed before it sent them. Codes and ages are gone."""
+    wanted = chosen.wanted
+    requests = [
+        each
+        for each in await failed.list()
+        if (not chosen.ids or each.request_id in chosen.ids)
+        and wanted.stage in (None, each.stage)
+        and wanted.tenant in (None, each.tenant)
+    ]
+    stored = await outcomes.get_many([(each.stage, each.request_id, each.tenant) for each in requests])
+    return [request for request, outcome in zip(requests, stored, strict=True) if outcome is None]
+
+
+def _code(stored: StoredOutcome) -> str:
+    if stored.outcome.kind == "result":
+        return OK
+    body = _parsed(stored)
+    return str(body.get("error_code", "")) if isinstance(body, dict) else ""
+
+
+def _parsed(stored: StoredOutcome) -> Any:
+    try:
+        return json.loads(without_header(stored.outcome.body))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _as_json(entry: Entry) -> dict[str, Any]:
+    outcome = entry.stored.outcome
+    return {
+        "stage": outcome.stage,
+        "request_id": outcome.request_id,
+        "tenant": outcome.tenant or None,
+        "status": outcome.kind,
+        "code": entry.code,
+        "stored_at": datetime.fromtimestamp(entry.stored.stored_at, UTC).isoformat(),
+        "bytes": len(outcome.body),
+        "can_be_replayed": entry.request is not None,
+        "outcome": _parsed(entry.stored),
+    }
+
+
+def _line(entry: Entry) -> Line:
+    outcome = entry.stored.outcome
+    when = datetime.fromtimestamp(entry.stored.stored_at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    owner = f"  tenant {printable(outcome.tenant)}" if outcome.tenant else ""
+    replayable = "  can be replayed" if entry.request is not None else ""
+    return Line(f"{when}  {outcome.stage:<6}  {entry.code:<17}  {printable(outcome.request_id)}{owner}{replayable}")
+
+
+def _body(entry: Entry) -> Line:
+    return Line(f"  {printable(without_header(entry.stored.outcome.body).decode('utf-8', 'replace'))}")
+
+
+def _count(entries: Sequence[Entry]) -> str:
+    return plural(len(entries), "outcome")
+
+
+def _meanwhile(count: int) -> str:
+    return f", {count} left that changed meanwhile" if count else ""
+
+
+def _print_dry_run(context: CommandContext, entries: Sequence[Entry], text: str) -> None:
+    more = [Line(f"… and {len(entries) - SHOWN} more")] if len(entries) > SHOWN else []
+    context.console.print_lines([*map(_line, entries[:SHOWN]), *more, Line(text), Line(DRY_RUN)])
+
+
+def _print_replay(
+    context: CommandContext,
+    entries: Sequence[Entry],
+    interrupted: Sequence[FailedRequest],
+    result: ReplayResult | None,
+    *,
+    as_json: bool,
+) -> None:
+    ready = [each for each in entries if each.request is not None]
+    codes = [each.code for each in entries if each.request is None]
+    without = len(codes)
+    if as_json:
+        fields = {
+            "dry_run": result is None,
+            "matched": len(entries),
+            "interrupted": len(interrupted),
+            "sent": result.sent if result else 0,
+            "changed_meanwhile": len(result.changed) if result else 0,
+            "not_accepted": len(result.unsent) if result else 0,
+            "not_stored": without,
+        }
+        context.console.print_verbatim(json_text(fields))
+    elif result is None:
+        again = f" and {plural(len(interrupted), 'request')} of an interrupted replay" if interrupted else ""
+        _print_dry_run(context, ready, f"{plural(len(ready), 'request')}{again} would be sent.")
+    else:
+        text = f"{plural(result.sent, 'request')} sent{_meanwhile(len(result.changed))}."
+        context.console.print_lines([Line(text)])
+    if result is not None and result.unsent:
+        raise CommandError(f"the brokers did not accept {plural(len(result.unsent), 'request')}: replay again")
+    if without:
+        reason = NEVER_STORED if set(codes) == {INVALID} else NOT_STORED
+        raise CommandError(f"{plural(without, 'failure')} cannot be replayed: {reason}")
+
+
+def _reject_unknown(
+    chosen: Selection, entries: Sequence[Entry], interrupted: Sequence[FailedRequest] = ()
+) -> None:
+    known = {each.stored.outcome.request_id for each in entries} | {each.request_id for each in interrupted}
+    if missing := [each for each in chosen.ids if each not in known]:
+        raise CommandError(f"no stored outcome matches {', '.join(map(printable, missing))}")
+
+
+def _run(
+    context: CommandContext,
+    settings: Settings,
+    work: Callable[[IOutcomeStore, IFailedRequestStore], Awaitable[Result]],
+) -> Result:
+    async def open_and_work() -> Result:
+        if context.wiring.outcome_stores is None:
+            raise CommandError("this program has no outcome stores")
+        async with context.wiring.outcome_stores(settings) as (outcomes, failed):
+            return await work(outcomes, failed)
+
+    return run_async(open_and_work())

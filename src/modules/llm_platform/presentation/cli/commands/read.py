@@ -1,0 +1,48 @@
+"""The command `read`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Literal
+
+import typer
+
+from modules.llm_platform.presentation.cli import options
+from modules.llm_platform.presentation.cli.output import AnswerFormats, OutputOptions
+from modules.llm_platform.presentation.cli.render.document import page_html, page_markdown
+from modules.llm_platform.presentation.cli.render.json import model_json
+from modules.llm_platform.presentation.cli.render.terminal import render_footer, render_heading
+from modules.llm_platform.presentation.cli.setup import command_context, configure, run_with_platform, warn_about_jina
+
+ReaderName = Literal["jina", "direct"]
+
+
+def read(
+    ctx: typer.Context,
+    url: Annotated[str, typer.Argument(metavar="URL", help="Address of a web page, a PDF or a text.")],
+    reader: Annotated[
+        ReaderName | None,
+        typer.Option("--reader", help="Use only this reader: jina (a service that receives the address) or direct."),
+    ] = None,
+    offline: options.Offline = False,
+    as_json: options.PlainJson = False,
+    output: options.Output = None,
+    yes: options.Yes = False,
+) -> None:
+    """Read a page safely, and show its text."""
+    console, wiring = command_context(ctx)
+    output_options = OutputOptions(as_json, output, prompts_enabled=not yes)
+    output_options.check(console)
+    arguments = options.setting_arguments(offline=offline, READERS=(reader,) if reader else None)
+    settings = configure(console, arguments)
+    warn_about_jina(console, settings, or_option="--reader direct")
+    console.print_progress("reading …")
+    page = run_with_platform(wiring, settings, lambda platform: platform.pages.read(url.strip()))
+
+    def print_page() -> None:
+        console.print_lines(render_heading(page))
+        console.print_markdown(page.text)
+        console.print_lines(render_footer(page))
+
+    formats = AnswerFormats(*(partial(render, page) for render in (model_json, page_markdown, page_html)))
+    output_options.deliver(console, formats, print_page)

@@ -1,0 +1,254 @@
+"""The command `research`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from modules.llm_platform.application.research.events import Done, Failed
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
+from modules.llm_platform.presentation.cli import options
+from modules.llm_platform.presentation.cli.commands.plan import PlanReview, print_plan, read_plan, store_accepted_plan
+from modules.llm_platform.presentation.cli.console import Console, Line
+from modules.llm_platform.presentation.cli.exit_codes import CommandError
+from modules.llm_platform.presentation.cli.options import build_request, reject
+from modules.llm_platform.presentation.cli.output import AnswerFormats, OutputOptions, write_file
+from modules.llm_platform.presentation.cli.render.csl import csl_json
+from modules.llm_platform.presentation.cli.render.document import research_html, research_markdown
+from modules.llm_platform.presentation.cli.render.json import model_json
+from modules.llm_platform.presentation.cli.render.progress import LiveAnswer, Progress, report_folder_progress
+from modules.llm_platform.presentation.cli.render.terminal import (
+    MARKED_NOTICE,
+    mark_unsupported,
+    marked_blocks,
+    render_egress_log,
+    render_sources,
+)
+from modules.llm_platform.presentation.cli.setup import (
+    Wiring,
+    command_context,
+    configure,
+    network_remedy,
+    run_with_platform,
+    warn_about_jina,
+    warn_about_keyless_search,
+)
+from shared.config import Settings
+
+if TYPE_CHECKING:
+    from modules.llm_platform.application.platform import LLMPlatform
+
+NO_ANSWER_TO_WRITE = "cannot be combined with --plan-only, which writes no answer: leave out one of them"
+RESUMABLE = "Interrupted. Finished steps are stored. To continue, run:"
+
+
+Depth = Annotated[
+    options.DepthName | None,
+    typer.Option("--depth", help="shallow (default): one search; deep: three; report: reads whole pages."),
+]
+PlanFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--plan", metavar="FILE", exists=True, dir_okay=False,
+        help="The report's sub-questions: one on each line, or JSON.",
+    ),
+]  # fmt: skip
+PlanOnly = Annotated[bool, typer.Option("--plan-only", help="Print the report's sub-questions, and stop.")]
+Urls = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--url", metavar="URL", help="Read this page for the report. Repeatable. Nothing is searched without --sources."
+    ),
+]
+Instructions = Annotated[
+    str | None, typer.Option("--instructions", metavar="TEXT", help="How a model writes the text.")
+]
+MaxCalls = Annotated[
+    int | None, typer.Option("--max-llm-calls", metavar="N", help="Limit of a report's model calls; 0: none.")
+]
+MaxCost = Annotated[float | None, typer.Option("--max-cost-usd", metavar="USD", help="Limit of a report's cost.")]
+MaxSeconds = Annotated[float | None, typer.Option("--max-seconds", metavar="S", help="Limit of a report's duration.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Ignore what the store has of this report.")]
+OmitRaw = Annotated[bool, typer.Option("--omit-raw", help="Leave the results out of --json and FILE.json.")]
+ShowSent = Annotated[bool, typer.Option("--show-sent", help="List the hosts that received data, and how much.")]
+Csl = Annotated[
+    Path | None,
+    typer.Option("--csl", metavar="FILE.json", help="Write the sources as CSL-JSON, for citation managers."),
+]
+
+
+def research(
+    ctx: typer.Context,
+    question: options.Question = None,
+    depth: Depth = None,
+    sources: options.Sources = None,
+    time_range: options.TimeRange = None,
+    domains: options.Domains = None,
+    language: options.Language = None,
+    plan: PlanFile = None,
+    plan_only: PlanOnly = False,
+    url: Urls = None,
+    instructions: Instructions = None,
+    max_llm_calls: MaxCalls = None,
+    max_cost_usd: MaxCost = None,
+    max_seconds: MaxSeconds = None,
+    fresh: Fresh = False,
+    omit_raw: OmitRaw = False,
+    provider: options.Provider = None,
+    documents: options.Documents = None,
+    offline: options.Offline = False,
+    as_json: options.AsJson = False,
+    output: options.Output = None,
+    csl: Csl = None,
+    show_sent: ShowSent = False,
+    yes: options.Yes = False,
+) -> None:
+    """Answer a question, with citations that were checked."""
+    console, wiring = command_context(ctx)
+    arguments = options.setting_arguments(provider=provider, documents=documents, offline=offline)
+    output_options = OutputOptions(as_json, output, prompts_enabled=not yes, csl=csl, show_sent=show_sent)
+    if plan_only:
+        _check_plan_only(depth, output_options)
+    fields: dict[str, Any] = {
+        "depth": "report" if plan_only else depth,
+        "time_range": time_range,
+        "language": language,
+        "omit_raw": omit_raw,
+        "sources": options.source_kinds(sources, documents),
+        "domains": options.split_list(domains),
+        "plan": read_plan(plan) if plan else None,
+        "urls": tuple(url or ()),
+        "instructions": instructions,
+        "max_llm_calls": max_llm_calls,
+        "max_cost_usd": max_cost_usd,
+        "max_seconds": max_seconds,
+        "fresh": fresh,
+    }
+    output_options.check(console)
+    fields["query"] = options.read_question(console, question, prompts_enabled=not yes)
+    request = build_request(ResearchRequest, fields, argument="QUESTION")
+    settings = configure(console, arguments)
+    if plan_only:
+        print_plan(console, wiring, settings, request, as_json=as_json)
+        return
+    words = [*ctx.meta[options.ARGUMENTS], *([] if question is not None else _quoted_question(fields["query"]))]
+    _Research(console, wiring, settings, output_options, fields, words).run(request)
+
+
+def _check_plan_only(depth: str | None, output_options: OutputOptions) -> None:
+    for option, path in (("--output", output_options.file), ("--csl", output_options.csl)):
+        if path is not None:
+            reject(option, NO_ANSWER_TO_WRITE)
+    if depth not in (None, "report"):
+        reject("--plan-only", f"only a report has a plan: leave out --depth {depth}")
+
+
+def _quoted_question(question: str) -> list[str]:
+    return ["--", question] if question.startswith("-") else [question]
+
+
+@dataclass(frozen=True, slots=True)
+class _Research:
+    """One research: asks the user what has to be asked, runs it, and delivers the answer."""
+
+    console: Console
+    wiring: Wiring
+    settings: Settings
+    output_options: OutputOptions
+    fields: Mapping[str, Any]  # of the request, as the options give them
+    words: Sequence[str]  # of the command line, with the question
+
+    def run(self, request: ResearchRequest) -> None:
+        is_keyless = self._print_notices(request)
+        with network_remedy(is_keyless=is_keyless):
+            review = PlanReview(self.console, self.wiring, self.settings, request)
+            is_reviewed = review.is_needed(self.output_options)
+            if is_reviewed:
+                accepted = {"plan": review.run(), **review.remaining_limits()}
+                request = build_request(ResearchRequest, {**self.fields, **accepted}, argument="QUESTION")
+            with self._resume_hint(request):
+                work = partial(self._answer, request, store_plan=is_reviewed)
+                response = run_with_platform(self.wiring, self.settings, work)
+        self._deliver(review.add_to(response) if is_reviewed else response)
+
+    def _print_notices(self, request: ResearchRequest) -> bool:
+        """Print what leaves the machine although nobody configured it; whether the query does, for the keyless search.
+
+        A report may come from the store or be made of the pages of `--url`: then nothing has to be searched.
+        """
+        if request.depth != "report":
+            return warn_about_keyless_search(self.console, self.wiring, self.settings)
+        searches = not request.urls or "sources" in request.model_fields_set
+        is_keyless = False
+        if searches and self.wiring.search_order(self.settings):
+            is_keyless = warn_about_keyless_search(self.console, self.wiring, self.settings)
+        if request.urls or request.sources != ("documents",):
+            warn_about_jina(self.console, self.settings)
+        return is_keyless
+
+    @contextmanager
+    def _resume_hint(self, request: ResearchRequest) -> Iterator[None]:
+        """On Ctrl-C, print the command that continues a report whose steps are stored."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            if request.depth == "report" and self.settings.STORE_TTL_DAYS:
+                blank = [Line()] if self.console.stderr_is_terminal else []  # ends the line in which ^C was echoed
+                self.console.print_notes([*blank, Line(RESUMABLE)])
+                words = [word for word in self.words if word != "--fresh"]
+                self.console.print_command(shlex.join(["llm-platform", "research", *words]))
+            raise
+
+    @property
+    def _is_live(self) -> bool:
+        """Whether the answer is printed while it is written."""
+        return self.console.stdout_is_terminal and self.output_options.is_printed
+
+    async def _answer(self, request: ResearchRequest, platform: LLMPlatform, *, store_plan: bool) -> ResearchResponse:
+        if store_plan:  # first, so that the plan survives a process that is killed
+            await store_accepted_plan(platform, request)
+        if not self._is_live and not self.console.stderr_is_terminal:  # nothing is shown before the end
+            return await platform.research.research(request)
+        return await self._stream(request, platform)
+
+    async def _stream(self, request: ResearchRequest, platform: LLMPlatform) -> ResearchResponse:
+        with LiveAnswer(self.console) as answer:
+            progress = Progress(self.console, answer if self._is_live else None)
+            async with (
+                report_folder_progress(self.console, platform),
+                aclosing(platform.research.stream(request)) as events,
+            ):
+                async for event in events:
+                    if isinstance(event, Failed):
+                        raise CommandError.from_status(event.problem["status"], event.problem["detail"])
+                    if isinstance(event, Done):
+                        answer.finish()
+                        return event.response
+                    progress.show(event)
+        raise CommandError("the research ended without an answer")
+
+    def _deliver(self, response: ResearchResponse) -> None:
+        renderers = (model_json, research_markdown, research_html)
+        formats = AnswerFormats(*(partial(render, response) for render in renderers))
+        self.output_options.deliver(self.console, formats, lambda: self._print(response))
+        if self.output_options.csl is not None:
+            write_file(self.console, self.output_options.csl, csl_json(response))
+        if self.output_options.show_sent:
+            print_lines = self.console.print_lines if self.output_options.is_printed else self.console.print_notes
+            print_lines(render_egress_log(response.metadata.sent_to))
+
+    def _print(self, response: ResearchResponse) -> None:
+        marked = mark_unsupported(response)
+        if not self._is_live:
+            self.console.print_markdown(marked)
+        elif blocks := marked_blocks(marked):  # the answer was printed before its citations were checked
+            self.console.print_lines([Line(), Line(MARKED_NOTICE, "yellow"), Line()])
+            self.console.print_markdown(blocks)
+        self.console.print_lines(render_sources(response, self.wiring.missing_model_note(self.settings)))

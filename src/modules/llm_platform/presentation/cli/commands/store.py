@@ -1,0 +1,207 @@
+"""The commands `topics`, `cache` and `store`: what researches have left in the store, and the tables in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+import typer
+
+from modules.llm_platform.application.services.store_service import StoreService
+from modules.llm_platform.domain.dtos.store_dtos import StageStats, StoredEntry, StoredTopic, StoreStats
+from modules.llm_platform.presentation.cli import options
+from modules.llm_platform.presentation.cli.console import Console, Line
+from modules.llm_platform.presentation.cli.exit_codes import CommandError, run_async
+from modules.llm_platform.presentation.cli.render.json import json_text
+from modules.llm_platform.presentation.cli.render.terminal import byte_size, plural
+from modules.llm_platform.presentation.cli.setup import CommandContext, command_context, configure, run_with_platform
+
+Result = TypeVar("Result")
+Topic = Annotated[
+    str,
+    typer.Argument(metavar="TOPIC", help="Its name as `topics list` shows it, the name's beginning, or the question."),
+]
+
+EMPTY: Final = "The store is empty."
+
+topics_app = typer.Typer(
+    help="Show and remove the topics of the research store.", no_args_is_help=True, rich_markup_mode=None
+)
+cache_app = typer.Typer(
+    help="Manage the whole research store: statistics, removal, export, import.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+store_app = typer.Typer(help="Prepare a PostgreSQL database.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@topics_app.command("list", cls=options.Command)
+def list_topics(ctx: typer.Context, as_json: options.PlainJson = False) -> None:
+    """List the topics, the most recent first."""
+    context = command_context(ctx)
+    topics = _run(context, lambda store: store.topics())
+    if as_json:
+        _print_json(context.console, {"topics": [topic.model_dump(mode="json") for topic in topics]})
+    else:
+        context.console.print_lines([line for topic in topics for line in _topic_lines(topic)] or [Line(EMPTY)])
+
+
+@topics_app.command(cls=options.Command)
+def show(ctx: typer.Context, topic: Topic, as_json: options.PlainJson = False) -> None:
+    """Show the entries of a topic."""
+    context = command_context(ctx)
+    found, entries = _run(context, lambda store: store.show(topic))
+    if as_json:
+        entries_json = [entry.model_dump(mode="json") for entry in entries]
+        _print_json(context.console, {"topic": found.model_dump(mode="json"), "entries": entries_json})
+    else:
+        context.console.print_lines([*_topic_lines(found), Line(), *map(_entry_line, entries)])
+
+
+@topics_app.command("clear", cls=options.Command)
+def clear_topic(ctx: typer.Context, topic: Topic, as_json: options.PlainJson = False, yes: options.Yes = False) -> None:
+    """Remove a topic: its next research starts from the beginning."""
+    context = command_context(ctx)
+    _confirm(context.console, "Remove the entries of that topic?", prompts_enabled=not yes)
+    _print_removed(context.console, _run(context, lambda store: store.clear(topic)), as_json=as_json)
+
+
+@cache_app.command(cls=options.Command)
+def stats(ctx: typer.Context, as_json: options.PlainJson = False) -> None:
+    """Show entries, bytes, age and hits of each stage."""
+    context = command_context(ctx)
+    found = _run(context, lambda store: store.stats())
+    if as_json:
+        _print_json(context.console, found.model_dump(mode="json"))
+    else:
+        context.console.print_lines(_stats_lines(found))
+
+
+@cache_app.command(cls=options.Command)
+def clean(ctx: typer.Context, as_json: options.PlainJson = False, yes: options.Yes = False) -> None:
+    """Remove what is older than STORE_TTL_DAYS."""
+    console, wiring = command_context(ctx)
+    settings = configure(console, {})
+    _confirm(console, f"Remove what is older than {settings.STORE_TTL_DAYS:g} days?", prompts_enabled=not yes)
+    removed = run_with_platform(wiring, settings, lambda platform: platform.store.clean())
+    _print_removed(console, removed, as_json=as_json)
+
+
+@cache_app.command("clear", cls=options.Command)
+def clear_all(ctx: typer.Context, as_json: options.PlainJson = False, yes: options.Yes = False) -> None:
+    """Remove everything."""
+    context = command_context(ctx)
+    _confirm(context.console, "Remove all stored researches?", prompts_enabled=not yes)
+    _print_removed(context.console, _run(context, lambda store: store.clear(None)), as_json=as_json)
+
+
+@cache_app.command(cls=options.Command)
+def export(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE.zip", help="The archive to write.", dir_okay=False)],
+    topic: Annotated[
+        str | None,
+        typer.Option("--topic", metavar="TOPIC", help="Only this topic: its name, the name's beginning, or the question."),
+    ] = None,
+    as_json: options.PlainJson = False,
+    yes: options.Yes = False,
+) -> None:  # fmt: skip
+    """Write everything, or one topic, into a zip file."""
+    context = command_context(ctx)
+    if file.exists():
+        _confirm(context.console, f"{file} exists: replace it?", prompts_enabled=not yes)
+    count = _run(context, lambda store: store.export(file, topic))
+    result = {"exported": count, "file": str(file)}
+    _print_result(context.console, result, f"{_entries(count)} written to {file}", as_json=as_json)
+
+
+@cache_app.command("import", cls=options.Command)
+def import_archive(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE.zip", help="An archive of `cache export`.")],
+    as_json: options.PlainJson = False,
+) -> None:
+    """Import an exported file; an entry is replaced only by a newer one."""
+    context = command_context(ctx)
+    imported = _run(context, lambda store: store.import_(file))
+    text = f"{_entries(imported.added)} imported"
+    if imported.skipped:
+        text += f", {imported.skipped} skipped that are not newer than the stored ones"
+    if imported.expired:
+        text += f", {imported.expired} skipped that are older than STORE_TTL_DAYS"
+    _print_result(context.console, imported.model_dump(), text, as_json=as_json)
+
+
+@store_app.callback()
+def _store_commands() -> None:
+    """Keep `migrate` a command of its own: typer runs a single command without its name."""
+
+
+@store_app.command(cls=options.Command)
+def migrate(ctx: typer.Context, as_json: options.PlainJson = False) -> None:
+    """Create or upgrade the tables in the PostgreSQL database of DATABASE_URL."""
+    console, wiring = command_context(ctx)
+    before, after = run_async(wiring.migrate_database(configure(console, {})))
+    text = f"the tables have version {after}" + ("" if before == after else f" (before: {before or 'none'})")
+    _print_result(console, {"before": before, "after": after}, text, as_json=as_json)
+
+
+def _run(context: CommandContext, work: Callable[[StoreService], Awaitable[Result]]) -> Result:
+    settings = configure(context.console, {})
+    return run_with_platform(context.wiring, settings, lambda platform: work(platform.store))
+
+
+def _confirm(console: Console, question: str, *, prompts_enabled: bool) -> None:
+    if prompts_enabled and not console.confirm(question):
+        raise CommandError("nothing was changed")
+
+
+def _print_removed(console: Console, count: int, *, as_json: bool) -> None:
+    _print_result(console, {"removed": count}, f"{_entries(count)} removed", as_json=as_json)
+
+
+def _print_result(console: Console, result: dict[str, Any], text: str, *, as_json: bool) -> None:
+    if as_json:
+        _print_json(console, result)
+    else:
+        console.print_lines([Line(text)])
+
+
+def _print_json(console: Console, value: dict[str, Any]) -> None:
+    console.print_verbatim(json_text(value))
+
+
+def _topic_lines(topic: StoredTopic) -> Iterator[Line]:
+    yield Line(" ".join(topic.query.split()), "bold")
+    state = "finished" if topic.finished else "unfinished"
+    size = f"{_entries(topic.entries)}, {byte_size(topic.bytes)}"
+    yield Line(f"  {topic.name}  {state}, {_local_minute(topic.newest)}, {size}", "dim")
+
+
+def _entry_line(entry: StoredEntry) -> Line:
+    return Line(f"  {entry.stage:<16}  {_local_minute(entry.made_at)}  {byte_size(entry.bytes):>8}  {entry.key}")
+
+
+def _stats_lines(found: StoreStats) -> Iterator[Line]:
+    yield Line(f"{'stage':<16}  {'entries':>7}  {'size':>8}  {'hits':>7}  {'misses':>7}  oldest to newest", "bold")
+    yield from map(_stage_line, found.stages)
+    entries, size = sum(stage.entries for stage in found.stages), sum(stage.bytes for stage in found.stages)
+    damaged = f", {found.damaged} damaged and set aside" if found.damaged else ""
+    yield Line(f"{plural(found.topics, 'topic')}, {_entries(entries)}, {byte_size(size)}{damaged}")
+
+
+def _stage_line(stage: StageStats) -> Line:
+    age = f"{_local_minute(stage.oldest)} to {_local_minute(stage.newest)}" if stage.oldest and stage.newest else "-"
+    counts = f"{stage.entries:>7}  {byte_size(stage.bytes):>8}  {stage.hits:>7}  {stage.misses:>7}"
+    return Line(f"{stage.stage:<16}  {counts}  {age}")
+
+
+def _entries(count: int) -> str:
+    return plural(count, "entry", "entries")
+
+
+def _local_minute(when: datetime) -> str:
+    """In the time zone of this machine."""
+    return when.astimezone().strftime("%Y-%m-%d %H:%M")

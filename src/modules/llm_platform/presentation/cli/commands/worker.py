@@ -1,0 +1,335 @@
+"""The command `worker`: answers requests from Kafka, or with `--check` says whether it could."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, TypeAlias
+
+import typer
+
+from modules.llm_platform.application.services.doctor_service import CheckResult
+from modules.llm_platform.domain.exceptions import OutcomeStoreError
+from modules.llm_platform.presentation.cli import options
+from modules.llm_platform.presentation.cli.console import Console
+from modules.llm_platform.presentation.cli.exit_codes import CommandError, run_async
+from modules.llm_platform.presentation.cli.options import reject
+from modules.llm_platform.presentation.cli.output import print_check_results
+from modules.llm_platform.presentation.cli.setup import command_context, load_settings
+from modules.llm_platform.presentation.kafka.contract.requests import STAGES, Topics
+from shared.config import Settings, SettingsError, unknown_variables
+from shared.exceptions import AppException
+from shared.logging import configure_logging, logs_json
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
+    from confluent_kafka.admin import AdminClient
+
+    from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
+    from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
+    from modules.llm_platform.presentation.kafka.worker.worker import Worker, WorkerParts
+
+    BuildParts: TypeAlias = Callable[[Settings], AbstractAsyncContextManager[WorkerParts]]
+
+KAFKA: Final = "kafka"  # subject of the checks in `doctor`
+KAFKA_PACKAGES: Final = ("confluent_kafka", "prometheus_client")  # of the extra
+STORE_RETRY_S: Final = 10.0  # between attempts to read the id of the outcome store
+MAX_PORTS_TRIED: Final = 100  # from the default port on: that many workers run on one machine without WORKER_HTTP_PORT
+NOT_INSTALLED: Final = 'Kafka needs a package that is not installed: pip install "llm-platform[kafka]"'
+NO_BROKERS: Final = "KAFKA_BOOTSTRAP_SERVERS names no broker. Example: KAFKA_BOOTSTRAP_SERVERS=localhost:9092"
+UNREACHABLE: Final = (
+    "no broker can be reached: check KAFKA_BOOTSTRAP_SERVERS and KAFKA_SECURITY_PROTOCOL; `llm-platform worker --check` "
+    "shows the cause"
+)
+NO_TOPIC: Final = "the topic of these requests does not exist: create it, see `llm-platform worker --check`"
+NOT_AUTHORIZED: Final = (
+    "the user at the brokers is not authorized: grant it the right to write requests and to read outcomes"
+)
+REMEDIES: Final[Mapping[str, str]] = {  # by the name of librdkafka's error
+    "_TRANSPORT": UNREACHABLE,
+    "_ALL_BROKERS_DOWN": UNREACHABLE,
+    "_MSG_TIMED_OUT": UNREACHABLE,
+    "_TIMED_OUT": UNREACHABLE,
+    "_RESOLVE": UNREACHABLE,
+    "_AUTHENTICATION": "the brokers refuse the login: check KAFKA_SASL_USERNAME and its password",
+    "_UNKNOWN_TOPIC": NO_TOPIC,
+    "_UNKNOWN_PARTITION": NO_TOPIC,
+    "UNKNOWN_TOPIC_OR_PART": NO_TOPIC,
+    "TOPIC_AUTHORIZATION_FAILED": NOT_AUTHORIZED,
+    "CLUSTER_AUTHORIZATION_FAILED": NOT_AUTHORIZED,
+}
+
+log = logging.getLogger(__name__)
+
+
+class Report(Protocol):
+    """Takes one line about the worker; `fields` are added to the log entry."""
+
+    def __call__(self, level: int, text: str, **fields: object) -> None:
+        """`level` is one of logging's."""
+
+
+def worker(
+    ctx: typer.Context,
+    stages: Annotated[
+        str | None, typer.Option("--stages", metavar="LIST", help="Comma list of search, answer; default both.")
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Check brokers, topics, ACLs, index and model, with one request to the model."),
+    ] = False,
+    offline: options.Offline = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --check: print JSON.")] = False,
+) -> None:
+    """Answer requests from Kafka until stopped."""
+    console, wiring = command_context(ctx)
+    arguments = options.setting_arguments(offline=offline)
+    stage_list = parse_stages(stages)
+    if check:
+        check_worker(console, wiring.worker_parts, kafka_settings(console, arguments), stage_list, as_json=as_json)
+        return
+    if as_json:
+        reject("--json", "needs --check: a worker prints nothing")
+    settings = Settings.load(**arguments)
+    configure_logging(settings.LOG_LEVEL, settings.LOG_FORMAT, settings.secrets())
+    report = _reporter(console, settings)
+    for warning in unknown_variables():
+        report(logging.WARNING, warning)
+    require_brokers(settings)
+    with kafka_errors():
+        run_async(run_worker(report, wiring.worker_parts, settings, stage_list), uvloop_factory())
+
+
+def kafka_settings(console: Console, arguments: Mapping[str, Any]) -> Settings:
+    """The settings of a command that needs brokers. SettingsError without them."""
+    settings = load_settings(console, arguments)
+    require_brokers(settings)
+    return settings
+
+
+def require_brokers(settings: Settings) -> None:
+    """Raise SettingsError without a broker."""
+    if not settings.KAFKA_BOOTSTRAP_SERVERS:
+        raise SettingsError(NO_BROKERS)
+
+
+def _reporter(console: Console, settings: Settings) -> Report:
+    """Prints to standard error, or logs where the log is JSON, so that standard error holds nothing but JSON."""
+    if logs_json(settings.LOG_FORMAT):
+        console.error_handler = lambda text: log.error("the worker ends", extra={"reason": text})
+        return lambda level, text, **fields: log.log(level, text, extra=fields)
+    return lambda level, text, **fields: console.warn(text)
+
+
+def parse_stages(value: str | None) -> list[RagStage]:
+    """The stages of a comma list; all without one. WrongUseError for an unknown name."""
+    names = list(STAGES) if value is None else [name.strip() for name in value.split(",")]
+    if any(name not in STAGES for name in names):
+        reject("--stages", "must be a comma list of search and answer, such as search,answer")
+    return [stage for stage in STAGES if stage in names]
+
+
+@contextmanager
+def kafka_errors() -> Iterator[None]:
+    """Turn a missing package and fatal errors of Kafka's client into CommandError with a remedy."""
+    try:
+        import prometheus_client  # noqa: F401  checked here: the worker imports it when it has already connected
+        from confluent_kafka import KafkaException
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in KAFKA_PACKAGES:
+            raise
+        raise CommandError(NOT_INSTALLED) from error
+    try:
+        yield
+    except KafkaException as error:
+        reason = error.args[0]
+        remedy = REMEDIES.get(reason.name())
+        text = f"{remedy} ({reason.name()})" if remedy else f"Kafka's client failed ({reason.name()}): {reason.str()}"
+        raise CommandError(text) from error
+
+
+def uvloop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's event loop, which the server uses too; None (Python's own) where it is not installed."""
+    try:
+        import uvloop
+    except ModuleNotFoundError:
+        return None
+    return uvloop.new_event_loop
+
+
+async def run_worker(report: Report, build_parts: BuildParts, settings: Settings, stages: Sequence[RagStage]) -> None:
+    """Run the worker, its HTTP endpoints and its background tasks until a signal stops it."""
+    from modules.llm_platform.presentation.kafka.worker.clients import client_settings
+    from modules.llm_platform.presentation.kafka.worker.http import WorkerHttp, metrics_text
+    from modules.llm_platform.presentation.kafka.worker.worker import (
+        Worker,
+        WorkerOptions,
+        remove_expired_outcomes,
+        stop_on_signals,
+    )
+    from modules.llm_platform.presentation.rest.server import tune_gc
+
+    async with build_parts(settings) as parts:
+        worker = Worker(
+            parts.handler,
+            WorkerOptions(
+                brokers=settings.KAFKA_BOOTSTRAP_SERVERS, group_id=settings.KAFKA_GROUP_ID, stages=stages,
+                concurrency=settings.KAFKA_CONCURRENCY, drain_s=settings.DRAIN_TIMEOUT_S,
+                stall_s=settings.KAFKA_STALL_S, config=client_settings(settings), topics=Topics(settings.KAFKA_TOPICS),
+                schemas=parts.schemas,
+            ),
+            dependencies=parts.dependencies,
+        )  # fmt: skip
+        http = WorkerHttp(worker.not_ready, partial(metrics_text, worker, parts.handler.counters, parts.metrics))
+        ports_tried = 1 if "WORKER_HTTP_PORT" in settings.model_fields_set else MAX_PORTS_TRIED
+        async with http.listening(settings.LLM_PLATFORM_HOST, settings.WORKER_HTTP_PORT, ports_tried) as port:
+            _report_start(report, parts, settings, stages, port)
+            tune_gc()
+            background = [
+                asyncio.create_task(remove_expired_outcomes(parts.outcomes, failed_requests=parts.failed_requests)),
+                asyncio.create_task(_watch_group(parts.outcomes, worker, settings, stages)),
+            ]
+            try:
+                with stop_on_signals(worker.stop):
+                    await worker.run()
+            finally:
+                for task in background:
+                    task.cancel()
+
+
+def _report_start(
+    report: Report, parts: WorkerParts, settings: Settings, stages: Sequence[RagStage], port: int
+) -> None:
+    from modules.llm_platform.presentation.kafka.worker.clients import client_settings, without_effect
+
+    address = f"http://{settings.LLM_PLATFORM_HOST}:{port}"
+    report(
+        logging.INFO,
+        f"answering {' and '.join(stages)} requests; status at {address}/ready and {address}/metrics",
+        port=port,
+    )
+    topics = " and ".join(Topics(settings.KAFKA_TOPICS).read_by(stages))
+    brokers = settings.KAFKA_BOOTSTRAP_SERVERS
+    report(
+        logging.INFO,
+        f"reading {topics} as group {settings.KAFKA_GROUP_ID} from {', '.join(brokers)}",
+        brokers=brokers,
+    )
+    if settings.WORKER_HTTP_PORT not in (0, port):
+        taken = f"port {settings.WORKER_HTTP_PORT} is taken, so readiness and metrics are on port {port}"
+        report(logging.WARNING, f"{taken}; to choose another port, set WORKER_HTTP_PORT", port=port)
+    if ignored := without_effect(client_settings(settings), "consumer"):
+        names = " and ".join(ignored)
+        text = f'{names} in KAFKA_CONFIG has no effect with KIP-848: leave it out, or add "group.protocol": "classic"'
+        report(logging.WARNING, text)
+    report(logging.INFO, f"outcomes are shared by {parts.outcomes.reach}")
+    for note in parts.notes:
+        report(logging.WARNING, note)
+
+
+async def _watch_group(outcomes: IOutcomeStore, worker: Worker, settings: Settings, stages: Sequence[RagStage]) -> None:
+    """Mark the commits with the id of the outcome store once it can be read, and check the group periodically."""
+    from modules.llm_platform.presentation.kafka.worker.group_watch import GroupWatch, commit_metadata
+
+    store_id = await _store_id(outcomes)
+    worker.consumer.committer.metadata = commit_metadata(store_id)
+    admin, _ = _make_admin(settings)
+    topics = Topics(settings.KAFKA_TOPICS)
+    read, written = topics.read_by(stages), topics.written_by(stages)
+    await GroupWatch(admin, settings.KAFKA_GROUP_ID, read, written, store_id).watch()
+
+
+async def _store_id(outcomes: IOutcomeStore) -> str:
+    """The id, as soon as the store can be used; /ready reports its errors meanwhile."""
+    while True:
+        try:
+            return await outcomes.identity()
+        except OutcomeStoreError:
+            await asyncio.sleep(STORE_RETRY_S)
+
+
+def check_worker(
+    console: Console, build_parts: BuildParts, settings: Settings, stages: Sequence[RagStage], *, as_json: bool
+) -> None:
+    """Print a line for each thing that the worker needs; CommandError names what failed."""
+    configure_logging("ERROR", settings.LOG_FORMAT, settings.secrets())
+    console.print_progress("checking brokers and dependencies …")
+    with kafka_errors():
+        admin, errors = _make_admin(settings)
+        results = [
+            *_check_brokers(admin, errors, settings, stages),
+            *run_async(_check_dependencies(build_parts, admin, settings, stages)),
+        ]
+    print_check_results(console, results, as_json=as_json)
+
+
+def check_brokers(settings: Settings) -> list[CheckResult]:
+    """What `worker --check` finds at the brokers; of what is right, one line. Never raises the errors of the settings."""
+    try:
+        with kafka_errors():
+            admin, errors = _make_admin(settings)
+            results = list(_check_brokers(admin, errors, settings, STAGES))
+    except (CommandError, SettingsError) as error:
+        return [CheckResult(KAFKA, "failed", str(error))]
+    problems = [replace(each, subject=f"{KAFKA} {each.subject}") for each in results if each.verdict != "ok"]
+    if any(each.verdict == "failed" for each in problems):
+        return problems
+    passed = len(results) - len(problems)
+    brokers = ", ".join(settings.KAFKA_BOOTSTRAP_SERVERS)
+    return [CheckResult(KAFKA, "ok", f"{brokers}: {passed} checks of brokers, topics and rights passed"), *problems]
+
+
+def _make_admin(settings: Settings) -> tuple[AdminClient, list[KafkaError]]:
+    """An admin client, and the list to which its errors are appended."""
+    from modules.llm_platform.presentation.kafka.worker.clients import admin_config, client_settings, make_admin
+
+    errors: list[KafkaError] = []
+    config = admin_config(settings.KAFKA_BOOTSTRAP_SERVERS, client_settings(settings))
+    return make_admin(config, {"error_cb": errors.append}), errors
+
+
+def _check_brokers(
+    admin: AdminClient, errors: Sequence[KafkaError], settings: Settings, stages: Sequence[RagStage]
+) -> Iterator[CheckResult]:
+    from modules.llm_platform.presentation.kafka.admin.check import WorkerRequirements, check_cluster, query_producer_id
+    from modules.llm_platform.presentation.kafka.contract.outcomes import DEFAULT_RECORD_BYTES
+    from modules.llm_platform.presentation.kafka.worker.clients import client_settings, producer_config
+
+    config = client_settings(settings)
+    yield CheckResult("KAFKA_CONFIG", "ok", "changes nothing that the delivery guarantee requires")
+    user = config.get("sasl.username")
+    username = None if user is None else str(user)
+    requirements = WorkerRequirements(
+        settings.KAFKA_GROUP_ID, stages, DEFAULT_RECORD_BYTES, username, Topics(settings.KAFKA_TOPICS)
+    )
+    query = partial(query_producer_id, producer_config(settings.KAFKA_BOOTSTRAP_SERVERS, config))
+    yield from check_cluster(admin, requirements, query, errors)
+
+
+async def _check_dependencies(
+    build_parts: BuildParts, admin: AdminClient, settings: Settings, stages: Sequence[RagStage]
+) -> list[CheckResult]:
+    """Use each dependency once as a request would: a short answer from the model, a write to the store."""
+    from modules.llm_platform.presentation.kafka.worker.dependencies import run_probe
+    from modules.llm_platform.presentation.kafka.worker.group_watch import QUERY_TIMEOUT_S, check_stores
+
+    async with build_parts(settings) as parts:
+        parts.dependencies.restrict_to(stages)
+        dependencies = list(parts.dependencies)
+        outcomes = await asyncio.gather(*(run_probe(each.call) for each in dependencies))
+        results = [
+            CheckResult(each.name, "failed", outcome.message)
+            if isinstance(outcome, AppException)
+            else CheckResult(each.name, "ok", outcome)
+            for each, outcome in zip(dependencies, outcomes, strict=True)
+        ]
+        with suppress(OutcomeStoreError):  # reported above
+            topics, store_id = Topics(settings.KAFKA_TOPICS).read_by(stages), await parts.outcomes.identity()
+            results += check_stores(admin, settings.KAFKA_GROUP_ID, topics, store_id, QUERY_TIMEOUT_S)
+        if parts.schemas is not None:
+            results += await parts.schemas.check(stages)
+        return [*results, *(CheckResult("note", "warning", note) for note in parts.notes)]

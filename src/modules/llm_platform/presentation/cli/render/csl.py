@@ -1,0 +1,100 @@
+"""The sources of an answer as CSL-JSON 1.0, which Zotero, Pandoc and LaTeX tools read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from modules.llm_platform.domain.dtos.research_dtos import RawResult, ResearchResponse, SourceRef
+from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
+from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.presentation.cli.render.json import json_text
+from modules.llm_platform.presentation.cli.render.terminal import DOCUMENT_SCHEME
+
+# Types of CSL
+WEB_PAGE: Final = "webpage"
+DOCUMENT: Final = "document"  # a file of the user or of the web, or anything with a DOI, which does not tell its type
+PREPRINT: Final = "article"  # published, but not by a journal
+DOI_HOSTS: Final = frozenset({"doi.org", "dx.doi.org", "www.doi.org"})
+ARXIV_HOSTS: Final = frozenset({"arxiv.org", "www.arxiv.org", "export.arxiv.org"})
+
+_DAY = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?!\d)", re.ASCII)  # the beginning of every ISO 8601 format with a day
+_MONTH_OR_YEAR = re.compile(r"(\d{4})(?:-(\d{2}))?", re.ASCII)
+_DOI_PATH = re.compile(r"/(10\.\d{4,9}/\S+)", re.ASCII)
+_ARXIV_PATH = re.compile(
+    r"/(?:abs|pdf|html)/(?:\d{4}\.\d{4,5}|[a-z-]+(?:\.[A-Z]{2})?/\d{7})(?:v\d+)?(?:\.pdf)?", re.ASCII
+)
+
+
+def csl_json(response: ResearchResponse, accessed: date | None = None) -> str:
+    """One item for each cited source, with its number in the answer as id: `source-3`.
+
+    `accessed` is the day of access; default: the day on which a stored report was finished, else today. Publication
+    date and language are included if known.
+    """
+    stored_at = response.metadata.stored_at
+    day = accessed or (stored_at.date() if stored_at else datetime.now(UTC).date())
+    results = {result.url: result for result in response.raw_results or ()}
+    return json_text([dict(_item(source, results.get(source.url), day)) for source in response.sources])
+
+
+def _item(source: SourceRef, result: RawResult | None, accessed: date) -> Iterator[tuple[str, Any]]:
+    yield "id", f"source-{source.index}"
+    yield "type", _type(source, result)
+    yield "title", " ".join(source.title.split()) or source.url
+    yield "URL", source.url
+    if doi := _doi(source.url):
+        yield "DOI", doi
+    yield "accessed", _date(accessed.year, accessed.month, accessed.day)
+    if result is None:
+        return
+    if issued := _issued(result.published):
+        yield "issued", issued
+    if language := detect(f"{result.title}\n{result.content}"):
+        yield "language", language
+
+
+def _type(source: SourceRef, result: RawResult | None) -> str:
+    """The type that the URL or the search provider proves; the text of the source is not trusted."""
+    if source.url.startswith(DOCUMENT_SCHEME) or (result is not None and result.source == DOCUMENTS):
+        return DOCUMENT
+    host, path = _host_and_path(source.url)
+    if host in ARXIV_HOSTS and _ARXIV_PATH.fullmatch(path):
+        return PREPRINT
+    return DOCUMENT if _doi(source.url) or path.lower().endswith(".pdf") else WEB_PAGE
+
+
+def _doi(url: str) -> str | None:
+    host, path = _host_and_path(url)
+    match = _DOI_PATH.fullmatch(unquote(path)) if host in DOI_HOSTS else None
+    return match[1] if match else None
+
+
+def _host_and_path(url: str) -> tuple[str, str]:
+    """Both empty for an invalid URL."""
+    try:
+        parts = urlsplit(url)
+        return parts.hostname or "", parts.path
+    except ValueError:  # unbalanced brackets
+        return "", ""
+
+
+def _issued(published: str | None) -> dict[str, Any] | None:
+    """The date in CSL, with day and month if known; None for anything but an ISO 8601 date, such as "yesterday"."""
+    text = (published or "").strip()
+    match = _DAY.match(text) or _MONTH_OR_YEAR.fullmatch(text)
+    if match is None:
+        return None
+    parts = [int(part) for part in match.groups() if part]
+    try:
+        date(*[*parts, 1, 1][:3])
+    except ValueError:
+        return None
+    return _date(*parts)
+
+
+def _date(*parts: int) -> dict[str, Any]:
+    return {"date-parts": [list(parts)]}

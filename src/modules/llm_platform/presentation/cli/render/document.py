@@ -1,0 +1,214 @@
+"""Answers as Markdown and as one self-contained HTML page, for --output. Titles, addresses and quotes are untrusted."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Sequence
+from urllib.parse import quote
+
+from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
+from modules.llm_platform.presentation.cli.render.terminal import (
+    MARKS,
+    NOTHING_FOUND,
+    UNSUPPORTED,
+    cost_line,
+    degradation_notes,
+    display_url,
+    mark_unsupported,
+    page_line,
+    plain_text,
+    shorten,
+    store_notes,
+    verdict_text,
+)
+from shared.logging import printable
+
+STYLE = """
+body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem; font: 1rem/1.6 system-ui, sans-serif }
+body { color: #1a1a1a; background: #fff }
+pre, code { font-family: ui-monospace, monospace; background: #f4f4f4; overflow-x: auto }
+pre { padding: .75rem }
+table { border-collapse: collapse } td, th { border: 1px solid #ccc; padding: .25rem .5rem }
+blockquote { margin: 0; padding-left: 1rem; border-left: 3px solid #ccc; color: #444 }
+li { margin: .4rem 0 } .supported { color: #14703a } .partial { color: #8a5a00 } .unsupported { color: #b3261e }
+.unchecked, .small { color: #666 } a { color: #0b57d0; overflow-wrap: anywhere }
+@media (prefers-color-scheme: dark) {
+  body { color: #e6e6e6; background: #161616 } pre, code { background: #242424 } a { color: #8ab4f8 }
+  .supported { color: #7fd49b } .partial { color: #e5b567 } .unsupported { color: #f2a19c }
+  .unchecked, .small { color: #aaa }
+}
+"""
+# No script and no request, whatever the answer contains.
+CONTENT_SECURITY_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+_MARKDOWN_SYNTAX = re.compile(r"([\\`*_\[\]<>#|~&])")
+_BLOCK_SYNTAX = re.compile(r"^(\d*)([-+=.)])")  # a list or an underlined heading
+_MARKER = re.compile(r"\[(\d{1,4})\]")
+_URL_SAFE = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in "<>\\")
+
+
+def research_markdown(response: ResearchResponse) -> str:
+    """A research as Markdown: question, answer, sources, citations, notes."""
+    blocks = [f"# {_escape(response.query)}", mark_unsupported(response)]
+    if response.sources:
+        blocks.append("## Sources")
+        blocks.append("\n".join(f"- [{each.index}] {_link(each.title, each.url)}" for each in response.sources))
+    if response.citations:
+        blocks.append("## Citations")
+        blocks.append("\n".join(_markdown_citation(each, response) for each in response.citations))
+    blocks += _markdown_notes(_notes(response))
+    return printable("\n\n".join([*blocks, f"*{_escape(cost_line(response))}*"]) + "\n")
+
+
+def search_markdown(response: WebSearchResponse) -> str:
+    """A search as Markdown: one list item for each result."""
+    items = [
+        f"{number}. {_link(item.title, item.url)}" + (f"\n   {_escape(shorten(item.text))}" if item.text else "")
+        for number, item in enumerate(response.results, 1)
+    ]
+    blocks = [f"# {_escape(response.query)}", "\n".join(items) or NOTHING_FOUND]
+    return printable(
+        "\n\n".join([*blocks, *_markdown_notes(degradation_notes(response.degraded, response.correction))]) + "\n"
+    )
+
+
+def research_html(response: ResearchResponse) -> str:
+    """A research as one page without script; its [n] link to the sources."""
+    numbers = {source.index for source in response.sources}
+    sources = [
+        f'<li id="source-{each.index}" value="{each.index}">{_anchor(each.title, each.url)}</li>'
+        for each in response.sources
+    ]
+    citations = [_html_citation(each, response) for each in response.citations]
+    parts = [
+        _colour_marks(_markdown_to_html(mark_unsupported(response), numbers, {each.url for each in response.sources})),
+        _section("Sources", "ol", sources),
+        _section("Citations", "ul", citations),
+        _html_notes(_notes(response)),
+        f'<p class="small">{html.escape(cost_line(response))}</p>',
+    ]
+    return _page(response.query, parts, response.metadata.language)
+
+
+def search_html(response: WebSearchResponse) -> str:
+    """A search as one page without script."""
+    items = [
+        f"<li>{_anchor(item.title, item.url)}<br>{html.escape(shorten(item.text))}</li>" for item in response.results
+    ]
+    results = _section("Results", "ol", items) or f"<p>{NOTHING_FOUND}</p>"
+    return _page(response.query, [results, _html_notes(degradation_notes(response.degraded, response.correction))])
+
+
+def page_markdown(page: Page) -> str:
+    """A page as Markdown: its title, address and text."""
+    blocks = [f"# {_escape(page.title)}", _link(page.url, page.url), page.text]
+    blocks += [f"*{_escape(note)}*" for note in (page.warning, page_line(page)) if note]
+    return printable("\n\n".join(blocks) + "\n")
+
+
+def page_html(page: Page) -> str:
+    """A page as HTML without script; its links are shown as text."""
+    notes = [f'<p class="small">{html.escape(note)}</p>' for note in (page.warning, page_line(page)) if note]
+    return _page(
+        page.title, [f"<p>{_anchor(page.url, page.url)}</p>", _markdown_to_html(page.text, set(), {page.url}), *notes]
+    )
+
+
+def _markdown_to_html(markdown: str, numbers: set[int], addresses: set[str]) -> str:
+    from markdown_it import MarkdownIt
+    from markdown_it.renderer import RendererHTML
+    from markdown_it.token import Token
+    from markdown_it.utils import EnvType, OptionsDict
+
+    def text(self: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType) -> str:
+        return _MARKER.sub(lambda match: _source_link(match, numbers), html.escape(tokens[index].content))
+
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["image", "reference", "html_inline"])
+    parser.validateLink = lambda url: url in addresses  # type: ignore[method-assign]
+    parser.add_render_rule("text", text)
+    return str(parser.render(markdown))
+
+
+def _colour_marks(rendered: str) -> str:
+    """Give the marks of unsupported citations the colour of that verdict."""
+    mark = UNSUPPORTED.strip("*")
+    return rendered.replace(f"<strong>{mark}</strong>", f'<strong class="unsupported">{mark}</strong>')
+
+
+def _source_link(match: re.Match[str], numbers: set[int]) -> str:
+    number = int(match[1])
+    return f'<a href="#source-{number}">[{number}]</a>' if number in numbers else match[0]
+
+
+def _page(title: str, parts: Iterable[str], language: str = "en") -> str:
+    body = "\n".join(part for part in parts if part)
+    return printable(
+        f'<!doctype html>\n<html lang="{html.escape(language)}">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{CONTENT_SECURITY_POLICY}">\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<meta name="referrer" content="no-referrer">\n'
+        f"<title>{html.escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"<h1>{html.escape(title)}</h1>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def _section(title: str, kind: str, items: Sequence[str]) -> str:
+    return f"<h2>{title}</h2>\n<{kind}>\n" + "\n".join(items) + f"\n</{kind}>" if items else ""
+
+
+def _anchor(title: str, url: str) -> str:
+    label = html.escape(shorten(title) or display_url(url))
+    if not url.startswith(("http://", "https://")):
+        return f"{label} <code>{html.escape(display_url(url))}</code>"
+    return f'<a href="{html.escape(url)}" rel="noopener noreferrer nofollow">{label}</a>'
+
+
+def _html_citation(citation: Citation, response: ResearchResponse) -> str:
+    mark, _ = MARKS[citation.verdict]
+    sentence = html.escape(shorten(plain_text(response.synthesis[citation.start : citation.end])))
+    blockquote = f"<blockquote>{html.escape(citation.quote)}</blockquote>" if citation.quote else ""
+    verdict = f'<span class="{citation.verdict}">{mark} {verdict_text(citation, response)}</span>'
+    number = citation.source_index
+    return f'<li>{verdict} {sentence} <a href="#source-{number}">[{number}]</a>{blockquote}</li>'
+
+
+def _notes(response: ResearchResponse) -> list[str]:
+    notes = degradation_notes(response.degraded, response.metadata.correction)
+    return [*notes, *store_notes(response)]
+
+
+def _html_notes(notes: Iterable[str]) -> str:
+    return _section("Notes", "ul", [f"<li>{html.escape(note)}</li>" for note in notes])
+
+
+def _markdown_citation(citation: Citation, response: ResearchResponse) -> str:
+    mark, _ = MARKS[citation.verdict]
+    sentence = _escape(shorten(plain_text(response.synthesis[citation.start : citation.end])))
+    line = f"- {mark} {verdict_text(citation, response)} [{citation.source_index}] {sentence}"
+    return f"{line}\n  > {_escape(shorten(citation.quote))}" if citation.quote else line
+
+
+def _markdown_notes(notes: Sequence[str]) -> list[str]:
+    return ["## Notes", "\n".join(f"- {_escape(note)}" for note in notes)] if notes else []
+
+
+def _link(title: str, url: str) -> str:
+    label = _escape(shorten(title) or display_url(url))
+    if not url.startswith(("http://", "https://")):
+        return f"{label} {_code_span(display_url(url))}"
+    return f"[{label}](<{quote(url, safe=_URL_SAFE)}>)"
+
+
+def _code_span(text: str) -> str:
+    """The text as inline code, fenced with more backticks than its longest run."""
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence} {text} {fence}" if "`" in text else f"`{text}`"
+
+
+def _escape(text: str) -> str:
+    """The text on one line, with Markdown syntax escaped."""
+    line = _MARKDOWN_SYNTAX.sub(r"\\\1", " ".join(text.split()))
+    return _BLOCK_SYNTAX.sub(r"\1\\\2", line)

@@ -1,0 +1,38 @@
+"""Answers as JSON: what the HTTP interface sends, indented."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
+from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
+
+SEARCH_FIELDS: Any = {
+    "query": True,
+    "total_matches": True,
+    "results": {"__all__": {"title", "url", "snippet", "summary", "site_name", "published_date"}},
+    "provider": True,
+    "degraded": True,
+}
+# JSON does not escape these characters, and a terminal may obey them.
+_CONTROL = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def json_text(value: Any) -> str:
+    """Indented JSON in which terminal control characters and lone surrogates are escaped."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def search_json(response: WebSearchResponse) -> str:
+    """The answer of POST /llm-platform/web-search."""
+    return json_text(response.model_dump(mode="json", include=SEARCH_FIELDS))
+
+
+def model_json(answer: ResearchResponse | ResearchPlan | Page) -> str:
+    """All fields: the answer of POST /research or POST /research/plan, or a page."""
+    return json_text(answer.model_dump(mode="json"))

@@ -1,0 +1,192 @@
+"""A running research on a terminal: its steps on standard error, its answer on standard output while it is written."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from modules.llm_platform.application.research.events import (
+    Planned,
+    Ranked,
+    Read,
+    ResearchEvent,
+    Reset,
+    Searched,
+    SourcesNumbered,
+    Started,
+    Summarized,
+    Token,
+)
+from modules.llm_platform.presentation.cli.console import Console, Line
+from modules.llm_platform.presentation.cli.render.terminal import display_url, plural, shorten
+from shared.logging import printable
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+    from modules.llm_platform.application.platform import LLMPlatform
+
+FOLDER_PROGRESS_INTERVAL_S: Final = 2.0
+MAX_TITLE_CHARS: Final = 80  # of a page's title or address
+PAGE_ORIGINS: Final = {"read": "", "stored": " (from the store)"}  # by the status of a page that was read
+
+_FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
+_BLANK_LINE = re.compile(r"\n[ \t]*\n")
+
+
+def split_finished(text: str) -> tuple[str, str]:
+    """The finished Markdown blocks, and the block that is still being written; a code fence is one block."""
+    for blank in reversed(list(_BLANK_LINE.finditer(text))):
+        if len(_FENCE.findall(text, 0, blank.start())) % 2 == 0:
+            return text[: blank.start()], text[blank.end() :]
+    return "", text
+
+
+class LiveAnswer:
+    """Prints tokens block by block: a finished block stays, the unfinished one is redrawn below it."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._unfinished = ""
+        self._live: Live | None = None
+        self._has_printed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    def feed(self, text: str) -> None:
+        """Append the next part of the answer."""
+        finished, self._unfinished = split_finished(self._unfinished + printable(text))
+        self._print(finished)
+        if self._unfinished.strip():
+            self._draw()
+
+    def finish(self) -> None:
+        """Print the last block for good."""
+        self._print(self._unfinished)
+        self._unfinished = ""
+
+    def _print(self, block: str) -> None:
+        if not block.strip():
+            return
+        self._stop()
+        if self._has_printed:
+            self._console.print_lines([Line()])
+        self._console.print_markdown(block)
+        self._has_printed = True
+
+    def _draw(self) -> None:
+        from rich.live import Live
+
+        from modules.llm_platform.presentation.cli.terminal_markdown import TerminalMarkdown
+
+        if self._live is None:
+            self._live = Live(console=self._console.rich, auto_refresh=False, transient=True)
+            self._live.start()
+        self._live.update(TerminalMarkdown(self._unfinished), refresh=True)
+
+    def _stop(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+
+class Progress:
+    """Prints the events of a research once. Tokens go to `answer`; None: they are not shown."""
+
+    def __init__(self, console: Console, answer: LiveAnswer | None) -> None:
+        self._console = console
+        self._answer = answer
+        self._printed_questions: set[str] = set()
+        self._is_drawing = False  # of the answer: a step would be printed into its text
+
+    def show(self, event: ResearchEvent) -> None:
+        """Print the event if it has a text; events during the writing of the answer are left out."""
+        if isinstance(event, Token):
+            if self._answer:
+                self._answer.feed(event.text)
+                self._is_drawing = True
+            return
+        if isinstance(event, Reset) and self._answer:
+            self._answer.finish()
+            self._is_drawing = False
+        text = self._new_questions(event) if isinstance(event, Planned) else _step_text(event)
+        if text and not self._is_drawing:
+            self._console.print_progress(text)
+
+    def _new_questions(self, event: Planned) -> str | None:
+        """The questions that the plan did not have before: each event has the whole plan."""
+        new = [question for question in event.questions if question not in self._printed_questions]
+        self._printed_questions.update(new)
+        return "searching for: " + " · ".join(new) if new else None
+
+
+def _step_text(event: ResearchEvent) -> str | None:
+    match event:
+        case Started():
+            return "searching …"
+        case Searched():
+            return f"{plural(event.count, 'result')} from {event.provider}" + (" (cached)" if event.cached else "")
+        case Ranked():
+            return _ranked_text(event)
+        case Read():
+            return _read_text(event)
+        case Summarized():
+            return f"summarized {shorten(display_url(event.url), MAX_TITLE_CHARS)}"
+        case SourcesNumbered():
+            return f"writing from {plural(len(event.sources), 'source')} …" if event.sources else None
+        case Reset():
+            return f"the model failed ({event.reason}): discard the text above, another model begins again"
+        case _:
+            return None
+
+
+def _ranked_text(event: Ranked) -> str | None:
+    """The number of ranked results and the best one; None where results have no scores."""
+    scored = [result for result in event.kept if result.score is not None]
+    if not scored:
+        return None
+    best = max(scored, key=lambda result: result.score or 0.0)
+    defaulted = f" ({event.defaulted} without a score of the model)" if event.defaulted else ""
+    title = shorten(best.title, MAX_TITLE_CHARS)
+    return f"{plural(len(scored), 'result')} ranked{defaulted}, best {best.score:.1f}: {title}"
+
+
+def _read_text(event: Read) -> str:
+    address = shorten(display_url(event.url), MAX_TITLE_CHARS)
+    if event.status in PAGE_ORIGINS:
+        return f"read {address}: {plural(event.chars, 'character')}{PAGE_ORIGINS[event.status]}"
+    return f"could not read {address}: {event.status.replace('_', ' ')}"
+
+
+@asynccontextmanager
+async def report_folder_progress(
+    console: Console, platform: LLMPlatform, interval_s: float = FOLDER_PROGRESS_INTERVAL_S
+) -> AsyncIterator[None]:
+    """Print every `interval_s` seconds of the block how far the reading of the documents is, if any are being read."""
+    if not console.stderr_is_terminal:
+        yield
+        return
+    reporting = asyncio.create_task(_report_folder_progress(console, platform, interval_s))
+    try:
+        yield
+    finally:
+        reporting.cancel()
+        await asyncio.wait([reporting])
+
+
+async def _report_folder_progress(console: Console, platform: LLMPlatform, interval_s: float) -> None:
+    while True:
+        await asyncio.sleep(interval_s)
+        if progress := platform.reading:
+            share = f" ({progress.done_bytes / progress.total_bytes:.0%})" if progress.total_bytes else ""
+            console.print_progress(f"reading the documents: {progress.documents:,} so far{share} …")

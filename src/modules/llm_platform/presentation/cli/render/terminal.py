@@ -1,0 +1,283 @@
+"""Answers as lines of text: the answer first, then its sources and citations, then notes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC
+from typing import Final
+from urllib.parse import unquote
+
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse, SourceRef, Verdict
+from modules.llm_platform.domain.dtos.sent import Sent
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
+from modules.llm_platform.presentation.cli.console import Line, Style
+
+MAX_QUOTE_CHARS: Final = 300  # --json has the whole quote
+MAX_HOST_COLUMNS: Final = 60  # a longer host widens its own line only
+BYTE_UNITS: Final = ("B", "kB", "MB", "GB", "TB")
+KILO: Final = 1000  # of one unit in the next
+DOCUMENT_SCHEME: Final = "doc:"  # of the URL of a document; the rest is its path, percent-encoded
+EXTRACTIVE: Final = "extractive"  # the synthesizer that quotes
+MODEL_FAILED: Final = "No model wrote this answer: these are quotes from your sources."
+MARKED_NOTICE: Final = "Sentences that their sources do not support are marked here:"
+QUOTED: Final = "quoted word for word"
+NOTHING_FOUND: Final = "Nothing was found."
+NOTHING_SENT: Final = "Nothing was sent to any host."
+UNSUPPORTED: Final = "**✘ unsupported**"
+MARKS: Final[Mapping[Verdict, tuple[str, Style]]] = {
+    "supported": ("✔", "green"),
+    "partial": ("~", "yellow"),
+    "unsupported": ("✘", "red"),
+    "unchecked": ("?", "dim"),
+}
+
+_LINE_BREAK = re.compile(r"[\r\n\t]")
+_ERROR_CODE = re.compile(r"^[a-z]+(?:_[a-z]+)+: ")
+_MARKERS = re.compile(r"(?:[^\w\s\[]{0,4}(?:[ \t,;]*\[\d{1,9}\])+)?")  # with the punctuation before them
+_BLANK_LINE = re.compile(r"\n[ \t]*\n")
+_MARKUP = re.compile(r"[&\\`*_\[<~]")
+
+
+def render_results(response: WebSearchResponse) -> Iterator[Line]:
+    """The results of a search."""
+    if not response.results:
+        yield Line(NOTHING_FOUND)
+    for number, item in enumerate(response.results, 1):
+        details = " · ".join(part for part in (item.site_name, _without_midnight(item.published_date)) if part)
+        yield Line(f"{number}. {shorten(item.title)}", "bold")
+        yield Line(f"   {display_url(item.url)}", "dim")
+        if details:
+            yield Line(f"   {shorten(details)}", "dim")
+        if item.text:
+            yield Line(f"   {shorten(item.text)}")
+    yield from _note_lines(degradation_notes(response.degraded, response.correction))
+    yield Line()
+    yield Line(f"{plural(len(response.results), 'result')} from {response.provider or 'no provider'}", "dim")
+
+
+def mark_unsupported(response: ResearchResponse) -> str:
+    """The Markdown of the answer with a mark behind each unsupported citation.
+
+    `synthesis` itself stays as it is: the offsets of the citations point into it.
+    """
+    by_sentence: dict[tuple[int, int], list[Citation]] = {}
+    for citation in response.citations:
+        by_sentence.setdefault((citation.start, citation.end), []).append(citation)
+    positions: set[int] = set()
+    for (start, end), citations in by_sentence.items():
+        unsupported = [each.source_index for each in citations if each.verdict == "unsupported"]
+        markers_end = _MARKERS.match(response.synthesis, end).end()  # type: ignore[union-attr]  # may be empty
+        if unsupported and len(unsupported) == len(citations):
+            positions.add(markers_end)
+        else:
+            positions |= {_marker_end(response.synthesis, start, markers_end, index) for index in unsupported}
+    marked, done = "", 0
+    for position in sorted(positions):
+        marked += f"{response.synthesis[done:position]} {UNSUPPORTED}"
+        done = position
+    return marked + response.synthesis[done:]
+
+
+def marked_blocks(marked: str) -> str:
+    """The paragraphs of a marked answer that contain a mark."""
+    return "\n\n".join(block for block in _BLANK_LINE.split(marked) if UNSUPPORTED in block)
+
+
+def _marker_end(synthesis: str, start: int, end: int, source_index: int) -> int:
+    """Where the marker of this source ends; `end` if the sentence has no such marker."""
+    marker = f"[{source_index}]"
+    found = synthesis.rfind(marker, start, end)
+    return end if found < 0 else found + len(marker)
+
+
+def plain_text(markdown: str) -> str:
+    """The visible text of one sentence of Markdown: without entities, escapes, emphasis and link targets."""
+    if not _MARKUP.search(markdown):
+        return markdown
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": False}).disable(["image", "html_inline"])
+    return "".join(
+        f"`{token.content}`" if token.type == "code_inline" else token.content or " " * (token.type == "softbreak")
+        for inline in parser.parseInline(markdown)
+        for token in inline.children or ()
+    )
+
+
+def render_sources(response: ResearchResponse, missing_model_note: str | None = None) -> Iterator[Line]:
+    """Everything below an answer: sources, citations, notes, and what the answer took.
+
+    `missing_model_note` is None if a language model is configured.
+    """
+    yield from _section("Sources", (line for source in response.sources for line in _source_lines(source)))
+    yield from _section("Citations", (_citation_line(citation, response) for citation in response.citations))
+    notes = degradation_notes(response.degraded, response.metadata.correction)
+    yield from _note_lines([*notes, *store_notes(response), *_quote_notes(response, missing_model_note)])
+    yield Line()
+    yield Line(cost_line(response), "dim")
+
+
+def render_heading(page: Page) -> Iterator[Line]:
+    """The lines above the text of a page: its title and address."""
+    yield Line(shorten(page.title), "bold")
+    yield Line(display_url(page.url), "dim")
+    yield Line()
+
+
+def render_footer(page: Page) -> Iterator[Line]:
+    """The lines below the text of a page: what is missing, and which reader read it."""
+    yield Line()
+    if page.warning:
+        yield Line(f"Note: {shorten(page.warning)}", "yellow")
+    yield Line(page_line(page), "dim")
+
+
+def page_line(page: Page) -> str:
+    """Length, type, reader and date of a page, in one line."""
+    published = f" · published {shorten(page.published)}" if page.published else ""
+    return f"{len(page.text)} characters of {page.media_type}, read by {page.reader}{published}"
+
+
+def cost_line(response: ResearchResponse) -> str:
+    """What an answer took, in one line."""
+    meta = response.metadata
+    providers = f" ({', '.join(meta.providers)})" if meta.providers else ""
+    parts = [
+        f"{meta.latency_ms / 1000:.1f} s",
+        *([plural(meta.searches, "search", "searches") + providers] if meta.searches else []),
+        f"written by {meta.synthesizer}" + (" (from the cache)" if meta.cache_hit else ""),
+    ]
+    if meta.truncated_tokens:
+        parts.append(f"{plural(meta.truncated_tokens, 'token')} of the sources left out for length")
+    if meta.llm_calls:
+        cost = "price not known" if meta.cost_usd is None else f"${meta.cost_usd:.4f}" if meta.cost_usd else "no cost"
+        parts.append(f"{plural(meta.tokens_used, 'token')}, {cost}")
+    return " · ".join(parts)
+
+
+def store_notes(response: ResearchResponse) -> Iterator[str]:
+    """When a stored answer was finished, and how to have a new one."""
+    if finished := response.metadata.stored_at:
+        when = f"{finished.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+        yield f"This report is from the store, finished {when}; for a new one, add --fresh."
+
+
+def degradation_notes(degraded: Iterable[Degraded], correction: str | None = None) -> list[str]:
+    """What went otherwise than requested, each thing once, after the provider's spelling correction."""
+    notes = [f"Did you mean “{correction}”?"] if correction else []
+    return notes + list(dict.fromkeys(_degradation_note(each) for each in degraded))
+
+
+def _degradation_note(degraded: Degraded) -> str:
+    until = f" (until {degraded.until:%H:%M} UTC)" if degraded.until else ""
+    return f"{degraded.component}: {_ERROR_CODE.sub('', degraded.reason)}{until}"
+
+
+def _quote_notes(response: ResearchResponse, missing_model_note: str | None) -> Iterator[str]:
+    """Why the answer consists of quotes. A stored answer may still be written by a model."""
+    if response.metadata.stored_at and response.metadata.synthesizer != EXTRACTIVE:
+        return
+    if missing_model_note is not None:
+        yield missing_model_note
+    elif response.metadata.synthesizer == EXTRACTIVE and response.sources:
+        yield MODEL_FAILED
+
+
+def display_url(url: str) -> str:
+    """The URL as it can be opened; that of a document with its path decoded."""
+    return _LINE_BREAK.sub(" ", unquote(url, errors="replace")) if url.startswith(DOCUMENT_SCHEME) else url
+
+
+def shorten(text: str, max_chars: int = MAX_QUOTE_CHARS) -> str:
+    """The text on one line, cut between words."""
+    line = " ".join(text.split())
+    return line if len(line) <= max_chars else f"{line[:max_chars].rsplit(' ', 1)[0]} …"
+
+
+def plural(count: int, singular: str, plural_form: str | None = None) -> str:
+    """A count with its noun."""
+    return f"{count} {singular if count == 1 else plural_form or singular + 's'}"
+
+
+def _without_midnight(published: str | None) -> str | None:
+    """Without the time 00:00:00, which search engines write when they know only the day."""
+    return published.partition("T00:00:00")[0] if published else None
+
+
+def _section(heading: str, lines: Iterable[Line]) -> Iterator[Line]:
+    """A blank line, the heading and the lines; nothing if there are no lines."""
+    for position, line in enumerate(lines):
+        if not position:
+            yield Line()
+            yield Line(heading, "bold")
+        yield line
+
+
+def _note_lines(notes: Sequence[str]) -> Iterator[Line]:
+    if notes:
+        yield Line()
+    for note in notes:
+        yield Line(f"Note: {shorten(note)}", "yellow")
+
+
+def _source_lines(source: SourceRef) -> Iterator[Line]:
+    yield Line(f"[{source.index}] {shorten(source.title)}")
+    yield Line(f"    {display_url(source.url)}", "dim")
+
+
+def verdict_text(citation: Citation, response: ResearchResponse) -> str:
+    """The verdict of a citation with its score. The score is that of the word comparison, so a model's verdict is shown
+    beside that of the comparison. A quote has no score.
+    """
+    if citation.score == 1.0 and response.metadata.synthesizer == EXTRACTIVE:
+        return QUOTED
+    if citation.checked_by == "words":
+        return f"{citation.verdict} {citation.score:.2f}"
+    return f"{citation.verdict} by the model (words: {citation.word_verdict} {citation.score:.2f})"
+
+
+def _citation_line(citation: Citation, response: ResearchResponse) -> Line:
+    mark, style = MARKS[citation.verdict]
+    return Line(f"{mark} {verdict_text(citation, response)}  {_quote_text(citation, response.synthesis)}", style)
+
+
+def _quote_text(citation: Citation, synthesis: str) -> str:
+    """The quote; for a sentence without support the sentence itself, with the nearest quote beside it."""
+    quote, source = shorten(citation.quote), f"[{citation.source_index}]"
+    if quote and citation.verdict != "unsupported":
+        return f"“{quote}” — {source}"
+    sentence = f"“{shorten(plain_text(synthesis[citation.start : citation.end]))}”"
+    if citation.verdict == "unchecked":
+        return f"the text of {source} is not stored: {sentence}"
+    return f"{source} does not say: {sentence}" + (f"; nearest there: “{quote}”" if quote else "")
+
+
+def render_egress_log(sent: Sequence[Sent]) -> Iterator[Line]:
+    """The lines of `--show-sent`: one for each host and kind of data, the most bytes first."""
+    yield Line()
+    yield Line("Sent", "bold")
+    if not sent:
+        yield Line(NOTHING_SENT)
+        return
+    host_width = min(MAX_HOST_COLUMNS, max(len(_host(entry)) for entry in sent))
+    kind_width = max(len(entry.kind) for entry in sent)
+    for entry in sorted(sent, key=lambda entry: (-entry.bytes, entry.host, entry.kind, entry.via or "")):
+        amount = f"{plural(entry.requests, 'request')}, {byte_size(entry.bytes)}"
+        yield Line(f"{_host(entry):{host_width}}  {entry.kind:{kind_width}}  {amount}")
+
+
+def _host(entry: Sent) -> str:
+    """The host, and the proxy that sees the request too."""
+    return f"{entry.host} via {entry.via}" if entry.via else entry.host
+
+
+def byte_size(count: float) -> str:
+    """A count of bytes, such as 51.2 kB."""
+    for unit in BYTE_UNITS:
+        if count < KILO or unit == BYTE_UNITS[-1]:
+            break
+        count /= KILO
+    return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
