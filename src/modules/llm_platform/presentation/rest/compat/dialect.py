@@ -1,0 +1,112 @@
+"""What the compatible interfaces share (docs/reference/compatible-apis.md).
+
+A dialect translates the requests, answers and errors of another system's API. Clients of that system change one address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, StringConstraints
+
+from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.dtos.research_dtos import MAX_URL_CHARS
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
+from modules.llm_platform.presentation.rest.access import FindKey
+from modules.llm_platform.presentation.rest.problems import ACCESS_STATUSES, COMMON_STATUSES, ErrorFormat
+from modules.llm_platform.presentation.rest.responses import ANSWER, CancelOnDisconnect, services
+from shared.exceptions import AppException
+
+JSON: Final = "application/json"
+IGNORED_FIELDS: Final = "X-Ignored-Fields"  # response header: fields of the request that changed nothing
+MAX_IGNORED_FIELDS: Final = 30
+_FIELD_NAME: Final = re.compile(r"[A-Za-z_]\w{0,59}", re.ASCII)  # clients and proxies refuse headers of some kilobytes
+MAX_CONCURRENT_READS: Final = 5  # pages of one request
+
+PageUrl = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_URL_CHARS)]
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """Example of a route. `parameters`: name to value; `events`: the response as an event stream."""
+
+    response: Any
+    request: Mapping[str, Any] | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    events: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """The API of another system below `prefix`.
+
+    `format_error` returns the status and the JSON body that the clients of the system read. `find_key` returns the API key
+    that they send elsewhere than in `Authorization: Bearer` and `X-API-Key`, or b"", and a `receive` that still has the body.
+    """
+
+    prefix: str
+    router: APIRouter
+    bodies: tuple[type[BaseModel], ...]
+    examples: Mapping[tuple[str, str], Example]
+    format_error: ErrorFormat
+    find_key: FindKey | None = None
+
+
+async def search_web(request: Request, search: WebSearchRequest) -> WebSearchResponse:
+    """Return the results. The search stops if the client disconnects."""
+    async with CancelOnDisconnect(request.receive):
+        response = await services(request).web_search.search(search)
+    request.scope[ANSWER] = response
+    return response
+
+
+async def search_web_multi(request: Request, searches: Sequence[WebSearchRequest]) -> list[WebSearchResponse]:
+    """Return the results of all searches, which run at once. Raises the first error if none has an answer."""
+    if len(searches) == 1:
+        return [await search_web(request, searches[0])]
+    async with CancelOnDisconnect(request.receive):
+        found = await services(request).web_search.search_multi(searches)
+    answers = [each for each in found if isinstance(each, WebSearchResponse)]
+    if not answers:
+        raise next(each for each in found if isinstance(each, Exception))
+    return answers
+
+
+async def read_pages(request: Request, urls: Sequence[str]) -> dict[str, Page | AppException]:
+    """Return each page, or the reason why it cannot be read. Reading stops if the client disconnects."""
+    pages = services(request).pages
+    reads = asyncio.Semaphore(MAX_CONCURRENT_READS)
+
+    async def read(url: str) -> Page | AppException:
+        try:
+            async with reads:
+                return await pages.read(url)
+        except AppException as error:
+            return error
+
+    async with CancelOnDisconnect(request.receive), asyncio.TaskGroup() as tasks:
+        running = {url: tasks.create_task(read(url)) for url in dict.fromkeys(urls)}
+    return {url: task.result() for url, task in running.items()}
+
+
+def report_ignored(response: Response, body: BaseModel, *partly_served: str) -> Response:
+    """Name in a header the fields that the client sent and that change nothing, or not all that they ask for."""
+    unknown = [name for name in body.model_extra or () if _FIELD_NAME.fullmatch(name)]
+    ignored = [*(name for name in partly_served if name in body.model_fields_set), *unknown]
+    if ignored:
+        response.headers[IGNORED_FIELDS] = ", ".join(ignored[:MAX_IGNORED_FIELDS])
+    return response
+
+
+def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses=` of a route of a dialect that can also fail with these statuses."""
+    content = {JSON: {"schema": {"type": "object"}}}
+    return {
+        status: {"description": HTTPStatus(status).phrase, "content": content}
+        for status in sorted({*COMMON_STATUSES, *ACCESS_STATUSES, *statuses})
+    }

@@ -1,0 +1,313 @@
+"""The API of Perplexity: chat completions answered by a research, and search (docs/reference/compatible-apis.md).
+
+Reference of the vendor: https://docs.perplexity.ai/api-reference/chat-completions-post
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import to_json
+
+from modules.llm_platform.domain.dtos.llm_dtos import Spending
+from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
+from modules.llm_platform.domain.dtos.research_dtos import (
+    Depth,
+    RawResult,
+    ResearchRequest,
+    ResearchResponse,
+    SourceRef,
+)
+from modules.llm_platform.domain.dtos.web_search_dtos import (
+    MAX_DOMAINS,
+    Domain,
+    Language,
+    Query,
+    SourceKind,
+    TimeRange,
+    WebSearchRequest,
+    WebSearchResultItem,
+)
+from modules.llm_platform.presentation.rest.body import read_body
+from modules.llm_platform.presentation.rest.compat.chat_completions import (
+    Completion,
+    CompletionStream,
+    Messages,
+    extension,
+    openai_error,
+    refused,
+    research_request,
+    token_usage,
+)
+from modules.llm_platform.presentation.rest.compat.dialect import (
+    JSON,
+    Dialect,
+    Example,
+    error_responses,
+    report_ignored,
+    search_web_multi,
+)
+from modules.llm_platform.presentation.rest.openapi import body_of
+from modules.llm_platform.presentation.rest.problems import BODY_STATUSES, UPSTREAM_STATUSES
+from modules.llm_platform.presentation.rest.responses import request_id, run_research, services
+from modules.llm_platform.presentation.rest.sse import data_stream_response, stream_research
+from shared.exceptions import AppException
+
+router = APIRouter(prefix="/perplexity", tags=["compatible"])
+
+DEPTHS: Final[Mapping[str, Depth]] = {
+    "sonar": "shallow",
+    "sonar-pro": "deep",
+    "sonar-reasoning": "deep",
+    "sonar-reasoning-pro": "deep",
+    "sonar-deep-research": "report",
+}
+SOURCES: Final[Mapping[str, tuple[SourceKind, ...]]] = {"web": ("web",), "academic": ("academic",)}
+MAX_SEARCH_RESULTS: Final = 20  # the vendor's limit
+MAX_QUERIES: Final = 5  # the vendor's limit
+MAX_LANGUAGES: Final = 10
+REFUSED: Final = {
+    "disable_search": "an answer without a search is not supported: use POST /v1/chat/completions with a model of its own",
+    "tools": "tools are not supported",
+    "search_after_date_filter": "dates are not supported: use search_recency_filter",
+    "search_before_date_filter": "dates are not supported: use search_recency_filter",
+    "last_updated_after_filter": "dates are not supported: use search_recency_filter",
+    "last_updated_before_filter": "dates are not supported: use search_recency_filter",
+}
+
+Recency = Literal["hour", "day", "week", "month", "year"]
+Domains = Annotated[tuple[Domain, ...], Field(max_length=MAX_DOMAINS)]
+
+
+class _Filters(BaseModel):
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    search_domain_filter: Domains | None = None
+    search_recency_filter: Recency | None = None
+    search_language_filter: Annotated[tuple[Language, ...], Field(max_length=MAX_LANGUAGES)] | None = None
+
+    @property
+    def time_range(self) -> TimeRange | None:
+        """The smallest range that contains the filter; no provider knows hours."""
+        return "day" if self.search_recency_filter == "hour" else self.search_recency_filter
+
+    @property
+    def language(self) -> str | None:
+        """The language, if the filter names one; several are no language of an answer."""
+        languages = self.search_language_filter or ()
+        return languages[0] if len(languages) == 1 else None
+
+    @property
+    def partly_served(self) -> tuple[str, ...]:
+        """The names of the fields that do not change all that they ask for."""
+        partly = ("search_recency_filter",) if self.search_recency_filter == "hour" else ()
+        return (*partly, "search_language_filter") if len(self.search_language_filter or ()) > 1 else partly
+
+
+class PerplexityChatRequest(_Filters):
+    """A conversation. The model selects the depth: sonar, sonar-pro or sonar-deep-research."""
+
+    model: Literal["sonar", "sonar-pro", "sonar-reasoning", "sonar-reasoning-pro", "sonar-deep-research"]
+    messages: Messages
+    stream: bool | None = Field(default=None, strict=True)
+    search_mode: Literal["web", "academic"] | None = None
+    return_related_questions: bool | None = Field(default=None, strict=True)
+    response_format: dict[str, Any] | None = None
+
+
+class PerplexitySearchRequest(_Filters):
+    """One query or several."""
+
+    query: Query | Annotated[tuple[Query, ...], Field(min_length=1, max_length=MAX_QUERIES)]
+    max_results: int = Field(default=10, ge=1, le=MAX_SEARCH_RESULTS, strict=True)
+
+
+class PerplexityChatResponse(BaseModel):
+    """A chat completion with `citations` and `search_results`: [n] in the text is `citations[n-1]`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str
+    model: str
+    created: int
+    object: str
+    choices: list[dict[str, Any]]
+    citations: list[str]
+    search_results: list[dict[str, Any]]
+    usage: dict[str, Any]
+
+
+class PerplexitySearchResponse(BaseModel):
+    """The search results."""
+
+    id: str
+    results: list[dict[str, Any]]
+
+
+@router.post(
+    "/chat/completions",
+    summary="Answer a question, for clients of Perplexity",
+    response_model=PerplexityChatResponse,
+    responses={
+        **error_responses(*BODY_STATUSES, *UPSTREAM_STATUSES),
+        **data_stream_response("The answer; as a stream, chunks of it, and `[DONE]` at the end."),
+    },
+    openapi_extra=body_of(PerplexityChatRequest),
+)
+async def chat(request: Request) -> Response:
+    body = await read_body(request, PerplexityChatRequest)
+    question = _question(body)
+    completion = Completion(request_id(request), body.model, _describe)
+    if body.stream:
+        stream = await stream_research(request, question, CompletionStream(completion))
+        return report_ignored(stream, body, *body.partly_served, "return_related_questions")
+    response, related = await _answer(request, body, question, completion)
+    answer = completion.whole(response)
+    if related is not None:
+        answer["related_questions"] = [each for each in related.questions if each != question.query]
+        _add_spending(answer["usage"], related.spent)
+    return report_ignored(Response(to_json(answer), media_type=JSON), body, *body.partly_served)
+
+
+@router.post(
+    "/search",
+    summary="Search, for clients of Perplexity",
+    response_model=PerplexitySearchResponse,
+    responses=error_responses(*BODY_STATUSES, *UPSTREAM_STATUSES),
+    openapi_extra=body_of(PerplexitySearchRequest),
+)
+async def search(request: Request) -> Response:
+    body = await read_body(request, PerplexitySearchRequest)
+    _refuse(body)
+    queries = (body.query,) if isinstance(body.query, str) else body.query
+    searches = [
+        WebSearchRequest(
+            query=query,
+            count=body.max_results,
+            domains=body.search_domain_filter or (),
+            time_range=body.time_range,
+            language=body.language,
+        )
+        for query in queries
+    ]
+    found = await search_web_multi(request, searches)
+    results = list({item.url: _search_result(item) for each in found for item in each.results}.values())
+    answer = {"id": request_id(request), "results": results[: body.max_results * len(queries)]}
+    return report_ignored(Response(to_json(answer), media_type=JSON), body, *body.partly_served)
+
+
+def _question(body: PerplexityChatRequest) -> ResearchRequest:
+    _refuse(body)
+    if (body.response_format or {}).get("type", "text") != "text":
+        raise refused("response_format", "only text is supported: leave the field out")
+    return research_request(
+        body.messages,
+        DEPTHS[body.model],
+        sources=SOURCES[body.search_mode or "web"],
+        domains=body.search_domain_filter or (),
+        time_range=body.time_range,
+        language=body.language,
+    )
+
+
+def _refuse(body: _Filters) -> None:
+    """Raise for a field that would change the answer and is not supported."""
+    for name, message in REFUSED.items():
+        if (body.model_extra or {}).get(name):
+            raise refused(name, message)
+
+
+async def _answer(
+    request: Request, body: PerplexityChatRequest, question: ResearchRequest, completion: Completion
+) -> tuple[ResearchResponse, ResearchPlan | None]:
+    """Return the answer and, on request, its related questions, which are planned at the same time."""
+    if not body.return_related_questions:
+        return await run_research(request, question, completion.notice), None
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            plan = PlanRequest(query=question.query, language=question.language)
+            related = tasks.create_task(services(request).research.plan(plan))
+            response = await run_research(request, question, completion.notice)
+    except ExceptionGroup as group:
+        raise group.exceptions[0] from None
+    return response, related.result()
+
+
+def _describe(sources: Sequence[SourceRef], response: ResearchResponse | None) -> Mapping[str, Any]:
+    texts = {raw.url: raw for raw in (response.raw_results or ())} if response else {}
+    described: dict[str, Any] = {
+        "citations": [source.url for source in sources],
+        "search_results": [_source(source, texts.get(source.url)) for source in sources],
+    }
+    if response is not None:
+        described |= {"usage": _usage(response), **extension(response)}
+    return described
+
+
+def _source(source: SourceRef, raw: RawResult | None) -> dict[str, Any]:
+    described = {"title": source.title, "url": source.url, "source": "web"}
+    return {**described, "snippet": raw.content, "date": raw.published} if raw else described
+
+
+def _search_result(item: WebSearchResultItem) -> dict[str, Any]:
+    return {"title": item.title, "url": item.url, "snippet": item.text, "date": item.published_date}
+
+
+def _usage(response: ResearchResponse) -> dict[str, Any]:
+    """Return tokens, searches and the cost in US dollars; the cost is left out if a price is unknown."""
+    metadata = response.metadata
+    usage = {**token_usage(response), "num_search_queries": metadata.searches}
+    if metadata.cost_usd is not None:
+        usage["cost"] = {"input_tokens_cost": None, "output_tokens_cost": None, "total_cost": metadata.cost_usd}
+    return usage
+
+
+def _add_spending(usage: dict[str, Any], spent: Spending) -> None:
+    usage["prompt_tokens"] += spent.prompt_tokens
+    usage["completion_tokens"] += spent.completion_tokens
+    usage["total_tokens"] += spent.tokens
+    if spent.cost_usd is None:
+        usage.pop("cost", None)
+    elif "cost" in usage:
+        usage["cost"]["total_cost"] += spent.cost_usd
+
+
+def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
+    return error.status_code, openai_error(problem)
+
+
+DIALECT: Final = Dialect(
+    prefix="/perplexity",
+    router=router,
+    bodies=(PerplexityChatRequest, PerplexitySearchRequest),
+    examples={
+        ("post", "/perplexity/chat/completions"): Example(
+            {
+                "id": "3f2c8a5e",
+                "model": "sonar",
+                "created": 1_795_000_000,
+                "object": "chat.completion",
+                "choices": [
+                    {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "A drink [1]."}}
+                ],
+                "citations": ["https://example.org/tea"],
+                "search_results": [{"title": "Tea", "url": "https://example.org/tea", "source": "web"}],
+                "usage": {"prompt_tokens": 310, "completion_tokens": 12, "total_tokens": 322, "num_search_queries": 1},
+            },
+            {"model": "sonar", "messages": [{"role": "user", "content": "What is tea?"}]},
+            events='data: {"id":"3f2c8a5e","object":"chat.completion.chunk","choices":[]}\n\ndata: [DONE]\n\n',
+        ),
+        ("post", "/perplexity/search"): Example(
+            {
+                "id": "3f2c8a5e",
+                "results": [{"title": "Tea", "url": "https://example.org/tea", "snippet": "A drink.", "date": None}],
+            },
+            {"query": "What is tea?", "max_results": 3},
+        ),
+    },
+    format_error=_format_error,
+)

@@ -1,0 +1,27 @@
+"""The compatible interfaces of the server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from modules.llm_platform.presentation.rest.access import first_segment
+from modules.llm_platform.presentation.rest.compat import (
+    gpt_researcher,
+    open_webui,
+    openai,
+    perplexity,
+    searxng,
+    tavily,
+)
+from modules.llm_platform.presentation.rest.compat.dialect import Dialect
+
+DIALECTS: Final[tuple[Dialect, ...]] = (
+    perplexity.DIALECT,
+    tavily.DIALECT,
+    searxng.DIALECT,
+    open_webui.DIALECT,
+    gpt_researcher.DIALECT,
+    openai.DIALECT,
+)
+DIALECT_OF_PREFIX: Final[Mapping[str, Dialect]] = {first_segment(dialect.prefix): dialect for dialect in DIALECTS}

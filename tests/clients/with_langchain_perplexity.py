@@ -1,0 +1,53 @@
+"""LangChain's chat model and retriever of Perplexity, which take the address from the environment alone."""
+
+from __future__ import annotations
+
+import os
+
+from checks import ANSWER, KEY, QUESTION, URL, check, main, raised
+
+os.environ |= {"PERPLEXITY_BASE_URL": f"{URL}/perplexity", "PPLX_API_KEY": KEY, "PERPLEXITY_API_KEY": KEY}
+
+import perplexity
+from langchain_perplexity import ChatPerplexity, PerplexitySearchRetriever
+
+model = ChatPerplexity(model="sonar", max_retries=0)
+
+
+@check("invoke")
+def invoke():
+    message = model.invoke(QUESTION)
+    assert ANSWER in message.content
+    assert message.additional_kwargs["citations"]
+    assert message.usage_metadata["total_tokens"] > 0
+
+
+@check("stream with citations")
+def stream():
+    chunks = list(model.stream(QUESTION))
+    assert ANSWER in "".join(chunk.content for chunk in chunks)
+    whole = chunks[0]
+    for chunk in chunks[1:]:
+        whole += chunk
+    assert whole.additional_kwargs["citations"]
+    assert whole.additional_kwargs["search_results"][0]["url"] == whole.additional_kwargs["citations"][0]
+
+
+@check("invoke, async")
+async def invoke_async():
+    assert ANSWER in (await model.ainvoke(QUESTION)).content
+
+
+@check("retriever")
+def retrieve():
+    [first, *_] = PerplexitySearchRetriever(k=3).invoke(QUESTION)
+    assert ANSWER in first.page_content
+    assert first.metadata["url"]
+
+
+@check("errors")
+def errors():
+    raised(perplexity.UnprocessableEntityError, lambda: model.invoke("x" * 501))
+
+
+main()

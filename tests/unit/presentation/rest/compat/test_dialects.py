@@ -1,0 +1,83 @@
+"""What holds for every compatible interface, and the two smallest ones."""
+
+from __future__ import annotations
+
+import httpx2
+import pytest
+from tests.unit.presentation.rest.fake_platform import HIT, FakeServices, app_client
+
+from modules.llm_platform.domain.exceptions import PageError
+from modules.llm_platform.domain.metrics import HTTP_REQUESTS
+from modules.llm_platform.presentation.rest.compat.table import DIALECTS
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.prefix)
+async def test_unknown_path_below_a_prefix_has_the_error_of_its_clients(
+    dialect, client: httpx2.AsyncClient
+) -> None:
+    response = await client.get(f"{dialect.prefix}/nothing/here")
+    assert response.status_code in (400, 404)
+    assert response.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.prefix)
+async def test_compatible_interface_needs_the_api_key(dialect) -> None:
+    async with app_client(LLM_PLATFORM_API_KEYS="long-enough-key") as client:
+        for (method, path), example in dialect.examples.items():
+            response = await client.request(method, path, json=example.request, params=example.parameters)
+            assert response.status_code == 401, path
+            assert response.headers["content-type"] == "application/json"
+
+
+async def test_open_webui_search_has_its_three_fields(client: httpx2.AsyncClient) -> None:
+    response = await client.post("/open-webui/search", json={"query": "asyncio", "count": 2})
+    assert response.json() == [{"link": HIT.url, "title": HIT.title, "snippet": HIT.snippet}]
+    assert "x-ignored-fields" not in response.headers
+
+
+async def test_ignored_fields_are_named(client: httpx2.AsyncClient) -> None:
+    response = await client.post("/open-webui/search", json={"query": "asyncio", "colour": "red", "ä\n": 1})
+    assert response.headers["x-ignored-fields"] == "colour"
+
+
+async def test_a_header_stays_short_whatever_fields_are_sent(client: httpx2.AsyncClient) -> None:
+    """Nothing of the sender splits it, and a proxy does not refuse it for its length."""
+    names = ["x" * 9000, "a\r\nSet-Cookie: b=c", "a: b", "ä", *(f"{'y' * 55}{number}" for number in range(500))]
+    response = await client.post("/open-webui/search", json={"query": "asyncio", **dict.fromkeys(names, 1)})
+    assert response.status_code == 200
+    assert len(response.headers["x-ignored-fields"]) < 2000
+    assert "set-cookie" not in response.headers
+
+
+async def test_gpt_researcher_gets_a_list_and_may_send_the_key_in_the_query(services: FakeServices) -> None:
+    async with app_client(services, LLM_PLATFORM_API_KEYS="long-enough-key") as client:
+        query = {"query": "asyncio", "count": 3, "api_key": "long-enough-key"}
+        response = await client.get("/gpt-researcher", params=query)
+        assert response.json() == [{"url": HIT.url, "raw_content": HIT.snippet}]
+        assert services.requests[0].count == 3
+        refused = await client.get("/search", params={"q": "asyncio", "api_key": "long-enough-key"})
+        assert refused.status_code == 401  # only below the prefix
+
+
+async def test_open_webui_loads_pages_and_names_those_that_fail(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    response = await client.post("/open-webui/load", json={"urls": ["https://example.org/a"]})
+    [document] = response.json()
+    assert document["page_content"] == "An event loop runs tasks."
+    assert document["metadata"] == {"source": "https://example.org/a", "title": "asyncio"}
+    services.error = PageError("The page has no text.")
+    [document] = (await client.post("/open-webui/load", json={"urls": ["https://example.org/a"]})).json()
+    assert document == {
+        "page_content": "",
+        "metadata": {"source": "https://example.org/a", "error": "The page has no text."},
+    }
+
+
+async def test_metrics_tell_the_compatible_interfaces_apart(services: FakeServices) -> None:
+    """The label is the template of the route: names of models and unknown paths add no series."""
+    async with app_client(services) as client:
+        await client.get("/searxng/search", params={"q": "asyncio"})
+        await client.get("/v1/models/fake/fake-1")
+        for path in ("/v1/models/x", "/v1/models/y", "/v1/files/1", "/tavily/crawl"):
+            await client.get(path)
+    routes = {key[1] for key in services.metrics.values if key[0] == HTTP_REQUESTS.name}
+    assert routes == {"/searxng/search", "/v1/models/{model}", "unmatched"}

@@ -1,0 +1,152 @@
+"""OpenAI's Responses API, in process with its own client."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+from tests.unit.presentation.rest.fake_platform import CITATION, REF, FakeServices
+
+from modules.llm_platform.application.research.events import Done, Reset, SourcesNumbered, Started, Token
+from modules.llm_platform.domain.exceptions import WebSearchConnectionError
+from modules.llm_platform.presentation.rest.compat.chat_completions import RESTARTED
+
+
+@pytest.fixture
+async def sdk(client: httpx2.AsyncClient) -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(api_key="key", base_url="http://localhost/v1", http_client=client, max_retries=0)
+
+
+def check_citation(part: Any) -> None:
+    [citation] = part.annotations
+    assert (citation.type, citation.url, citation.title) == ("url_citation", REF.url, REF.title)
+    assert part.text[citation.start_index : citation.end_index] == "An event loop runs tasks."
+    assert (citation.llm_platform["quote"], citation.llm_platform["verdict"]) == (CITATION.quote, "supported")
+
+
+async def test_answer_has_verified_citations(sdk: openai.AsyncOpenAI, services: FakeServices) -> None:
+    response = await sdk.responses.create(model="research-deep", input="What is asyncio?", instructions="Be brief.")
+    assert response.output_text == services.answer
+    assert response.status == "completed"
+    check_citation(response.output[0].content[0])  # type: ignore[union-attr,index]
+    [request] = services.requests
+    assert (request.query, request.depth, request.instructions) == ("What is asyncio?", "deep", "Be brief.")
+    assert response.usage
+    assert response.usage.total_tokens == 0
+
+
+@pytest.mark.parametrize("model", ["research-shallow", "fake/fake-1"])
+async def test_stream_has_the_events_of_the_api_in_order(sdk: openai.AsyncOpenAI, services: FakeServices, model: str) -> None:
+    stream = await sdk.responses.create(model=model, input="What is asyncio?", stream=True)
+    events = [event async for event in stream]
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    annotation = ["response.output_text.annotation.added"] if model == "research-shallow" else []
+    assert [event.type for event in events] == [
+        "response.created",
+        "response.in_progress",
+        "response.output_item.added",
+        "response.content_part.added",
+        "response.output_text.delta",
+        *annotation,
+        "response.output_text.done",
+        "response.content_part.done",
+        "response.output_item.done",
+        "response.completed",
+    ]
+    last: Any = events[-1]
+    assert last.response.output_text == services.answer
+    if annotation:
+        check_citation(last.response.output[0].content[0])
+
+
+async def test_helper_of_the_client_puts_the_stream_together(sdk: openai.AsyncOpenAI, services: FakeServices) -> None:
+    async with sdk.responses.stream(model="research-shallow", input="What is asyncio?") as stream:
+        _ = [event async for event in stream]
+        response = await stream.get_final_response()
+    assert response.output_text == services.answer
+
+
+async def test_offsets_point_into_the_text_that_was_sent(
+    sdk: openai.AsyncOpenAI, services: FakeServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model failed half-way: its text cannot be taken back, and the answer follows it."""
+
+    async def restarted(request: Any, *, request_id: str, owner: str = "") -> AsyncIterator[Any]:
+        yield Started(request_id=request_id)
+        yield SourcesNumbered(request_id=request_id, sources=(REF,))
+        yield Token(request_id=request_id, text="An event")
+        yield Reset(request_id=request_id, reason="fake failed")
+        yield Token(request_id=request_id, text=services.answer)
+        yield Done(request_id=request_id, response=services._research_response(request, request_id))
+
+    monkeypatch.setattr(sdk._client._transport.app.state.server.platform.research, "stream", restarted)  # type: ignore[attr-defined]
+    stream = await sdk.responses.create(model="research-shallow", input="What is asyncio?", stream=True)
+    last: Any = [event async for event in stream][-1]
+    assert last.response.output_text == f"An event{RESTARTED}{services.answer}"
+    check_citation(last.response.output[0].content[0])
+    question: Any = [{"role": "user", "content": "What is asyncio?"}]
+    chunks = await sdk.chat.completions.create(model="research-shallow", messages=question, stream=True)
+    deltas = [chunk.choices[0].delta async for chunk in chunks]
+    text = "".join(delta.content or "" for delta in deltas)
+    [citation] = deltas[-1].annotations  # type: ignore[attr-defined]
+    place = citation["url_citation"]
+    assert text[place["start_index"] : place["end_index"]] == "An event loop runs tasks."
+
+
+async def test_error_in_a_stream_is_a_failed_response(sdk: openai.AsyncOpenAI, services: FakeServices) -> None:
+    services.error_after_first_event = WebSearchConnectionError("SearXNG is away: start it")
+    for model in ("research-shallow", "fake/fake-1"):
+        stream = await sdk.responses.create(model=model, input="What is asyncio?", stream=True)
+        last: Any = [event async for event in stream][-1]
+        assert (last.type, last.response.status) == ("response.failed", "failed")
+        assert last.response.error.message == "SearXNG is away: start it"
+
+
+async def test_configured_model_gets_the_conversation(sdk: openai.AsyncOpenAI, services: FakeServices) -> None:
+    turns: Any = [
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hello"}]},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi", "annotations": []}]},
+        {"role": "user", "content": "What is asyncio?"},
+    ]
+    response = await sdk.responses.create(model="fake/fake-1", input=turns, instructions="Be brief.", max_output_tokens=50)
+    [prompt] = services.requests
+    assert [(each.role, each.content) for each in prompt.messages] == [
+        ("system", "Be brief."), ("user", "Hello"), ("assistant", "Hi"), ("user", "What is asyncio?"),
+    ]  # fmt: skip
+    assert prompt.max_tokens == 50
+    assert response.usage
+    assert (response.usage.input_tokens, response.usage.output_tokens) == (3, 4)
+
+
+async def test_web_search_tool_restricts_the_domains(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    tool = {"type": "web_search", "filters": {"allowed_domains": ["python.org"]}, "search_context_size": "low"}
+    body = {"model": "research-shallow", "input": "What is asyncio?", "tools": [tool], "store": True}
+    response = await client.post("/v1/responses", json=body)
+    assert services.requests[0].domains == ("python.org",)
+    assert response.headers["x-ignored-fields"] == "tools, store"
+
+
+@pytest.mark.parametrize(
+    ("model", "field", "value"),
+    [
+        ("research-deep", "tools", [{"type": "function", "name": "f"}]),
+        ("fake/fake-1", "tools", [{"type": "web_search"}]),
+        ("fake/fake-1", "previous_response_id", "resp_1"),
+        ("research-deep", "background", True),
+        ("research-deep", "text", {"format": {"type": "json_object"}}),
+        ("research-deep", "input", [{"role": "assistant", "content": "Hello"}]),
+        ("research-deep", "input", "x" * 501),
+        ("research-deep", "input", [{"type": "item_reference", "id": "msg_1"}]),
+    ],
+)
+async def test_field_that_cannot_be_served_is_a_400_by_name(
+    sdk: openai.AsyncOpenAI, services: FakeServices, model: str, field: str, value: Any
+) -> None:
+    body: Any = {"model": model, "input": "What is asyncio?", field: value}
+    with pytest.raises(openai.BadRequestError) as caught:
+        await sdk.responses.create(**body)
+    assert (caught.value.param or "").startswith(field)
+    assert services.requests == []

@@ -1,0 +1,35 @@
+"""The API of SearXNG below its prefix."""
+
+from __future__ import annotations
+
+import httpx2
+import pytest
+from tests.unit.presentation.rest.fake_platform import HIT, app_client
+
+
+@pytest.mark.parametrize("path", ["/searxng", "/searxng/", "/searxng/search"])
+async def test_search_is_the_same_as_without_the_prefix(client: httpx2.AsyncClient, path: str) -> None:
+    answer = await client.get(path, params={"q": "asyncio", "format": "json", "pageno": 2})
+    plain = await client.get("/search", params={"q": "asyncio", "page": 2})
+    assert answer.json() == plain.json()
+    assert answer.json()["results"][0]["url"] == HIT.url
+
+
+async def test_form_is_accepted(client: httpx2.AsyncClient) -> None:
+    answer = await client.post("/searxng/search", data={"q": "asyncio", "format": "json"})
+    assert answer.json()["results"][0]["url"] == HIT.url
+
+
+async def test_other_format_is_refused(client: httpx2.AsyncClient) -> None:
+    answer = await client.get("/searxng/search", params={"q": "asyncio", "format": "rss"})
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["loc"] == ["query", "format"]
+
+
+async def test_key_is_accepted_as_the_password() -> None:
+    async with app_client(LLM_PLATFORM_API_KEYS="long-enough-key") as client:
+        for auth, status in ((("user", "long-enough-key"), 200), (("long-enough-key", "x"), 401)):
+            answer = await client.get("/searxng", params={"q": "asyncio"}, auth=auth)
+            assert answer.status_code == status
+        elsewhere = await client.get("/search", params={"q": "asyncio"}, auth=("user", "long-enough-key"))
+        assert elsewhere.status_code == 401

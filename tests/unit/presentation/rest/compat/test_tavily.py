@@ -1,0 +1,76 @@
+"""The API of Tavily, without its packages (tests/services/test_clients.py runs those)."""
+
+from __future__ import annotations
+
+import httpx2
+import pytest
+from tests.unit.presentation.rest.fake_platform import HIT, FakeServices, app_client
+
+from modules.llm_platform.domain.exceptions import PageError
+
+SEARCH = "/tavily/search"
+
+
+async def test_search_has_the_fields_of_the_client(client: httpx2.AsyncClient) -> None:
+    answer = (await client.post(SEARCH, json={"query": "asyncio"})).json()
+    assert answer.pop("response_time") >= 0
+    assert answer.pop("request_id")
+    result = {
+        "title": HIT.title, "url": HIT.url, "content": HIT.snippet, "raw_content": None, "published_date": None, "score": 1.0,
+    }  # fmt: skip
+    assert answer == {
+        "query": "asyncio", "follow_up_questions": None, "answer": None, "images": [], "results": [result],
+    }  # fmt: skip
+
+
+async def test_filters_reach_the_search(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    body = {
+        "query": "asyncio", "topic": "news", "max_results": 7, "start_date": "2026-01-01", "end_date": "2026-01-31",
+        "include_domains": ["python.org"], "exclude_domains": ["example.com"], "country": "austria",
+    }  # fmt: skip
+    response = await client.post(SEARCH, json=body)
+    [request] = services.requests
+    assert (request.sources, request.count, request.freshness) == (("news",), 7, "2026-01-01..2026-01-31")
+    assert request.domains == ("python.org", "-example.com")
+    assert response.headers["x-ignored-fields"] == "country"
+
+
+@pytest.mark.parametrize(("wish", "depth"), [(True, "shallow"), ("basic", "shallow"), ("advanced", "deep")])
+async def test_answer_is_a_research_and_its_markers_are_the_results(
+    client: httpx2.AsyncClient, services: FakeServices, wish: object, depth: str
+) -> None:
+    answer = (await client.post(SEARCH, json={"query": "asyncio", "time_range": "w", "include_answer": wish})).json()
+    [request] = services.requests
+    assert (request.depth, request.time_range) == (depth, "week")
+    assert answer["answer"] == "An event loop runs tasks. [1]"
+    assert answer["results"][0]["url"] == HIT.url
+
+
+async def test_pages_are_read_and_failures_named(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    url = "https://example.org/a"
+    answer = (await client.post("/tavily/extract", json={"urls": url})).json()
+    assert answer["results"][0] == {
+        "url": url, "raw_content": "An event loop runs tasks.", "title": "asyncio", "images": [],
+    }  # fmt: skip
+    services.error = PageError("The page has no text.")
+    answer = (await client.post("/tavily/extract", json={"urls": [url]})).json()
+    assert (answer["results"], answer["failed_results"]) == ([], [{"url": url, "error": "The page has no text."}])
+    services.error = None
+    answer = (await client.post(SEARCH, json={"query": "asyncio", "include_raw_content": True})).json()
+    assert answer["results"][0]["raw_content"] == "An event loop runs tasks."
+
+
+async def test_invalid_field_is_a_400_with_its_name(client: httpx2.AsyncClient) -> None:
+    response = await client.post(SEARCH, json={"query": "asyncio", "max_results": 99})
+    assert response.status_code == 400
+    assert response.json()["detail"]["error"].startswith("max_results: ")
+
+
+async def test_key_in_the_body_is_accepted_here_alone() -> None:
+    async with app_client(LLM_PLATFORM_API_KEYS="long-enough-key") as client:
+        body = {"query": "asyncio", "api_key": "long-enough-key"}
+        assert (await client.post(SEARCH, json=body)).status_code == 200
+        refused = await client.post(SEARCH, json={**body, "api_key": "another-long-key"})
+        assert refused.status_code == 401
+        assert "detail" in refused.json()
+        assert (await client.post("/llm-platform/web-search", json=body)).status_code == 401
