@@ -1,0 +1,138 @@
+// The plan of a report: a person changes, adds, removes and orders the sub-questions before it starts.
+
+import { errorText, plan } from "./api.js";
+import { announce, byId, el, icon } from "./dom.js";
+import { t } from "./texts.js";
+
+const MOST = 10;
+const LIMITS = [
+  ["max_seconds", "Minutes", 60],
+  ["max_llm_calls", "Calls of language models", 1],
+  ["max_cost_usd", "Cost in US dollars", 1],
+];
+
+/** Show the plan of a request for changes; `start(request)` gets the request with what the person made of it. */
+export async function editPlan(request, start) {
+  const place = byId("plan");
+  place.replaceChildren(el("p", { class: "hint working" }, t("Making a plan…")));
+  announce(t("Making a plan…"));
+  let questions;
+  try {
+    questions = (await plan({ query: request.query, language: request.language })).questions;
+  } catch (error) {
+    place.replaceChildren();
+    throw error;
+  }
+  new PlanEditor(place, request, questions.length ? questions : [request.query], start);
+}
+
+export function closePlan() {
+  byId("plan").replaceChildren();
+}
+
+class PlanEditor {
+  constructor(place, request, questions, start) {
+    this.list = el("ol", { class: "plan-list" });
+    this.error = el("p", { class: "error", role: "alert" });
+    this.addButton = el("button", { type: "button", onclick: () => this.#add("", true) }, t("Add a sub-question"));
+    const form = el("form", { class: "card plan", "aria-labelledby": "plan-title" },
+      el("h2", { id: "plan-title", tabindex: "-1" }, t("Plan of the report")),
+      el("p", { class: "hint" }, t("Each sub-question is searched and gets a section. Change what you like.")),
+      this.list,
+      el("div", { class: "buttons spread" },
+        el("div", { class: "buttons" }, this.addButton,
+          el("button", { type: "button", onclick: () => this.#others(request) }, t("Suggest others")))),
+      limits(),
+      this.error,
+      el("div", { class: "buttons" },
+        el("button", { type: "button", class: "quiet", onclick: closePlan }, t("Discard")),
+        el("button", { type: "submit", class: "primary" }, t("Start the report"))));
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const chosen = this.#values();
+      if (chosen.length) start({ ...request, plan: chosen, ...chosenLimits(form) });
+      else this.error.textContent = t("A plan needs at least one sub-question.");
+    });
+    questions.forEach((text) => this.#add(text));
+    place.replaceChildren(form);
+    byId("plan-title").focus();
+  }
+
+  #values() {
+    return [...this.list.querySelectorAll("textarea")].map((input) => input.value.replace(/\s+/g, " ").trim()).filter(Boolean);
+  }
+
+  #add(text, focuses = false) {
+    const input = el("textarea", { rows: 1, minlength: 3, maxlength: 500, dir: "auto" }, text);
+    input.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && !event.isComposing) event.preventDefault(); // one line, which wraps
+    });
+    const move = (step) => {
+      const other = step < 0 ? item.previousElementSibling : item.nextElementSibling;
+      if (!other) return;
+      step < 0 ? other.before(item) : other.after(item);
+      this.#number();
+      announce(t("Sub-question {n} of {all}", { n: [...this.list.children].indexOf(item) + 1, all: this.list.children.length }));
+    };
+    const button = (name, action) => el("button", { type: "button", class: "quiet round", onclick: action }, icon(name));
+    const up = button("up", () => { move(-1); up.focus(); });
+    const down = button("down", () => { move(1); down.focus(); });
+    const remove = button("close", () => {
+      const next = item.nextElementSibling ?? item.previousElementSibling;
+      item.remove();
+      this.#number();
+      (next?.querySelector("textarea") ?? this.addButton).focus();
+    });
+    const item = el("li", {}, input, el("span", { class: "item-buttons" }, up, down, remove));
+    this.list.append(item);
+    this.#number();
+    if (focuses) input.focus();
+  }
+
+  /** Name each field and button after its place. */
+  #number() {
+    [...this.list.children].forEach((item, index) => {
+      const n = index + 1;
+      const [up, down, remove] = item.querySelectorAll("button");
+      item.querySelector("textarea").setAttribute("aria-label", t("Sub-question {n}", { n }));
+      up.setAttribute("aria-label", t("Move sub-question {n} up", { n }));
+      down.setAttribute("aria-label", t("Move sub-question {n} down", { n }));
+      remove.setAttribute("aria-label", t("Remove sub-question {n}", { n }));
+      up.disabled = index === 0;
+      down.disabled = n === this.list.children.length;
+    });
+    this.addButton.disabled = this.list.children.length >= MOST;
+  }
+
+  async #others(request) {
+    this.error.textContent = "";
+    const known = this.#values();
+    try {
+      const { questions } = await plan({ query: request.query, language: request.language, other_than: known });
+      const fresh = questions.filter((text) => !known.includes(text)).slice(0, MOST - this.list.children.length);
+      for (const text of fresh) this.#add(text);
+      announce(t("Added: {n}", { n: fresh.length }));
+      if (!fresh.length) this.error.textContent = t("There are no others.");
+    } catch (error) {
+      this.error.textContent = errorText(error);
+    }
+  }
+}
+
+function limits() {
+  return el("details", { class: "limits" },
+    el("summary", {}, t("Limits")),
+    el("div", { class: "limit-fields" }, LIMITS.map(([name, label]) =>
+      el("label", {}, t(label), el("input", {
+        type: "number", name, min: "0", step: name === "max_llm_calls" ? "1" : "any", placeholder: t("none"), inputmode: "decimal",
+      })))));
+}
+
+function chosenLimits(form) {
+  const chosen = {};
+  for (const [name, , factor] of LIMITS) {
+    const text = form.elements[name].value;
+    if (text !== "") chosen[name] = Number(text) * factor;
+  }
+  return chosen;
+}
