@@ -1,0 +1,65 @@
+"""What a tool call gets from the transport that it came over: who calls, limits, and the end of the connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Any, TypeVar
+
+from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
+from shared.exceptions import AppException
+
+Result = TypeVar("Result")
+
+
+class Call:
+    """One call from the only user of a process, over stdio. HTTP overrides what differs there.
+
+    `owner` identifies the caller, `request_id` the request. `closed` is set when the client has left; None: the process ends
+    then. `may_read_reports`: stored reports have no owner, so only a server with a single caller lists them.
+    """
+
+    owner: str = ""
+    request_id: str | None = None
+    closed: asyncio.Event | None = None
+    may_read_reports: bool = True
+
+    async def start(self) -> None:
+        """Count the call for the rate limits. Runs in the task of the call. Raises RateLimitedError."""
+
+    def research_slot(self) -> AbstractAsyncContextManager[None]:
+        """A slot for one research. Raises OverloadedError."""
+        return nullcontext()
+
+    def answered(self, answer: ResearchResponse | WebSearchResponse) -> None:
+        """Receive the answer, for the log."""
+
+    def failed(self, error: AppException) -> None:
+        """Receive the error of the call, for the log."""
+
+
+CallOf = Callable[[Any], Call]  # from the request of the transport; None over stdio
+
+
+class ClientLeftError(Exception):
+    """The client closed the connection before the call ended, so nobody gets its result."""
+
+
+async def run_call(work: Coroutine[Any, Any, Result], closed: asyncio.Event | None) -> Result:
+    """Run the work in a task of its own, until the client leaves or the SDK cancels.
+
+    In a task of its own, because a cancelled scope of anyio raises at every await, also in the clean-up of a research.
+    """
+    task = asyncio.create_task(work)
+    leaving = asyncio.create_task(closed.wait()) if closed else None
+    try:
+        await asyncio.wait({task, leaving} if leaving else {task}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientLeftError
+        return task.result()
+    finally:
+        task.cancel()
+        if leaving:
+            leaving.cancel()
