@@ -1,66 +1,102 @@
-"""A platform of scripted services, and the application around it: what the tests of the HTTP door share."""
+"""A platform of fake services and a client of the application around it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import fields
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx2
 
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.application.research.events import Done, ResearchEvent, SourcesNumbered, Started, Token
+from modules.llm_platform.application.services.embedding_service import EmbeddingService
 from modules.llm_platform.application.services.health_service import HealthService
+from modules.llm_platform.application.services.research_job_service import ResearchJobService
+from modules.llm_platform.application.services.research_job_worker import JobOptions
+from modules.llm_platform.application.services.research_service import StoreSources
 from modules.llm_platform.application.services.store_service import StoreService
-from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMToken, Usage
+from modules.llm_platform.application.services.webhook_service import WebhookService
+from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel, LLMRequest, LLMResponse, LLMToken, Usage
+from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import (
+    Citation,
     HeldSource,
     RawResult,
     ResearchMetadata,
     ResearchRequest,
     ResearchResponse,
+    Source,
     SourceRef,
+    StoredTurns,
 )
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import SourceNotHeldError
 from modules.llm_platform.domain.freshness import freshness_window
+from modules.llm_platform.domain.ports.embedder import IEmbedder
+from modules.llm_platform.domain.ports.rate_limiter import IRateLimiter
+from modules.llm_platform.domain.ports.tracing import NO_TRACER
 from modules.llm_platform.infrastructure.adapters.disk_research_store import NoResearchStore
 from modules.llm_platform.presentation.rest.app import create_app
+from modules.llm_platform.testing.embedder import HashEmbedder
+from modules.llm_platform.testing.metrics import MemoryMetrics
+from modules.llm_platform.testing.research_job_store import MemoryResearchJobStore
 from shared.config import Settings
 
 HIT = WebSearchResultItem(
     title="asyncio", url="https://docs.example.org/asyncio", snippet="An event loop.", source="wiki", score=0.5
 )
 REF = SourceRef(index=1, title="asyncio", url="https://docs.example.org/asyncio")
-HELD = HeldSource(index=1, url=REF.url, title=REF.title, text="An event loop runs tasks.", sha256="0" * 64)
+EMBEDDER = "wordllama/l2_supercat_256"
+MODEL = ConfiguredModel("fake", "fake-1")
+CITATION = Citation(
+    start=0, end=25, source_index=1, quote="An event loop.", quote_start=0, quote_end=14, verdict="supported", score=0.9
+)
+STORED_TEXT = Source(index=1, title=REF.title, url=REF.url, text="An event loop runs tasks.")
+STORED_SOURCE = HeldSource(index=1, url=REF.url, title=REF.title, text="An event loop runs tasks.", sha256="0" * 64)
 
 
-class Scripted:
-    """Every service of the platform. `delay_s` passes before each answer, `error` is raised instead of one.
+PAGE = Page(
+    url=REF.url, title="asyncio", text="An event loop runs tasks.", read_at=datetime(2026, 1, 1, tzinfo=UTC),
+    reader="fake", sha256="0" * 64, media_type="text/html",
+)  # fmt: skip
 
-    `asked` holds the requests, `cancelled` counts the calls that were cancelled.
+
+class FakeServices:
+    """The services of the platform. `delay_s`: seconds before each response; `error` is raised instead of it.
+
+    `requests` records the requests; `cancelled` counts cancelled calls.
     """
 
     def __init__(self) -> None:
         self.error: Exception | None = None
-        self.error_half_way: Exception | None = None
+        self.error_after_first_event: Exception | None = None
         self.delay_s = 0.0
-        self.asked: list[Any] = []
+        self.requests: list[Any] = []
         self.request_ids: list[str | None] = []
+        self.owners: list[str] = []
         self.cancelled = 0
         self.closed = 0
         self.found = WebSearchResponse(query="q", total_matches=7, results=(HIT,), provider="fake")
+        self.citations: tuple[Citation, ...] = (CITATION,)
         self.answer = "An event loop runs tasks. [1]"
-        self.gate = asyncio.Event()  # what is asked ends when it is set
+        self.gate = asyncio.Event()  # calls end when it is set
         self.gate.set()
+        self.metrics = MemoryMetrics()
+        self.jobs = MemoryResearchJobStore()
+        self.embedder: IEmbedder = HashEmbedder(name=EMBEDDER)
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
         await self._work(request)
         freshness_window(request)
         return self.found
+
+    async def search_multi(self, requests: Sequence[WebSearchRequest]) -> list[WebSearchResponse]:
+        return [await self.search(request) for request in requests]
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
         await self._work(request)
@@ -69,40 +105,73 @@ class Scripted:
     async def stream_chat(self, request: LLMRequest) -> AsyncIterator[LLMToken | LLMResponse]:
         await self._work(request)
         yield LLMToken(text=self.answer)
-        if self.error_half_way:
-            raise self.error_half_way
+        if self.error_after_first_event:
+            raise self.error_after_first_event
         yield self._llm_response()
 
-    async def research(self, request: ResearchRequest, *, request_id: str | None = None) -> ResearchResponse:
+    async def research(
+        self,
+        request: ResearchRequest,
+        *,
+        request_id: str | None = None,
+        owner: str = "",
+        on_event: Callable[[ResearchEvent], None] | None = None,
+    ) -> ResearchResponse:
+        self.owners.append(owner)
         await self._work(request, request_id)
-        return self._researched(request, request_id)
+        if on_event:
+            on_event(SourcesNumbered(request_id=request_id or "", sources=(REF,)))
+        return self._research_response(request, request_id)
 
     async def stream_research(
-        self, request: ResearchRequest, *, request_id: str | None = None
+        self,
+        request: ResearchRequest,
+        *,
+        request_id: str | None = None,
+        owner: str = "",
+        store_sources: StoreSources | None = None,
     ) -> AsyncIterator[ResearchEvent]:
+        self.owners.append(owner)
         name = request_id or ""
         yield Started(request_id=name)
         await self._work(request, request_id)
+        if store_sources is not None:
+            await store_sources((STORED_TEXT,))
         yield SourcesNumbered(request_id=name, sources=(REF,))
-        if self.error_half_way:
-            raise self.error_half_way
+        if self.error_after_first_event:
+            raise self.error_after_first_event
         yield Token(request_id=name, text=self.answer)
-        yield Done(request_id=name, response=self._researched(request, request_id))
+        yield Done(request_id=name, response=self._research_response(request, request_id))
 
     async def plan(self, request: PlanRequest) -> ResearchPlan:
         await self._work(request)
-        return ResearchPlan(query=request.query, language="en", questions=(request.query, "How?"), planner="fake/fake-1")
+        return ResearchPlan(
+            query=request.query, language="en", questions=(request.query, "How?"), planner="fake/fake-1"
+        )
 
-    async def source(self, request_id: str, index: int) -> HeldSource:
-        if request_id != "held" or index != HELD.index:
+    def check(self, request: ResearchRequest) -> None:
+        """All requests are valid."""
+
+    async def turns_before(self, request: ResearchRequest, *, owner: str = "") -> StoredTurns | None:
+        """No research is stored."""
+        return None
+
+    async def source(self, request_id: str, index: int, *, owner: str = "") -> HeldSource:
+        self.owners.append(owner)
+        if request_id != "held" or index != STORED_SOURCE.index:
             raise SourceNotHeldError
-        return HELD
+        return STORED_SOURCE
+
+    async def read(self, url: str) -> Page:
+        await self._work(url)
+        return PAGE.model_copy(update={"url": url})
 
     async def close(self) -> None:
         self.closed += 1
+        await self.jobs.aclose()
 
     async def _work(self, request: Any, request_id: str | None = None) -> None:
-        self.asked.append(request)
+        self.requests.append(request)
         self.request_ids.append(request_id)
         try:
             await asyncio.sleep(self.delay_s)
@@ -118,46 +187,75 @@ class Scripted:
             content=self.answer, provider="fake", model="fake-1", usage=Usage(prompt_tokens=3, completion_tokens=4)
         )
 
-    def _researched(self, request: ResearchRequest, request_id: str | None) -> ResearchResponse:
+    def _research_response(self, request: ResearchRequest, request_id: str | None) -> ResearchResponse:
         raw = None if request.omit_raw else (RawResult.of(HIT),)
         return ResearchResponse(
             query=request.query,
             depth=request.depth,
             synthesis=self.answer,
             sources=(REF,),
+            citations=self.citations,
             raw_results=raw,
             metadata=ResearchMetadata(latency_ms=1, synthesizer="fake", request_id=request_id or ""),
         )
 
 
 class _Service:
-    """One service: the methods that it is given."""
+    """A service with the given methods."""
 
     def __init__(self, **methods: Any) -> None:
         self.__dict__.update(methods)
 
 
-def platform_of(scripted: Scripted, health: HealthService | None = None) -> LLMPlatform:
-    """A platform whose services are the scripted ones."""
+def research_jobs_of(services: FakeServices) -> ResearchJobService:
+    """Return background researches in memory; a webhook is refused."""
+    research: Any = _Service(
+        check=services.check, stream=services.stream_research, turns_before=services.turns_before
+    )
+    webhooks = WebhookService(services.jobs, _Service(), ())  # type: ignore[arg-type]
+    options = JobOptions(lease_s=5.0, poll_s=0.05, flush_s=0.0)
+    return ResearchJobService(research, services.jobs, webhooks, options, services.metrics)
+
+
+def platform_of(
+    services: FakeServices, health: HealthService | None = None, rate_limiter: IRateLimiter | None = None
+) -> LLMPlatform:
+    """Return a platform with these services."""
+    jobs = research_jobs_of(services)
+
+    async def close() -> None:
+        await jobs.aclose()
+        await services.close()
+
     parts: dict[str, Any] = {
-        "web_search": _Service(search=scripted.search),
-        "llm": _Service(generate=scripted.generate, stream=scripted.stream_chat),
+        "pages": _Service(read=services.read),
+        "web_search": _Service(search=services.search, search_multi=services.search_multi),
+        "llm": _Service(generate=services.generate, stream=services.stream_chat, models=(MODEL,)),
+        "embeddings": EmbeddingService(services.embedder),
         "research": _Service(
-            research=scripted.research, stream=scripted.stream_research, source=scripted.source, plan=scripted.plan
+            research=services.research, stream=services.stream_research, source=services.source, plan=services.plan
         ),
+        "research_jobs": jobs,
         "health": health or HealthService({"fake": object()}, {}),
         "store": StoreService(NoResearchStore()),
+        "metrics": services.metrics,
+        "tracer": NO_TRACER,
     }
     unused = {field.name: _Service() for field in fields(LLMPlatform)}
-    return LLMPlatform(**{**unused, **parts, "_close": scripted.close})
+    return LLMPlatform(**{**unused, **parts, "_close": close, "_rate_limiter": lambda: rate_limiter})
 
 
 @asynccontextmanager
-async def door(
-    scripted: Scripted | None = None, health: HealthService | None = None, base_url: str = "http://localhost", **values: Any
+async def app_client(
+    services: FakeServices | None = None,
+    health: HealthService | None = None,
+    base_url: str = "http://localhost",
+    rate_limiter: IRateLimiter | None = None,
+    peer: str = "127.0.0.1",
+    **values: Any,
 ) -> AsyncIterator[httpx2.AsyncClient]:
-    """A client of a running application with these settings."""
-    app = create_app(platform_of(scripted or Scripted(), health), Settings(_env_file=None, **values))
-    transport = httpx2.ASGITransport(app=app)
+    """Yield a client of a running application with these settings."""
+    app = create_app(platform_of(services or FakeServices(), health, rate_limiter), Settings(_env_file=None, **values))
+    transport = httpx2.ASGITransport(app=app, client=(peer, 50_000))
     async with app.router.lifespan_context(app), httpx2.AsyncClient(transport=transport, base_url=base_url) as client:
         yield client

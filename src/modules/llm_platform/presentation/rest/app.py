@@ -1,4 +1,4 @@
-"""The HTTP application: routes, guard and errors around one platform."""
+"""The HTTP application: routes, middleware and errors around one platform."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
@@ -20,106 +21,128 @@ from modules.llm_platform.presentation.rest import (
     chat_routes,
     docs_routes,
     health_routes,
+    research_job_routes,
     research_routes,
     search_routes,
     searxng_shape,
 )
+from modules.llm_platform.presentation.rest.access import PROBE_PATHS, AccessPolicy
 from modules.llm_platform.presentation.rest.body import field_errors
-from modules.llm_platform.presentation.rest.examples import with_examples
-from modules.llm_platform.presentation.rest.middleware import CrossSiteGuard, GuardMiddleware
-from modules.llm_platform.presentation.rest.openapi import describe
+from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFIX, DIALECTS
+from modules.llm_platform.presentation.rest.examples import add_examples
+from modules.llm_platform.presentation.rest.mcp_routes import McpEndpoint, mcp_route
+from modules.llm_platform.presentation.rest.middleware import GuardMiddleware
+from modules.llm_platform.presentation.rest.openapi import openapi_document
 from modules.llm_platform.presentation.rest.problems import (
     BadRequestError,
     InvalidRequestError,
     MethodNotAllowedError,
     NotFoundError,
-    RestError,
-    problem_response,
 )
+from modules.llm_platform.presentation.rest.rate_limits import ClientAddresses
+from modules.llm_platform.presentation.rest.request_log import RequestLog
 from modules.llm_platform.presentation.rest.responses import ServerState
+from modules.llm_platform.presentation.rest.shutdown import drain_on_signals
 from shared.config import Settings
-from shared.exceptions import AppException
-
-# One handler for each kind of error that the application knows; what nobody expected ends in the guard.
-
-
-OF_STATUS: dict[int, type[RestError]] = {404: NotFoundError, 405: MethodNotAllowedError}
-
-
-def add_error_handlers(app: FastAPI) -> None:
-    """Every error leaves as a problem, also those of the framework."""
-    app.add_exception_handler(AppException, _ours)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _of_the_framework)
-
-
-async def _ours(request: Request, error: Any) -> Response:
-    return problem_response(error, request.scope)
-
-
-async def _invalid(request: Request, error: Any) -> Response:
-    return problem_response(InvalidRequestError(field_errors(error.errors())), request.scope)
-
-
-async def _of_the_framework(request: Request, error: Any) -> Response:
-    kind = OF_STATUS.get(error.status_code, BadRequestError)
-    headers = {"Allow": _allowed(request)} if kind is MethodNotAllowedError else None
-    return problem_response(kind(headers=headers), request.scope)
-
-
-def _allowed(request: Request) -> str:
-    """All methods of the address: the framework names only those of the first route that has it."""
-    routes: Sequence[Route] = request.app.router.routes
-    matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
-    return ", ".join(sorted({method for route in matching for method in route.methods or ()}))
-
 
 TITLE = "llm-platform"
 VERSION = "1"  # of the interface, not of the package
 DESCRIPTION = "A question in, an answer out in which every sentence can be traced to its source."
-BODIES = (
+# FastAPI's own would repeat our spans, with the texts of errors in them, and it looks for providers at every request.
+NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False, "operation_spans": False}
+BODIES: tuple[type[BaseModel], ...] = (
     research_routes.ResearchApiRequest,
     PlanRequest,
     searxng_shape.SearchApiRequest,
     search_routes.WebSearchApiRequest,
     chat_routes.ChatApiRequest,
+    *(body for dialect in DIALECTS for body in dialect.bodies),
 )
-ROUTERS = (research_routes.router, search_routes.router, chat_routes.router, health_routes.router)
+ROUTERS = (
+    research_routes.router,
+    research_job_routes.router,
+    search_routes.router,
+    chat_routes.router,
+    health_routes.router,
+    *(dialect.router for dialect in DIALECTS),
+)
 
 
 def create_app(platform: LLMPlatform | Callable[[], LLMPlatform], settings: Settings) -> FastAPI:
-    """The application. It opens the platform when it starts (a factory is called then) and closes it when it stops."""
-    door = ServerState()
+    """Return the application. On startup it opens the platform, or calls the factory; on shutdown it closes it."""
     secrets = settings.secrets()
+    redactor = Redactor(secrets) if secrets else None
+    server = ServerState(
+        max_researches=settings.MAX_CONCURRENT_RESEARCHES, redact=redactor.data if redactor else None
+    )
+    access = AccessPolicy(settings)
+    mcp = McpEndpoint(server, may_read_reports=access.has_one_caller)
     app = FastAPI(
         title=TITLE,
         version=VERSION,
         description=DESCRIPTION,
-        lifespan=partial(_lifespan, platform=platform, door=door),
-        docs_url=None,  # FastAPI's page loads scripts from a CDN; ours (docs_routes) is made of our own files
+        lifespan=partial(_lifespan, platform=platform, server=server, mcp=mcp, drain_timeout_s=settings.DRAIN_TIMEOUT_S),
+        docs_url=None,  # FastAPI's page loads scripts from a CDN; docs_routes serves local files
         redoc_url=None,
         redirect_slashes=False,
+        telemetry=NO_TELEMETRY,
     )
-    app.state.door = door
-    add_error_handlers(app)
+    app.state.server = server
+    # GuardMiddleware sends all errors. These handlers translate those of the framework.
+    app.add_exception_handler(RequestValidationError, _raise_validation_error)
+    app.add_exception_handler(HTTPException, _raise_http_error)
     for router in ROUTERS:
         app.router.routes.extend(router.routes)  # include_router would match every request against each router first
     app.router.routes.extend(docs_routes.ROUTES)
+    app.router.routes.append(mcp_route(mcp))
     app.add_middleware(
-        GuardMiddleware, sites=CrossSiteGuard(settings), door=door, redactor=Redactor(secrets) if secrets else None
+        GuardMiddleware,
+        access=access,
+        addresses=ClientAddresses(settings.TRUSTED_PROXIES),
+        server=server,
+        redactor=redactor,
+        request_log=RequestLog(server, app.router.routes, quiet=PROBE_PATHS, log_queries=settings.LOG_QUERIES),
+        compatible_apis=DIALECT_OF_PREFIX,
     )
-    app.openapi = partial(describe, app, BODIES, with_examples)  # type: ignore[method-assign]
+    app.openapi = partial(openapi_document, app, BODIES, add_examples)  # type: ignore[method-assign]
     return app
+
+
+async def _raise_validation_error(request: Request, error: Any) -> NoReturn:
+    raise InvalidRequestError(field_errors(error.errors()))
+
+
+async def _raise_http_error(request: Request, error: Any) -> NoReturn:
+    if error.status_code == 404:
+        raise NotFoundError
+    if error.status_code == 405:
+        raise MethodNotAllowedError(headers={"Allow": _allowed_methods(request)})
+    raise BadRequestError
+
+
+def _allowed_methods(request: Request) -> str:
+    """Return all methods of the path: the framework names only those of the first matching route."""
+    routes: Sequence[Route] = request.app.router.routes
+    matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+    return ", ".join(sorted({method for route in matching for method in route.methods or ()}))
 
 
 @asynccontextmanager
 async def _lifespan(
-    app: FastAPI, platform: LLMPlatform | Callable[[], LLMPlatform], door: ServerState
+    app: FastAPI,
+    platform: LLMPlatform | Callable[[], LLMPlatform],
+    server: ServerState,
+    mcp: McpEndpoint,
+    drain_timeout_s: float,
 ) -> AsyncIterator[None]:
     async with platform if isinstance(platform, LLMPlatform) else platform() as opened:
-        door.platform, door.draining = opened, False
-        cleaning = asyncio.create_task(opened.store.clean_quietly())  # what is too old goes at start
-        yield
-        door.draining = True
+        server.platform, server.requests.is_draining = opened, False
+        server.repeated.clear()
+        opened.research_jobs.start()
+        cleaning = asyncio.create_task(opened.store.clean_quietly())
+        with drain_on_signals(server.requests, drain_timeout_s):
+            yield
+        server.requests.is_draining = True
+        await mcp.aclose()
         cleaning.cancel()
-    door.platform = None
+    server.platform = None

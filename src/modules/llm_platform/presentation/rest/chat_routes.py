@@ -1,4 +1,4 @@
-"""A conversation with a configured language model (docs/reference/http.md)."""
+"""Chat with a configured language model (docs/reference/http.md)."""
 
 from __future__ import annotations
 
@@ -22,24 +22,35 @@ from modules.llm_platform.domain.dtos.llm_dtos import (
 from modules.llm_platform.domain.dtos.sent import SentKind
 from modules.llm_platform.presentation.rest.body import read_body
 from modules.llm_platform.presentation.rest.openapi import body_of
-from modules.llm_platform.presentation.rest.problems import GUARDED, PROVIDER, WITH_BODY, documented
-from modules.llm_platform.presentation.rest.responses import json_answer, request_id, services
-from modules.llm_platform.presentation.rest.sse import CancelOnDisconnect, Event, EventStream, streamed_as, wants_events
+from modules.llm_platform.presentation.rest.problems import (
+    BODY_STATUSES,
+    UPSTREAM_STATUSES,
+    problem_responses,
+)
+from modules.llm_platform.presentation.rest.responses import (
+    ANSWER,
+    CancelOnDisconnect,
+    excluded_fields,
+    json_response,
+    request_id,
+    services,
+)
+from modules.llm_platform.presentation.rest.sse import Event, EventStream, accepts_event_stream, event_stream_response
 
 router = APIRouter(tags=["chat"])
 
 
-def _always(value: object) -> BeforeValidator:
-    """For a field that is the platform's to fill: what a caller sends there is passed over, like any unknown field."""
+def _fixed(value: object) -> BeforeValidator:
+    """Ignore what a client sends for a field that the platform sets."""
     return BeforeValidator(lambda _: value)
 
 
 class ChatApiRequest(LLMRequest):
-    """A conversation; with `stream` the answer comes as events."""
+    """A conversation; with `stream` the answer is sent as events."""
 
     stream: bool = Field(default=False, strict=True)
-    max_tries: SkipJsonSchema[Annotated[int | None, _always(None)]] = Field(default=None, exclude=True)
-    holds: SkipJsonSchema[Annotated[SentKind, _always("query")]] = Field(default="query", exclude=True)
+    max_tries: SkipJsonSchema[Annotated[int | None, _fixed(None)]] = Field(default=None, exclude=True)
+    data_kind: SkipJsonSchema[Annotated[SentKind, _fixed("query")]] = Field(default="query", exclude=True)
 
 
 class ChatApiResponse(LLMResponse):
@@ -49,11 +60,11 @@ class ChatApiResponse(LLMResponse):
     degraded: tuple[Degraded, ...] = Field(default=(), exclude=True)
 
 
-LEFT_OUT = {name: True for name, field in ChatApiResponse.model_fields.items() if field.exclude}
+HIDDEN_FIELDS = excluded_fields(ChatApiResponse)
 
 
 class ChatDone(BaseModel):
-    """Last: the whole answer. Its `content` is the tokens joined."""
+    """The last event: the complete answer. Its `content` is the joined tokens."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -67,27 +78,32 @@ class ChatDone(BaseModel):
     "/llm-platform/chat",
     summary="Ask a language model",
     response_model=ChatApiResponse,
-    responses={**documented(*GUARDED, *WITH_BODY, *PROVIDER), **streamed_as("token", "done", "failed")},
+    responses={
+        **problem_responses(*BODY_STATUSES, *UPSTREAM_STATUSES),
+        **event_stream_response("token", "done", "failed"),
+    },
     openapi_extra=body_of(ChatApiRequest),
 )
 async def chat(request: Request) -> Response:
-    asked = await read_body(request, ChatApiRequest)
+    body = await read_body(request, ChatApiRequest)
     llm = services(request).llm
-    if wants_events(request, asked.stream):
-        return await EventStream.begun(request, _events(llm, asked, request_id(request)))
+    if accepts_event_stream(request, body.stream):
+        return await EventStream.start(request, chat_events(llm, body, request_id(request)))
     async with CancelOnDisconnect(request.receive):
-        answer = await llm.generate(asked)
-    return json_answer(answer, exclude=LEFT_OUT)
+        response = await llm.generate(body)
+    request.scope[ANSWER] = response
+    return json_response(response, exclude=HIDDEN_FIELDS)
 
 
-async def _events(llm: LLMService, asked: LLMRequest, name: str) -> AsyncGenerator[Event, None]:
-    async with aclosing(llm.stream(asked)) as parts:
+async def chat_events(llm: LLMService, request: LLMRequest, request_id: str) -> AsyncGenerator[Event, None]:
+    """Yield Token events and one ChatDone."""
+    async with aclosing(llm.stream(request)) as parts:
         async for part in parts:
-            yield _event(part, name)
+            yield _event(part, request_id)
 
 
-def _event(part: LLMToken | LLMResponse, name: str) -> Event:
+def _event(part: LLMToken | LLMResponse, request_id: str) -> Event:
     if isinstance(part, LLMToken):
-        return Token(request_id=name, text=part.text)
-    shown: dict[str, Any] = part.model_dump(exclude=LEFT_OUT)
-    return ChatDone(request_id=name, response=ChatApiResponse.model_validate(shown))
+        return Token(request_id=request_id, text=part.text)
+    fields: dict[str, Any] = part.model_dump(exclude=HIDDEN_FIELDS)
+    return ChatDone(request_id=request_id, response=ChatApiResponse.model_validate(fields))

@@ -1,28 +1,30 @@
-"""The page of the HTTP interface under /docs, from files of this package, and the way there from /."""
+"""The pages of this server, from files of this package: the research page at / and the API documentation under /docs."""
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 from fastapi import Request, Response
 from pydantic_core import to_json
-from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
-from modules.llm_platform.presentation.rest.middleware import HEADERS
+from modules.llm_platform.presentation.rest.access import HEADERS
 from modules.llm_platform.presentation.rest.problems import NotFoundError
 from modules.llm_platform.presentation.rest.responses import JSON
 
 FOLDER: Final = Path(__file__).parent / "swagger_ui"
-MEDIA_TYPES: Final[Mapping[str, str]] = {  # the files that the page loads; nothing else of the folder is served
+MEDIA_TYPES: Final[Mapping[str, str]] = {  # files that the page loads; nothing else in the folder is served
     "swagger-ui-bundle.js": "text/javascript",
     "swagger-ui.css": "text/css",
     "start.js": "text/javascript",
 }
-DOCUMENT: Final = "openapi.json"  # the page's own copy: that of / wants a key where there are keys
+DOCUMENT: Final = "openapi.json"  # below /docs/ it needs no API key
 POLICY: Final = "; ".join(
     (
         "default-src 'none'",
@@ -35,13 +37,30 @@ POLICY: Final = "; ".join(
         "frame-ancestors 'none'",
     )
 )
+RESEARCH_FOLDER: Final = Path(__file__).parent / "page"
+JAVASCRIPT: Final = "text/javascript"
+RESEARCH_FILES: Final[Mapping[str, str]] = {
+    "page.css": "text/css",
+    "print.css": "text/css",
+    "icon.svg": "image/svg+xml",
+    **{
+        f"{name}.js": JAVASCRIPT
+        for name in (
+            *("answer", "api", "dom", "export", "followup", "form", "history", "main", "plan", "quote", "research"),
+            *("settings", "steps", "summary", "texts"),
+            *("lang/de", "lang/ru", "lang/zh", "vendor/dompurify", "vendor/markdown-it"),
+        )
+    },
+}
+# Only DOMPurify may turn text into elements.
+RESEARCH_POLICY: Final = f"{POLICY}; require-trusted-types-for 'script'; trusted-types dompurify"
 PAGE_HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": POLICY,
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
 FILE_HEADERS: Final[Mapping[str, str]] = {"Cache-Control": "max-age=3600"}
-DOORS: Final[Mapping[str, object]] = {
+ROUTE_INDEX: Final[Mapping[str, object]] = {
     "name": "llm-platform",
     "docs": "/docs",
     "openapi": "/openapi.json",
@@ -50,15 +69,47 @@ DOORS: Final[Mapping[str, object]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file as it is sent: plain and compressed, with the tag by which a browser asks whether it has changed."""
+
+    content: bytes
+    compressed: bytes
+    tag: str
+
+
 async def root(request: Request) -> Response:
-    """A browser is led to the page; other clients get the names of the routes."""
+    """Send browsers the research page; return the list of routes to other clients."""
     if b"text/html" in request.scope[HEADERS].get(b"accept", b"").lower():
-        return RedirectResponse("docs", headers={"Cache-Control": "no-cache", "Vary": "Accept"})
-    return Response(to_json(DOORS), media_type=JSON, headers={"Vary": "Accept"})
+        return _research_file(request, "index.html", "text/html", {"Content-Security-Policy": RESEARCH_POLICY})
+    return Response(to_json(ROUTE_INDEX), media_type=JSON, headers={"Vary": "Accept"})
+
+
+async def research_file(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in RESEARCH_FILES:
+        raise NotFoundError
+    return _research_file(request, name, RESEARCH_FILES[name], {})
+
+
+def _research_file(request: Request, name: str, media_type: str, headers: Mapping[str, str]) -> Response:
+    file = _read_research_file(name)
+    sent = {"Cache-Control": "no-cache", "ETag": file.tag, "Vary": "Accept, Accept-Encoding", **headers}
+    if request.headers.get("if-none-match") == file.tag:
+        return Response(status_code=304, headers=sent)
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(file.compressed, media_type=media_type, headers={**sent, "Content-Encoding": "gzip"})
+    return Response(file.content, media_type=media_type, headers=sent)
+
+
+@cache
+def _read_research_file(name: str) -> _File:
+    content = (RESEARCH_FOLDER / name).read_bytes()
+    return _File(content, gzip.compress(content, mtime=0), f'W/"{hashlib.sha256(content).hexdigest()[:32]}"')
 
 
 async def page(request: Request) -> Response:
-    return Response(_content("index.html"), media_type="text/html", headers=dict(PAGE_HEADERS))
+    return Response(_file_content("index.html"), media_type="text/html", headers=dict(PAGE_HEADERS))
 
 
 async def page_file(request: Request) -> Response:
@@ -67,13 +118,18 @@ async def page_file(request: Request) -> Response:
         return Response(to_json(request.app.openapi()), media_type=JSON, headers={"Cache-Control": "no-cache"})
     if name not in MEDIA_TYPES:
         raise NotFoundError
-    return Response(_content(name), media_type=MEDIA_TYPES[name], headers=dict(FILE_HEADERS))
+    return Response(_file_content(name), media_type=MEDIA_TYPES[name], headers=dict(FILE_HEADERS))
 
 
 @cache
-def _content(name: str) -> bytes:
-    """Read once, when it is first asked for: the largest has 1.7 MB."""
+def _file_content(name: str) -> bytes:
+    """Return a file, read once: the largest has 1.7 MB."""
     return (FOLDER / name).read_bytes()
 
 
-ROUTES: Final = (Route("/", root), Route("/docs", page), Route("/docs/{name}", page_file))  # no part of the interface
+ROUTES: Final = (
+    Route("/", root),
+    Route("/page/{name:path}", research_file),
+    Route("/docs", page),
+    Route("/docs/{name}", page_file),
+)  # not in the OpenAPI document

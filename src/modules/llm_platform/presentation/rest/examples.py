@@ -1,19 +1,18 @@
-"""One example for each route of the OpenAPI document: what is sent, what comes back, and how it is refused.
+"""Examples of the OpenAPI document: request, response and errors of each route.
 
-They are made of the DTOs, so that a field that is renamed breaks them here; a test validates each against its schema.
+They are built from the DTOs, so that a renamed field is an error here. A test validates each against its schema.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from hashlib import sha256
 from http import HTTPStatus
 from typing import Any, Final
 
 from pydantic import BaseModel
 
-from modules.llm_platform.application.problem import problem
 from modules.llm_platform.application.research.events import Done, Planned, Searched, SourcesNumbered, Started, Token
 from modules.llm_platform.domain.dtos.health_dtos import ComponentHealth, HealthReport
 from modules.llm_platform.domain.dtos.llm_dtos import Usage
@@ -23,15 +22,26 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     HeldSource,
     RawResult,
     ResearchMetadata,
+    ResearchRequest,
     ResearchResponse,
     SourceRef,
 )
+from modules.llm_platform.domain.dtos.research_job_dtos import (
+    ResearchJob,
+    ResearchJobDetail,
+    ResearchJobPage,
+    ResearchProgress,
+)
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, WebSearchResultItem
-from modules.llm_platform.domain.exceptions import SourceNotHeldError, WebSearchError
+from modules.llm_platform.domain.exceptions import ResearchCancelledError, SourceNotHeldError, WebSearchError
+from modules.llm_platform.domain.ports.rate_limiter import LimitState, RateLimit
 from modules.llm_platform.presentation.rest import problems
+from modules.llm_platform.presentation.rest.access import first_segment
 from modules.llm_platform.presentation.rest.chat_routes import ChatApiResponse, ChatDone
+from modules.llm_platform.presentation.rest.compat.dialect import Example
+from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFIX, DIALECTS
 from modules.llm_platform.presentation.rest.searxng_shape import to_searxng
-from modules.llm_platform.presentation.rest.sse import MEDIA_TYPE, Event, frame
+from modules.llm_platform.presentation.rest.sse import MEDIA_TYPE, Event, NumberedEvents
 from shared.exceptions import AppException
 
 QUESTION: Final = "What is Python asyncio?"
@@ -40,9 +50,10 @@ TITLE: Final = "asyncio — Asynchronous I/O"
 QUOTE: Final = "asyncio is a library to write concurrent code using the async/await syntax."
 TEXT: Final = f"{TITLE}. {QUOTE} It is a foundation for network and web servers."
 REQUEST_ID: Final = "3f2c8a5e9d7b4c61a0e4f19b7d2c6a58"
-HOUR: Final = "2026-11-20T12:00:00Z"
+CLIENT_LIMIT: Final = RateLimit("client", 30, 60, burst=5)
+CHECKED_AT: Final = "2026-11-20T12:00:00Z"
 
-ANSWER: Final = ResearchResponse(
+RESEARCH_RESPONSE: Final = ResearchResponse(
     query=QUESTION,
     depth="shallow",
     synthesis=f"{QUOTE.removesuffix('.')} [1].",
@@ -51,7 +62,7 @@ ANSWER: Final = ResearchResponse(
     citations=(
         Citation(
             start=0,
-            end=len(QUOTE) - 1,  # the marker and the full stop behind it are left out
+            end=len(QUOTE) - 1,  # without the marker and the full stop
             source_index=1,
             quote=QUOTE,
             quote_start=TEXT.index(QUOTE),
@@ -64,28 +75,28 @@ ANSWER: Final = ResearchResponse(
         latency_ms=840, searches=1, synthesizer="extractive", providers=("searxng",), request_id=REQUEST_ID
     ),
 )
-FOUND: Final = WebSearchResponse(
+SEARCH_RESPONSE: Final = WebSearchResponse(
     query=QUESTION,
     total_matches=1,
     results=(WebSearchResultItem(title=TITLE, url=URL, snippet=QUOTE, site_name="docs.python.org"),),
     provider="searxng",
 )
-HELD: Final = HeldSource(index=1, url=URL, title=TITLE, text=TEXT, sha256=sha256(TEXT.encode()).hexdigest())
+STORED_SOURCE: Final = HeldSource(index=1, url=URL, title=TITLE, text=TEXT, sha256=sha256(TEXT.encode()).hexdigest())
 HEALTH: Final = HealthReport.model_validate(
     {
         "status": "healthy",
         "searxng_connected": True,
         "kimi_coding_available": False,
-        "components": {"searxng": ComponentHealth(status="healthy", detail="reachable", checked_at=HOUR)},  # type: ignore[arg-type]
+        "components": {"searxng": ComponentHealth(status="healthy", detail="reachable", checked_at=CHECKED_AT)},  # type: ignore[arg-type]
     }
 )
-CHAT: Final = ChatApiResponse(
+CHAT_RESPONSE: Final = ChatApiResponse(
     content="An event loop runs coroutines.",
     provider="openai",
     model="gpt-4o-mini",
     usage=Usage(prompt_tokens=14, completion_tokens=6),
 )
-PLANNED: Final = ResearchPlan(
+PLAN: Final = ResearchPlan(
     query=QUESTION,
     language="en",
     questions=("What is asyncio used for?", "How does the event loop of asyncio work?"),
@@ -93,80 +104,117 @@ PLANNED: Final = ResearchPlan(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
-    """One use of a route. `parameters`: by their names; `events`: the answer as an event stream."""
+QUEUED_RESEARCH: Final = ResearchJobDetail(
+    id=REQUEST_ID,
+    status="queued",
+    query=QUESTION,
+    depth="report",
+    created_at=datetime(2026, 11, 20, 12, tzinfo=UTC),
+    request=ResearchRequest(query=QUESTION, depth="report"),
+)
+DONE_RESEARCH: Final = QUEUED_RESEARCH.model_copy(
+    update={
+        "status": "done",
+        "depth": "shallow",
+        "request": ResearchRequest(query=QUESTION),
+        "started_at": datetime(2026, 11, 20, 12, tzinfo=UTC),
+        "finished_at": datetime(2026, 11, 20, 12, 0, 1, tzinfo=UTC),
+        "attempts": 1,
+        "progress": ResearchProgress(step="done", planned=1, searched=1),
+        "response": RESEARCH_RESPONSE,
+    }
+)
+CANCELLED_RESEARCH: Final = QUEUED_RESEARCH.model_copy(
+    update={
+        "status": "cancelled",
+        "finished_at": datetime(2026, 11, 20, 12, 0, 1, tzinfo=UTC),
+        "problem": ResearchCancelledError().problem(instance=f"/research/{REQUEST_ID}", request_id=REQUEST_ID),
+    }
+)
+RESEARCH_PAGE: Final = ResearchJobPage(
+    researches=(ResearchJob.model_validate(DONE_RESEARCH.model_dump(include=set(ResearchJob.model_fields))),)
+)
 
-    answer: Any
-    request: Mapping[str, Any] | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    events: str = ""
 
-
-def _shown(value: BaseModel, **options: Any) -> dict[str, Any]:
+def _dump(value: BaseModel, **options: Any) -> dict[str, Any]:
     return value.model_dump(mode="json", **options)
 
 
 def _events(*events: Event) -> str:
-    return "".join(frame(number, event) for number, event in enumerate(events, 1))
+    encoder = NumberedEvents()
+    return "".join(encoder.encode(event).decode() for event in events)
 
 
-RESEARCHED: Final = _events(
+RESEARCH_EVENTS: Final = _events(
     Started(request_id=REQUEST_ID),
     Planned(request_id=REQUEST_ID, questions=(QUESTION,)),
     Searched(request_id=REQUEST_ID, query=QUESTION, provider="searxng", count=1, cached=False),
-    SourcesNumbered(request_id=REQUEST_ID, sources=ANSWER.sources),
-    Token(request_id=REQUEST_ID, text=ANSWER.synthesis),
-    Done(request_id=REQUEST_ID, response=ANSWER),
+    SourcesNumbered(request_id=REQUEST_ID, sources=RESEARCH_RESPONSE.sources),
+    Token(request_id=REQUEST_ID, text=RESEARCH_RESPONSE.synthesis),
+    Done(request_id=REQUEST_ID, response=RESEARCH_RESPONSE),
 )
-CHATTED: Final = _events(
-    Token(request_id=REQUEST_ID, text=CHAT.content), ChatDone(request_id=REQUEST_ID, response=CHAT)
+CHAT_EVENTS: Final = _events(
+    Token(request_id=REQUEST_ID, text=CHAT_RESPONSE.content), ChatDone(request_id=REQUEST_ID, response=CHAT_RESPONSE)
 )
 
 EXAMPLES: Final[Mapping[tuple[str, str], Example]] = {
     ("post", "/research"): Example(
-        _shown(ANSWER), {"query": QUESTION, "depth": "shallow", "sources": ["web"]}, events=RESEARCHED
+        _dump(RESEARCH_RESPONSE), {"query": QUESTION, "depth": "shallow", "sources": ["web"]}, events=RESEARCH_EVENTS
     ),
-    ("post", "/research/plan"): Example(_shown(PLANNED), {"query": QUESTION, "language": "en"}),
+    ("get", "/research"): Example(_dump(RESEARCH_PAGE), parameters={"limit": 20}),
+    ("get", "/research/{request_id}"): Example(_dump(DONE_RESEARCH), parameters={"request_id": REQUEST_ID}),
+    ("delete", "/research/{request_id}"): Example(_dump(CANCELLED_RESEARCH), parameters={"request_id": REQUEST_ID}),
+    ("get", "/research/{request_id}/events"): Example(
+        None, parameters={"request_id": REQUEST_ID}, events=RESEARCH_EVENTS
+    ),
+    ("post", "/research/plan"): Example(_dump(PLAN), {"query": QUESTION, "language": "en"}),
     ("get", "/research/{request_id}/sources/{index}"): Example(
-        _shown(HELD), parameters={"request_id": REQUEST_ID, "index": 1}
+        _dump(STORED_SOURCE), parameters={"request_id": REQUEST_ID, "index": 1}
     ),
     ("post", "/llm-platform/web-search"): Example(
         {
-            **_shown(FOUND, include={"query", "total_matches", "provider", "degraded"}),
-            "results": [_shown(FOUND.results[0], exclude={"source", "score"})],
+            **_dump(SEARCH_RESPONSE, include={"query", "total_matches", "provider", "degraded"}),
+            "results": [_dump(SEARCH_RESPONSE.results[0], exclude={"source", "score"})],
         },
         {"query": QUESTION, "count": 5, "time_range": "year"},
     ),
-    ("get", "/search"): Example(to_searxng(FOUND), parameters={"q": QUESTION, "language": "en"}),
-    ("post", "/search"): Example(to_searxng(FOUND), {"q": QUESTION, "page": 1}),
+    ("get", "/search"): Example(to_searxng(SEARCH_RESPONSE), parameters={"q": QUESTION, "language": "en"}),
+    ("post", "/search"): Example(to_searxng(SEARCH_RESPONSE), {"q": QUESTION, "page": 1}),
     ("post", "/llm-platform/chat"): Example(
-        _shown(CHAT),
+        _dump(CHAT_RESPONSE),
         {"messages": [{"role": "user", "content": "What runs coroutines? One sentence."}], "max_tokens": 200},
-        events=CHATTED,
+        events=CHAT_EVENTS,
     ),
-    ("get", "/health"): Example(_shown(HEALTH)),
+    ("get", "/health"): Example(_dump(HEALTH)),
     ("get", "/ready"): Example({"status": "ready"}),
+    ("get", "/metrics"): Example("# TYPE llm_platform_http_requests_in_progress gauge\n"),
+    **{route: example for dialect in DIALECTS for route, example in dialect.examples.items()},
 }
 
-REFUSALS: Final[Mapping[int, AppException]] = {
+ERRORS: Final[Mapping[int, AppException]] = {
+    HTTPStatus.BAD_REQUEST: problems.BadRequestError(),
     HTTPStatus.UNAUTHORIZED: problems.UnauthorizedError(),
-    HTTPStatus.FORBIDDEN: problems.ForeignSiteError(),
+    HTTPStatus.FORBIDDEN: problems.CrossSiteError(),
     HTTPStatus.NOT_FOUND: SourceNotHeldError(),
     HTTPStatus.REQUEST_TIMEOUT: problems.BodyTimeoutError(),
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: problems.BodyTooLargeError(),
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: problems.MediaTypeError(),
     HTTPStatus.MISDIRECTED_REQUEST: problems.UnknownHostError(),
     HTTPStatus.UNPROCESSABLE_ENTITY: problems.InvalidRequestError(()),
+    HTTPStatus.TOO_MANY_REQUESTS: problems.RateLimitedError(
+        LimitState(CLIENT_LIMIT, is_exceeded=True, remaining=0, next_s=2.0)
+    ),
     HTTPStatus.INTERNAL_SERVER_ERROR: problems.InternalError(),
-    HTTPStatus.BAD_GATEWAY: WebSearchError("SearXNG answered with status 500: look into its log"),
+    HTTPStatus.BAD_GATEWAY: WebSearchError("SearXNG returned status 500: search its log"),
     HTTPStatus.SERVICE_UNAVAILABLE: problems.NotServingError(),
 }
-WRONG_FIELD: Final = {"loc": ["body", "query"], "msg": "Field required", "type": "missing"}
+INVALID_FIELD: Final = {"loc": ["body", "query"], "msg": "Field required", "type": "missing"}
 
 
-def with_examples(method: str, path: str, operation: dict[str, Any]) -> None:
-    """Put the route's example, and one problem for each status, into its part of the OpenAPI document."""
+def add_examples(method: str, path: str, operation: dict[str, Any]) -> None:
+    """Add the example of a route, and one problem for each error status, to its OpenAPI operation."""
+    if (method, path) not in EXAMPLES:
+        raise LookupError(f"{method.upper()} {path} needs an example: add a row to EXAMPLES in {__name__}")
     example = EXAMPLES[method, path]
     for parameter in operation.get("parameters", ()):
         if parameter["name"] in example.parameters:
@@ -174,18 +222,23 @@ def with_examples(method: str, path: str, operation: dict[str, Any]) -> None:
     for content in operation.get("requestBody", {}).get("content", {}).values():
         content["example"] = dict(example.request or {})
     for status, response in operation["responses"].items():
-        for media_type, content in response["content"].items():
-            content["example"] = _answer(example, media_type, int(status), path)
+        for media_type, content in response.get("content", {}).items():
+            content["example"] = _response(example, media_type, int(status), path)
 
 
-def _answer(example: Example, media_type: str, status: int, path: str) -> Any:
+def _response(example: Example, media_type: str, status: int, path: str) -> Any:
+    if status == HTTPStatus.ACCEPTED:
+        return _dump(QUEUED_RESEARCH)
     if status != HTTPStatus.OK:
-        return _refusal(status, path)
+        return _problem(status, path)
     if media_type == MEDIA_TYPE:
         return example.events
-    return example.answer
+    return example.response
 
 
-def _refusal(status: int, path: str) -> dict[str, Any]:
-    refused = problem(REFUSALS[status], instance=path, request_id=REQUEST_ID)
-    return {**refused, "errors": [WRONG_FIELD]} if status == HTTPStatus.UNPROCESSABLE_ENTITY else refused
+def _problem(status: int, path: str) -> dict[str, Any]:
+    example = ERRORS[status].problem(instance=path, request_id=REQUEST_ID)
+    if status == HTTPStatus.UNPROCESSABLE_ENTITY:
+        example = {**example, "errors": [INVALID_FIELD]}
+    dialect = DIALECT_OF_PREFIX.get(first_segment(path))
+    return dict(dialect.format_error(ERRORS[status], example)[1]) if dialect else example

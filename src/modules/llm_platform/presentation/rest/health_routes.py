@@ -1,4 +1,4 @@
-"""For probes and people: how the upstreams are, and whether this server takes requests."""
+"""Health of the upstreams, readiness and metrics of the server."""
 
 from __future__ import annotations
 
@@ -6,28 +6,51 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from modules.llm_platform.domain.dtos.health_dtos import HealthReport
-from modules.llm_platform.presentation.rest.problems import NotServingError, documented
-from modules.llm_platform.presentation.rest.responses import json_answer, server_state, services
+from modules.llm_platform.domain.metrics import HTTP_IN_PROGRESS
+from modules.llm_platform.presentation.rest.problems import NoMetricsError, NotServingError, problem_responses
+from modules.llm_platform.presentation.rest.responses import json_response, server_state, services
 
 router = APIRouter(tags=["health"])
+PROBE_RESPONSES = problem_responses(is_probe=True)
 
 
 class Ready(BaseModel):
-    """This server takes requests."""
+    """The server accepts requests."""
 
     status: str = "ready"
 
 
 READY = Ready()
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"  # the type of Prometheus' text format
 
 
-@router.get("/health", summary="How the upstreams are", response_model=HealthReport, responses=documented())
+@router.get("/health", summary="Health of the upstreams", response_model=HealthReport, responses=PROBE_RESPONSES)
 async def health(request: Request) -> Response:
-    return json_answer(await services(request).health.check())
+    return json_response(await services(request).health.check())
 
 
-@router.get("/ready", summary="Whether requests are taken", response_model=Ready, responses=documented())
+@router.get("/ready", summary="Readiness of the server", response_model=Ready, responses=PROBE_RESPONSES)
 async def ready(request: Request) -> Response:
-    if not server_state(request).open:
+    if not server_state(request).is_ready:
         raise NotServingError
-    return json_answer(READY)
+    return json_response(READY)
+
+
+@router.get(
+    "/metrics",
+    summary="Metrics of the server for Prometheus",
+    response_class=Response,
+    responses={
+        200: {"description": "Prometheus' text format", "content": {"text/plain": {"schema": {"type": "string"}}}},
+        **PROBE_RESPONSES,
+    },
+)
+async def metrics(request: Request) -> Response:
+    collected = services(request).metrics
+    server = server_state(request)
+    server.researches.report(collected)
+    collected.set(HTTP_IN_PROGRESS, len(server.requests))
+    text = collected.exposition()
+    if not text:
+        raise NoMetricsError
+    return Response(text, media_type=METRICS_TYPE)

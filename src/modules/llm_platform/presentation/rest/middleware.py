@@ -1,262 +1,335 @@
-"""The one layer in front of all routes: request id, who may come in, the last word on errors, a last look at answers.
+"""The middleware in front of all routes: request id, access checks, error responses, redaction, one log line a request.
 
-Pure ASGI and one pass over the headers, because every request pays for it.
+Pure ASGI with one pass over the headers, because it runs for every request.
 """
 
 from __future__ import annotations
 
-import hmac
+import asyncio
 import re
+import time
 import uuid
 from collections.abc import Mapping, Sequence
-from ipaddress import ip_address
+from functools import partial
 from typing import Protocol
 
 from fastapi import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from modules.llm_platform.domain.api_key_label import set_api_key_label
+from modules.llm_platform.domain.metrics import RATE_LIMIT_DECISIONS
+from modules.llm_platform.domain.ports.metrics import NO_METRICS
+from modules.llm_platform.domain.ports.rate_limiter import RateLimitDecision
+from modules.llm_platform.presentation.rest.access import (
+    COUNTED_BY_ROUTE,
+    HEADERS,
+    PROBE_PATHS,
+    AccessPolicy,
+    Caller,
+    CompatibleApi,
+    Headers,
+    first_segment,
+    is_limited,
+)
+from modules.llm_platform.presentation.rest.body import receive_body
 from modules.llm_platform.presentation.rest.problems import (
+    ERROR_FORMAT,
     REQUEST_ID,
     BadRequestError,
-    ClientGoneError,
-    ForeignSiteError,
+    ClientDisconnectedError,
+    InternalError,
     NotServingError,
+    RateLimitedError,
+    StoppingError,
     UnauthorizedError,
-    UnknownHostError,
-    known,
     problem_response,
+    to_app_exception,
 )
-from modules.llm_platform.presentation.rest.responses import ServerState
-from shared.config import LOOPBACK_HOSTS, Settings
+from modules.llm_platform.presentation.rest.rate_limits import (
+    ClientAddresses,
+    Header,
+    WrongKeyLimit,
+    policy_header,
+    rate_limit_header,
+)
+from modules.llm_platform.presentation.rest.repeated_answers import (
+    REPEATED_PATHS,
+    received_again,
+    request_key,
+)
+from modules.llm_platform.presentation.rest.request_log import CLIENT_CLOSED, RequestLog
+from modules.llm_platform.presentation.rest.responses import ANSWER, CALLER, ERROR, ServerState
+from shared.exceptions import AppException
 from shared.logging import bind_request_id
 
-# Who may speak to this server: whose pages, under which name, with which key.
-# A page that a loopback user visits can send requests to loopback, and a name of the page's owner can be made to point
-# there (DNS rebinding). So the Host must be ours, and `Origin` and `Sec-Fetch-Site`, which a page cannot forge, must
-# not name another site. Browsers send them; other clients do not, and pass.
-
-
-OPEN_PATHS = frozenset({"/health", "/ready"})  # probes carry neither a key nor a name
-PAGES = frozenset({"/", "/docs"})  # what a person opens in a browser: no key, and a link of any site may lead there
-PAGE_FILES = "/docs/"  # what these pages load: no key
-OWN_SITE = frozenset({b"same-origin", b"none"})  # none: typed into the address bar
-
-Headers = Mapping[bytes, bytes]
-
-
-class CrossSiteGuard:
-    """The rules that the settings make, as bytes that headers are compared with."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._origins = frozenset(origin.rstrip("/").lower().encode() for origin in settings.CORS_ORIGINS)
-        self._hosts = frozenset(host.lower() for host in settings.ALLOWED_HOSTS)
-        self._any_host = "*" in self._hosts or (not self._hosts and settings.LLM_PLATFORM_HOST not in LOOPBACK_HOSTS)
-        self._keys = tuple(key.get_secret_value().encode() for key in settings.LLM_PLATFORM_API_KEYS)
-        self._own: dict[bytes, bool] = {}
-
-    def invited(self, origin: bytes | None) -> bool:
-        """Whether CORS_ORIGINS names this origin (`*` names all but the opaque `null`)."""
-        if not self._origins or origin is None or origin == b"null":
-            return False
-        return b"*" in self._origins or origin.lower() in self._origins
-
-    def check(self, path: str, headers: Headers) -> None:
-        """Raise what is wrong with the sender; a preflight of an invited page is the guard's to answer."""
-        self.check_page(path, headers)
-        if self._keys and not _is_open(path) and not self._has_key(headers):
-            raise UnauthorizedError
-
-    def check_page(self, path: str, headers: Headers) -> None:
-        """The Host is ours, and no foreign page sent this."""
-        host = headers.get(b"host", b"")
-        if path not in OPEN_PATHS and not self._answers_to(host):
-            raise UnknownHostError
-        origin = headers.get(b"origin")
-        if origin is not None and self.invited(origin):
-            return
-        if origin is not None and origin.lower().partition(b"://")[2] != host.lower():
-            raise ForeignSiteError
-        if headers.get(b"sec-fetch-site", b"none").lower() not in OWN_SITE and not _follows_a_link(path, headers):
-            raise ForeignSiteError
-
-    def _answers_to(self, host: bytes) -> bool:
-        if self._any_host or not host:  # a browser always sends one
-            return True
-        if host not in self._own:
-            if len(self._own) > 100:  # whoever sends many different ones gets no memory for it
-                self._own.clear()
-            self._own[host] = self._is_ours(_name(host.decode("latin-1").lower()))
-        return self._own[host]
-
-    def _is_ours(self, name: str) -> bool:
-        if self._hosts:
-            return name in self._hosts or any(h.startswith("*.") and name.endswith(h[1:]) for h in self._hosts)
-        return _cannot_be_rebound(name)
-
-    def _has_key(self, headers: Headers) -> bool:
-        scheme, _, bearer = headers.get(b"authorization", b"").partition(b" ")
-        offered = [headers.get(b"x-api-key", b"")]
-        if scheme.lower() == b"bearer":
-            offered.append(bearer.strip())
-        # Every key is compared, each in constant time, so the time taken tells nothing.
-        return sum(hmac.compare_digest(key, offer) for key in self._keys for offer in offered) > 0
-
-
-def _is_open(path: str) -> bool:
-    """Whether no key is wanted: for the probes, and for the page with its files, which say nothing of what is served."""
-    return path in OPEN_PATHS or path in PAGES or path.startswith(PAGE_FILES)
-
-
-def _follows_a_link(path: str, headers: Headers) -> bool:
-    """Whether a person came to one of our pages from another site's. No page can send this mode by a script."""
-    return path in PAGES and headers.get(b"sec-fetch-mode") == b"navigate"
-
-
-def _name(host: str) -> str:
-    """`[::1]:8000` gives `::1`, `localhost:8000` gives `localhost`."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0]
-
-
-def _cannot_be_rebound(name: str) -> bool:
-    """Addresses, localhost, and names without a dot: no stranger owns a public DNS entry for them."""
-    if "." not in name.rstrip(".") and ":" not in name:
-        return True
-    if name.endswith(".localhost"):
-        return True
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
-
-
-HEADERS = "llm_platform.headers"  # in the ASGI scope: those of the headers below that came
-LAST_WORD = "llm_platform.last_word"  # there too: how an answer that has begun says that it cannot go on
-READ = frozenset(
-    b"accept access-control-request-method authorization content-encoding content-length content-type expect host "
-    b"origin sec-fetch-mode sec-fetch-site x-api-key x-request-id".split()
+STREAM_ERROR_HANDLER = (
+    "llm_platform.stream_error_handler"  # key in the ASGI scope: sends an error after the response began
 )
-LISTS = frozenset((b"accept", b"x-request-id"))  # the others say one thing: said twice, nobody knows which one counts
-GOOD_REQUEST_ID = re.compile(rb"[\x20-\x7e]{1,128}")
-PREFLIGHT_AGE_S = b"600"
+COUNT_REQUEST = "llm_platform.count_request"  # key in the ASGI scope: counts it for the limits, for COUNTED_BY_ROUTE
+READ_HEADERS = frozenset(
+    b"accept access-control-request-method authorization content-encoding content-length content-type expect host "
+    b"last-event-id origin sec-fetch-mode sec-fetch-site x-api-key x-request-id".split()
+)
+FORWARDED_HEADERS = frozenset((b"x-forwarded-for",))  # read only if there are trusted proxies
+LIST_HEADERS = frozenset((b"accept", b"x-forwarded-for", b"x-request-id"))  # may be sent more than once
+SECURITY_HEADERS = (  # of all responses, unless the route sets its own
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+WRONG_KEY = "wrong-key:"  # what the limiter calls an address whose API key was wrong
+VALID_REQUEST_ID = re.compile(rb"[\x20-\x7e]{1,128}")
+PREFLIGHT_MAX_AGE_S = b"600"
+EXPOSED_HEADERS = b"X-Request-ID, Location, Retry-After, RateLimit, RateLimit-Policy, Mcp-Session-Id"
+ALLOWED_HEADERS = (
+    b"Authorization, Content-Type, Last-Event-ID, Mcp-Method, Mcp-Name, Mcp-Protocol-Version, Mcp-Session-Id, X-API-Key, "
+    b"X-Request-ID"
+)
+NO_APIS: Mapping[str, CompatibleApi] = {}
 
 
 class Redacts(Protocol):
-    """Blanks out configured secrets."""
+    """Redacts configured secrets."""
 
     def data(self, data: bytes, /) -> bytes: ...
 
 
 class GuardMiddleware:
-    """ASGI middleware; raises into the server only when an answer breaks off half-way."""
+    """ASGI middleware. Raises into the server only if a response without an error handler fails after it began."""
 
-    def __init__(self, app: ASGIApp, sites: CrossSiteGuard, door: ServerState, redactor: Redacts | None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        access: AccessPolicy,
+        addresses: ClientAddresses,
+        server: ServerState,
+        redactor: Redacts | None,
+        request_log: RequestLog,
+        compatible_apis: Mapping[str, CompatibleApi] = NO_APIS,
+    ) -> None:
         self._app = app
-        self._sites = sites
-        self._door = door
+        self._access = access
+        self._addresses = addresses
+        self._server = server
         self._redactor = redactor
+        self._request_log = request_log
+        self._compatible_apis = compatible_apis
+        self._policy: Header | None = None
+        self._wrong_keys = WrongKeyLimit()
+        self._read_headers = READ_HEADERS | FORWARDED_HEADERS if addresses.reads_forwarded else READ_HEADERS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        came = [header for header in scope["headers"] if header[0] in READ]
-        scope[HEADERS] = headers = dict(came)
+        received = [header for header in scope["headers"] if header[0] in self._read_headers]
+        scope[HEADERS] = headers = dict(received)
         scope[REQUEST_ID] = request_id = _request_id(headers.get(b"x-request-id"))
         origin = headers.get(b"origin")
-        reply = _Reply(send, request_id, origin if self._sites.invited(origin) else None, self._redactor)
+        sender = _Sender(send, request_id, origin if self._access.allows_origin(origin) else None, self._redactor)
+        began = self._request_log.started(scope)
+        running = self._server.requests.add()
         with bind_request_id(request_id):
             try:
-                if len(came) != len(headers):
-                    _refuse_contradictions(came, headers)
-                await self._admit(scope, headers, receive, reply)
-            except ClientGoneError:
+                if len(received) != len(headers):
+                    _merge_repeated_headers(received, headers)
+                await self._handle(scope, headers, receive, sender)
+            except ClientDisconnectedError:
                 return
-            except Exception as error:  # the outermost loop of a request
-                if not reply.started:
-                    await problem_response(known(error), scope)(scope, receive, reply)
-                elif LAST_WORD in scope:
-                    await scope[LAST_WORD](known(error))
-                else:
+            except asyncio.CancelledError:
+                if not running.accept_interruption() or not await _send_error(StoppingError(), scope, receive, sender):
                     raise
+            except Exception as error:  # the outermost handler of a request
+                if not await _send_error(error, scope, receive, sender):
+                    raise
+            finally:
+                self._server.requests.remove(running)
+                self._request_log.finished(scope, sender.status, began)
 
-    async def _admit(self, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, reply: _Reply) -> None:
+    async def _handle(self, scope: Scope, headers: Headers, receive: Receive, sender: _Sender) -> None:
         path = scope["path"]
-        if reply.origin is not None and scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
-            self._sites.check_page(path, headers)
-            await Response(status_code=204)(scope, receive, reply)
+        key = b""
+        if api := self._compatible_apis.get(first_segment(path)):
+            scope[ERROR_FORMAT] = api.format_error
+            if api.find_key and self._access.needs_key:
+                self._access.check_origin(path, headers)
+                key, receive = await api.find_key(scope, headers, receive)
+        if sender.origin is not None and scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
+            self._access.check_origin(path, headers)
+            await Response(status_code=204)(scope, receive, sender)
             return
-        self._sites.check(path, headers)
-        if not self._door.open and path not in OPEN_PATHS:
+        try:
+            scope[CALLER] = caller = self._access.check(path, headers, key)
+        except UnauthorizedError:
+            await self._count_wrong_key(self._address(scope, headers))
+            raise
+        if caller.id:
+            self._wrong_keys.check(self._address(scope, headers), caller.id)
+        set_api_key_label(caller.label)
+        if not self._server.is_ready and path not in PROBE_PATHS:
             raise NotServingError
-        await self._app(scope, receive, reply)
+        if is_limited(path):
+            await self._count(scope, headers, caller, sender)
+        elif path in COUNTED_BY_ROUTE:
+            scope[COUNT_REQUEST] = partial(self._count, scope, headers, caller, sender)
+        await self._answer(scope, headers, receive, sender)
+
+    async def _answer(self, scope: Scope, headers: Headers, receive: Receive, sender: _Sender) -> None:
+        """Call the route, unless the same request has got an answer that still holds."""
+        platform, began = self._server.platform, time.perf_counter()
+        if platform is None or scope["path"] not in REPEATED_PATHS or scope["method"] != "POST":
+            await self._app(scope, receive, sender)
+            return
+        body, owner = await receive_body(receive, headers), scope[CALLER].id
+        key = request_key(scope["path"], owner, headers, body)
+        found = self._server.repeated.find(scope, key, platform)
+        repeated = await found.body_for(platform, scope[REQUEST_ID], owner, began) if found is not None else None
+        if found is None or repeated is None:
+            await self._app(scope, received_again(body, receive), sender)
+            return
+        scope[ANSWER] = found.answer
+        await sender.send_repeated(*repeated)
+
+    async def _count(self, scope: Scope, headers: Headers, caller: Caller, sender: _Sender) -> None:
+        """Count the request for its API key, or for its address if no keys are set. Raises RateLimitedError."""
+        limiter = self._server.rate_limiter
+        if limiter is None:
+            return
+        decision = await limiter.take(caller.id or self._address(scope, headers))
+        self._policy = self._policy or policy_header(limiter.limits)
+        sender.add_headers(self._policy, rate_limit_header(decision))
+        self._count_decision(decision)
+        if decision.exceeded is not None:
+            raise RateLimitedError(decision.exceeded)
+
+    async def _count_wrong_key(self, address: str) -> None:
+        """Count a request with a wrong key, or without one, for its address alone. Raises RateLimitedError."""
+        limiter = self._server.rate_limiter
+        if limiter is None:
+            return
+        decision = await limiter.take(f"{WRONG_KEY}{address}", counts_for_all=False)
+        if decision.exceeded is not None:
+            self._count_decision(decision)
+            raise self._wrong_keys.refuse(address, decision.exceeded)
+
+    def _address(self, scope: Scope, headers: Headers) -> str:
+        peer = scope.get("client") or ("",)
+        return self._addresses.identify(peer[0], headers.get(b"x-forwarded-for", b""))
+
+    def _count_decision(self, decision: RateLimitDecision) -> None:
+        platform = self._server.platform
+        metrics = platform.metrics if platform else NO_METRICS
+        for state in (decision.client, decision.server):
+            if state is not None:
+                metrics.count(RATE_LIMIT_DECISIONS, state.limit.name, "refused" if state.is_exceeded else "allowed")
 
 
-def _refuse_contradictions(came: Sequence[tuple[bytes, bytes]], headers: dict[bytes, bytes]) -> None:
-    """One of two Hosts or Origins could pass the checks while the other one is believed elsewhere."""
-    names = [name for name, _ in came]
-    if any(names.count(name) > 1 for name in headers.keys() - LISTS):
-        raise BadRequestError("A header that has one value was sent twice.")
-    headers[b"accept"] = b", ".join(value for name, value in came if name == b"accept")
+async def _send_error(error: Exception, scope: Scope, receive: Receive, sender: _Sender) -> bool:
+    """Send the error as the response or as the last event of a stream; False if the response cannot have one any more."""
+    scope[ERROR] = error.code if isinstance(error, AppException) else InternalError.code
+    if not sender.has_started:
+        await problem_response(to_app_exception(error), scope)(scope, receive, sender)
+        return True
+    if STREAM_ERROR_HANDLER in scope and not sender.is_complete:
+        await scope[STREAM_ERROR_HANDLER](to_app_exception(error))
+        return True
+    return sender.is_complete
+
+
+def _merge_repeated_headers(received: Sequence[tuple[bytes, bytes]], headers: dict[bytes, bytes]) -> None:
+    """Join list headers; refuse others, because two readers could use different ones of two Hosts or Origins."""
+    names = [name for name, _ in received]
+    if any(names.count(name) > 1 for name in headers.keys() - LIST_HEADERS):
+        raise BadRequestError("A header that must not be repeated was sent more than once.")
+    for repeated in (b"accept", b"x-forwarded-for"):
+        if repeated in headers:
+            headers[repeated] = b", ".join(value for name, value in received if name == repeated)
 
 
 def _request_id(sent: bytes | None) -> str:
-    """The sender's, when it is printable and at most 128 characters; else one that nobody can guess."""
-    if sent is not None and GOOD_REQUEST_ID.fullmatch(sent):
+    """Return the id sent by the client if it is valid, otherwise a random one."""
+    if sent is not None and VALID_REQUEST_ID.fullmatch(sent):
         return sent.decode("ascii")
     return uuid.uuid4().hex
 
 
-class _Reply:
-    """`send` with our headers added. With secrets to look for, the head waits for the first piece of the body, whose
-    length may change."""
+class _Sender:
+    """An ASGI `send` that adds headers and redacts secrets.
+
+    With a redactor, the head is sent together with the first part of the body, whose length may change.
+    """
 
     def __init__(self, send: Send, request_id: str, origin: bytes | None, redactor: Redacts | None) -> None:
         self._send = send
         self._redactor = redactor
         self._request_id = request_id.encode("ascii")
-        self._held: Message | None = None
+        self._delayed_head: Message | None = None
+        self._added: list[Header] = []
         self.origin = origin
-        self.started = False
+        self.has_started = False
+        self.status = CLIENT_CLOSED  # until a response begins
+        self.is_complete = False
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
+            self.status = message["status"]
             self._add_headers(message)
             if self._redactor is not None:
-                self._held = message
+                self._delayed_head = message
                 return
-            self.started = True
-        elif self._redactor is not None:
-            await self._clean(self._redactor, message)
+            self.has_started = True
+        else:
+            if self._redactor is not None:
+                await self._redact(self._redactor, message)
+            self.is_complete = not message.get("more_body", False)
         await self._send(message)
 
-    async def _clean(self, redactor: Redacts, message: Message) -> None:
+    async def send_repeated(self, redacted: bytes, rest: bytes) -> None:
+        """Send an answer whose first part was redacted when it was stored."""
+        body = redacted + (self._redactor.data(rest) if self._redactor else rest)
+        head = {"type": "http.response.start", "status": 200, "headers": _json_headers(body)}
+        self._add_headers(head)
+        self.status, self.has_started, self.is_complete = 200, True, True
+        await self._send(head)
+        await self._send({"type": "http.response.body", "body": body})
+
+    def add_headers(self, *headers: Header | None) -> None:
+        """Send these headers too."""
+        self._added += [header for header in headers if header is not None]
+
+    async def _redact(self, redactor: Redacts, message: Message) -> None:
         body = message.get("body", b"")
-        clean = redactor.data(body)
-        head, self._held = self._held, None
+        redacted = redactor.data(body)
+        head, self._delayed_head = self._delayed_head, None
         if head is not None:
-            if len(clean) != len(body):
-                head["headers"] = [_resized(header, len(clean)) for header in head["headers"]]
-            self.started = True
+            if len(redacted) != len(body):
+                head["headers"] = [_with_length(header, len(redacted)) for header in head["headers"]]
+            self.has_started = True
             await self._send(head)
-        message["body"] = clean
+        message["body"] = redacted
 
     def _add_headers(self, message: Message) -> None:
         request_id = self._redactor.data(self._request_id) if self._redactor else self._request_id
-        added = [(b"x-request-id", request_id), (b"x-content-type-options", b"nosniff")]
+        headers = [*message.get("headers", ()), (b"x-request-id", request_id), *self._added]
+        present = {name for name, _ in headers}
+        headers += [header for header in SECURITY_HEADERS if header[0] not in present]
         if self.origin is not None:
-            added += [
+            headers += [
                 (b"access-control-allow-origin", self.origin),
-                (b"access-control-expose-headers", b"X-Request-ID, Retry-After"),
-                (b"access-control-allow-methods", b"GET, POST"),
-                (b"access-control-allow-headers", b"Authorization, Content-Type, X-API-Key, X-Request-ID"),
-                (b"access-control-max-age", PREFLIGHT_AGE_S),
+                (b"access-control-expose-headers", EXPOSED_HEADERS),
+                (b"access-control-allow-methods", b"GET, POST, DELETE"),
+                (b"access-control-allow-headers", ALLOWED_HEADERS),
+                (b"access-control-max-age", PREFLIGHT_MAX_AGE_S),
                 (b"vary", b"Origin"),
             ]
-        message["headers"] = [*message.get("headers", ()), *added]
+        message["headers"] = headers
 
 
-def _resized(header: tuple[bytes, bytes], length: int) -> tuple[bytes, bytes]:
+def _json_headers(body: bytes) -> list[Header]:
+    return [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
+
+
+def _with_length(header: tuple[bytes, bytes], length: int) -> tuple[bytes, bytes]:
     return (header[0], str(length).encode()) if header[0].lower() == b"content-length" else header

@@ -1,10 +1,10 @@
-"""Errors as `application/problem+json` (RFC 9457; docs/reference/errors.md), and how OpenAPI speaks of them."""
+"""Errors of the HTTP interface, and their representation as `application/problem+json` (RFC 9457; docs/reference/errors.md)."""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Literal
 from urllib.parse import quote
@@ -14,26 +14,33 @@ from pydantic import BaseModel
 from pydantic_core import to_json
 from starlette.types import Scope
 
-from modules.llm_platform.application.problem import problem
+from modules.llm_platform.domain.ports.rate_limiter import LimitState
 from shared.exceptions import AppException
 
-# What the HTTP door itself refuses.
-# AppException ├── InternalError             500  nobody decided upon it: a mistake of ours    look into the log └──
-# RestError     ├── BadRequestError       400  it cannot be read as HTTP     ├── UnauthorizedError     401  no key, or a
-# wrong one     ├── ForeignSiteError      403  another site's page sent it     ├── NotFoundError         404  there is
-# no such route     ├── MethodNotAllowedError 405  the route has other methods     ├── HeadTimeoutError      408  the
-# head did not come to its end     ├── BodyTimeoutError      408  the body did not come     ├── BodyTooLargeError
-# 413  the body is over the limit     ├── MediaTypeError        415  the body is no JSON     ├── UnknownHostError
-# 421  the Host is not ours     ├── InvalidRequestError   422  a field is wrong; `errors` names each     └──
-# NotServingError       503  starting or draining ClientGoneError                    nobody is left to answer
+log = logging.getLogger(__name__)
+
+MEDIA_TYPE = "application/problem+json"
+REQUEST_ID = "llm_platform.request_id"  # key in the ASGI scope, set by GuardMiddleware
+ERROR_FORMAT = "llm_platform.error_format"  # key in the ASGI scope: the ErrorFormat of a compatible interface
+ErrorFormat = Callable[[AppException, Mapping[str, Any]], tuple[int, Mapping[str, Any]]]  # error, problem: status, body
+DEFAULT_RETRY_AFTER_S = 5
+MAX_RETRY_AFTER_S = 86_400
+MAX_INSTANCE_CHARS = 200
+QUOTA_EXCEEDED = "https://iana.org/assignments/http-problem-types#quota-exceeded"  # of the draft for RateLimit
+RETRY_STATUSES = frozenset({429, 503})
+# Problem statuses of a route, for OpenAPI.
+COMMON_STATUSES = (403, 500, 503)  # of all routes
+ACCESS_STATUSES = (401, 421, 429)  # of all routes except the probes
+BODY_STATUSES = (408, 413, 415, 422)
+UPSTREAM_STATUSES = (502,)  # an upstream returned an error; an unreachable one is a 503
 
 
 class InternalError(AppException):
-    """Something went wrong on our side: the server's log has it under this request_id."""
+    """Internal error: search the server log for this request_id."""
 
 
 class RestError(AppException):
-    """The request was refused at the door. `headers` go out with the problem."""
+    """The request was refused. `headers` are sent with the problem."""
 
     code = "bad_request"
     status_code = 400
@@ -44,11 +51,11 @@ class RestError(AppException):
 
 
 class BadRequestError(RestError):
-    """The request cannot be read: look at its syntax."""
+    """The request is malformed: check its syntax."""
 
 
 class UnauthorizedError(RestError):
-    """A key is needed: send `Authorization: Bearer KEY` or `X-API-Key: KEY`."""
+    """An API key is required: send `Authorization: Bearer KEY` or `X-API-Key: KEY`."""
 
     code = "unauthorized"
     status_code = 401
@@ -57,36 +64,36 @@ class UnauthorizedError(RestError):
         super().__init__(headers={"WWW-Authenticate": "Bearer"})
 
 
-class ForeignSiteError(RestError):
-    """Pages of another site may not use this server: add their origin to CORS_ORIGINS if they should."""
+class CrossSiteError(RestError):
+    """Web pages of other sites may not call this server: add their origin to CORS_ORIGINS to allow it."""
 
     code = "foreign_site"
     status_code = 403
 
 
 class NotFoundError(RestError):
-    """There is nothing at this address: /openapi.json lists what there is."""
+    """There is no such route: see /openapi.json."""
 
     code = "not_found"
     status_code = 404
 
 
 class MethodNotAllowedError(RestError):
-    """This address has other methods: see the Allow header."""
+    """This route does not support the method: see the Allow header."""
 
     code = "method_not_allowed"
     status_code = 405
 
 
 class HeadTimeoutError(RestError):
-    """The head of the request did not arrive in time: send it again."""
+    """The head of the request did not arrive in time: send the request again."""
 
     code = "head_timeout"
     status_code = 408
 
 
 class BodyTimeoutError(RestError):
-    """The body did not arrive in time: send it again."""
+    """The body did not arrive in time: send the request again."""
 
     code = "body_timeout"
     status_code = 408
@@ -96,7 +103,7 @@ class BodyTimeoutError(RestError):
 
 
 class BodyTooLargeError(RestError):
-    """The body is over 1 MiB: send less."""
+    """The body is larger than 1 MiB: send less."""
 
     code = "body_too_large"
     status_code = 413
@@ -113,14 +120,14 @@ class MediaTypeError(RestError):
 
 
 class UnknownHostError(RestError):
-    """This server does not answer under that Host: add the name to ALLOWED_HOSTS if it should."""
+    """The name in the Host header is not accepted: add it to ALLOWED_HOSTS to allow it."""
 
     code = "unknown_host"
     status_code = 421
 
 
 class InvalidRequestError(RestError):
-    """The request is not valid: `errors` names each field that is wrong."""
+    """The request is invalid: `errors` names each invalid field."""
 
     code = "invalid_request"
     status_code = 422
@@ -130,34 +137,68 @@ class InvalidRequestError(RestError):
         self.errors = list(errors)
 
 
+class RateLimitedError(RestError):
+    """Too many requests: wait for the seconds of Retry-After."""
+
+    code = "rate_limited"
+    status_code = 429
+    retryable = True
+
+    def __init__(self, exceeded: LimitState) -> None:
+        limit = exceeded.limit
+        super().__init__(
+            f"Too many requests: the limit of this {limit.name} is {limit.quota} in {limit.window_s} seconds and "
+            f"{limit.burst} at once. Wait for the seconds of Retry-After."
+        )
+        self.retry_after_s = exceeded.next_s
+        self.policy = limit.name
+
+    def problem(self, *, instance: str, request_id: str) -> dict[str, Any]:
+        """The problem object with the type and the member of the draft."""
+        problem = super().problem(instance=instance, request_id=request_id)
+        return {**problem, "type": QUOTA_EXCEEDED, "violated-policies": [self.policy]}
+
+
 class NotServingError(RestError):
-    """The server is starting or stopping: try again in a moment."""
+    """The server is starting or stopping: try again in a few seconds."""
 
     code = "not_serving"
     status_code = 503
     retryable = True
 
 
-class ClientGoneError(Exception):
-    """The caller hung up: what was under way is cancelled, and there is nobody to tell."""
+class NoMetricsError(RestError):
+    """This server collects no metrics: pip install "llm-platform[server]"."""
+
+    code = "no_metrics"
+    status_code = 503
 
 
-log = logging.getLogger(__name__)
+class NoMcpError(RestError):
+    """This server has no MCP interface: pip install "llm-platform[mcp]"."""
 
-MEDIA_TYPE = "application/problem+json"
-REQUEST_ID = "llm_platform.request_id"  # where the guard leaves it in the ASGI scope
-UNKNOWN_WAIT_S = 5  # Retry-After of an error that names no time
-MAX_WAIT_S = 86_400
-MAX_INSTANCE_CHARS = 200
-RETRY_STATUSES = frozenset({429, 503})
-EVERYWHERE = (403, 500, 503)  # what the guard, or a bug of ours, can answer on any route
-GUARDED = (401, 421)  # on any but the probes
-WITH_BODY = (408, 413, 415, 422)
-PROVIDER = (502,)  # an upstream answered with an error; the one that cannot be reached is a 503
+    code = "no_mcp"
+    status_code = 404
+
+
+class StoppingError(NotServingError):
+    """The server stops and could not finish this request: send it again."""
+
+
+class OverloadedError(RestError):
+    """The server runs as many researches as it may: try again in a few seconds, or raise MAX_CONCURRENT_RESEARCHES."""
+
+    code = "overloaded"
+    status_code = 503
+    retryable = True
+
+
+class ClientDisconnectedError(Exception):
+    """The client closed the connection, so no response is sent."""
 
 
 class Problem(BaseModel):
-    """Why there is no answer (RFC 9457), with our `code`, whether trying again can help, and the request's id."""
+    """An error (RFC 9457) with `code`, `retryable` (whether a retry can succeed) and the request id."""
 
     type: str
     title: str
@@ -170,7 +211,7 @@ class Problem(BaseModel):
 
 
 class FieldError(BaseModel):
-    """One wrong field: where it is, what is wrong with it. Never what was sent."""
+    """One invalid field: its location and the reason, without the value."""
 
     loc: list[str | int]
     msg: str
@@ -178,14 +219,14 @@ class FieldError(BaseModel):
 
 
 class ValidationProblem(Problem):
-    """The same, naming each wrong field."""
+    """A problem that names each invalid field."""
 
     status: Literal[422]
     errors: list[FieldError]
 
 
-def known(error: Exception) -> AppException:
-    """The error itself when somebody decided upon it, else an InternalError; the log has the traceback."""
+def to_app_exception(error: Exception) -> AppException:
+    """Return an expected error as it is; log any other one and return an InternalError."""
     if isinstance(error, AppException):
         return error
     log.error("unexpected error", exc_info=error)
@@ -193,41 +234,45 @@ def known(error: Exception) -> AppException:
 
 
 def problem_object(error: AppException, scope: Scope) -> dict[str, Any]:
-    """The problem of one request."""
+    """Return the problem object for an error of the request in this ASGI scope."""
     instance = quote(scope["path"].encode("utf-8", "replace")[:MAX_INSTANCE_CHARS])
-    return problem(error, instance=instance, request_id=scope.get(REQUEST_ID, ""))
+    return error.problem(instance=instance, request_id=scope.get(REQUEST_ID, ""))
 
 
 def problem_response(error: AppException, scope: Scope) -> Response:
-    """The error as an HTTP answer."""
+    """Return the HTTP response for an error."""
     content = problem_object(error, scope)
     if error.status_code == HTTPStatus.UNPROCESSABLE_ENTITY:
         content["errors"] = _field_errors(error, "query" if scope["method"] == "GET" else "body")
     headers = dict(error.headers) if isinstance(error, RestError) else {}
     if error.status_code == 429 or (error.retryable and error.status_code in RETRY_STATUSES):
-        headers["Retry-After"] = str(_wait_s(error.retry_after_s))
+        headers["Retry-After"] = str(_retry_after_s(error.retry_after_s))
+    if ERROR_FORMAT in scope:
+        status, body = scope[ERROR_FORMAT](error, content)
+        return Response(to_json(body), status, headers, "application/json")
     return Response(to_json(content), error.status_code, headers, MEDIA_TYPE)
 
 
-def _field_errors(error: AppException, where: str) -> list[dict[str, Any]]:
-    """What is wrong and where; an error that only the provider could see knows no field."""
+def _field_errors(error: AppException, default_location: str) -> list[dict[str, Any]]:
+    """Return the invalid fields; a 422 of a search or LLM provider does not name a field."""
     if isinstance(error, InvalidRequestError):
         return error.errors
-    return [{"loc": [where], "msg": error.message, "type": error.code}]
+    return [{"loc": [default_location], "msg": error.message, "type": error.code}]
 
 
-def _wait_s(wait_s: float | None) -> int:
+def _retry_after_s(wait_s: float | None) -> int:
     if wait_s is None or not math.isfinite(wait_s):
-        return UNKNOWN_WAIT_S
-    return min(MAX_WAIT_S, max(1, math.ceil(wait_s)))
+        return DEFAULT_RETRY_AFTER_S
+    return min(MAX_RETRY_AFTER_S, max(1, math.ceil(wait_s)))
 
 
-def documented(*more: int) -> dict[int | str, dict[str, Any]]:
-    """The `responses=` of a route that can also answer with these problem statuses."""
-    return {status: _described(status) for status in sorted({*EVERYWHERE, *more})}
+def problem_responses(*statuses: int, is_probe: bool = False) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses=` of a route that can also fail with these statuses. `is_probe`: it is in PROBE_PATHS."""
+    access = () if is_probe else ACCESS_STATUSES
+    return {status: _openapi_response(status) for status in sorted({*COMMON_STATUSES, *access, *statuses})}
 
 
-def _described(status: int) -> dict[str, Any]:
+def _openapi_response(status: int) -> dict[str, Any]:
     model = ValidationProblem if status == HTTPStatus.UNPROCESSABLE_ENTITY else Problem
     schema = {"$ref": f"#/components/schemas/{model.__name__}"}
     return {"description": HTTPStatus(status).phrase, "content": {MEDIA_TYPE: {"schema": schema}}}

@@ -1,6 +1,6 @@
-"""A question in, a cited answer out, whole or as it is made (requirements RB2 and RB15; docs/reference/http.md).
+"""Research over HTTP: a cited answer, complete or streamed (requirements RB2 and RB15; docs/reference/http.md).
 
-For a report its plan can be had first, so that a person can change it (requirements MS1 to MS8).
+The plan of a report can be requested first and changed by a person (requirements MS1 to MS8).
 """
 
 from __future__ import annotations
@@ -8,70 +8,113 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 
+from modules.llm_platform.domain.cache_reads import record_cache_reads
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
-from modules.llm_platform.domain.dtos.research_dtos import HeldSource, ResearchRequest, ResearchResponse
+from modules.llm_platform.domain.dtos.research_dtos import GivenUrl, HeldSource, ResearchRequest, ResearchResponse
+from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
 from modules.llm_platform.presentation.rest.body import read_body
 from modules.llm_platform.presentation.rest.openapi import body_of
-from modules.llm_platform.presentation.rest.problems import GUARDED, PROVIDER, WITH_BODY, documented
-from modules.llm_platform.presentation.rest.responses import json_answer, request_id, services
-from modules.llm_platform.presentation.rest.sse import CancelOnDisconnect, EventStream, streamed_as, wants_events
+from modules.llm_platform.presentation.rest.problems import (
+    BODY_STATUSES,
+    UPSTREAM_STATUSES,
+    problem_responses,
+)
+from modules.llm_platform.presentation.rest.research_job_routes import submit
+from modules.llm_platform.presentation.rest.responses import (
+    CancelOnDisconnect,
+    caller_id,
+    json_response,
+    run_research,
+    server_state,
+    services,
+)
+from modules.llm_platform.presentation.rest.sse import (
+    RESEARCH_EVENTS,
+    accepts_event_stream,
+    event_stream_response,
+    stream_research,
+)
 
 router = APIRouter(prefix="/research", tags=["research"])
 
 MAX_SOURCE_INDEX = 1_000_000
-EVENTS = (
-    "started", "planned", "searched", "ranked", "read", "summarized", "sources", "token", "reset", "done", "failed",
-)  # fmt: skip
 
 
 class ResearchApiRequest(ResearchRequest):
-    """A question; with `stream` (or `Accept: text/event-stream`) the research tells its steps as events."""
+    """A question; with `stream` (or `Accept: text/event-stream`) the steps of the research are sent as events.
+
+    With `background` the research is queued and outlives the connection; `webhook` is notified when it ends.
+    """
 
     stream: bool = Field(default=False, strict=True)
+    background: bool = Field(default=False, strict=True)
+    webhook: GivenUrl | None = None
+
+    @field_validator("background")
+    @classmethod
+    def _does_not_stream(cls, value: bool, info: ValidationInfo) -> bool:
+        if value and info.data.get("stream"):
+            raise PydanticCustomError("background", "does not go with stream: read /research/{id}/events")
+        return value
+
+    @field_validator("webhook")
+    @classmethod
+    def _belongs_to_background(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and not info.data.get("background"):
+            raise PydanticCustomError("background_only", "belongs to a background research: add background true")
+        return value
 
 
 @router.post(
     "",
     summary="Answer a question from sources",
     response_model=ResearchResponse,
-    responses={**documented(*GUARDED, *WITH_BODY, *PROVIDER), **streamed_as(*EVENTS)},
+    responses={
+        **problem_responses(*BODY_STATUSES, *UPSTREAM_STATUSES, 404),
+        **event_stream_response(*RESEARCH_EVENTS),
+        202: {"model": ResearchJobDetail, "description": "With `background`: the queued research, at `Location`"},
+    },
     openapi_extra=body_of(ResearchApiRequest),
 )
 async def research(request: Request) -> Response:
-    asked = await read_body(request, ResearchApiRequest)
-    service, name = services(request).research, request_id(request)
-    if wants_events(request, asked.stream):
-        return await EventStream.begun(request, service.stream(asked, request_id=name))
-    async with CancelOnDisconnect(request.receive):
-        answer = await service.research(asked, request_id=name)
-    return json_answer(answer)
+    body = await read_body(request, ResearchApiRequest)
+    if body.background:
+        return await submit(request, body, body.webhook)
+    if accepts_event_stream(request, body.stream):
+        return await stream_research(request, body)
+    with record_cache_reads() as reads:
+        response = await run_research(request, body)
+    repeated = server_state(request).repeated
+    await repeated.add_research(request.scope, reads, response, services(request), caller_id(request))
+    return json_response(response)
 
 
 @router.post(
     "/plan",
-    summary="Take a question apart, for the `plan` of a report",
+    summary="Split a question into sub-questions, for the `plan` of a report",
     response_model=ResearchPlan,
-    responses=documented(*GUARDED, *WITH_BODY),
+    responses=problem_responses(*BODY_STATUSES),
     openapi_extra=body_of(PlanRequest),
 )
 async def plan(request: Request) -> Response:
-    asked = await read_body(request, PlanRequest)
-    async with CancelOnDisconnect(request.receive):
-        made = await services(request).research.plan(asked)
-    return json_answer(made)
+    body = await read_body(request, PlanRequest)
+    async with CancelOnDisconnect(request.receive), server_state(request).researches.slot():
+        response = await services(request).research.plan(body)
+    return json_response(response)
 
 
 @router.get(
     "/{request_id}/sources/{index}",
     summary="The stored text that quotes point into",
     response_model=HeldSource,
-    responses=documented(*GUARDED, 404, 422),
+    responses=problem_responses(404, 422),
 )
 async def source(
     request: Request,
     research_id: Annotated[str, Path(alias="request_id", description="`metadata.request_id` of the answer")],
     index: Annotated[int, Path(ge=1, le=MAX_SOURCE_INDEX, description="The source's number in the answer")],
 ) -> Response:
-    return json_answer(await services(request).research.source(research_id, index))
+    return json_response(await services(request).research.source(research_id, index, owner=caller_id(request)))

@@ -1,74 +1,155 @@
-"""Answers as JSON bytes, written once: a route that returns a Response is not validated a second time."""
+"""What the routes share: the state of the server, JSON responses, and cancellation when the client disconnects."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Self, cast
 
 from fastapi import Request, Response
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_json
+from starlette.types import Receive
 
 from modules.llm_platform.application.platform import LLMPlatform
-from modules.llm_platform.presentation.rest.problems import REQUEST_ID, NotServingError
+from modules.llm_platform.application.research.events import ResearchEvent
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
+from modules.llm_platform.domain.ports.rate_limiter import IRateLimiter
+from modules.llm_platform.presentation.rest.admission import ResearchAdmission
+from modules.llm_platform.presentation.rest.problems import REQUEST_ID, ClientDisconnectedError, NotServingError
+from modules.llm_platform.presentation.rest.repeated_answers import RepeatedAnswers
+from modules.llm_platform.presentation.rest.shutdown import RunningRequests
 
 JSON = "application/json"
-
-
-def json_answer(value: BaseModel, *, exclude: Mapping[str, Any] | None = None) -> Response:
-    """200 with the DTO as JSON, without the fields that the API does not show."""
-    body = value.__pydantic_serializer__.to_json(value, exclude=dict(exclude) if exclude else None)
-    return Response(body, media_type=JSON)
-
-
-def raw_answer(value: Mapping[str, Any]) -> Response:
-    """200 with somebody else's JSON, values as they came."""
-    try:
-        return Response(to_json(value), media_type=JSON)
-    except PydanticSerializationError:
-        # Half a surrogate pair came from upstream: JSON can spell it, UTF-8 cannot.
-        return Response(json.dumps(value), media_type=JSON)
-
-
-# Whether the server is open, and what stands behind it.
+ANSWER = "llm_platform.answer"  # key in the ASGI scope: the answer that is sent, for the log line of the request
+ERROR = "llm_platform.error"  # key in the ASGI scope: the code of the error that is sent, for the log line
+CALLER = "llm_platform.caller"  # key in the ASGI scope: the Caller, set by GuardMiddleware
 
 
 class ServerState:
-    """One server's state: `platform` is there once it has started, `draining` is set when it begins to stop."""
+    """State of one server: `platform` is set while it runs; requests, slots for researches, answers to repeat."""
 
-    def __init__(self, platform: LLMPlatform | None = None) -> None:
+    def __init__(
+        self,
+        platform: LLMPlatform | None = None,
+        max_researches: int = 0,
+        redact: Callable[[bytes], bytes] | None = None,
+    ) -> None:
         self.platform = platform
-        self.draining = False
+        self.requests = RunningRequests()
+        self.researches = ResearchAdmission(max_researches)
+        self.streams: Counter[str] = Counter()  # open event streams of background researches, by caller
+        self.repeated = RepeatedAnswers(redact=redact)
 
     @property
-    def open(self) -> bool:
-        return self.platform is not None and not self.draining
+    def rate_limiter(self) -> IRateLimiter | None:
+        return self.platform.rate_limiter if self.platform is not None else None
 
-    def services(self) -> LLMPlatform:
-        """What stands behind the door; NotServingError before it has started."""
-        if self.platform is None:
-            raise NotServingError
-        return self.platform
+    @property
+    def is_ready(self) -> bool:
+        return self.platform is not None and not self.requests.is_draining
 
 
-# What routes ask for: the services of the platform, and the name of the request.
-# Plain calls, not `Depends`: FastAPI takes 10 us of CPU to resolve each of those, a tenth of what a whole request
-# costs.
+# Plain functions instead of `Depends`, which costs 10 us of CPU each: a tenth of a whole request.
 
 
 def server_state(request: Request) -> ServerState:
-    """The door that the request came through."""
-    door: ServerState = request.app.state.door
-    return door
+    state: ServerState = request.app.state.server
+    return state
 
 
 def services(request: Request) -> LLMPlatform:
-    """The platform behind it; NotServingError before it has started."""
-    return server_state(request).services()
+    """Return the platform; NotServingError before the server has started."""
+    platform = server_state(request).platform
+    if platform is None:
+        raise NotServingError
+    return platform
 
 
 def request_id(request: Request) -> str:
-    """The request's id, as it stands in headers, problems and logs."""
-    name: str = request.scope[REQUEST_ID]
-    return name
+    value: str = request.scope[REQUEST_ID]
+    return value
+
+
+def caller_id(request: Request) -> str:
+    """Return an identifier of the API key of the request; empty if no keys are set."""
+    value: str = request.scope[CALLER].id
+    return value
+
+
+async def run_research(
+    request: Request, question: ResearchRequest, on_event: Callable[[ResearchEvent], None] | None = None
+) -> ResearchResponse:
+    """Return the answer. The research occupies a slot and stops if the client disconnects.
+
+    `on_event` receives the events before the last.
+    """
+    async with CancelOnDisconnect(request.receive), server_state(request).researches.slot():
+        response = await services(request).research.research(
+            question, request_id=request_id(request), owner=caller_id(request), on_event=on_event
+        )
+    request.scope[ANSWER] = response
+    return response
+
+
+def json_response(
+    value: BaseModel,
+    *,
+    exclude: Mapping[str, Any] | None = None,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Return a DTO as JSON. FastAPI does not validate a Response a second time."""
+    return Response(json_body(value, exclude), status, headers, JSON)
+
+
+def json_body(value: BaseModel, exclude: Mapping[str, Any] | None = None) -> bytes:
+    """Return the JSON of a DTO."""
+    return value.__pydantic_serializer__.to_json(value, exclude=dict(exclude) if exclude else None)
+
+
+def raw_json_response(value: Mapping[str, Any]) -> Response:
+    """Return 200 with the JSON of an upstream, values unchanged."""
+    try:
+        return Response(to_json(value), media_type=JSON)
+    except PydanticSerializationError:  # a lone surrogate, which JSON can escape but UTF-8 cannot encode
+        return Response(json.dumps(value), media_type=JSON)
+
+
+def excluded_fields(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the fields that an API model hides, as the `exclude` of `json_response`."""
+    return {name: True for name, field in model.model_fields.items() if field.exclude}
+
+
+class CancelOnDisconnect:
+    """`async with CancelOnDisconnect(receive):` cancels its block and raises ClientDisconnectedError on a disconnect.
+
+    Nothing else may read `receive` in the block. The block must end before the last part of the response is sent, because
+    servers send the same message then. Works like `asyncio.timeout`.
+    """
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._is_disconnected = False
+
+    async def __aenter__(self) -> Self:
+        self._task = cast("asyncio.Task[Any]", asyncio.current_task())  # a coroutine always runs in a task
+        self._cancelling = self._task.cancelling()
+        self._watcher = asyncio.create_task(self._watch())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._watcher.cancel()
+        if self._is_disconnected and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+            raise ClientDisconnectedError from error
+
+    async def _watch(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._is_disconnected = True
+        self._task.cancel()

@@ -1,4 +1,4 @@
-"""Search over HTTP: in our shape (requirement WS7) and in SearXNG's (requirements RB2 to RB4)."""
+"""Search over HTTP: in the platform's format (requirement WS7) and in that of SearXNG (requirements RB2 to RB4)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
+from modules.llm_platform.domain.cache_reads import record_cache_reads
 from modules.llm_platform.domain.dtos.web_search_dtos import (
     MAX_PAGE,
     MAX_QUERY_CHARS,
@@ -14,10 +15,23 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
     WebSearchResponse,
     WebSearchResultItem,
 )
-from modules.llm_platform.presentation.rest.body import checked, read_body
+from modules.llm_platform.presentation.rest.body import read_body, validate
 from modules.llm_platform.presentation.rest.openapi import body_of, query_of
-from modules.llm_platform.presentation.rest.problems import GUARDED, PROVIDER, WITH_BODY, documented
-from modules.llm_platform.presentation.rest.responses import json_answer, raw_answer, services
+from modules.llm_platform.presentation.rest.problems import (
+    BODY_STATUSES,
+    UPSTREAM_STATUSES,
+    problem_responses,
+)
+from modules.llm_platform.presentation.rest.responses import (
+    ANSWER,
+    JSON,
+    CancelOnDisconnect,
+    excluded_fields,
+    json_body,
+    raw_json_response,
+    server_state,
+    services,
+)
 from modules.llm_platform.presentation.rest.searxng_shape import (
     SAFESEARCH,
     TIME_RANGE,
@@ -27,7 +41,6 @@ from modules.llm_platform.presentation.rest.searxng_shape import (
     from_query,
     to_searxng,
 )
-from modules.llm_platform.presentation.rest.sse import CancelOnDisconnect
 
 router = APIRouter(tags=["search"])
 
@@ -37,14 +50,14 @@ class WebSearchApiRequest(WebSearchRequest):
 
 
 class WebSearchApiResult(WebSearchResultItem):
-    """One hit."""
+    """One search result."""
 
     source: str | None = Field(default=None, exclude=True)
     score: float | None = Field(default=None, exclude=True)
 
 
 class WebSearchApiResponse(WebSearchResponse):
-    """What was found, best first, by whom, and who could not look."""
+    """The results, best first, with their provider and the providers that failed."""
 
     results: tuple[WebSearchApiResult, ...] = ()
     correction: str | None = Field(default=None, exclude=True)
@@ -53,24 +66,31 @@ class WebSearchApiResponse(WebSearchResponse):
     raw: dict[str, Any] | None = Field(default=None, exclude=True)
 
 
-# What the API model leaves out, told to the serializer of the DTO: nothing is copied or validated again.
-LEFT_OUT: dict[str, Any] = {
-    **{name: True for name, field in WebSearchApiResponse.model_fields.items() if field.exclude},
-    "results": {"__all__": {name for name, field in WebSearchApiResult.model_fields.items() if field.exclude}},
+HIDDEN_FIELDS: dict[str, Any] = {
+    **excluded_fields(WebSearchApiResponse),
+    "results": {"__all__": excluded_fields(WebSearchApiResult)},
 }
 
 PASS_THROUGH = query_of(
     q=(
         {"type": "string", "minLength": 1, "maxLength": MAX_QUERY_CHARS},
         True,
-        "The query, passed on with its bangs; `!!` is refused.",
+        "The query, passed on to SearXNG with its bangs; `!!` is refused.",
     ),
     engines=({"type": "string"}, False, "Comma list of engine names."),
-    categories=({"type": "string"}, False, "Comma list, passed on to SearXNG. Others know general, news, science."),
-    page=({"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": 1}, False, "Page; `pageno` is read too."),
-    language=({"type": "string"}, False, "Language tag such as en or pt-BR; all: none in particular."),
-    time_range=(TIME_RANGE, False, "How far back."),
-    safesearch=(SAFESEARCH, False, "0 off, 1 moderate, 2 strict; default: the server's setting."),
+    categories=(
+        {"type": "string"},
+        False,
+        "Comma list, passed on to SearXNG. Other providers support general, news and science.",
+    ),
+    page=(
+        {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": 1},
+        False,
+        "Page; `pageno` is accepted too.",
+    ),
+    language=({"type": "string"}, False, "Language tag such as en or pt-BR; all: any language."),
+    time_range=(TIME_RANGE, False, "Maximum age of the results."),
+    safesearch=(SAFESEARCH, False, "0 off, 1 moderate, 2 strict; default: the setting of the server."),
 )
 
 
@@ -78,39 +98,45 @@ PASS_THROUGH = query_of(
     "/llm-platform/web-search",
     summary="Search the web",
     response_model=WebSearchApiResponse,
-    responses=documented(*GUARDED, *WITH_BODY, *PROVIDER),
+    responses=problem_responses(*BODY_STATUSES, *UPSTREAM_STATUSES),
     openapi_extra=body_of(WebSearchApiRequest),
 )
 async def web_search(request: Request) -> Response:
-    asked = await read_body(request, WebSearchApiRequest)
-    async with CancelOnDisconnect(request.receive):
-        found = await services(request).web_search.search(asked)
-    return json_answer(found, exclude=LEFT_OUT)
+    body = await read_body(request, WebSearchApiRequest)
+    with record_cache_reads() as reads:
+        async with CancelOnDisconnect(request.receive):
+            response = await services(request).web_search.search(body)
+    request.scope[ANSWER] = response
+    content = json_body(response, HIDDEN_FIELDS)
+    server_state(request).repeated.add_search(request.scope, reads, response, content)
+    return Response(content, media_type=JSON)
 
 
 @router.get(
     "/search",
-    summary="Search as SearXNG does",
+    summary="Search in the format of SearXNG",
     response_model=SearxngAnswer,
-    responses=documented(*GUARDED, 422, *PROVIDER),
+    responses=problem_responses(422, *UPSTREAM_STATUSES),
     openapi_extra=PASS_THROUGH,
 )
 async def search_by_query(request: Request) -> Response:
-    return await _pass_through(request, checked(SearchApiRequest, from_query(request.query_params), "query"))
+    return await search_passed_through(request, validate(SearchApiRequest, from_query(request.query_params), "query"))
 
 
 @router.post(
     "/search",
-    summary="Search as SearXNG does",
+    summary="Search in the format of SearXNG",
     response_model=SearxngAnswer,
-    responses=documented(*GUARDED, *WITH_BODY, *PROVIDER),
+    responses=problem_responses(*BODY_STATUSES, *UPSTREAM_STATUSES),
     openapi_extra=body_of(SearchApiRequest, form=PASS_THROUGH),
 )
 async def search_by_body(request: Request) -> Response:
-    return await _pass_through(request, await read_body(request, SearchApiRequest, from_form))
+    return await search_passed_through(request, await read_body(request, SearchApiRequest, from_form))
 
 
-async def _pass_through(request: Request, asked: SearchApiRequest) -> Response:
+async def search_passed_through(request: Request, search: SearchApiRequest) -> Response:
+    """Return the answer in the format of SearXNG."""
     async with CancelOnDisconnect(request.receive):
-        found = await services(request).web_search.search(asked)
-    return raw_answer(to_searxng(found))
+        response = await services(request).web_search.search(search)
+    request.scope[ANSWER] = response
+    return raw_json_response(to_searxng(response))

@@ -1,63 +1,43 @@
-"""An event stream over HTTP (docs/reference/http.md): `id:` counts up, `event:` is the type, `data:` is JSON."""
+"""Server-sent events (docs/reference/http.md): `id:` counts up, `event:` is the type, `data:` is JSON."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from types import TracebackType
-from typing import Any, Protocol, Self, cast
+from typing import Any, Protocol, Self
 
 from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
 
 from modules.llm_platform.application.research.events import Failed
-from modules.llm_platform.presentation.rest.middleware import HEADERS, LAST_WORD
-from modules.llm_platform.presentation.rest.problems import REQUEST_ID, ClientGoneError, problem_object
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent
+from modules.llm_platform.presentation.rest.access import HEADERS
+from modules.llm_platform.presentation.rest.middleware import STREAM_ERROR_HANDLER
+from modules.llm_platform.presentation.rest.problems import REQUEST_ID, problem_object
+from modules.llm_platform.presentation.rest.responses import (
+    ANSWER,
+    ERROR,
+    CancelOnDisconnect,
+    caller_id,
+    request_id,
+    server_state,
+    services,
+)
 from shared.exceptions import AppException
 
-# Stop working for a caller who has hung up.
-
-
-class CancelOnDisconnect:
-    """`async with WhileConnected(receive):` cancels its block when the caller hangs up, and raises ClientGoneError.
-
-    Nothing else may read `receive` meanwhile, and the block must end before the last piece of the answer is sent, since
-    servers tell "hung up" and "all sent" with the same message. Works as `asyncio.timeout` does.
-    """
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self._gone = False
-
-    async def __aenter__(self) -> Self:
-        self._task = cast("asyncio.Task[Any]", asyncio.current_task())  # a coroutine always runs in one
-        self._cancelling = self._task.cancelling()
-        self._watcher = asyncio.create_task(self._watch())
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._watcher.cancel()
-        if self._gone and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
-            raise ClientGoneError from error
-
-    async def _watch(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        self._gone = True
-        self._task.cancel()
-
-
 MEDIA_TYPE = "text/event-stream"
-PULSE_S = 15.0  # a comment this often keeps proxies from closing a quiet stream
-PULSE = b": still here\n\n"
-HEAD = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+HEARTBEAT_S = 15.0  # proxies close a stream without data
+HEARTBEAT = b": still here\n\n"
+RESEARCH_EVENTS = (
+    "started", "planned", "searched", "ranked", "read", "summarized", "sources", "token", "reset", "done", "failed",
+)  # fmt: skip
+STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 class Event(Protocol):
-    """Anything with a type that can be written as JSON."""
+    """An object with a type that can be serialized to JSON."""
 
     @property
     def type(self) -> str: ...
@@ -65,8 +45,8 @@ class Event(Protocol):
     def model_dump_json(self) -> str: ...
 
 
-def streamed_as(*types: str) -> dict[int | str, dict[str, Any]]:
-    """The `responses=` of a route that can also answer with events of these types."""
+def event_stream_response(*types: str) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses=` of a route that can also respond with a stream of these event types."""
     text = {"type": "string"}
     event = {
         "type": "object",
@@ -77,81 +57,141 @@ def streamed_as(*types: str) -> dict[int | str, dict[str, Any]]:
     return {200: {"description": description, "content": {MEDIA_TYPE: {"itemSchema": event}}}}
 
 
-def frame(number: int, event: Event) -> str:
-    """An event as it stands in the stream."""
-    return f"id: {number}\nevent: {event.type}\ndata: {event.model_dump_json()}\n\n"
+def data_stream_response(description: str) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses=` of a route whose stream has events with JSON data and, at most, a type."""
+    text = {"type": "string"}
+    event = {"type": "object", "required": ["data"], "properties": {"event": text, "data": text}}
+    return {200: {"description": description, "content": {MEDIA_TYPE: {"itemSchema": event}}}}
 
 
-def wants_events(request: Request, stream: bool) -> bool:
-    """The body said `stream: true`, or the Accept header names event streams."""
+def frame(number: int, event: Event) -> bytes:
+    """Return one event of the stream."""
+    return f"id: {number}\nevent: {event.type}\ndata: {event.model_dump_json()}\n\n".encode()
+
+
+class EventEncoder(Protocol):
+    """Turns the events of a research into the parts of a response; b"" for an event that is not sent."""
+
+    def encode(self, event: Event) -> bytes: ...
+
+    def fail(self, error: AppException, scope: Scope) -> bytes:
+        """Return the part that tells the client of an error after the response began."""
+        ...
+
+
+class NumberedEvents:
+    """Each event under its type, with an `id:` that counts up."""
+
+    def __init__(self) -> None:
+        self._sent = 0
+
+    def encode(self, event: Event) -> bytes:
+        self._sent += 1
+        return frame(self._sent, event)
+
+    def fail(self, error: AppException, scope: Scope) -> bytes:
+        return self.encode(Failed(request_id=scope[REQUEST_ID], problem=problem_object(error, scope)))
+
+
+def accepts_event_stream(request: Request, stream: bool) -> bool:
+    """Return whether `stream` is true in the body or the Accept header names event streams."""
     return stream or MEDIA_TYPE.encode() in request.scope[HEADERS].get(b"accept", b"").lower()
 
 
 class EventStream(Response):
-    """Sends events as they come. The stream is closed when it ends, fails, or the caller hangs up."""
+    """Sends events as they arrive; closes their generator when it ends, fails, or the client disconnects.
+
+    GuardMiddleware turns an error into the last event, `failed`.
+    """
 
     media_type = MEDIA_TYPE
 
-    def __init__(self, first: Event, rest: AsyncGenerator[Event, None]) -> None:
-        super().__init__(headers=HEAD)
+    def __init__(self, first: Event, rest: AsyncGenerator[Event, None], encoder: EventEncoder) -> None:
+        super().__init__(headers=STREAM_HEADERS)
         del self.headers["content-length"]
         self._first = first
         self._rest = rest
+        self._encoder = encoder
 
     @classmethod
-    async def begun(cls, request: Request, events: AsyncGenerator[Event, None]) -> Self:
-        """The response once the first event is there: an error before it is an ordinary HTTP error."""
+    async def start(
+        cls, request: Request, events: AsyncGenerator[Event, None], encoder: EventEncoder | None = None
+    ) -> Self:
+        """Wait for the first event, so that an error before it is an ordinary HTTP error."""
         async with CancelOnDisconnect(request.receive):
-            return cls(await anext(events), events)
+            return cls(await anext(events), events, encoder or NumberedEvents())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        teller = _EventWriter(scope, send)
-        scope[LAST_WORD] = teller.fail  # the guard says it when something happens that nobody expected
-        async with aclosing(self._rest), CancelOnDisconnect(receive), _pulse(send):
-            await teller.tell(self._first)
-            try:
+        async def fail(error: AppException) -> None:
+            await _send_part(send, self._encoder.fail(error, scope))
+            await _send_part(send, b"", is_last=True)
+
+        async with aclosing(self._rest):
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            scope[STREAM_ERROR_HANDLER] = fail
+            async with CancelOnDisconnect(receive), _heartbeat(send):
+                await self._send_event(send, self._first)
                 async for event in self._rest:
-                    await teller.tell(event)
-            except AppException as error:
-                await teller.tell(teller.failed(error))
-        await teller.end()
+                    if event.type == "done":
+                        scope[ANSWER] = getattr(event, "response", None)
+                    elif isinstance(event, Failed):
+                        scope[ERROR] = event.problem.get("code")
+                    await self._send_event(send, event)
+        await _send_part(send, b"", is_last=True)
+
+    async def _send_event(self, send: Send, event: Event) -> None:
+        if part := self._encoder.encode(event):
+            await _send_part(send, part)
 
 
-class _EventWriter:
-    """Numbers events and sends them."""
+async def stream_research(
+    request: Request, question: ResearchRequest, encoder: EventEncoder | None = None
+) -> EventStream:
+    """Return the events of a research as they happen. The research occupies a slot and stops if the client disconnects."""
+    events = services(request).research.stream(question, request_id=request_id(request), owner=caller_id(request))
+    return await EventStream.start(request, server_state(request).researches.admitted(events), encoder)
 
-    def __init__(self, scope: Scope, send: Send) -> None:
-        self._scope = scope
-        self._send = send
-        self._told = 0
 
-    async def tell(self, event: Event) -> None:
-        self._told += 1
-        body = frame(self._told, event).encode()
-        await self._send({"type": "http.response.body", "body": body, "more_body": True})
-
-    def failed(self, error: AppException) -> Failed:
-        """The last event of a stream that cannot go on."""
-        return Failed(request_id=self._scope[REQUEST_ID], problem=problem_object(error, self._scope))
-
-    async def fail(self, error: AppException) -> None:
-        await self.tell(self.failed(error))
-        await self.end()
-
-    async def end(self) -> None:
-        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+async def _send_part(send: Send, body: bytes, *, is_last: bool = False) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": not is_last})
 
 
 @asynccontextmanager
-async def _pulse(send: Send) -> AsyncIterator[None]:
+async def _heartbeat(send: Send) -> AsyncIterator[None]:
     async def beat() -> None:
         while True:
-            await asyncio.sleep(PULSE_S)
-            await send({"type": "http.response.body", "body": PULSE, "more_body": True})
+            await asyncio.sleep(HEARTBEAT_S)
+            await _send_part(send, HEARTBEAT)
 
-    beating: asyncio.Task[Any] = asyncio.create_task(beat())
+    task: asyncio.Task[Any] = asyncio.create_task(beat())
     try:
         yield
     finally:
-        beating.cancel()
+        task.cancel()
+
+
+class ResumableEventStream(Response):
+    """Sends stored events under their own numbers, as `Last-Event-ID` of a later request.
+
+    It just ends when the server stops: clients connect again and go on after the last event.
+    """
+
+    media_type = MEDIA_TYPE
+
+    def __init__(self, events: AsyncGenerator[JobEvent, None]) -> None:
+        super().__init__(headers=STREAM_HEADERS)
+        del self.headers["content-length"]
+        self._events = events
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def end(error: AppException) -> None:
+            await _send_part(send, b"", is_last=True)
+
+        async with aclosing(self._events):
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            await _send_part(send, HEARTBEAT)  # the head goes out before the first event
+            scope[STREAM_ERROR_HANDLER] = end
+            async with CancelOnDisconnect(receive), _heartbeat(send):
+                async for event in self._events:
+                    await _send_part(send, frame(event.number, event))
+        await _send_part(send, b"", is_last=True)

@@ -1,14 +1,13 @@
-"""A conversation with a model over HTTP, whole and streamed."""
+"""The chat route, with and without streaming."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx2
 import pytest
-from tests.unit.presentation.rest.fake_platform import Scripted, door
+from tests.unit.presentation.rest.fake_platform import FakeServices
 
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest
 from modules.llm_platform.domain.exceptions import LLMConfigError, LLMConnectionError, LLMRequestError
@@ -24,83 +23,86 @@ ANSWER = {
 }
 
 
-@pytest.fixture
-def scripted() -> Scripted:
-    return Scripted()
-
-
-@pytest.fixture
-async def client(scripted: Scripted) -> AsyncIterator[httpx2.AsyncClient]:
-    async with door(scripted) as client:
-        yield client
-
-
 def events_of(answer: httpx2.Response) -> list[dict[str, Any]]:
     assert answer.headers["content-type"].startswith("text/event-stream")
     return [json.loads(line[6:]) for line in answer.text.split("\n") if line.startswith("data: ")]
 
 
 @pytest.mark.parametrize("path", ["/llm-platform/chat", "/llm-platform/chat/"])
-async def test_an_answer(client: httpx2.AsyncClient, scripted: Scripted, path: str) -> None:
-    """With and without a slash, the documented fields and no others; no redirect."""
+async def test_response_has_the_documented_fields(
+    client: httpx2.AsyncClient, services: FakeServices, path: str
+) -> None:
+    """With and without a trailing slash, without a redirect."""
     answer = await client.post(path, json={**ASKED, "provider": "fake", "model": "fake-1", "max_tokens": 100})
     assert answer.status_code == 200
     assert answer.json() == ANSWER
-    [asked] = scripted.asked
+    [asked] = services.requests
     assert (asked.provider, asked.model, asked.max_tokens) == ("fake", "fake-1", 100)
 
 
 @pytest.mark.parametrize(("headers", "body"), [({}, {"stream": True}), ({"Accept": "text/event-stream"}, {})], ids=str)
-async def test_a_stream(client: httpx2.AsyncClient, headers: dict[str, str], body: dict[str, Any]) -> None:
-    """Tokens, then the whole answer."""
+async def test_stream_has_tokens_and_the_response(
+    client: httpx2.AsyncClient, headers: dict[str, str], body: dict[str, Any]
+) -> None:
+    """The stream has tokens, then the complete response."""
     events = events_of(await client.post("/llm-platform/chat", json={**ASKED, **body}, headers=headers))
     assert [event["type"] for event in events] == ["token", "done"]
     assert events[0]["text"] == ANSWER["content"]
     assert events[1]["response"] == ANSWER
 
 
-async def test_an_error_before_the_first_token(client: httpx2.AsyncClient, scripted: Scripted) -> None:
-    """It has its HTTP status, streamed or not."""
+async def test_an_error_before_the_first_token(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    """It is an HTTP error, streamed or not."""
     for error, status in ((LLMRequestError("no such model"), 422), (LLMConfigError("set LLM_API_KEY"), 503)):
-        scripted.error = error
+        services.error = error
         for stream in (False, True):
             answer = await client.post("/llm-platform/chat", json={**ASKED, "stream": stream})
             assert (answer.status_code, answer.json()["detail"]) == (status, error.message)
 
 
-async def test_an_error_after_the_first_token(client: httpx2.AsyncClient, scripted: Scripted) -> None:
-    """It is the stream's last event."""
-    scripted.error_half_way = LLMConnectionError("the connection broke")
+async def test_an_error_after_the_first_token(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    """It is the last event of the stream."""
+    services.error_after_first_event = LLMConnectionError("the connection broke")
     events = events_of(await client.post("/llm-platform/chat", json={**ASKED, "stream": True}))
     assert [event["type"] for event in events] == ["token", "failed"]
     assert events[1]["problem"]["code"] == "llm_connection"
 
 
-async def test_nothing_else_can_be_chosen(client: httpx2.AsyncClient, scripted: Scripted) -> None:
-    """An address or a key in the request is ignored: they are the operator's."""
-    body = {**ASKED, "base_url": "http://evil.test/v1", "api_base": "http://evil.test", "api_key": "x", "temperature": 2}
+async def test_upstream_cannot_be_set_by_a_request(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    """A URL or key in the request is ignored."""
+    body = {
+        **ASKED,
+        "base_url": "http://evil.test/v1",
+        "api_base": "http://evil.test",
+        "api_key": "x",
+        "temperature": 2,
+    }
     assert (await client.post("/llm-platform/chat", json=body)).status_code == 200
-    assert "evil" not in repr(scripted.asked)
+    assert "evil" not in repr(services.requests)
 
 
-@pytest.mark.parametrize("field", [{"max_tries": 3}, {"max_tries": "x"}, {"holds": "page text"}, {"holds": [1]}], ids=str)
-async def test_what_the_platform_fills_is_no_callers(
-    client: httpx2.AsyncClient, scripted: Scripted, field: dict[str, Any]
+@pytest.mark.parametrize(
+    "field", [{"max_tries": 3}, {"max_tries": "x"}, {"data_kind": "page text"}, {"data_kind": [1]}], ids=str
+)
+async def test_internal_fields_are_ignored(
+    client: httpx2.AsyncClient, services: FakeServices, field: dict[str, Any]
 ) -> None:
-    """How often a model is tried, and what the ledger calls the words, is passed over like any unknown field."""
+    """The fields `max_tries` and `data_kind` are ignored like unknown fields."""
     assert (await client.post("/llm-platform/chat", json={**ASKED, **field})).status_code == 200
-    [asked] = scripted.asked
-    assert (asked.max_tries, asked.holds) == (None, "query")
+    [asked] = services.requests
+    assert (asked.max_tries, asked.data_kind) == (None, "query")
 
 
-def test_what_the_platform_fills_is_not_described() -> None:
-    """Every other field of the request is."""
+def test_internal_fields_are_not_in_the_schema() -> None:
+    """All other fields of the request are."""
     described = ChatApiRequest.model_json_schema()["properties"]
-    assert set(described) == {"stream", *LLMRequest.model_fields} - {"max_tries", "holds"}
+    assert set(described) == {"stream", *LLMRequest.model_fields} - {"max_tries", "data_kind"}
 
 
-@pytest.mark.parametrize("field", [{"max_tokens": 0}, {"max_tokens": "5"}, {"stream": "true"}, {"model": ""}, {"provider": 1}])
-async def test_wrong_fields(client: httpx2.AsyncClient, field: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "field", [{"max_tokens": 0}, {"max_tokens": "5"}, {"stream": "true"}, {"model": ""}, {"provider": 1}]
+)
+async def test_invalid_field_is_refused(client: httpx2.AsyncClient, field: dict[str, Any]) -> None:
     """422 that names the field."""
     answer = await client.post("/llm-platform/chat", json={**ASKED, **field})
     assert answer.status_code == 422

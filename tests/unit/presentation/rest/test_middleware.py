@@ -1,4 +1,4 @@
-"""Who may come in, under which name, with which key; and what every answer carries or never carries."""
+"""GuardMiddleware: access checks, headers and errors of all responses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.unit.presentation.rest.fake_platform import Scripted, door, platform_of
+from tests.unit.presentation.rest.fake_platform import FakeServices, app_client, platform_of
 
 from modules.llm_platform.domain.exceptions import (
     WebSearchBlockedError,
@@ -15,9 +15,12 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchError,
     WebSearchRequestError,
 )
+from modules.llm_platform.presentation.rest.access import PROBE_PATHS, AccessPolicy
 from modules.llm_platform.presentation.rest.app import create_app
-from modules.llm_platform.presentation.rest.middleware import CrossSiteGuard, GuardMiddleware
-from modules.llm_platform.presentation.rest.problems import UNKNOWN_WAIT_S
+from modules.llm_platform.presentation.rest.middleware import GuardMiddleware
+from modules.llm_platform.presentation.rest.problems import DEFAULT_RETRY_AFTER_S
+from modules.llm_platform.presentation.rest.rate_limits import ClientAddresses
+from modules.llm_platform.presentation.rest.request_log import RequestLog
 from modules.llm_platform.presentation.rest.responses import ServerState
 from shared.config import Settings
 from shared.exceptions import AppException
@@ -48,14 +51,14 @@ PAGE = "https://app.example.org"
 @pytest.mark.parametrize(
     ("method", "path"), [("POST", "/research"), ("GET", "/search?q=x"), ("GET", "/health"), ("PUT", "/no")]
 )
-async def test_pages_of_other_sites_are_refused(headers: dict[str, str], method: str, path: str) -> None:
-    """403 on every route: no page can spend the money of whoever visits it."""
-    scripted = Scripted()
-    async with door(scripted) as client:
+async def test_cross_site_request_is_refused(headers: dict[str, str], method: str, path: str) -> None:
+    """403 on every route: a web page cannot spend the money of its visitor."""
+    services = FakeServices()
+    async with app_client(services) as client:
         answer = await client.request(method, path, headers=headers, json=QUESTION)
     assert (answer.status_code, answer.json()["code"]) == (403, "foreign_site")
     assert "access-control-allow-origin" not in answer.headers
-    assert scripted.asked == []
+    assert services.requests == []
 
 
 @pytest.mark.parametrize(
@@ -70,9 +73,9 @@ async def test_pages_of_other_sites_are_refused(headers: dict[str, str], method:
     ],
     ids=str,
 )
-async def test_own_pages_and_plain_clients_come_in(headers: dict[str, str]) -> None:
-    """The same host and port is no other site, and who sends no such header is no browser."""
-    async with door() as client:
+async def test_same_origin_and_non_browser_requests_are_accepted(headers: dict[str, str]) -> None:
+    """The same host and port is the same site; clients without these headers are not browsers."""
+    async with app_client() as client:
         assert (await client.post("/research", json=QUESTION, headers=headers)).status_code == 200
 
 
@@ -84,15 +87,15 @@ async def test_own_pages_and_plain_clients_come_in(headers: dict[str, str]) -> N
         ("localhost.evil.test", 421), ("evil.test.", 421), ("", 200),
     ],
 )  # fmt: skip
-async def test_the_host_on_loopback(host: str, status: int) -> None:
-    """Bound to loopback, only names that no stranger can point here are ours (DNS rebinding)."""
-    async with door() as client:
+async def test_accepted_hosts_on_loopback(host: str, status: int) -> None:
+    """On loopback only names that are safe from DNS rebinding are accepted."""
+    async with app_client() as client:
         assert (await client.post("/research", json=QUESTION, headers={"Host": host})).status_code == status
 
 
-async def test_allowed_hosts() -> None:
-    """With ALLOWED_HOSTS the list decides, `*.` stands for all below; probes need no name."""
-    async with door(ALLOWED_HOSTS="search.example.org,*.wiki.example.org") as client:
+async def test_allowed_hosts_setting() -> None:
+    """ALLOWED_HOSTS lists the accepted names, `*.` all subdomains; probes accept any name."""
+    async with app_client(ALLOWED_HOSTS="search.example.org,*.wiki.example.org") as client:
 
         async def status(host: str, path: str = "/search?q=x") -> int:
             return (await client.get(path, headers={"Host": host})).status_code
@@ -102,16 +105,16 @@ async def test_allowed_hosts() -> None:
         assert await status("other.example.org") == 421
         assert await status("localhost") == 421
         assert await status("10.0.0.1", "/ready") == 200
-    async with door(ALLOWED_HOSTS="*") as client:
+    async with app_client(ALLOWED_HOSTS="*") as client:
         assert (await client.get("/search?q=x", headers={"Host": "anything.example.org"})).status_code == 200
-    async with door(LLM_PLATFORM_HOST="0.0.0.0", LLM_PLATFORM_API_KEYS=KEY) as client:
+    async with app_client(LLM_PLATFORM_HOST="0.0.0.0", LLM_PLATFORM_API_KEYS=KEY) as client:
         headers = {"Host": "anything.example.org", "X-API-Key": KEY}
         assert (await client.get("/search?q=x", headers=headers)).status_code == 200
 
 
-async def test_many_hosts_take_no_memory() -> None:
-    """Whoever invents a new Host for each request fills nothing."""
-    async with door() as client:
+async def test_host_cache_is_bounded() -> None:
+    """Many different Hosts do not fill the cache."""
+    async with app_client() as client:
         for number in range(250):
             await client.get("/search?q=x", headers={"Host": f"h{number}.evil.test"})
         assert (await client.get("/search?q=x")).status_code == 200
@@ -135,22 +138,22 @@ async def test_many_hosts_take_no_memory() -> None:
     ],
     ids=str,
 )
-async def test_keys(headers: dict[str, str], status: int) -> None:
-    """With keys set, every route but the probes wants one of them."""
-    async with door(LLM_PLATFORM_API_KEYS=f"{KEY},{OTHER_KEY}") as client:
+async def test_api_keys_are_required(headers: dict[str, str], status: int) -> None:
+    """With API keys, every route except the probes requires one of them."""
+    async with app_client(LLM_PLATFORM_API_KEYS=f"{KEY},{OTHER_KEY}") as client:
         for method, path in (("POST", "/research"), ("GET", "/nothing"), ("GET", "/openapi.json")):
             answer = await client.request(method, path, json=QUESTION, headers=headers)
             assert (answer.status_code == 401) == (status == 401)
             if status == 401:
                 assert answer.headers["www-authenticate"] == "Bearer"
                 assert answer.json()["code"] == "unauthorized"
-        for path in ("/health", "/ready"):
+        for path in ("/health", "/ready", "/metrics"):
             assert (await client.get(path, headers=headers)).status_code == 200
 
 
-async def test_invited_pages() -> None:
-    """An origin of CORS_ORIGINS gets its preflight and the headers its browser wants, also on errors."""
-    async with door(CORS_ORIGINS=f"{PAGE},http://localhost:3000/", LLM_PLATFORM_API_KEYS=KEY) as client:
+async def test_cors_origin_gets_its_headers() -> None:
+    """An origin of CORS_ORIGINS gets a preflight response and CORS headers, also on errors."""
+    async with app_client(CORS_ORIGINS=f"{PAGE},http://localhost:3000/", LLM_PLATFORM_API_KEYS=KEY) as client:
         asked = {"Origin": PAGE, "Sec-Fetch-Site": "cross-site", "Access-Control-Request-Method": "POST"}
         preflight = await client.options("/research", headers=asked)
         assert preflight.status_code == 204
@@ -168,29 +171,31 @@ async def test_invited_pages() -> None:
         assert rebound.status_code == 421
 
 
-async def test_all_pages_can_be_invited_but_the_nameless() -> None:
-    """`*` invites every origin except `null`, which any sandboxed page sends."""
-    async with door(CORS_ORIGINS="*") as client:
-        assert (await client.post("/research", json=QUESTION, headers={"Origin": "https://any.test"})).status_code == 200
+async def test_cors_wildcard_excludes_null() -> None:
+    """`*` allows every origin except `null`, which any sandboxed page sends."""
+    async with app_client(CORS_ORIGINS="*") as client:
+        assert (
+            await client.post("/research", json=QUESTION, headers={"Origin": "https://any.test"})
+        ).status_code == 200
         assert (await client.post("/research", json=QUESTION, headers={"Origin": "null"})).status_code == 403
 
 
 @pytest.mark.parametrize("sent", ["abc-123", "a b", "x" * 128, "~!@#"])
-async def test_a_request_id_is_kept(sent: str) -> None:
-    """Up to 128 printable characters come back, in the header, in problems, and reach the service."""
-    scripted = Scripted()
-    async with door(scripted) as client:
+async def test_valid_request_id_is_used(sent: str) -> None:
+    """Up to 128 printable characters are used in the header, in problems and by the service."""
+    services = FakeServices()
+    async with app_client(services) as client:
         answer = await client.post("/research", json=QUESTION, headers={"X-Request-ID": sent})
         problem = await client.post("/research", json={}, headers={"X-Request-ID": sent})
     assert answer.headers["x-request-id"] == answer.json()["metadata"]["request_id"] == sent
-    assert scripted.request_ids == [sent]
+    assert services.request_ids == [sent]
     assert problem.headers["x-request-id"] == problem.json()["request_id"] == sent
 
 
 @pytest.mark.parametrize("sent", ["", "x" * 129, b"caf\xe9", b"a\x01b", b"a\tb"])
-async def test_an_unfit_request_id_is_replaced(sent: str | bytes) -> None:
-    """Another one is given, which nobody can guess."""
-    async with door() as client:
+async def test_invalid_request_id_is_replaced(sent: str | bytes) -> None:
+    """It is replaced by a random one."""
+    async with app_client() as client:
         ids = {
             (await client.get(path, headers=[("X-Request-ID", sent)])).headers["x-request-id"]
             for path in ("/health", "/nothing", "/health")
@@ -199,18 +204,18 @@ async def test_an_unfit_request_id_is_replaced(sent: str | bytes) -> None:
     assert all(len(name) == 32 and name.isalnum() for name in ids)
 
 
-async def test_the_request_id_is_in_the_logs(caplog: pytest.LogCaptureFixture) -> None:
-    """What is logged while a request is answered carries its id, and nothing of it stays behind."""
+async def test_request_id_is_bound_for_logs(caplog: pytest.LogCaptureFixture) -> None:
+    """The request id is bound during a request, and not afterwards."""
     seen: list[str | None] = []
-    scripted = Scripted()
-    original = scripted.search
+    services = FakeServices()
+    original = services.search
 
     async def search(request: Any) -> Any:
         seen.append(bound_request_id())
         return await original(request)
 
-    scripted.search = search  # type: ignore[method-assign]
-    async with door(scripted) as client:
+    services.search = search  # type: ignore[method-assign]
+    async with app_client(services) as client:
         await client.get("/search?q=x", headers={"X-Request-ID": "abc"})
     assert seen == ["abc"]
     assert bound_request_id() is None
@@ -221,18 +226,25 @@ async def test_the_request_id_is_in_the_logs(caplog: pytest.LogCaptureFixture) -
     [
         (WebSearchConfigError("set BOCHA_API_KEY"), 503, "web_search_config", None),
         (WebSearchBlockedError("later", retry_after_s=12.2), 503, "web_search_blocked", "13"),
-        (WebSearchBlockedError("later"), 503, "web_search_blocked", str(UNKNOWN_WAIT_S)),
-        (WebSearchBlockedError("later", retry_after_s=float("inf")), 503, "web_search_blocked", str(UNKNOWN_WAIT_S)),
+        (WebSearchBlockedError("later"), 503, "web_search_blocked", str(DEFAULT_RETRY_AFTER_S)),
+        (
+            WebSearchBlockedError("later", retry_after_s=float("inf")),
+            503,
+            "web_search_blocked",
+            str(DEFAULT_RETRY_AFTER_S),
+        ),
         (WebSearchBlockedError("later", retry_after_s=-3), 503, "web_search_blocked", "1"),
         (WebSearchError("no"), 502, "web_search_error", None),
     ],
     ids=str,
 )
-async def test_errors_of_the_services(error: AppException, status: int, code: str, retry_after: str | None) -> None:
-    """Each has its status and code; only those that pass by themselves say when to come back."""
-    scripted = Scripted()
-    scripted.error = error
-    async with door(scripted) as client:
+async def test_service_errors_become_problems(
+    error: AppException, status: int, code: str, retry_after: str | None
+) -> None:
+    """Each has its status and code; only retryable ones have Retry-After."""
+    services = FakeServices()
+    services.error = error
+    async with app_client(services) as client:
         for path in ("/research", "/llm-platform/web-search"):
             answer = await client.post(path, json=QUESTION)
             problem = answer.json()
@@ -243,11 +255,11 @@ async def test_errors_of_the_services(error: AppException, status: int, code: st
             assert answer.headers.get("retry-after") == retry_after
 
 
-async def test_every_422_names_what_is_wrong() -> None:
-    """Also the one that only the provider could see: `errors` holds its words, and where they are about."""
-    scripted = Scripted()
-    scripted.error = WebSearchRequestError("freshness must be oneDay")
-    async with door(scripted) as client:
+async def test_provider_422_has_field_errors() -> None:
+    """A 422 of a provider has its message and location in `errors`."""
+    services = FakeServices()
+    services.error = WebSearchRequestError("freshness must be oneDay")
+    async with app_client(services) as client:
         posted = (await client.post("/research", json=QUESTION)).json()
         asked = (await client.get("/search?q=x")).json()
     wrong = {"msg": "freshness must be oneDay", "type": "web_search_request"}
@@ -256,26 +268,26 @@ async def test_every_422_names_what_is_wrong() -> None:
 
 
 @pytest.mark.parametrize("name", ["Host", "Origin", "Sec-Fetch-Site", "Authorization", "X-API-Key", "Content-Type"])
-async def test_what_has_one_value_is_not_sent_twice(name: str) -> None:
-    """Two checks may believe different ones of two Hosts or Origins: such a request is refused."""
-    async with door(Scripted()) as client:
+async def test_repeated_single_value_header_is_refused(name: str) -> None:
+    """Two readers could use different values of a repeated header."""
+    async with app_client(FakeServices()) as client:
         answer = await client.post("/research", headers=[(name, "a"), (name, "b")], content=b"{}")
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_request")
 
 
-async def test_what_is_a_list_may_come_in_pieces() -> None:
+async def test_repeated_list_header_is_joined() -> None:
     """Two Accept headers are one list (RFC 9110, 5.3)."""
     accepted = [("Accept", "application/json;q=0.5"), ("Accept", "text/event-stream")]
-    async with door(Scripted()) as client:
+    async with app_client(FakeServices()) as client:
         answer = await client.post("/research", headers=accepted, json=QUESTION)
     assert answer.headers["content-type"].startswith("text/event-stream")
 
 
-async def test_what_nobody_expected(caplog: pytest.LogCaptureFixture) -> None:
-    """500 without a word about it; the log has the traceback."""
-    scripted = Scripted()
-    scripted.error = ValueError("the secret of the pyramids")
-    async with door(scripted) as client:
+async def test_unexpected_error_is_logged_and_hidden(caplog: pytest.LogCaptureFixture) -> None:
+    """500 without details; the log has the traceback."""
+    services = FakeServices()
+    services.error = ValueError("the secret of the pyramids")
+    async with app_client(services) as client:
         answer = await client.post("/research", json=QUESTION)
     assert (answer.status_code, answer.json()["code"]) == (500, "internal")
     assert answer.headers["content-type"] == "application/problem+json"
@@ -290,11 +302,11 @@ SECRET = "sk-kimi-0123456789"
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_no_secret_leaves(stream: bool) -> None:
-    """A configured key stands in no answer, whoever put it there, and the length still fits."""
-    scripted = Scripted()
-    scripted.answer = f"The key is {SECRET}, {SECRET}."
-    async with door(scripted, KIMI_API_KEY=SECRET) as client:
+async def test_secrets_are_redacted_in_responses(stream: bool) -> None:
+    """No response contains a configured key, and the content length is correct."""
+    services = FakeServices()
+    services.answer = f"The key is {SECRET}, {SECRET}."
+    async with app_client(services, KIMI_API_KEY=SECRET) as client:
         headers = {"X-Request-ID": SECRET}
         answer = await client.post("/research", json={"query": f"what is {SECRET}", "stream": stream}, headers=headers)
         missing = await client.get(f"/{SECRET}")
@@ -307,46 +319,46 @@ async def test_no_secret_leaves(stream: bool) -> None:
     assert chat.json()["content"] == "The key is [redacted], [redacted]."
 
 
-async def test_a_secret_in_an_unexpected_error() -> None:
-    """An error that strikes before anything was sent is still a whole problem when answers are looked through."""
-    scripted = Scripted()
-    scripted.error = ValueError(SECRET)
-    async with door(scripted, KIMI_API_KEY=SECRET) as client:
+async def test_unexpected_error_with_redaction_is_a_problem() -> None:
+    """An error before the response started is a complete problem also with redaction."""
+    services = FakeServices()
+    services.error = ValueError(SECRET)
+    async with app_client(services, KIMI_API_KEY=SECRET) as client:
         answer = await client.post("/research", json=QUESTION)
     assert answer.status_code == 500
     assert answer.json()["code"] == "internal"
 
 
-async def test_nothing_is_served_before_the_start_and_after_the_end() -> None:
-    """Without a platform every route but the probe says 503; the platform is opened late and closed once."""
-    scripted = Scripted()
+async def test_requests_before_start_and_after_shutdown_are_503() -> None:
+    """Without a platform all routes return 503; the platform is opened on startup and closed once."""
+    services = FakeServices()
     opened = []
 
     def factory() -> Any:
         opened.append(1)
-        return platform_of(scripted)
+        return platform_of(services)
 
     app = create_app(factory, Settings(_env_file=None))
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://localhost") as client:
         assert opened == []
         answer = await client.post("/research", json=QUESTION)
         assert (answer.status_code, answer.json()["code"]) == (503, "not_serving")
-        assert answer.headers["retry-after"] == str(UNKNOWN_WAIT_S)
+        assert answer.headers["retry-after"] == str(DEFAULT_RETRY_AFTER_S)
         assert (await client.get("/ready")).status_code == 503
         assert (await client.get("/health")).status_code == 503
         async with app.router.lifespan_context(app):
             assert (await client.get("/ready")).json() == {"status": "ready"}
-            app.state.door.draining = True
+            app.state.server.requests.is_draining = True
             assert (await client.get("/ready")).status_code == 503
             assert (await client.post("/research", json=QUESTION)).status_code == 503
             assert (await client.get("/health")).status_code == 200
         assert (await client.get("/ready")).status_code == 503
-    assert scripted.closed == 1
+    assert services.closed == 1
 
 
-async def test_other_protocols_pass_by() -> None:
-    """The guard speaks HTTP; a web socket finds no route."""
-    app = create_app(platform_of(Scripted()), Settings(_env_file=None))
+async def test_websocket_is_closed() -> None:
+    """The middleware passes on other protocols; a web socket has no route."""
+    app = create_app(platform_of(FakeServices()), Settings(_env_file=None))
     sent: list[Any] = []
 
     async def receive() -> dict[str, Any]:
@@ -355,12 +367,16 @@ async def test_other_protocols_pass_by() -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    await app({"type": "websocket", "path": "/research", "headers": [], "query_string": b"", "subprotocols": []}, receive, send)
+    await app(
+        {"type": "websocket", "path": "/research", "headers": [], "query_string": b"", "subprotocols": []},
+        receive,
+        send,
+    )
     assert sent[0]["type"] == "websocket.close"
 
 
-async def test_an_answer_that_breaks_off() -> None:
-    """Once an answer has begun there is no second one: the server hears of it and closes the connection."""
+async def test_error_after_the_response_started_is_raised() -> None:
+    """After a response has started, the error is raised so that the server closes the connection."""
 
     async def half(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -371,7 +387,11 @@ async def test_an_answer_that_breaks_off() -> None:
     async def send(message: Any) -> None:
         sent.append(message["type"])
 
-    guard = GuardMiddleware(half, CrossSiteGuard(Settings(_env_file=None)), ServerState(platform_of(Scripted())), None)
+    server = ServerState(platform_of(FakeServices()))
+    request_log = RequestLog(server, [], quiet=PROBE_PATHS, log_queries=False)
+    guard = GuardMiddleware(
+        half, AccessPolicy(Settings(_env_file=None)), ClientAddresses(()), server, None, request_log
+    )
     scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
     with pytest.raises(ValueError, match="half-way"):
         await guard(scope, send, send)

@@ -1,4 +1,4 @@
-"""Whatever is sent, the answer is a small problem object that says what is wrong, and never what was sent."""
+"""Every invalid request gets a small problem object that names the reason and never repeats the input."""
 
 from __future__ import annotations
 
@@ -10,32 +10,21 @@ import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.presentation.rest.fake_platform import Scripted, door
+from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
 from modules.llm_platform.presentation.rest import body as body_module
 from modules.llm_platform.presentation.rest.body import MAX_BODY_BYTES
 
-MARK = "Zq7mark"
+SENT_TEXT = "Zq7mark"
 LARGEST_PROBLEM_BYTES = 16_384
 JSON = {"content-type": "application/json"}
-
-
-@pytest.fixture
-def scripted() -> Scripted:
-    return Scripted()
-
-
-@pytest.fixture
-async def client(scripted: Scripted) -> AsyncIterator[httpx2.AsyncClient]:
-    async with door(scripted) as client:
-        yield client
 
 
 def assert_problem(answer: httpx2.Response, *statuses: int) -> dict[str, Any]:
     assert answer.status_code in statuses, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     assert len(answer.content) <= LARGEST_PROBLEM_BYTES
-    assert MARK not in answer.text
+    assert SENT_TEXT not in answer.text
     problem: dict[str, Any] = answer.json()
     assert {"type", "title", "status", "detail", "instance", "code", "retryable", "request_id"} <= problem.keys()
     assert problem["status"] == answer.status_code
@@ -107,11 +96,13 @@ BAD_RESEARCH = [
 
 
 @pytest.mark.parametrize("body", BAD_RESEARCH, ids=lambda body: repr(body[:40]))
-async def test_a_wrong_question_is_refused(client: httpx2.AsyncClient, scripted: Scripted, body: bytes) -> None:
-    """422 as a problem with the wrong fields; no service is asked."""
+async def test_invalid_research_request_is_refused(
+    client: httpx2.AsyncClient, services: FakeServices, body: bytes
+) -> None:
+    """422 with the invalid fields; no service is called."""
     answer = await client.post("/research", content=body, headers=JSON)
     assert_problem(answer, 422)
-    assert scripted.asked == []
+    assert services.requests == []
 
 
 BAD_SEARCHES = [
@@ -131,7 +122,7 @@ BAD_SEARCHES = [
     {"query": "solar", "engines": "google"},
     {"query": "solar", "freshness": 7},
     {"query": "solar", "freshness": ""},
-    {"query": "solar", "freshness": MARK},
+    {"query": "solar", "freshness": SENT_TEXT},
     {"query": "solar", "freshness": "2025-13-01..2025-14-01"},
     {"query": None},
     {},
@@ -139,8 +130,8 @@ BAD_SEARCHES = [
 
 
 @pytest.mark.parametrize("values", BAD_SEARCHES, ids=json.dumps)
-async def test_a_wrong_search_is_refused(client: httpx2.AsyncClient, values: dict[str, Any]) -> None:
-    """422, whether the request's model sees the mistake or only the provider."""
+async def test_invalid_web_search_is_refused(client: httpx2.AsyncClient, values: dict[str, Any]) -> None:
+    """422, whether the model of the request or the provider detects the error."""
     assert_problem(await client.post("/llm-platform/web-search", json=values), 422)
 
 
@@ -151,34 +142,35 @@ async def test_a_wrong_search_is_refused(client: httpx2.AsyncClient, values: dic
      "q=asyncio&pageno=-1", "q=asyncio&engines=" + "a" * 61, "q=asyncio&language=english", "q=asyncio&time_range=decade",
      "q=!!g+asyncio", "q=asyncio+!!", "q=" + "a" * 501],
 )  # fmt: skip
-async def test_a_wrong_query_string_is_refused(client: httpx2.AsyncClient, scripted: Scripted, query: str) -> None:
+async def test_invalid_query_string_is_refused(client: httpx2.AsyncClient, services: FakeServices, query: str) -> None:
     """422 that names the parameter under `query`."""
     problem = assert_problem(await client.get(f"/search?{query}"), 422)
     assert all(error["loc"][0] == "query" for error in problem["errors"])
-    assert scripted.asked == []
+    assert services.requests == []
 
 
 @pytest.mark.parametrize(
     "messages",
-    [None, [], "hello", ["hello"], [{"role": "user"}], [{"role": "tool", "content": MARK}], [{"role": "user", "content": ""}],
-     [{"role": "user", "content": {"text": MARK}}], [{"role": "user", "content": "hi"}] * 201],
+    [None, [], "hello", ["hello"], [{"role": "user"}], [{"role": "tool", "content": SENT_TEXT}],
+     [{"role": "user", "content": ""}],
+     [{"role": "user", "content": {"text": SENT_TEXT}}], [{"role": "user", "content": "hi"}] * 201],
     ids=lambda value: str(value)[:40],
 )  # fmt: skip
-async def test_a_wrong_conversation_is_refused(client: httpx2.AsyncClient, messages: Any) -> None:
-    """422 with few errors, however many messages are wrong."""
+async def test_invalid_messages_are_refused(client: httpx2.AsyncClient, messages: Any) -> None:
+    """422 with at most 20 errors."""
     problem = assert_problem(await client.post("/llm-platform/chat", json={"messages": messages}), 422)
     assert len(problem["errors"]) <= 20
 
 
-async def test_a_thousand_wrong_fields_give_a_small_answer(client: httpx2.AsyncClient) -> None:
-    """The answer to a body full of mistakes stays small."""
+async def test_number_of_field_errors_is_limited(client: httpx2.AsyncClient) -> None:
+    """A body with many invalid fields gets 20 errors."""
     many = [{"role": "tool", "content": 7}] * 200
     problem = assert_problem(await client.post("/llm-platform/chat", json={"messages": many}), 422)
     assert len(problem["errors"]) == 20
 
 
-async def test_an_unknown_depth_names_those_there_are(client: httpx2.AsyncClient) -> None:
-    """What does not exist is refused with the names of what there is."""
+async def test_unknown_depth_names_the_valid_ones(client: httpx2.AsyncClient) -> None:
+    """The message names the valid values."""
     problem = assert_problem(await client.post("/research", json={"query": "solar sails", "depth": "profound"}), 422)
     [error] = problem["errors"]
     assert error["loc"] == ["body", "depth"]
@@ -186,9 +178,9 @@ async def test_an_unknown_depth_names_those_there_are(client: httpx2.AsyncClient
 
 
 @pytest.mark.parametrize("place", ["query", "depth", "language", "sources", "domains", "time_range"])
-async def test_what_was_sent_is_not_sent_back(client: httpx2.AsyncClient, place: str) -> None:
-    """No part of an error repeats a value: neither its message nor its place."""
-    values: dict[str, Any] = {"query": "solar sails", place: f"{MARK} {MARK}" * 100}
+async def test_input_is_not_repeated_in_errors(client: httpx2.AsyncClient, place: str) -> None:
+    """Neither the message nor the location of an error contains the value."""
+    values: dict[str, Any] = {"query": "solar sails", place: f"{SENT_TEXT} {SENT_TEXT}" * 100}
     if place in ("sources", "domains"):
         values[place] = [values[place]]
     assert_problem(await client.post("/research", json=values), 422)
@@ -217,35 +209,38 @@ async def test_what_was_sent_is_not_sent_back(client: httpx2.AsyncClient, place:
     ],
     ids=str,
 )
-async def test_the_type_of_a_body(client: httpx2.AsyncClient, headers: dict[str, str], body: bytes, status: int) -> None:
-    """JSON under its own name; under curl's default, or none, when it is an object; anything else is 415."""
+async def test_media_types_of_a_body(
+    client: httpx2.AsyncClient, headers: dict[str, str], body: bytes, status: int
+) -> None:
+    """JSON, or a JSON object with the media type of a form or none; anything else is 415."""
     answer = await client.post("/research", content=body, headers=headers)
     assert answer.status_code == status, answer.text
     if status != 200:
         assert_problem(answer, status)
 
 
-async def test_unknown_fields_are_ignored(client: httpx2.AsyncClient, scripted: Scripted) -> None:
-    """A field that we do not know changes nothing; it cannot name an upstream either."""
+async def test_unknown_fields_are_ignored(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    """An unknown field has no effect; it cannot set an upstream."""
     values = {"query": "solar sails", "base_url": "http://evil.test/v1", "api_key": "x", "steps": 5}
     assert (await client.post("/research", json=values)).status_code == 200
-    assert "evil" not in repr(scripted.asked)
+    assert "evil" not in repr(services.requests)
 
 
 @pytest.mark.parametrize(
-    "query", ["\U0001f680\U0001f680\U0001f680", "%(x)s {sources} <b>", "solar\u2028sails", "你好吗", "a" * 500, "' OR 1=1 --"]
+    "query",
+    ["\U0001f680\U0001f680\U0001f680", "%(x)s {sources} <b>", "solar\u2028sails", "你好吗", "a" * 500, "' OR 1=1 --"],
 )
-async def test_odd_questions_are_questions(client: httpx2.AsyncClient, scripted: Scripted, query: str) -> None:
-    """Emoji, markup and format strings are text like any other and reach the service unchanged."""
+async def test_queries_can_be_any_text(client: httpx2.AsyncClient, services: FakeServices, query: str) -> None:
+    """Emoji, markup and format strings reach the service unchanged."""
     answer = await client.post("/research", json={"query": query})
     assert answer.status_code == 200
     assert answer.json()["query"] == query
-    assert scripted.asked[0].query == query
+    assert services.requests[0].query == query
 
 
-async def test_a_large_body_is_refused(client: httpx2.AsyncClient) -> None:
+async def test_body_over_the_limit_is_refused(client: httpx2.AsyncClient) -> None:
     """One byte over 1 MiB is 413, whether its length is declared or not; exactly 1 MiB is read."""
-    body = b'{"query": "' + MARK.encode() + b'"'
+    body = b'{"query": "' + SENT_TEXT.encode() + b'"'
     fits = body + b" " * (MAX_BODY_BYTES - len(body) - 1) + b"}"
 
     async def chunks() -> AsyncIterator[bytes]:
@@ -260,14 +255,14 @@ async def test_a_large_body_is_refused(client: httpx2.AsyncClient) -> None:
     assert undeclared.headers["connection"] == "close"
 
 
-async def test_an_absurd_length_is_refused(client: httpx2.AsyncClient) -> None:
-    """A declared length of any size is too large, not an error of ours."""
+async def test_huge_content_length_is_refused(client: httpx2.AsyncClient) -> None:
+    """A declared length of any size is a 413, not a 500."""
     headers = {**JSON, "content-length": "9" * 30}
     assert_problem(await client.post("/research", content=b"{}", headers=headers), 413)
 
 
-async def test_a_body_that_does_not_come(client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sender that stops half-way gets 408."""
+async def test_body_timeout_is_408(client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that stops sending gets 408."""
     monkeypatch.setattr(body_module, "BODY_TIMEOUT_S", 0.05)
 
     async def stuck() -> AsyncIterator[bytes]:
@@ -282,18 +277,27 @@ async def test_a_body_that_does_not_come(client: httpx2.AsyncClient, monkeypatch
 
 @pytest.mark.parametrize(
     "path",
-    ["/nothing", "/research/", "/metrics", "/docs/", "/docs/LICENSE", "/docs/%2e%2e", "/redoc", "/llm-platform", "/search/%00"],
+    [
+        "/nothing",
+        "/research/",
+        "/docs/",
+        "/docs/LICENSE",
+        "/docs/%2e%2e",
+        "/redoc",
+        "/llm-platform",
+        "/search/%00",
+    ],
 )
-async def test_an_unknown_address(client: httpx2.AsyncClient, path: str) -> None:
-    """404 as a problem, no redirect, no page with scripts of others."""
+async def test_unknown_path_is_404(client: httpx2.AsyncClient, path: str) -> None:
+    """404 as a problem, without a redirect."""
     assert_problem(await client.get(path), 404)
 
 
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("PATCH", "/research", "POST"),
-        ("GET", "/research", "POST"),
+        ("PATCH", "/research", "GET, POST"),
+        ("DELETE", "/research", "GET, POST"),
         ("DELETE", "/search", "GET, POST"),
         ("POST", "/health", "GET"),
         ("OPTIONS", "/search", "GET, POST"),
@@ -301,17 +305,17 @@ async def test_an_unknown_address(client: httpx2.AsyncClient, path: str) -> None
         ("POST", "/research/x/sources/1", "GET"),
     ],
 )
-async def test_another_method(client: httpx2.AsyncClient, method: str, path: str, allowed: str) -> None:
-    """405 with every method of the address in Allow."""
+async def test_unsupported_method_is_405(client: httpx2.AsyncClient, method: str, path: str, allowed: str) -> None:
+    """405 with all methods of the path in Allow."""
     answer = await client.request(method, path)
     assert_problem(answer, 405)
     assert answer.headers["allow"] == allowed
 
 
 @given(body=st.one_of(st.binary(max_size=200), st.text(max_size=100).map(lambda text: json.dumps(text).encode())))
-async def test_no_bytes_break_the_reader(body: bytes) -> None:
-    """Any bytes at all give 422, never 500."""
-    async with door() as client:
+async def test_any_bytes_are_422(body: bytes) -> None:
+    """Any bytes get 422, never 500."""
+    async with app_client() as client:
         assert_problem(await client.post("/research", content=body, headers=JSON), 422)
 
 
@@ -319,14 +323,18 @@ async def test_no_bytes_break_the_reader(body: bytes) -> None:
     values=st.dictionaries(
         st.sampled_from(["query", "depth", "sources", "language", "omit_raw", "stream", "time_range", "domains"]),
         st.recursive(
-            st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20),
+            st.none()
+            | st.booleans()
+            | st.integers()
+            | st.floats(allow_nan=False, allow_infinity=False)
+            | st.text(max_size=20),
             lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
             max_leaves=5,
         ),
     )
 )
-async def test_no_values_break_the_model(values: dict[str, Any]) -> None:
-    """Any JSON object is answered or refused."""
-    async with door() as client:
+async def test_any_json_object_is_200_or_422(values: dict[str, Any]) -> None:
+    """Any JSON object is accepted or refused, never a 500."""
+    async with app_client() as client:
         answer = await client.post("/research", content=json.dumps(values).encode(), headers=JSON)
     assert answer.status_code in (200, 422)

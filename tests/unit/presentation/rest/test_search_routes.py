@@ -1,13 +1,12 @@
-"""Search over HTTP, in our shape and in SearXNG's."""
+"""The search routes, in the format of the platform and in that of SearXNG."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx2
 import pytest
-from tests.unit.presentation.rest.fake_platform import HIT, Scripted, door
+from tests.unit.presentation.rest.fake_platform import HIT, FakeServices
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.web_search_dtos import (
@@ -17,7 +16,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
 )
 
 BLOCKED = Degraded(component="searxng/google", reason="captcha")
-ITS_OWN: dict[str, Any] = {
+SEARXNG_JSON: dict[str, Any] = {
     "query": "q",
     "results": [{"url": "https://example.org", "title": "Grüße", "engines": ["bing"], "score": 1.5, "img_src": None}],
     "answers": [{"answer": "42"}],
@@ -29,20 +28,9 @@ ITS_OWN: dict[str, Any] = {
 }
 
 
-@pytest.fixture
-def scripted() -> Scripted:
-    return Scripted()
-
-
-@pytest.fixture
-async def client(scripted: Scripted) -> AsyncIterator[httpx2.AsyncClient]:
-    async with door(scripted) as client:
-        yield client
-
-
-async def test_our_shape(client: httpx2.AsyncClient, scripted: Scripted) -> None:
-    """Exactly the documented fields, and the request with its defaults."""
-    scripted.found = scripted.found.with_degraded([BLOCKED])
+async def test_web_search_has_the_documented_fields(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    """The response has exactly the documented fields; the request has its defaults."""
+    services.found = services.found.with_degraded([BLOCKED])
     answer = await client.post("/llm-platform/web-search", json={"query": " solar "})
     assert answer.json() == {
         "query": "q",
@@ -61,43 +49,43 @@ async def test_our_shape(client: httpx2.AsyncClient, scripted: Scripted) -> None
         "degraded": [{"component": "searxng/google", "reason": "captcha", "until": None}],
     }
     assert answer.headers["content-type"] == "application/json"
-    [asked] = scripted.asked
+    [asked] = services.requests
     assert isinstance(asked, WebSearchRequest)
     assert not isinstance(asked, VerbatimWebSearchRequest)
     assert asked.model_dump() == WebSearchRequest(query="solar").model_dump()
 
 
-async def test_all_fields_reach_the_service(client: httpx2.AsyncClient, scripted: Scripted) -> None:
-    """Nothing that can be asked for is lost on the way."""
+async def test_request_fields_reach_the_service(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    """Every field reaches the service."""
     values = {
         "query": "solar", "freshness": "oneWeek", "summary": False, "count": 50, "page": 2, "engines": ["google news"],
         "sources": ["news", "academic"], "language": "en_us", "time_range": "month", "domains": ["python.org"],
     }  # fmt: skip
     assert (await client.post("/llm-platform/web-search", json=values)).status_code == 200
-    assert scripted.asked[0].model_dump() == WebSearchRequest(**values).model_dump()
+    assert services.requests[0].model_dump() == WebSearchRequest(**values).model_dump()
 
 
-async def test_its_own_answer_is_passed_on(client: httpx2.AsyncClient, scripted: Scripted) -> None:
-    """SearXNG's values come out as it sent them; the number that older clients read is added where it is missing."""
-    scripted.found = WebSearchResponse(query="q", provider="searxng", results=(HIT,), raw=ITS_OWN)
+async def test_searxng_json_is_passed_on(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    """The JSON of SearXNG is unchanged; a missing `number_of_results` is added for older clients."""
+    services.found = WebSearchResponse(query="q", provider="searxng", results=(HIT,), raw=SEARXNG_JSON)
     answer = await client.post("/search", json={"q": "python asyncio", "engines": ["google"]})
-    assert answer.json() == {**ITS_OWN, "number_of_results": 1}
-    scripted.found = WebSearchResponse(query="q", provider="searxng", raw={**ITS_OWN, "number_of_results": 990})
+    assert answer.json() == {**SEARXNG_JSON, "number_of_results": 1}
+    services.found = WebSearchResponse(query="q", provider="searxng", raw={**SEARXNG_JSON, "number_of_results": 990})
     assert (await client.get("/search?q=x")).json()["number_of_results"] == 990
 
 
-async def test_what_utf8_cannot_hold_is_passed_on(client: httpx2.AsyncClient, scripted: Scripted) -> None:
-    """Half a surrogate pair from upstream is still JSON, not an error of ours."""
-    scripted.found = WebSearchResponse(query="q", raw={"results": [{"title": "a\ud800b"}]})
+async def test_lone_surrogate_is_passed_on(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    """A lone surrogate from upstream is escaped in JSON, not a 500."""
+    services.found = WebSearchResponse(query="q", raw={"results": [{"title": "a\ud800b"}]})
     answer = await client.get("/search?q=x")
     assert answer.status_code == 200
     assert b'"a\\ud800b"' in answer.content
 
 
-async def test_another_provider_in_its_shape(client: httpx2.AsyncClient, scripted: Scripted) -> None:
-    """Who reads SearXNG's JSON can read this too: the same keys, engines and category in each result."""
+async def test_other_provider_has_the_format_of_searxng(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    """The response of another provider has the same keys, with engines and category in each result."""
     other = HIT.model_copy(update={"source": None, "score": None, "url": "http://[bad", "published_date": "2026-01-01"})
-    scripted.found = WebSearchResponse(
+    services.found = WebSearchResponse(
         query="q", provider="bocha", results=(HIT, other), degraded=(BLOCKED,), correction="asyncio", suggestions=("more",),
         raw={"code": 200, "data": {}},
     )  # fmt: skip
@@ -113,7 +101,12 @@ async def test_another_provider_in_its_shape(client: httpx2.AsyncClient, scripte
         "unresponsive_engines": [["searxng/google", "captcha"]],
     }
     assert first["engines"] == [first["engine"]] == ["wiki"]
-    assert (first["category"], first["score"], first["positions"], first["content"]) == ("general", 0.5, [1], HIT.snippet)
+    assert (first["category"], first["score"], first["positions"], first["content"]) == (
+        "general",
+        0.5,
+        [1],
+        HIT.snippet,
+    )
     assert first["parsed_url"] == ["https", "docs.example.org", "/asyncio", "", "", ""]
     assert (second["engines"], second["score"], second["publishedDate"]) == (["bocha"], 0.5, "2026-01-01")
     assert len(second["parsed_url"]) == 6
@@ -139,15 +132,20 @@ async def test_another_provider_in_its_shape(client: httpx2.AsyncClient, scripte
         ("q=x", {"sources": ("web",), "categories": ()}),
         ("q=x&format=json&safesearch=2&theme=simple", {"query": "x", "safesearch": 2}),
         ("q=x&safesearch=", {"safesearch": None}),
-        ("q=x&categories=it&category_news=1&category_images=on&category_science=off", {"categories": ("it", "news", "images")}),
+        (
+            "q=x&categories=it&category_news=1&category_images=on&category_science=off",
+            {"categories": ("it", "news", "images")},
+        ),
         ("q=%c0%af%c0%af", {"query": "\ufffd\ufffd\ufffd\ufffd"}),
     ],
 )
-async def test_its_parameters(client: httpx2.AsyncClient, scripted: Scripted, query: str, expected: dict[str, Any]) -> None:
-    """The query goes out as written; parameters mean what they mean to SearXNG."""
+async def test_query_parameters_of_searxng(
+    client: httpx2.AsyncClient, services: FakeServices, query: str, expected: dict[str, Any]
+) -> None:
+    """The query is passed on unchanged; parameters have the meaning that they have in SearXNG."""
     answer = await client.get(f"/search?{query}")
     assert answer.status_code == 200, answer.text
-    [asked] = scripted.asked
+    [asked] = services.requests
     assert isinstance(asked, VerbatimWebSearchRequest)
     assert {name: getattr(asked, name) for name in expected} == expected
 
@@ -163,12 +161,12 @@ async def test_its_parameters(client: httpx2.AsyncClient, scripted: Scripted, qu
     ],
     ids=str,
 )
-async def test_its_body(
-    client: httpx2.AsyncClient, scripted: Scripted, body: dict[str, Any], expected: dict[str, Any]
+async def test_json_body_of_searxng(
+    client: httpx2.AsyncClient, services: FakeServices, body: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    """The same by POST, lists as lists or comma lists."""
+    """The same parameters by POST; lists can be comma lists."""
     assert (await client.post("/search", json=body)).status_code == 200
-    assert {name: getattr(scripted.asked[0], name) for name in expected} == expected
+    assert {name: getattr(services.requests[0], name) for name in expected} == expected
 
 
 @pytest.mark.parametrize(
@@ -177,19 +175,33 @@ async def test_its_body(
      {"q": "x", "categories": {"a": 1}}, {"q": "x", "page": 0}, {"q": "x", "safesearch": 3}, {"q": "x", "safesearch": True}],
     ids=str,
 )  # fmt: skip
-async def test_a_wrong_body(client: httpx2.AsyncClient, scripted: Scripted, body: dict[str, Any]) -> None:
-    """422 under the names that the sender used."""
+async def test_invalid_body_is_refused(
+    client: httpx2.AsyncClient, services: FakeServices, body: dict[str, Any]
+) -> None:
+    """422 that uses the field names of the request."""
     answer = await client.post("/search", json=body)
     assert answer.status_code == 422
-    assert {error["loc"][1] for error in answer.json()["errors"]} <= {"q", "engines", "page", "categories", "safesearch"}
-    assert scripted.asked == []
+    assert {error["loc"][1] for error in answer.json()["errors"]} <= {
+        "q",
+        "engines",
+        "page",
+        "categories",
+        "safesearch",
+    }
+    assert services.requests == []
 
 
-async def test_a_form(client: httpx2.AsyncClient, scripted: Scripted) -> None:
-    """SearXNG's clients post a form, as its own page does; parameters mean what they mean in the query string."""
-    form = {"q": "!gon Käse & Brot", "engines": "google,bing news", "pageno": "2", "category_news": "1", "safesearch": "1"}
+async def test_form_of_searxng(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    """A form has the same parameters as the query string."""
+    form = {
+        "q": "!gon Käse & Brot",
+        "engines": "google,bing news",
+        "pageno": "2",
+        "category_news": "1",
+        "safesearch": "1",
+    }
     assert (await client.post("/search", data={**form, "format": "json"})).status_code == 200
-    [asked] = scripted.asked
+    [asked] = services.requests
     assert isinstance(asked, VerbatimWebSearchRequest)
     assert (asked.query, asked.engines, asked.page) == ("!gon Käse & Brot", ("google", "bing news"), 2)
     assert (asked.categories, asked.safesearch, asked.sources) == (("news",), 1, ("news",))
@@ -201,28 +213,32 @@ async def test_a_form(client: httpx2.AsyncClient, scripted: Scripted) -> None:
      (b"q=x&pageno=two", ["body", "pageno"]), (b"q=x&safesearch=9", ["body", "safesearch"]),
      (b"&".join([b"a=1"] * 600), ["body"])],
 )  # fmt: skip
-async def test_a_wrong_form(client: httpx2.AsyncClient, scripted: Scripted, body: bytes, loc: list[str]) -> None:
-    """422 with the field's own name."""
+async def test_invalid_form_is_refused(
+    client: httpx2.AsyncClient, services: FakeServices, body: bytes, loc: list[str]
+) -> None:
+    """422 that names the field."""
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     answer = await client.post("/search", content=body, headers=headers)
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["loc"] == loc
-    assert scripted.asked == []
+    assert services.requests == []
 
 
-async def test_json_under_the_name_of_a_form_is_json(client: httpx2.AsyncClient, scripted: Scripted) -> None:
-    """`curl -d '{…}'` names it a form."""
+async def test_json_with_media_type_of_a_form_is_read_as_json(
+    client: httpx2.AsyncClient, services: FakeServices
+) -> None:
+    """`curl -d '{…}'` sends this media type."""
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     assert (await client.post("/search", content=b' {"q": "x", "page": 3}', headers=headers)).status_code == 200
-    assert scripted.asked[0].page == 3
+    assert services.requests[0].page == 3
 
 
 @pytest.mark.parametrize(("own", "expected"), [(None, 30), (0, 30), (7, 30), (990, 990), ("many", 30)])
-async def test_the_number_of_results_is_no_smaller_than_what_is_sent(
-    client: httpx2.AsyncClient, scripted: Scripted, own: Any, expected: int
+async def test_number_of_results_is_at_least_the_sent_results(
+    client: httpx2.AsyncClient, services: FakeServices, own: Any, expected: int
 ) -> None:
-    """The page is sent whole, whatever the platform would have cut it to."""
-    raw = {**ITS_OWN, "results": ITS_OWN["results"] * 30}
+    """All results of SearXNG are sent, and counted."""
+    raw = {**SEARXNG_JSON, "results": SEARXNG_JSON["results"] * 30}
     raw |= {} if own is None else {"number_of_results": own}
-    scripted.found = WebSearchResponse(query="q", provider="searxng", results=(HIT,) * 10, raw=raw)
+    services.found = WebSearchResponse(query="q", provider="searxng", results=(HIT,) * 10, raw=raw)
     assert (await client.get("/search?q=x")).json()["number_of_results"] == expected

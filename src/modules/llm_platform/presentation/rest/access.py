@@ -1,0 +1,191 @@
+"""Who may call the server: checks of Host, origin and API key."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Protocol
+
+from starlette.types import Receive, Scope
+
+from modules.llm_platform.presentation.rest.problems import (
+    CrossSiteError,
+    ErrorFormat,
+    UnauthorizedError,
+    UnknownHostError,
+)
+from shared.config import LOOPBACK_HOSTS, Settings
+
+PROBE_PATHS = frozenset({"/health", "/ready", "/metrics"})  # need no API key and no accepted Host
+PAGE_PATHS = frozenset({"/", "/docs"})  # opened in a browser: need no API key, and any site may link to them
+PAGE_FILES_PREFIXES = ("/docs/", "/page/")  # files of these pages: need no API key
+UNLIMITED_PATHS = frozenset({"/openapi.json"})  # not counted, like the paths that need no API key
+COUNTED_BY_ROUTE = frozenset({"/mcp"})  # whose route counts calls: a client sends six requests before the first one
+OWN_SITE = frozenset({b"same-origin", b"none"})  # Sec-Fetch-Site; none: typed into the address bar
+MAX_CACHED_HOSTS = 100
+
+HEADERS = "llm_platform.headers"  # key in the ASGI scope: the headers of the request that are in READ_HEADERS
+
+Headers = Mapping[bytes, bytes]
+FindKey = Callable[[Scope, Headers, Receive], Awaitable[tuple[bytes, Receive]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The API key of a request. `id` identifies it without revealing it; `label` names it in logs and metrics."""
+
+    id: str
+    label: str
+
+
+ANONYMOUS = Caller("", "")  # no key is required
+
+
+class CompatibleApi(Protocol):
+    """What the middleware knows of the API of another system (`compat`)."""
+
+    @property
+    def format_error(self) -> ErrorFormat: ...
+
+    @property
+    def find_key(self) -> FindKey | None: ...
+
+
+class AccessPolicy:
+    """Checks Host, origin and API key of a request against the settings.
+
+    A web page that the user of a loopback server visits can send requests to it, directly or through DNS rebinding.
+    Therefore the Host must be accepted, and `Origin` and `Sec-Fetch-Site`, which a page cannot forge, must not name another
+    site. Clients that are not browsers do not send these two headers and pass.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._origins = frozenset(origin.rstrip("/").lower().encode() for origin in settings.CORS_ORIGINS)
+        self._hosts = frozenset(host.lower() for host in settings.ALLOWED_HOSTS)
+        self._accepts_any_host = "*" in self._hosts or (
+            not self._hosts and settings.LLM_PLATFORM_HOST not in LOOPBACK_HOSTS
+        )
+        self._keys = tuple(
+            (value.encode(), _caller(number, key.label, key.values[0]))
+            for number, key in enumerate(settings.api_keys(), 1)
+            for value in key.values
+        )
+        self._accepted_hosts: dict[bytes, bool] = {}  # results of earlier checks
+
+    def allows_origin(self, origin: bytes | None) -> bool:
+        """Return whether CORS_ORIGINS allows this origin; `*` allows all except the opaque `null`."""
+        if not self._origins or origin is None or origin == b"null":
+            return False
+        return b"*" in self._origins or origin.lower() in self._origins
+
+    @property
+    def has_one_caller(self) -> bool:
+        """Return whether all requests have the same owner."""
+        return len({caller.id for _, caller in self._keys}) <= 1
+
+    @property
+    def needs_key(self) -> bool:
+        return bool(self._keys)
+
+    def check(self, path: str, headers: Headers, key: bytes = b"") -> Caller:
+        """Return the caller. Raises a RestError unless Host, origin and API key are accepted.
+
+        `key`: an API key that the client sent elsewhere than in the headers that all routes accept.
+        """
+        self.check_origin(path, headers)
+        if not self._keys or is_public(path):
+            return ANONYMOUS
+        caller = self._find_key(headers, key)
+        if caller is None:
+            raise UnauthorizedError
+        return caller
+
+    def check_origin(self, path: str, headers: Headers) -> None:
+        """Raise a RestError unless the Host is accepted and no web page of another site sent the request."""
+        host = headers.get(b"host", b"")
+        if path not in PROBE_PATHS and not self._accepts_host(host):
+            raise UnknownHostError
+        origin = headers.get(b"origin")
+        if origin is not None and self.allows_origin(origin):
+            return
+        if origin is not None and origin.lower().partition(b"://")[2] != host.lower():
+            raise CrossSiteError
+        if headers.get(b"sec-fetch-site", b"none").lower() not in OWN_SITE and not _is_navigation(path, headers):
+            raise CrossSiteError
+
+    def _accepts_host(self, host: bytes) -> bool:
+        if self._accepts_any_host or not host:  # browsers always send a Host
+            return True
+        if host not in self._accepted_hosts:
+            if len(self._accepted_hosts) >= MAX_CACHED_HOSTS:
+                self._accepted_hosts.clear()
+            self._accepted_hosts[host] = self._accepts_name(_host_name(host.decode("latin-1").lower()))
+        return self._accepted_hosts[host]
+
+    def _accepts_name(self, name: str) -> bool:
+        if self._hosts:
+            return name in self._hosts or any(h.startswith("*.") and name.endswith(h[1:]) for h in self._hosts)
+        return _is_safe_from_rebinding(name)
+
+    def _find_key(self, headers: Headers, key: bytes) -> Caller | None:
+        scheme, _, bearer = headers.get(b"authorization", b"").partition(b" ")
+        offered = [headers.get(b"x-api-key", b""), key]
+        if scheme.lower() == b"bearer":
+            offered.append(bearer.strip())
+        # All keys are compared in constant time, so that the duration reveals nothing.
+        found = [caller for value, caller in self._keys for offer in offered if hmac.compare_digest(value, offer)]
+        return found[0] if found else None
+
+
+def _caller(number: int, label: str | None, secret: str) -> Caller:
+    """Return the caller of a key. Keys with the same label are one caller, so a key can be replaced."""
+    if label is not None:
+        return Caller(f"label:{label}", label)
+    return Caller(f"key:{hashlib.sha256(secret.encode()).hexdigest()}", f"key-{number}")
+
+
+def is_limited(path: str) -> bool:
+    """Return whether requests of a path count for the rate limits.
+
+    The texts behind quotes do not: they are in memory, and a page that shows an answer gets all of them at once.
+    """
+    is_source = path.startswith("/research/") and "/sources/" in path
+    return not (is_public(path) or path in UNLIMITED_PATHS or path in COUNTED_BY_ROUTE or is_source)
+
+
+def is_public(path: str) -> bool:
+    """Return whether a path needs no API key."""
+    return path in PROBE_PATHS or path in PAGE_PATHS or path.startswith(PAGE_FILES_PREFIXES)
+
+
+def first_segment(path: str) -> str:
+    """Return `tavily` for `/tavily/search`."""
+    return path[1:].partition("/")[0]
+
+
+def _is_navigation(path: str, headers: Headers) -> bool:
+    """Return whether a browser follows a link to a page. Scripts cannot set this mode."""
+    return path in PAGE_PATHS and headers.get(b"sec-fetch-mode") == b"navigate"
+
+
+def _host_name(host: str) -> str:
+    """Return the Host without port and brackets: `[::1]:8000` gives `::1`."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def _is_safe_from_rebinding(name: str) -> bool:
+    """Return whether nobody can own a public DNS entry for the name: IP addresses, localhost, and names without a dot."""
+    if "." not in name.rstrip(".") and ":" not in name:
+        return True
+    if name.endswith(".localhost"):
+        return True
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,239 @@
+"""MCP over streamable HTTP at /mcp (docs/reference/mcp.md): access, limits and admission are those of the other routes.
+
+A session serves only to cancel a call by a notification. A request of a session that this process does not have, such as one of
+another replica or from before a restart, is answered without a session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextvars import Context
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
+
+from modules.llm_platform.domain.api_key_label import set_api_key_label
+from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
+from modules.llm_platform.presentation.mcp.calls import Call
+from modules.llm_platform.presentation.rest.access import HEADERS
+from modules.llm_platform.presentation.rest.body import MAX_BODY_BYTES, parse_object, receive_body
+from modules.llm_platform.presentation.rest.middleware import COUNT_REQUEST
+from modules.llm_platform.presentation.rest.problems import (
+    REQUEST_ID,
+    InvalidRequestError,
+    NoMcpError,
+    NotServingError,
+)
+from modules.llm_platform.presentation.rest.responses import ANSWER, CALLER, ERROR, ServerState
+from shared.exceptions import AppException
+from shared.logging import bind_request_id
+
+if TYPE_CHECKING:
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+    from modules.llm_platform.application.platform import LLMPlatform
+
+PATH: Final = "/mcp"
+METHODS: Final = ("POST", "DELETE")  # no GET: the server sends nothing outside of responses
+SESSION_IDLE_S: Final = 30 * 60.0
+MAX_SESSIONS: Final = 1000
+SESSIONS: Final = "mcp-session:"  # what the limiter calls the sessions of a caller
+SESSION_ID: Final = b"mcp-session-id"
+CLOSED: Final = "llm_platform.mcp_closed"  # key in the ASGI scope: an event, set when the response has ended
+SDK_MODULES: Final = (
+    "mcp.server.streamable_http_manager",
+    "mcp.server.auth.provider",
+    "modules.llm_platform.presentation.mcp.server",
+)
+
+
+class _Managers(NamedTuple):
+    """The two transports of the SDK around one MCP server."""
+
+    with_sessions: StreamableHTTPSessionManager
+    without: StreamableHTTPSessionManager
+
+
+class McpEndpoint:
+    """The ASGI application of /mcp. The SDK is imported at the first request: it takes half a second and 25 MB.
+
+    `may_read_reports`: the server has one caller, so all stored reports are its own.
+    """
+
+    def __init__(self, server: ServerState, *, may_read_reports: bool) -> None:
+        self._server = server
+        self._may_read_reports = may_read_reports
+        self._is_installed = find_spec("mcp") is not None
+        self._starting: asyncio.Future[_Managers] | None = None
+        self._stopping = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not self._is_installed:
+            raise NoMcpError
+        body, message = b"", {}
+        if scope["method"] == "POST":
+            body = await receive_body(receive, scope[HEADERS])
+            message = parse_object(body)
+        managers = await self._managers()
+        if message:
+            _check_message(message)
+        scope[CLOSED] = closed = asyncio.Event()
+        names_session = any(name == SESSION_ID for name, _ in scope["headers"])
+        attempt = _Attempt(send, 404 if names_session else 503)  # unknown session; too many sessions
+        try:
+            if message.get("method") == "initialize" and not await self._may_open_session(scope[CALLER].id):
+                attempt.has_no_session = True
+            else:
+                await managers.with_sessions.handle_request(_owned(scope), _replayed(body, receive), attempt)
+            if attempt.has_no_session:
+                await managers.without.handle_request(scope, _replayed(body, receive), send)
+        finally:
+            closed.set()
+
+    async def aclose(self) -> None:
+        """End all sessions and their calls."""
+        task, self._task, self._starting = self._task, None, None
+        if task is not None:
+            self._stopping.set()
+            await task
+            self._stopping.clear()
+
+    async def _may_open_session(self, caller: str) -> bool:
+        """Return whether the caller is within the limit of a client, which is counted for sessions alone.
+
+        Otherwise one client could take all sessions: the messages of a handshake do not count as calls.
+        """
+        limiter = self._server.rate_limiter
+        return limiter is None or (await limiter.take(SESSIONS + caller, counts_for_all=False)).exceeded is None
+
+    async def _managers(self) -> _Managers:
+        if self._starting is None:
+            self._starting = starting = asyncio.get_running_loop().create_future()
+            # In a context of its own: sessions outlive the request that starts this.
+            self._task = asyncio.create_task(self._run(starting), context=Context())
+            self._task.add_done_callback(lambda done: _fail(starting, done))
+        return await asyncio.shield(self._starting)
+
+    async def _run(self, starting: asyncio.Future[_Managers]) -> None:
+        """Run the transports until `aclose`, in one task as the SDK requires."""
+        for name in SDK_MODULES:
+            await asyncio.to_thread(import_module, name)
+        from sse_starlette.sse import AppStatus
+
+        # It would cut off all answers at once, and this server drains by itself.
+        AppStatus.disable_automatic_graceful_drain()  # type: ignore[no-untyped-call]
+        managers = self._build()
+        async with AsyncExitStack() as stack:
+            for manager in managers:
+                await stack.enter_async_context(manager.run())
+            starting.set_result(managers)
+            await self._stopping.wait()
+
+    def _build(self) -> _Managers:
+        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+        from modules.llm_platform.presentation.mcp.server import build_mcp_server
+
+        server = build_mcp_server(self._platform, partial(_HttpCall, self._server, self._may_read_reports))
+        manager = partial(StreamableHTTPSessionManager, server, max_request_body_size=MAX_BODY_BYTES)
+        # No `security_settings`: GuardMiddleware has checked Host and Origin.
+        return _Managers(
+            manager(session_idle_timeout=SESSION_IDLE_S, max_sessions=MAX_SESSIONS), manager(stateless=True)
+        )
+
+    def _platform(self) -> LLMPlatform:
+        if self._server.platform is None:
+            raise NotServingError
+        return self._server.platform
+
+
+def mcp_route(endpoint: McpEndpoint) -> Route:
+    """Return the route. It is not in the OpenAPI document, which cannot describe MCP."""
+    return Route(PATH, endpoint, methods=METHODS, include_in_schema=False)
+
+
+class _HttpCall(Call):
+    """A call over HTTP, by the caller of its request."""
+
+    def __init__(self, server: ServerState, may_read_reports: bool, request: Request) -> None:
+        self._server = server
+        self._scope = request.scope
+        self.owner = request.scope[CALLER].id
+        self.request_id = request.scope[REQUEST_ID]
+        self.closed = request.scope[CLOSED]
+        self.may_read_reports = may_read_reports
+
+    async def start(self) -> None:
+        # A session runs in the context of the request that opened it.
+        set_api_key_label(self._scope[CALLER].label)
+        bind_request_id(self._scope[REQUEST_ID]).__enter__()
+        await self._scope[COUNT_REQUEST]()
+
+    def research_slot(self) -> AbstractAsyncContextManager[None]:
+        return self._server.researches.slot()
+
+    def answered(self, answer: ResearchResponse | WebSearchResponse) -> None:
+        self._scope[ANSWER] = answer
+
+    def failed(self, error: AppException) -> None:
+        self._scope[ERROR] = error.code
+
+
+class _Attempt:
+    """An ASGI `send` that drops a response with the status which says that there is no session."""
+
+    def __init__(self, send: Send, no_session: int) -> None:
+        self._send = send
+        self._no_session = no_session
+        self.has_no_session = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] == self._no_session:
+            self.has_no_session = True
+        if not self.has_no_session:
+            await self._send(message)
+
+
+def _fail(starting: asyncio.Future[_Managers], done: asyncio.Task[None]) -> None:
+    if not starting.done():
+        starting.set_exception(NotServingError() if done.cancelled() else done.exception() or NotServingError())
+
+
+def _owned(scope: Scope) -> Scope:
+    """Return the scope with the caller as the SDK's user: a session belongs to the caller who opened it."""
+    from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+    from mcp.server.auth.provider import AccessToken
+
+    if owner := scope[CALLER].id:
+        scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=owner, scopes=[]))
+    return scope
+
+
+def _check_message(message: dict[str, Any]) -> None:
+    """Raise InvalidRequestError for what is no message of JSON-RPC. The SDK's error would repeat parts of it."""
+    from mcp.types import jsonrpc_message_adapter
+
+    try:
+        jsonrpc_message_adapter.validate_python(message, by_name=False)
+    except ValidationError:
+        errors = [{"loc": ["body"], "msg": "is no message of JSON-RPC 2.0", "type": "jsonrpc"}]
+        raise InvalidRequestError(errors) from None
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Return an ASGI `receive` that has this body, then what follows it."""
+    messages: list[dict[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return replay

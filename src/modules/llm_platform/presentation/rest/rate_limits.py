@@ -1,0 +1,144 @@
+"""Who a request counts for, and what a response says about the limits.
+
+The fields RateLimit and RateLimit-Policy are those of draft-ietf-httpapi-ratelimit-headers-11.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+
+from modules.llm_platform.domain.ports.rate_limiter import (
+    LimitState,
+    RateLimit,
+    RateLimitDecision,
+    RateLimits,
+)
+from modules.llm_platform.presentation.rest.problems import RateLimitedError
+
+UNKNOWN_ADDRESS = "unknown"  # the client of a Unix socket
+MAX_FORWARDED = 32  # entries of X-Forwarded-For that are read, from the right
+PARSED_ADDRESSES = 4096
+MAX_REFUSED = 10_000  # addresses above the limit of wrong keys
+MAX_USED_KEYS = 10_000  # pairs of an address and a key that it has used
+IPV6_HOST_BITS = 64  # one customer gets a whole /64
+
+Address = IPv4Address | IPv6Address
+Header = tuple[bytes, bytes]
+
+
+class ClientAddresses:
+    """Finds the address of a client. X-Forwarded-For counts only if it was sent by a trusted proxy."""
+
+    def __init__(self, trusted: Iterable[str]) -> None:
+        self._trusted = tuple(ip_network(network) for network in trusted)
+
+    @property
+    def reads_forwarded(self) -> bool:
+        return bool(self._trusted)
+
+    def identify(self, peer: str, forwarded: bytes) -> str:
+        """Return the client's address as it is counted: an IPv4 address or an IPv6 /64.
+
+        The list is read from the right, because each proxy appends the address that it saw. The first address that is no
+        trusted proxy is the client; what stands left of it is the client's own claim. An unreadable entry ends the list.
+        """
+        if not forwarded:
+            return counted_address(peer)
+        client = peer
+        for entry in _entries_from_right(forwarded):
+            if not self._is_trusted(client) or parse_address(entry) is None:
+                break
+            client = entry
+        return counted_address(client)
+
+    def _is_trusted(self, text: str) -> bool:
+        address = parse_address(text)
+        return address is not None and any(address in network for network in self._trusted)
+
+
+def parse_address(text: str) -> Address | None:
+    """Return the address, an IPv4-mapped one as IPv4; None if it cannot be read."""
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
+
+
+@lru_cache(PARSED_ADDRESSES)
+def counted_address(text: str) -> str:
+    """Return the address as it is counted."""
+    address = parse_address(text)
+    if address is None:
+        return UNKNOWN_ADDRESS
+    return str(address) if isinstance(address, IPv4Address) else f"{int(address) >> IPV6_HOST_BITS:x}/{IPV6_HOST_BITS}"
+
+
+def _entries_from_right(forwarded: bytes) -> Iterator[str]:
+    for entry in reversed(forwarded.rsplit(b",", MAX_FORWARDED)[-MAX_FORWARDED:]):
+        yield _without_port(entry.decode("latin-1").strip())
+
+
+def _without_port(entry: str) -> str:
+    """Return the address of `203.0.113.9:5050`, `[2001:db8::1]:443` or an address alone."""
+    if entry.startswith("["):
+        return entry[1:].partition("]")[0]
+    return entry.partition(":")[0] if entry.count(":") == 1 else entry
+
+
+class WrongKeyLimit:
+    """Limits the requests of an address that have a wrong API key, so that keys cannot be guessed at full speed.
+
+    An address above the limit gets 429 instead of 401, also with a right key, which would otherwise end the guessing; a key
+    that this address has used before is still accepted.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._refused: dict[str, tuple[LimitState, float]] = {}  # by address, with the end of the refusal
+        self._used: dict[tuple[str, str], None] = {}  # addresses with the keys that they have used
+
+    def refuse(self, address: str, exceeded: LimitState) -> RateLimitedError:
+        """Refuse requests of this address until the limit allows one more; return the error."""
+        if len(self._refused) >= MAX_REFUSED:
+            self._refused.clear()
+        self._refused[address] = (exceeded, self._clock() + exceeded.next_s)
+        return RateLimitedError(exceeded)
+
+    def check(self, address: str, key: str) -> None:
+        """Raise RateLimitedError for a right key if the address is refused and has not used this key before."""
+        pair = (address, key)
+        if pair in self._used:
+            return
+        exceeded, until = self._refused.get(address, (None, 0.0))
+        if exceeded is not None and self._clock() < until:
+            raise RateLimitedError(exceeded)
+        if len(self._used) >= MAX_USED_KEYS:
+            del self._used[next(iter(self._used))]  # the oldest one
+        self._used[pair] = None
+
+
+def policy_header(limits: RateLimits) -> Header:
+    """Return RateLimit-Policy, the same for all responses. The burst is a parameter of our own, as the draft allows."""
+    return (
+        b"ratelimit-policy",
+        ", ".join(_policy(limit) for limit in (limits.client, limits.server) if limit).encode(),
+    )
+
+
+def _policy(limit: RateLimit) -> str:
+    return f'"{limit.name}";q={limit.quota};w={limit.window_s};llm-platform-burst={limit.burst}'
+
+
+def rate_limit_header(decision: RateLimitDecision) -> Header | None:
+    """Return RateLimit. The limit of all clients appears only if it refuses: it would reveal what others do."""
+    server = decision.server if decision.server is not None and decision.server.is_exceeded else None
+    states = [state for state in (decision.client, server) if state is not None]
+    if not states:
+        return None
+    items = (f'"{state.limit.name}";r={state.remaining};t={max(1, math.ceil(state.next_s))}' for state in states)
+    return (b"ratelimit", ", ".join(items).encode())

@@ -1,0 +1,194 @@
+"""One log line, the HTTP metrics and the span of each request (docs/reference/metrics.md, docs/howto/watch-a-server.md).
+
+A line holds the template of the route and not the path, the length of a query and not its text: requests contain what people
+ask, and logs are copied to many places. LOG_QUERIES adds the text.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from starlette.routing import BaseRoute, Route
+from starlette.types import Scope
+
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
+from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
+from modules.llm_platform.domain.metrics import (
+    CANCELLED,
+    DEGRADED_ANSWERS,
+    HTTP_DURATION,
+    HTTP_REQUESTS,
+    OK,
+    OTHER,
+)
+from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
+from modules.llm_platform.domain.ports.tracing import TRACE_HEADERS, ISpan, ITracer, running
+from modules.llm_platform.domain.spans import METHOD, REQUEST_ID, REQUEST_SPAN, ROUTE, STATUS
+from modules.llm_platform.presentation.rest import problems
+from modules.llm_platform.presentation.rest.responses import ANSWER, CALLER, ERROR, ServerState
+
+log = logging.getLogger(__name__)
+
+CLIENT_CLOSED: Final = 499  # logged for a client that left before the response began; nginx' number
+UNMATCHED: Final = "unmatched"  # label of all paths that are no route
+METHODS: Final = frozenset({"GET", "POST", "HEAD", "OPTIONS", "PUT", "PATCH", "DELETE"})
+
+_SPAN: Final = "llm_platform.span"  # key in the ASGI scope: the span of the request, as `running`
+_TRACE_HEADERS: Final = frozenset(name.encode() for name in TRACE_HEADERS)
+
+# Loggers of the steps of a request, which a program without a server reads. In a server the line of the request says the same.
+STEP_LOGGERS: Final = (
+    "modules.llm_platform.application.rag.retrieval",
+    "modules.llm_platform.application.research",
+    "modules.llm_platform.application.services.answer_service",
+    "modules.llm_platform.application.services.page_service",
+    "modules.llm_platform.application.services.web_search_service",
+    "modules.llm_platform.infrastructure.policies.failover",
+    "mcp",  # the SDK, which logs ids of sessions
+)
+
+Answer = ResearchResponse | WebSearchResponse | LLMResponse
+
+
+def quiet_steps() -> None:
+    """Log the steps of requests at LOG_LEVEL=DEBUG only; their errors always. For the entry points of a server."""
+    for name in STEP_LOGGERS:
+        logging.getLogger(name).setLevel(logging.DEBUG if log.isEnabledFor(logging.DEBUG) else logging.ERROR)
+
+
+class RequestLog:
+    """Logs and counts the requests of one application. `quiet` paths are polled: their successes are logged at debug."""
+
+    def __init__(
+        self, server: ServerState, routes: Iterable[BaseRoute], *, quiet: frozenset[str], log_queries: bool
+    ) -> None:
+        self._server = server
+        self._routes = routes
+        self._quiet = quiet
+        self._log_queries = log_queries
+        self._fixed_paths: frozenset[str] | None = None
+
+    def started(self, scope: Scope) -> float:
+        """Return the time of the start, for `finished`, which must run in the same context."""
+        platform = self._server.platform
+        if platform is not None and platform.tracer.is_enabled and scope["path"] not in self._quiet:
+            _start_span(scope, platform.tracer)
+        return time.perf_counter()
+
+    def finished(self, scope: Scope, status: int, began: float) -> None:
+        """Log and count a request. `status` is 499 if the client left before the response began."""
+        duration_s = time.perf_counter() - began
+        route = self._route(scope)
+        method = _method(scope)
+        trace_id = _end_span(scope, method, route, status) if _SPAN in scope else ""
+        answer: Answer | None = scope.get(ANSWER)
+        self._count(route, method, status, duration_s, answer.degraded if answer else ())
+        level = self._level(route, status)
+        if not log.isEnabledFor(level):
+            return
+        fields: dict[str, Any] = {
+            "method": method,
+            "route": route,
+            "status": status,
+            "duration_ms": round(duration_s * 1000, 1),
+        }
+        if trace_id:
+            fields["trace_id"] = trace_id
+        if CALLER in scope and scope[CALLER].label:
+            fields["client"] = scope[CALLER].label
+        if answer is not None:
+            fields |= answer_fields(answer)
+            if self._log_queries and not isinstance(answer, LLMResponse):
+                fields["query"] = answer.query
+        if ERROR in scope:
+            fields["error"] = scope[ERROR]
+        # `log.log` walks the stack to find this line, which nobody reads: half of the cost of the call.
+        log.handle(log.makeRecord(log.name, level, __file__, 0, "request", (), None, extra=fields))
+
+    def _count(self, route: str, method: str, status: int, duration_s: float, degraded: tuple[Degraded, ...]) -> None:
+        metrics = self._metrics()
+        metrics.count(HTTP_REQUESTS, route, method, f"{status // 100}xx")
+        metrics.observe(HTTP_DURATION, duration_s, route)
+        for entry in degraded:
+            metrics.count(DEGRADED_ANSWERS, entry.component)
+
+    def _metrics(self) -> IMetrics:
+        platform = self._server.platform
+        return platform.metrics if platform else NO_METRICS
+
+    def _route(self, scope: Scope) -> str:
+        """Return the template of the route. A request that is refused before routing has none: only a path without
+        parameters can be named then.
+        """
+        route = scope.get("route")
+        if route is not None:
+            return str(route.path_format)
+        if self._fixed_paths is None:  # routes may be added after the middleware
+            self._fixed_paths = frozenset(
+                each.path for each in self._routes if isinstance(each, Route) and "{" not in each.path
+            )
+        return scope["path"] if scope["path"] in self._fixed_paths else UNMATCHED
+
+    def _level(self, route: str, status: int) -> int:
+        if status >= 500:
+            return logging.WARNING
+        return logging.DEBUG if route in self._quiet and status < 400 else logging.INFO
+
+
+def _start_span(scope: Scope, tracer: ITracer) -> None:
+    sent = {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in _TRACE_HEADERS}
+    scope[_SPAN] = running(tracer.start(REQUEST_SPAN, _method(scope), sent))
+    scope[_SPAN].__enter__()
+
+
+def _end_span(scope: Scope, method: str, route: str, status: int) -> str:
+    """End the span, and return the id of its trace."""
+    scope[_SPAN].__exit__()
+    span: ISpan = scope[_SPAN].span
+    span.rename(f"{method} {route}")
+    for attribute, value in ((METHOD, method), (ROUTE, route), (STATUS, status), (REQUEST_ID, scope[problems.REQUEST_ID])):
+        span.set(attribute, value)
+    result = CANCELLED if status == CLIENT_CLOSED else OK
+    span.end(scope.get(ERROR, f"{status}") if status >= 500 else result)
+    return span.trace_id
+
+
+def _method(scope: Scope) -> str:
+    return scope["method"] if scope["method"] in METHODS else OTHER
+
+
+def answer_fields(answer: Answer) -> Mapping[str, Any]:
+    """Return what the log line says of an answer: provider, cache, tokens, cost, and the components in `degraded`."""
+    if isinstance(answer, ResearchResponse):
+        metadata = answer.metadata
+        fields: dict[str, Any] = {
+            "depth": answer.depth,
+            "query_chars": len(answer.query),
+            "provider": ",".join(metadata.providers),
+            "synthesizer": metadata.synthesizer,
+            "cache": "hit" if metadata.cache_hit else "miss",
+            "tokens": metadata.tokens_used,
+            "cost_usd": metadata.cost_usd,
+        }
+    elif isinstance(answer, WebSearchResponse):
+        fields = {
+            "query_chars": len(answer.query),
+            "provider": answer.provider,
+            "cache": "hit" if answer.cached else "miss",
+        }
+    else:
+        tokens = answer.usage.prompt_tokens + answer.usage.completion_tokens
+        fields = {
+            "provider": answer.provider,
+            "model": answer.model,
+            "tokens": answer.spent.tokens or tokens,
+            "cost_usd": answer.spent.cost_usd,
+        }
+    if answer.degraded:
+        fields["degraded"] = sorted({entry.component for entry in answer.degraded})
+    return fields

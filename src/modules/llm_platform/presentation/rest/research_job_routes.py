@@ -1,0 +1,138 @@
+"""Background researches over HTTP: state, list, resumable events, cancellation (docs/howto/run-long-researches.md)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from starlette.convertors import StringConvertor, register_url_convertor
+
+from modules.llm_platform.application.services.research_job_service import MAX_PAGE
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent, ResearchJobDetail, ResearchJobPage
+from modules.llm_platform.presentation.rest.access import HEADERS
+from modules.llm_platform.presentation.rest.problems import OverloadedError, problem_responses
+from modules.llm_platform.presentation.rest.responses import caller_id, json_response, server_state, services
+from modules.llm_platform.presentation.rest.sse import (
+    RESEARCH_EVENTS,
+    ResumableEventStream,
+    event_stream_response,
+)
+
+
+class _ResearchIdConvertor(StringConvertor):
+    """Leaves /research/plan to its own route."""
+
+    regex = r"(?!plan(?:/|$))[^/]+"
+
+
+register_url_convertor("research_id", _ResearchIdConvertor())
+router = APIRouter(prefix="/research", tags=["research"])
+
+LAST_EVENT_ID = b"last-event-id"
+MAX_EVENT_DIGITS = 9
+MAX_STREAMS = 100  # of one caller in this process; each may ask the store every second
+TOO_MANY_STREAMS = "Too many event streams of this client are open: close some, or read GET /research/{id}."
+PAGE = 20  # researches of a page, unless `limit` says otherwise
+
+ResearchId = Annotated[str, Path(alias="request_id", description="`id` of a background research")]
+
+
+async def submit(request: Request, body: ResearchRequest, webhook: str | None) -> Response:
+    """Queue a research: 202 with its state and Location."""
+    job = await services(request).research_jobs.submit(body, webhook=webhook, owner=caller_id(request))
+    return json_response(job, status=202, headers={"Location": f"/research/{job.id}"})
+
+
+@router.get(
+    "",
+    summary="The background researches of the caller, newest first",
+    response_model=ResearchJobPage,
+    responses=problem_responses(422),
+)
+async def list_researches(
+    request: Request,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = PAGE,
+    before: Annotated[str | None, Query(description="`next` of the page before")] = None,
+) -> Response:
+    return json_response(
+        await services(request).research_jobs.list(owner=caller_id(request), limit=limit, before=before)
+    )
+
+
+@router.get(
+    "/{request_id:research_id}",
+    summary="A background research: its state, and its answer when it is done",
+    response_model=ResearchJobDetail,
+    responses=problem_responses(404, 422),
+)
+async def get_research(request: Request, research_id: ResearchId) -> Response:
+    return json_response(await services(request).research_jobs.get(research_id, owner=caller_id(request)))
+
+
+@router.delete(
+    "/{request_id:research_id}",
+    summary="Cancel a background research unless it has ended",
+    response_model=ResearchJobDetail,
+    responses=problem_responses(404, 422),
+)
+async def cancel_research(request: Request, research_id: ResearchId) -> Response:
+    return json_response(await services(request).research_jobs.cancel(research_id, owner=caller_id(request)))
+
+
+@router.get(
+    "/{request_id:research_id}/events",
+    summary="The events of a background research, after `Last-Event-ID` if it is sent",
+    response_class=Response,
+    responses={
+        **event_stream_response(*RESEARCH_EVENTS),
+        204: {"description": "The research has ended, and there are no events after Last-Event-ID"},
+        **problem_responses(404, 422),
+    },
+)
+async def research_events(request: Request, research_id: ResearchId) -> Response:
+    jobs, owner = services(request).research_jobs, caller_id(request)
+    after = _last_event(request)
+    if server_state(request).streams[owner] >= MAX_STREAMS:
+        raise OverloadedError(TOO_MANY_STREAMS)
+    if not await jobs.has_events(research_id, owner=owner, after=after):
+        return Response(status_code=204)  # tells EventSource not to connect again
+    return ResumableEventStream(_until_draining(request, jobs.events(research_id, owner=owner, after=after)))
+
+
+async def _until_draining(
+    request: Request, events: AsyncGenerator[JobEvent, None]
+) -> AsyncGenerator[JobEvent, None]:
+    """Yield the events until the server stops: a client that waits for the next one must not delay that."""
+    draining = asyncio.create_task(server_state(request).requests.draining.wait())
+    streams, caller = server_state(request).streams, caller_id(request)
+    streams[caller] += 1
+    async with aclosing(events):
+        try:
+            while True:
+                following = asyncio.ensure_future(anext(events))
+                try:
+                    await asyncio.wait({following, draining}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    if not following.done():
+                        following.cancel()
+                        await asyncio.wait({following})
+                if following.cancelled():
+                    return
+                yield following.result()
+        except StopAsyncIteration:
+            return
+        finally:
+            draining.cancel()
+            streams[caller] -= 1
+            streams += Counter()  # forgets callers without a stream
+
+
+def _last_event(request: Request) -> int:
+    """Return the number of Last-Event-ID; 0 without a valid one, as if nothing had been received."""
+    sent = request.scope[HEADERS].get(LAST_EVENT_ID, b"").strip()
+    return int(sent) if sent.isdigit() and len(sent) <= MAX_EVENT_DIGITS else 0

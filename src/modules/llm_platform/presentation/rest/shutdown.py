@@ -1,0 +1,165 @@
+"""Shutdown: not ready at once, running requests finish in time, the others end with an error, the process exits with 0.
+
+The ASGI server stops only after that, because uvicorn closes its sockets first: a load balancer could not read from /ready
+that the server stops. Therefore the application handles SIGTERM and SIGINT itself and passes them on afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Final, Protocol, cast, runtime_checkable
+
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+INTERRUPTION_S: Final = 1.0  # for interrupted requests to send their error
+
+SignalHandler = Callable[[int, FrameType | None], Any]
+
+
+class RunningRequest:
+    """One request. `is_interrupted`: the server stops, so it was cancelled."""
+
+    __slots__ = ("is_interrupted", "task")
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        self.task = task
+        self.is_interrupted = False
+
+    def accept_interruption(self) -> bool:
+        """Whether the cancellation came from `interrupt`; the task may then go on and send an error."""
+        if self.is_interrupted:
+            self.task.uncancel()
+        return self.is_interrupted
+
+
+class RunningRequests:
+    """The requests that the server is answering, and whether it has begun to stop."""
+
+    def __init__(self) -> None:
+        self.is_draining = False
+        self.draining = asyncio.Event()  # set when `drain` begins
+        self._requests: set[RunningRequest] = set()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def add(self) -> RunningRequest:
+        """Add the request that the current task answers."""
+        request = RunningRequest(cast("asyncio.Task[Any]", asyncio.current_task()))
+        self._requests.add(request)
+        self._idle.clear()
+        return request
+
+    def remove(self, request: RunningRequest) -> None:
+        self._requests.discard(request)
+        if not self._requests:
+            self._idle.set()
+
+    async def drain(self, timeout_s: float) -> None:
+        """Wait until no request is running; after `timeout_s` interrupt the remaining ones."""
+        self.is_draining = True
+        self.draining.set()
+        if not await self._is_idle_within(timeout_s):
+            self.interrupt()
+            await self._is_idle_within(INTERRUPTION_S)
+
+    def interrupt(self) -> None:
+        """Cancel the running requests. Each sends an error, an event stream as its last event."""
+        for request in self._requests:
+            if not request.is_interrupted:
+                request.is_interrupted = True
+                request.task.cancel()
+
+    async def _is_idle_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._idle.wait()
+        except TimeoutError:
+            return False
+        return True
+
+
+class _UvicornConfig(Protocol):
+    timeout_graceful_shutdown: int | None
+
+
+@runtime_checkable
+class _UvicornServer(Protocol):
+    """What is used of uvicorn.Server, the owner of uvicorn's signal handler."""
+
+    should_exit: bool
+    force_exit: bool
+    config: _UvicornConfig
+
+
+class _SignalHandling:
+    def __init__(self, requests: RunningRequests, drain_timeout_s: float) -> None:
+        self._requests = requests
+        self._drain_timeout_s = drain_timeout_s
+        self._loop = asyncio.get_running_loop()
+        self._replaced: dict[int, SignalHandler] = {}
+        self._stopping: asyncio.Task[None] | None = None
+        self._has_signal = False
+
+    def install(self) -> None:
+        for number in SIGNALS:
+            handler = signal.getsignal(number)
+            # Other servers drain by their own rules, and an application in a program or a test leaves its signals alone.
+            if callable(handler) and isinstance(getattr(handler, "__self__", None), _UvicornServer):
+                self._replaced[number] = handler
+                signal.signal(number, self._on_signal)
+
+    def restore(self) -> None:
+        for number, handler in self._replaced.items():
+            signal.signal(number, handler)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._requests.is_draining = True
+        handler = self._replaced[number]
+        server: _UvicornServer = handler.__self__  # type: ignore[attr-defined]  # see `install`
+        if self._has_signal:
+            self._loop.call_soon_threadsafe(self._stop_now, server, number, handler)
+        else:
+            self._has_signal = True
+            self._loop.call_soon_threadsafe(self._begin, server, number, handler)
+
+    def _begin(self, server: _UvicornServer, number: int, handler: SignalHandler) -> None:
+        self._stopping = asyncio.create_task(self._stop(server, number, handler))
+
+    async def _stop(self, server: _UvicornServer, number: int, handler: SignalHandler) -> None:
+        await self._requests.drain(self._drain_timeout_s)
+        if server.config.timeout_graceful_shutdown is None:  # it would wait for a client that does not read
+            server.config.timeout_graceful_shutdown = int(INTERRUPTION_S)
+        if number == signal.SIGTERM:
+            server.should_exit = True  # its own handler would end the process by the signal instead of with 0
+        else:
+            handler(number, None)
+
+    def _stop_now(self, server: _UvicornServer, number: int, handler: SignalHandler) -> None:
+        self._requests.interrupt()
+        server.should_exit = server.force_exit = True
+        if number == signal.SIGINT:
+            handler(number, None)
+
+
+@contextmanager
+def drain_on_signals(requests: RunningRequests, drain_timeout_s: float) -> Iterator[None]:
+    """Drain on the first SIGTERM or SIGINT before uvicorn stops; on the second one stop at once.
+
+    Has no effect outside of the main thread, where signals cannot be handled.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handling = _SignalHandling(requests, drain_timeout_s)
+    handling.install()
+    try:
+        yield
+    finally:
+        handling.restore()

@@ -1,0 +1,148 @@
+"""Follow-up questions over HTTP: whole, streamed, in the background, and in a conversation of another API."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx2
+import pytest
+from tests.unit.application.services.test_follow_ups import FIRST, NEXT, NOISE, PUMPS
+from tests.unit.application.services.test_research_service import Library, service
+from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
+from tests.unit.presentation.rest.test_research_routes import EVENTS, events_of
+
+from modules.llm_platform.application.research.follow_up import FOLLOW_UP_TTL_S, FollowUps
+from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
+
+STANDALONE = f"heat pumps cold winters: {NEXT}"
+MINE, YOURS = {"X-API-Key": "mine-0123456789abcdef"}, {"X-API-Key": "yours-0123456789abcdef"}
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def library() -> Library:
+    return Library([PUMPS, NOISE])
+
+
+@pytest.fixture
+async def client(library: Library, clock: Clock) -> AsyncIterator[httpx2.AsyncClient]:
+    services: Any = FakeServices()
+    it = service(library, jobs=services.jobs)
+    it._follow_ups = FollowUps(MemoryCache(10, clock), services.jobs)
+    services.research, services.stream_research, services.turns_before = it.research, it.stream, it.turns_before
+    async with app_client(services, LLM_PLATFORM_API_KEYS=",".join([*MINE.values(), *YOURS.values()])) as client:
+        yield client
+
+
+async def ask(client: httpx2.AsyncClient, query: str, key: dict[str, str] = MINE, **fields: Any) -> httpx2.Response:
+    return await client.post("/research", json={"query": query, **fields}, headers=key)
+
+
+async def test_follow_up_of_an_answer(client: httpx2.AsyncClient, library: Library) -> None:
+    """The question as it was asked and as it was understood; the earlier source answers it without a search."""
+    first = (await ask(client, FIRST)).json()["metadata"]
+    answer = (await ask(client, NEXT, previous_id=first["request_id"])).json()
+    assert (answer["query"], answer["metadata"]["standalone_query"]) == (NEXT, STANDALONE)
+    assert answer["metadata"]["searches"] == 0
+    assert "40 decibels" in answer["synthesis"]
+
+
+async def test_stream_begins_with_the_understood_question(client: httpx2.AsyncClient) -> None:
+    """`planned` has it."""
+    first = (await ask(client, FIRST)).json()["metadata"]
+    body = {"query": NEXT, "previous_id": first["request_id"]}
+    events = events_of(await client.post("/research", json=body, headers=MINE | EVENTS))
+    assert [kind for _, kind, _ in events[:2]] == ["started", "planned"]
+    assert events[1][2]["standalone_query"] == STANDALONE
+
+
+@pytest.mark.parametrize("how", [{}, {"stream": True}, {"background": True}, {"depth": "deep"}], ids=str)
+async def test_foreign_unknown_and_expired_ids_are_the_same_problem(
+    client: httpx2.AsyncClient, clock: Clock, how: dict[str, Any]
+) -> None:
+    """404, not 422, with one text: it does not say whether the id exists."""
+    first = (await ask(client, FIRST)).json()["metadata"]["request_id"]
+    foreign = await ask(client, NEXT, YOURS, previous_id=first, **how)
+    unknown = await ask(client, NEXT, previous_id="0" * 32, **how)
+    clock.now = FOLLOW_UP_TTL_S + 1
+    expired = await ask(client, NEXT, previous_id=first, **how)
+    problems = [answer.json() for answer in (foreign, unknown, expired)]
+    assert [answer.status_code for answer in (foreign, unknown, expired)] == [404] * 3
+    assert {problem["code"] for problem in problems} == {"previous_research_not_found"}
+    assert len({problem["detail"] for problem in problems}) == 1
+    assert "history" in problems[0]["detail"]
+
+
+async def test_background_research_is_followed_in_the_background(client: httpx2.AsyncClient, clock: Clock) -> None:
+    """Also after the cache has forgotten it: both researches are stored."""
+
+    async def done(location: str) -> dict[str, Any]:
+        while (job := (await client.get(location, headers=MINE)).json())["status"] in {"queued", "running"}:
+            await asyncio.sleep(0.01)
+        return dict(job)
+
+    first = await ask(client, FIRST, background=True)
+    await done(first.headers["location"])
+    clock.now = FOLLOW_UP_TTL_S + 1
+    following = await ask(client, NEXT, background=True, previous_id=first.json()["id"])
+    job = await done(following.headers["location"])
+    assert job["status"] == "done", job["problem"]
+    assert job["response"]["metadata"]["standalone_query"] == STANDALONE
+    assert (await ask(client, NEXT, YOURS, previous_id=job["id"])).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"previous_id": ""}, {"previous_id": "x" * 129}, {"previous_id": "a\nb"}, {"previous_id": 7},
+        {"history": [{"question": ""}]}, {"history": [{"question": "x" * 501}]}, {"history": [{"question": "a"}] * 11},
+        {"history": [{"question": "a", "answer": "x" * 20_001}]},
+    ],
+    ids=lambda fields: str(fields)[:40],
+)  # fmt: skip
+async def test_fields_out_of_bounds_are_refused(client: httpx2.AsyncClient, fields: dict[str, Any]) -> None:
+    """422 that names the field."""
+    answer = await ask(client, NEXT, **fields)
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["loc"][1] in fields
+
+
+async def test_turns_of_a_conversation_are_its_context(client: httpx2.AsyncClient, library: Library) -> None:
+    """A client of Perplexity sends all messages; the last one is understood in the context of those before."""
+    turns = [("system", "Be short."), ("user", FIRST), ("assistant", PUMPS), ("user", NEXT)]
+    messages = [{"role": role, "content": text} for role, text in turns]
+    answer = await client.post("/perplexity/chat/completions", json={"model": "sonar", "messages": messages}, headers=MINE)
+    assert answer.status_code == 200
+    assert library.asked[-1].query == STANDALONE
+
+
+async def test_long_turns_of_a_conversation_are_cut(client: httpx2.AsyncClient, library: Library) -> None:
+    """Whatever the length of the conversation and of its messages, the last question is answered."""
+    turns = [("user", "heat pumps " * 100), ("assistant", "Yes. " * 10_000)] * 20
+    messages = [{"role": role, "content": text} for role, text in [*turns, ("user", NEXT)]]
+    answer = await client.post("/perplexity/chat/completions", json={"model": "sonar", "messages": messages}, headers=MINE)
+    assert answer.status_code == 200
+    assert library.asked[-1].query == f"heat pumps: {NEXT}"
+
+
+async def test_response_of_the_responses_api_is_followed(client: httpx2.AsyncClient, library: Library) -> None:
+    """`previous_response_id` is the id of the earlier response; of another caller it does not exist."""
+    first = await client.post("/v1/responses", json={"model": "research-shallow", "input": FIRST}, headers=MINE)
+    body = {"model": "research-shallow", "input": NEXT, "previous_response_id": first.json()["id"]}
+    answer = (await client.post("/v1/responses", json=body, headers=MINE)).json()
+    assert "40 decibels" in answer["output"][0]["content"][0]["text"]
+    assert len(library.asked) == 1
+    assert (await client.post("/v1/responses", json=body, headers=YOURS)).status_code == 404

@@ -1,0 +1,202 @@
+"""Rate limits of the HTTP interface: who a request counts for, which routes count, and what a response says."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import httpx2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
+
+from modules.llm_platform.domain.ports.rate_limiter import LimitState, RateLimit, RateLimits
+from modules.llm_platform.infrastructure.adapters.memory_rate_limiter import MemoryRateLimiter
+from modules.llm_platform.presentation.rest.problems import QUOTA_EXCEEDED, RateLimitedError
+from modules.llm_platform.presentation.rest.rate_limits import UNKNOWN_ADDRESS, ClientAddresses, WrongKeyLimit
+
+HOUR_S = 3600
+KEY, OTHER_KEY = "a-long-random-word", "another-random-word"
+PROXY = "10.0.0.9"
+CLIENT = RateLimit("client", 5, HOUR_S, burst=5)
+SERVER = RateLimit("server", 2, HOUR_S, burst=2)
+SEARCH = "/search?q=x"
+
+
+def limiter(client: RateLimit | None = CLIENT, server: RateLimit | None = None) -> MemoryRateLimiter:
+    return MemoryRateLimiter(RateLimits(client, server))
+
+
+async def statuses(client: httpx2.AsyncClient, count: int, **headers: str) -> list[int]:
+    return [(await client.get(SEARCH, headers=headers)).status_code for _ in range(count)]
+
+
+class TestHeaders:
+    async def test_allowed_response(self) -> None:
+        """RateLimit-Policy names the limits, RateLimit what is left, in the syntax of the IETF draft 11."""
+        async with app_client(rate_limiter=limiter(server=SERVER)) as client:
+            answer = await client.get(SEARCH)
+        assert answer.headers["ratelimit-policy"] == (
+            '"client";q=5;w=3600;llm-platform-burst=5, "server";q=2;w=3600;llm-platform-burst=2'
+        )
+        assert answer.headers["ratelimit"] == '"client";r=4;t=720'
+
+    async def test_refusal(self) -> None:
+        """429 with Retry-After as problem+json; the service is not called."""
+        services = FakeServices()
+        async with app_client(services, rate_limiter=limiter()) as client:
+            assert await statuses(client, 5) == [200] * 5
+            answer = await client.get(SEARCH, headers={"X-Request-ID": "mine"})
+        assert answer.status_code == 429
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.headers["ratelimit"] == f'"client";r=0;t={answer.headers["retry-after"]}'
+        assert 0 < int(answer.headers["retry-after"]) <= HOUR_S / 5
+        problem = answer.json()
+        assert (problem["code"], problem["status"], problem["retryable"]) == ("rate_limited", 429, True)
+        assert (problem["type"], problem["violated-policies"]) == (QUOTA_EXCEEDED, ["client"])
+        assert problem["request_id"] == "mine"
+        assert len(services.requests) == 5
+
+    async def test_limit_of_the_server_is_shown_only_when_it_refuses(self) -> None:
+        """What other clients use is not visible before it matters."""
+        async with app_client(rate_limiter=limiter(None, SERVER)) as client:
+            allowed = [await client.get(SEARCH) for _ in range(2)]
+            refused = await client.get(SEARCH)
+        assert all("ratelimit" not in answer.headers for answer in allowed)
+        assert re.fullmatch(r'"server";r=0;t=\d+', refused.headers["ratelimit"])
+        assert (refused.status_code, refused.json()["violated-policies"]) == (429, ["server"])
+
+    async def test_no_limits_no_headers(self) -> None:
+        """Without limits nothing is counted or said."""
+        async with app_client() as client:
+            answer = await client.get(SEARCH)
+        assert not [name for name in answer.headers if name.startswith("ratelimit")]
+
+    async def test_allowed_origin_may_read_the_headers(self) -> None:
+        """A page of an allowed origin can read the limits."""
+        async with app_client(rate_limiter=limiter(), CORS_ORIGINS="https://app.example.org") as client:
+            answer = await client.get(SEARCH, headers={"Origin": "https://app.example.org"})
+        assert {"RateLimit", "RateLimit-Policy"} <= set(answer.headers["access-control-expose-headers"].split(", "))
+
+
+class TestCounting:
+    async def test_200_parallel_requests(self) -> None:
+        """Exactly the burst of 200 parallel requests is answered."""
+        async with app_client(rate_limiter=limiter()) as client:
+            answers = await asyncio.gather(*(client.get(SEARCH) for _ in range(200)))
+        assert sorted(answer.status_code for answer in answers) == [200] * 5 + [429] * 195
+
+    @pytest.mark.parametrize(
+        "path", ["/health", "/ready", "/metrics", "/", "/docs", "/docs/swagger-ui.css", "/openapi.json"]
+    )
+    async def test_free_routes(self, path: str) -> None:
+        """Probes, metrics and the pages are not counted, and a client at its limit still gets them."""
+        async with app_client(rate_limiter=limiter(RateLimit("client", 1, HOUR_S, burst=1))) as client:
+            for _ in range(3):
+                assert (await client.get(path)).status_code != 429
+            assert await statuses(client, 2) == [200, 429]
+            assert (await client.get(path)).status_code != 429
+
+    async def test_wrong_keys_are_counted_apart(self) -> None:
+        """A request without a valid key uses up the limit of no key and not that of all clients."""
+        few = RateLimit("server", 6, HOUR_S, burst=6)
+        async with app_client(rate_limiter=limiter(server=few), LLM_PLATFORM_API_KEYS=KEY) as client:
+            assert await statuses(client, 1, **{"X-API-Key": KEY}) == [200]
+            assert await statuses(client, 10, **{"X-API-Key": "wrong"}) == [401] * 5 + [429] * 5
+            assert await statuses(client, 5, **{"X-API-Key": KEY}) == [200] * 4 + [429]
+
+    async def test_keys_cannot_be_guessed_at_full_speed(self) -> None:
+        """Above the limit a guess that is right is refused too, but not a key that the address has used, nor another
+        address."""
+        keys = f"{KEY},{OTHER_KEY}"
+        settings = {"LLM_PLATFORM_API_KEYS": keys, "TRUSTED_PROXIES": "10.0.0.0/8"}
+        async with app_client(rate_limiter=limiter(), peer=PROXY, **settings) as client:
+            one, other = {"X-Forwarded-For": "203.0.113.1"}, {"X-Forwarded-For": "203.0.113.2"}
+            assert await statuses(client, 1, **{"X-API-Key": KEY}, **one) == [200]
+            assert await statuses(client, 6, **{"X-API-Key": "wrong"}, **one) == [401] * 5 + [429]
+            refused = await client.get(SEARCH, headers={"X-API-Key": OTHER_KEY, **one})
+            assert (refused.status_code, int(refused.headers["retry-after"]) > 0) == (429, True)
+            assert await statuses(client, 1, **{"X-API-Key": KEY}, **one) == [200]
+            assert await statuses(client, 1, **{"X-API-Key": OTHER_KEY}, **other) == [200]
+
+    async def test_refused_address_may_use_a_new_key_later(self) -> None:
+        """After the time of Retry-After."""
+        now = [0.0]
+        wrong_keys = WrongKeyLimit(lambda: now[0])
+        error = wrong_keys.refuse("203.0.113.1", LimitState(CLIENT, True, 0, 720.0))
+        assert error.retry_after_s == 720.0
+        with pytest.raises(RateLimitedError):
+            wrong_keys.check("203.0.113.1", KEY)
+        now[0] = 721.0
+        wrong_keys.check("203.0.113.1", KEY)
+
+    async def test_texts_behind_quotes_are_not_counted(self) -> None:
+        """A page that shows an answer gets all of them at once, and has the whole limit for questions."""
+        async with app_client(rate_limiter=limiter()) as client:
+            for number in range(1, 20):
+                assert (await client.get(f"/research/any/sources/{number}")).status_code != 429
+            assert await statuses(client, 6) == [200] * 5 + [429]
+
+    async def test_each_key_has_its_own_limit(self) -> None:
+        """Clients behind one address are counted by their key, however it is sent."""
+        async with app_client(rate_limiter=limiter(), LLM_PLATFORM_API_KEYS=f"{KEY},{OTHER_KEY}") as client:
+            assert await statuses(client, 4, **{"X-API-Key": KEY}) == [200] * 4
+            assert await statuses(client, 2, Authorization=f"Bearer {KEY}") == [200, 429]
+            assert await statuses(client, 1, **{"X-API-Key": OTHER_KEY}) == [200]
+
+    async def test_keys_with_one_label_are_one_client(self) -> None:
+        """A new key of a client does not double its limit during a rotation."""
+        async with app_client(rate_limiter=limiter(), LLM_PLATFORM_API_KEYS=f"team:{KEY},team:{OTHER_KEY}") as client:
+            assert await statuses(client, 3, **{"X-API-Key": KEY}) == [200] * 3
+            assert await statuses(client, 3, **{"X-API-Key": OTHER_KEY}) == [200, 200, 429]
+
+    async def test_forwarded_address_is_ignored_by_default(self) -> None:
+        """A client cannot choose the address that it is counted as."""
+        async with app_client(rate_limiter=limiter()) as client:
+            found = [(await statuses(client, 1, **{"X-Forwarded-For": f"203.0.113.{n}"}))[0] for n in range(6)]
+        assert found == [200] * 5 + [429]
+
+    async def test_clients_behind_a_trusted_proxy(self) -> None:
+        """Behind a trusted proxy each forwarded address is a client; repeated headers are one list."""
+        async with app_client(rate_limiter=limiter(), peer=PROXY, TRUSTED_PROXIES="10.0.0.0/8") as client:
+            assert await statuses(client, 6, **{"X-Forwarded-For": "203.0.113.1"}) == [200] * 5 + [429]
+            assert await statuses(client, 1, **{"X-Forwarded-For": "203.0.113.2"}) == [200]
+            spoofed = [("X-Forwarded-For", "198.51.100.7"), ("X-Forwarded-For", "203.0.113.1")]
+            assert (await client.get(SEARCH, headers=spoofed)).status_code == 429
+
+
+class TestAddresses:
+    @pytest.mark.parametrize(
+        ("peer", "forwarded", "expected"),
+        [
+            ("203.0.113.1", "", "203.0.113.1"),
+            ("203.0.113.1", "198.51.100.7", "203.0.113.1"),  # not a trusted proxy
+            (PROXY, "203.0.113.1", "203.0.113.1"),
+            (PROXY, "198.51.100.7, 203.0.113.1", "203.0.113.1"),  # the left one is the client's claim
+            (PROXY, "203.0.113.1, 10.0.0.7", "203.0.113.1"),  # two proxies
+            (PROXY, "10.0.0.3, 10.0.0.7", "10.0.0.3"),  # all trusted
+            (PROXY, "203.0.113.1, nonsense", PROXY),
+            (PROXY, "", PROXY),
+            (PROXY, ",", PROXY),
+            (PROXY, "203.0.113.1:5050", "203.0.113.1"),
+            (PROXY, "[2001:db8::1]:443", "20010db800000000/64"),
+            (PROXY, "::ffff:203.0.113.1", "203.0.113.1"),
+            ("::ffff:10.0.0.9", "203.0.113.1", "203.0.113.1"),
+            ("2001:db8:1:2::5", "", "20010db800010002/64"),
+            ("2001:db8:1:2:ffff::5", "", "20010db800010002/64"),
+            ("fe80::1%eth0", "", "fe80000000000000/64"),
+            ("::1", "", "0/64"),
+            ("", "203.0.113.1", UNKNOWN_ADDRESS),
+            ("/run/app.sock", "", UNKNOWN_ADDRESS),
+        ],
+    )
+    def test_counted_address(self, peer: str, forwarded: str, expected: str) -> None:
+        """The first address from the right that is no trusted proxy; IPv6 by /64, IPv4-mapped as IPv4."""
+        assert ClientAddresses(["10.0.0.0/8"]).identify(peer, forwarded.encode()) == expected
+
+    @given(claims=st.lists(st.text(st.characters(codec="latin-1"), max_size=20), max_size=50))
+    def test_claims_change_nothing(self, claims: list[str]) -> None:
+        """Whatever a client sends, the address that the proxy appended decides."""
+        forwarded = ",".join([*claims, " 203.0.113.1"]).encode("latin-1")
+        assert ClientAddresses(["10.0.0.0/8"]).identify(PROXY, forwarded) == "203.0.113.1"
