@@ -1,31 +1,48 @@
-"""The command line's entry: hands the wiring to the commands, and leaves."""
+"""Entry point of the command line: passes the wiring to the commands."""
 
 from __future__ import annotations
 
 import os
 import sys
 import threading
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 from modules.llm_platform.presentation.cli.main import run
-from modules.llm_platform.presentation.cli.setup import Wiring, not_there
+from modules.llm_platform.presentation.cli.setup import Wiring
 
 if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
+    from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore, IOutcomeStore
     from modules.llm_platform.presentation.kafka.worker.worker import WorkerParts
     from shared.config import Settings
 
-# dependency-injector looks for these when it is imported, to know their request classes: a quarter of a second where
-# they are installed, and a command that answers one question meets no web framework.
+# dependency-injector imports these, if they are installed, for their request classes. That takes a quarter of a second, and
+# a command that answers one question needs no web framework.
 WEB_FRAMEWORKS = (
     "fastapi", "fastapi.params", "starlette", "starlette.requests", "werkzeug", "werkzeug.local", "fast_depends",
 )  # fmt: skip
 
 
+@contextmanager
+def hide_modules(*names: str) -> Iterator[None]:
+    """In the block, importing one of these modules fails as if it were not installed; imported ones stay.
+
+    Only for the start of a process: no other thread may import meanwhile.
+    """
+    hidden = [name for name in names if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None makes the import system fail
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]
+
+
 def _import_container() -> None:
-    with not_there(*WEB_FRAMEWORKS):
+    with hide_modules(*WEB_FRAMEWORKS):
         import dependency_injector.containers  # noqa: F401
 
 
@@ -34,6 +51,13 @@ def _build_platform(settings: Settings) -> LLMPlatform:
     from modules.llm_platform.container import build_platform
 
     return build_platform(settings)
+
+
+def _build_server_platform(settings: Settings) -> LLMPlatform:
+    _import_container()
+    from modules.llm_platform.container import build_server_platform
+
+    return build_server_platform(settings)
 
 
 def _search_order(settings: Settings) -> tuple[str, ...]:
@@ -62,12 +86,19 @@ def _has_model(settings: Settings) -> bool:
 
 
 def _serve(settings: Settings) -> None:
-    _search_order(settings)  # a provider that does not exist stops the start
+    _search_order(settings)  # raises SettingsError for an unknown provider
+    from modules.llm_platform.wiring.daily_budget import check_daily_budget
+    from modules.llm_platform.wiring.rate_limits import check_rate_limits
+
+    check_daily_budget(settings)
+    check_rate_limits(settings)
+    from modules.llm_platform.presentation.rest.request_log import quiet_steps
     from modules.llm_platform.presentation.rest.server import serve
     from shared.logging import configure_logging
 
     configure_logging(settings.LOG_LEVEL, settings.LOG_FORMAT, settings.secrets())
-    serve(partial(_build_platform, settings), settings)
+    quiet_steps()
+    serve(partial(_build_server_platform, settings), settings)
 
 
 def _worker_parts(settings: Settings) -> AbstractAsyncContextManager[WorkerParts]:
@@ -77,15 +108,40 @@ def _worker_parts(settings: Settings) -> AbstractAsyncContextManager[WorkerParts
     return build_worker_parts(settings)
 
 
+async def _migrate_database(settings: Settings) -> tuple[int, int]:
+    from modules.llm_platform.wiring.stores import migrate_database
+
+    return await migrate_database(settings)
+
+
+def _outcome_stores(
+    settings: Settings,
+) -> AbstractAsyncContextManager[tuple[IOutcomeStore, IFailedRequestStore]]:
+    _import_container()
+    from modules.llm_platform.container import open_outcome_stores
+
+    return open_outcome_stores(settings)
+
+
 def wiring() -> Wiring:
-    """What the commands get from the container, each part imported when it is called."""
-    return Wiring(_build_platform, _search_order, _has_model, _serve, _worker_parts, _search_providers, _uses_fallback)
+    """The functions of the container, which import what they need when they are called."""
+    return Wiring(
+        _build_platform,
+        _search_order,
+        _has_model,
+        _serve,
+        _worker_parts,
+        _search_providers,
+        _uses_fallback,
+        _migrate_database,
+        _outcome_stores,
+    )
 
 
 def main() -> None:
-    """Carry out the command line of this process."""
+    """Run the command line of this process and exit."""
     code = run(None, wiring())
-    if threading.active_count() > 1:  # a thread that cannot be cancelled must not keep a person waiting
+    if threading.active_count() > 1:  # a thread cannot be cancelled: do not wait for it
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

@@ -1,4 +1,4 @@
-"""For ASGI servers: `uvicorn modules.llm_platform.asgi:app`. The environment is read when `app` is first asked for."""
+"""For ASGI servers: `uvicorn modules.llm_platform.asgi:app`. The first access to `app` reads the environment."""
 
 from __future__ import annotations
 
@@ -11,25 +11,32 @@ if TYPE_CHECKING:
 
 @cache
 def make_app() -> FastAPI:
-    """The application that the environment describes; a setting that cannot be read ends the process with one line."""
+    """Return the application for the environment. Exits with one line if a setting is invalid or an extra is missing."""
     from shared.config import Settings, SettingsError
     from shared.logging import configure_logging
 
     try:
         settings = Settings.load()
+        from modules.llm_platform.wiring.daily_budget import check_daily_budget
+        from modules.llm_platform.wiring.rate_limits import check_rate_limits
         from modules.llm_platform.wiring.search import check_providers
 
         check_providers(settings)
+        check_daily_budget(settings)
+        check_rate_limits(settings)
         from modules.llm_platform.presentation.rest.app import create_app
     except SettingsError as error:
         raise SystemExit(str(error)) from None
     except ModuleNotFoundError as error:
-        raise SystemExit(f'The server needs {error.name}: pip install "llm-platform[server]"') from None
-    from modules.llm_platform.container import build_platform
+        package = (error.name or "").partition(".")[0]
+        raise SystemExit(f'The server needs {package}: pip install "llm-platform[server]"') from None
+    from modules.llm_platform.container import build_server_platform
+    from modules.llm_platform.presentation.rest.request_log import quiet_steps
     from modules.llm_platform.presentation.rest.server import tune_gc
 
     configure_logging(settings.LOG_LEVEL, settings.LOG_FORMAT, settings.secrets())
-    app = create_app(partial(build_platform, settings), settings)
+    quiet_steps()
+    app = create_app(partial(build_server_platform, settings), settings)
     tune_gc()
     return app
 

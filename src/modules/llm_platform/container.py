@@ -1,174 +1,211 @@
-"""What is configured becomes a platform: with `wiring` beside it, the only place that knows port and adapter.
+"""The dependency injection container: ports, adapters and services of one platform.
 
-To replace a part in a test: `build_platform(overrides={IWebSearchProvider: FakeWebSearch(…)})`. To add a search provider: see
-`wiring/search.py`.
-
-Over 500 lines: each part is built here once, and `Container` shows them all.
+To replace a port in a test: `build_platform(overrides={IWebSearchProvider: FakeWebSearch(…)})`. To add a search provider:
+see `wiring/search.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dependency_injector import containers, providers
 
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.application.rag.answering import ContextResolver, DocumentLookup
+from modules.llm_platform.application.rag.indexing import IndexingService
+from modules.llm_platform.application.rag.retrieval import RetrievalService
+from modules.llm_platform.application.research.follow_up import FollowUps
 from modules.llm_platform.application.research.quick import QuickResearch
 from modules.llm_platform.application.research.report.run import ReportTools
 from modules.llm_platform.application.services.answer_service import AnswerService
-from modules.llm_platform.application.services.indexing_service import IndexingService
+from modules.llm_platform.application.services.embedding_service import EmbeddingService
 from modules.llm_platform.application.services.llm_service import LLMService
 from modules.llm_platform.application.services.page_service import PageService
 from modules.llm_platform.application.services.research_service import ResearchService
-from modules.llm_platform.application.services.retrieval_service import RetrievalService
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
+from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
+from modules.llm_platform.domain.dtos.research_dtos import StoredTurns
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.llm import ILLMProvider
-from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
+from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
+from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore, IOutcomeStore
 from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.research_store import IResearchStore
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
+from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
 from modules.llm_platform.infrastructure.llm.kinds import configuration_error
-from modules.llm_platform.wiring import search as search_wiring
-from modules.llm_platform.wiring.checks import build_doctor, build_health
-from modules.llm_platform.wiring.documents import (
-    LOCAL_EMBEDDERS,
-    build_document_source,
-    build_embedder,
-    build_folder_embedder,
-    build_folder_index,
-    build_stored_folder_indexes,
-    build_vector_store,
-    folder_progress,
+from modules.llm_platform.wiring import (
+    daily_budget,
+    documents,
+    llms,
+    rate_limits,
+    research_jobs,
+    search,
+    services,
+    stores,
+    tracing,
 )
-from modules.llm_platform.wiring.llms import (
-    ONLY_LOOPBACK,
-    QUOTES_ONLY,
-    all_connections,
-    build_answer_judge,
-    build_citation_judges,
-    build_llm_adapters,
-    build_llm_provider,
-    build_llm_rate_limiters,
-    build_price,
-    build_report_judge,
-    build_research_judge,
-    build_stage_llms,
-    build_synthesizer,
-    llm_connections,
-    missing_llm_message,
-    smallest_context_tokens,
-    stage_choices,
-)
-from modules.llm_platform.wiring.pages import build_page_reader, build_report_page_reader
-from modules.llm_platform.wiring.research import (
-    answer_options,
-    build_answer_writer,
-    build_report_writer,
-    build_reporter,
-    report_labels,
-    report_options,
-    research_options,
-)
-from modules.llm_platform.wiring.resources import Resources
-from modules.llm_platform.wiring.stores import build_outcome_store, build_research_store
+from modules.llm_platform.wiring import pages as page_readers
+from modules.llm_platform.wiring import redis as redis_wiring
+from modules.llm_platform.wiring.resources import Resources, upstream_states
+from modules.llm_platform.wiring.schema_registry import build_message_schemas
 from shared.config import Settings
 
 if TYPE_CHECKING:
     from modules.llm_platform.presentation.kafka.worker.worker import WorkerParts
 
 
-HELD_RESEARCHES = 200  # whose source texts can be asked for; about 10 kB each, of a report up to 500
-ONE_MACHINE = "the index is embedded, for this machine alone: workers of several machines need QDRANT_URL"
+STORED_RESEARCHES = 200  # whose source texts can be requested; about 10 kB each, up to 500 kB for a report
+EMBEDDED_INDEX = "the index is embedded, so only workers on this machine can use it: to share it, set QDRANT_URL"
 
 
 class Container(containers.DeclarativeContainer):
-    """Each part once; what a test replaces is overridden here."""
+    """Every part of the platform. `_OVERRIDES` lists the providers that replace a port."""
 
     settings = providers.Dependency(instance_of=Settings)
     resources = providers.Singleton(Resources, settings)
+    metrics: providers.Object[IMetrics] = providers.Object(NO_METRICS)  # a server and a worker override it
+    tracer: providers.Object[ITracer] = providers.Object(NO_TRACER)  # likewise
+    redis = providers.Singleton(redis_wiring.build_redis, settings, resources, metrics)  # None without REDIS_URL
+    shared_state = providers.Singleton(redis_wiring.SharedState, settings, redis, metrics)
 
-    embedder = providers.Singleton(build_embedder, settings, resources)
-    vector_store = providers.Singleton(build_vector_store, settings, resources)
+    embedder = providers.Singleton(documents.build_embedder, settings, resources)
+    vector_store = providers.Singleton(documents.build_vector_store, settings, resources)
     retrieval = providers.Singleton(
         RetrievalService, embedder, vector_store, settings.provided.QDRANT_COLLECTION, top_k=settings.provided.RAG_TOP_K
     )
 
-    document_source = providers.Singleton(build_document_source, settings, resources)
-    folder_embedder = providers.Singleton(build_folder_embedder, settings)
-    folder_store: providers.Object[IVectorStore | None] = providers.Object(None)  # its own, embedded
+    document_source = providers.Singleton(documents.build_document_source, settings, resources)
+    folder_embedder = providers.Singleton(documents.build_folder_embedder, settings)
+    folder_store: providers.Object[IVectorStore | None] = providers.Object(None)  # None: an embedded store of its own
     folder_index = providers.Singleton(
-        build_folder_index, settings, resources, document_source, folder_embedder, folder_store
+        documents.build_folder_index, settings, resources, document_source, folder_embedder, folder_store
     )
 
-    search_adapters = providers.Singleton(search_wiring.search_adapters, settings, resources, retrieval, folder_index)
-    search_paces = providers.Singleton(search_wiring.search_paces, settings, search_adapters)
-    search_cache: providers.Singleton[MemoryCache[Any]] = providers.Singleton(
-        MemoryCache, settings.provided.CACHE_MAX_ENTRIES
+    search_adapters = providers.Singleton(search.search_adapters, settings, resources, retrieval, folder_index)
+    search_rate_limiters = providers.Singleton(search.search_rate_limiters, settings, search_adapters)
+    search_upstreams = providers.Singleton(search.search_upstreams, search_adapters, metrics)
+    search_policies = providers.Singleton(
+        search.build_search_policies, search_rate_limiters, search_upstreams, shared_state, metrics
     )
-    web_search_provider = providers.Singleton(
-        search_wiring.web_search_provider, settings, search_adapters, search_paces, search_cache
+    web_search_provider = providers.Singleton(search.web_search_provider, settings, search_adapters, search_policies)
+    context_tokens = providers.Singleton(llms.smallest_context_tokens, settings)
+    llm_adapters = providers.Singleton(llms.build_llm_adapters, settings, resources)
+    llm_rate_limiters = providers.Singleton(llms.build_llm_rate_limiters, settings, llm_adapters)
+    llm_upstreams = providers.Singleton(upstream_states, llm_adapters, metrics)
+    with_daily_budget = providers.Singleton(daily_budget.build_daily_budget, settings, resources, redis, metrics)
+    llm_provider = providers.Singleton(
+        llms.build_llm_provider,
+        settings,
+        llm_adapters,
+        llm_rate_limiters,
+        llm_upstreams,
+        metrics,
+        with_daily_budget,
     )
-    llm_adapters = providers.Singleton(build_llm_adapters, settings, resources)
-    llm_paces = providers.Singleton(build_llm_rate_limiters, settings, llm_adapters)
-    llm_provider = providers.Singleton(build_llm_provider, settings, llm_adapters, llm_paces)
     extractive = providers.Singleton(ExtractiveSynthesizer)
-    synthesizer = providers.Singleton(build_synthesizer, settings, llm_provider, llm_adapters, extractive)
+    synthesizer = providers.Singleton(
+        llms.build_synthesizer, settings, llm_provider, llm_adapters, extractive, context_tokens, shared_state
+    )
 
-    page_reader = providers.Singleton(build_page_reader, settings, resources)
+    page_circuits = providers.Singleton(page_readers.page_circuits, settings, metrics)
+    page_reader = providers.Singleton(page_readers.build_page_reader, settings, resources, page_circuits, metrics)
 
     web_search = providers.Singleton(WebSearchService, web_search_provider, log_queries=settings.provided.LOG_QUERIES)
-    research_store = providers.Singleton(build_research_store, settings)
-    context_tokens = providers.Singleton(smallest_context_tokens, settings)
-    stage_llms = providers.Singleton(build_stage_llms, settings, llm_adapters, llm_paces, llm_provider)
-    report_search_provider = providers.Singleton(
-        search_wiring.report_search_provider, settings, search_adapters, search_paces, search_cache, web_search_provider
+    database = providers.Singleton(stores.build_database, settings, resources)
+    research_store = providers.Singleton(stores.build_research_store, settings, resources, database)
+    stage_llms = providers.Singleton(
+        llms.build_stage_llms,
+        settings,
+        llm_adapters,
+        llm_rate_limiters,
+        llm_upstreams,
+        llm_provider,
+        metrics,
+        with_daily_budget,
     )
-    report_writer = providers.Singleton(build_report_writer, extractive)
-    citation_judges = providers.Singleton(build_citation_judges, context_tokens)
-    answer_judge = providers.Singleton(build_answer_judge, settings, citation_judges, llm_provider)
+    report_search_provider = providers.Singleton(
+        search.report_search_provider, settings, search_adapters, search_policies, web_search_provider
+    )
+    report_writer = providers.Singleton(partial, llms.build_writer, extractive)
+    citation_judges = providers.Singleton(llms.build_citation_judges, context_tokens)
+    answer_judge = providers.Singleton(llms.build_answer_judge, settings, citation_judges, llm_provider)
     report_tools = providers.Singleton(
         ReportTools,
         search=providers.Singleton(WebSearchService, report_search_provider, log_queries=settings.provided.LOG_QUERIES),
         pages=providers.Singleton(
-            PageService, providers.Singleton(build_report_page_reader, search_adapters, page_reader)
+            PageService, providers.Singleton(page_readers.build_report_page_reader, search_adapters, page_reader)
         ),
         store=research_store,
         llms=stage_llms,
         writer=report_writer,
-        last_resort=extractive,
-        judge=providers.Singleton(build_report_judge, settings, citation_judges),
-        labels=providers.Singleton(report_labels, settings, search_adapters, llm_adapters),
-        price=providers.Singleton(build_price, settings, llm_adapters),
-        options=providers.Singleton(report_options, settings, context_tokens),
+        fallback=extractive,
+        judge=providers.Singleton(llms.build_report_judge, settings, citation_judges),
+        labels=providers.Singleton(services.report_labels, settings, search_adapters, llm_adapters),
+        price=providers.Singleton(llms.build_price, settings, llm_adapters),
+        options=providers.Singleton(services.report_options, settings, context_tokens),
+        metrics=metrics,
     )
-    reporter = providers.Singleton(build_reporter, report_tools, resources)
-    llm = providers.Singleton(LLMService, llm_provider, providers.Singleton(missing_llm_message, settings))
-    answerer = providers.Singleton(
+    reporter = providers.Singleton(services.build_reporter, report_tools, resources)
+    llm = providers.Singleton(
+        LLMService,
+        llm_provider,
+        providers.Singleton(llms.missing_llm_message, settings),
+        providers.Singleton(llms.configured_models, llm_adapters),
+    )
+    embeddings = providers.Singleton(EmbeddingService, embedder)
+    planner = providers.Singleton(llms.build_planner, llm_provider)
+    quick_research = providers.Singleton(
         QuickResearch,
         search=web_search,
         writer=synthesizer,
-        last_resort=extractive,
-        planner=llm_provider,
-        options=providers.Singleton(research_options, settings),
-        plans=providers.Singleton(MemoryCache, settings.provided.CACHE_MAX_ENTRIES),
-        judge=providers.Singleton(build_research_judge, settings, answer_judge, llm_adapters),
+        fallback=extractive,
+        planner=planner,
+        options=providers.Singleton(services.research_options, settings),
+        plans=shared_state.provided.cache.call("plans", ResearchPlan),
+        judge=providers.Singleton(llms.build_research_judge, settings, answer_judge, llm_adapters, shared_state),
     )
+    research_job_store = providers.Singleton(research_jobs.build_research_job_store, settings, resources, database)
     research = providers.Singleton(
-        ResearchService, answerer, reporter, providers.Singleton(MemoryCache, HELD_RESEARCHES)
+        ResearchService,
+        quick_research,
+        reporter,
+        providers.Singleton(MemoryCache, STORED_RESEARCHES),
+        metrics,
+        research_job_store,
+        follow_ups=providers.Singleton(
+            FollowUps,
+            shared_state.provided.cache.call("turns", StoredTurns),
+            research_job_store,
+            llm=planner,
+            price=report_tools.provided.price,
+        ),
+    )
+    webhooks = providers.Singleton(research_jobs.build_webhooks, settings, resources, research_job_store, metrics)
+    research_queue = providers.Singleton(research_jobs.build_research_queue, settings, resources, research_job_store)
+    research_job_service = providers.Singleton(
+        research_jobs.build_research_jobs,
+        settings,
+        resources,
+        research,
+        research_job_store,
+        webhooks,
+        research_queue,
+        metrics,
     )
     pages = providers.Singleton(PageService, page_reader)
     store = providers.Singleton(
-        StoreService, research_store, providers.Singleton(build_stored_folder_indexes, settings)
+        StoreService, research_store, providers.Singleton(documents.build_stored_folder_indexes, settings)
     )
     indexing = providers.Singleton(
         IndexingService,
@@ -177,7 +214,7 @@ class Container(containers.DeclarativeContainer):
         vector_store,
         settings.provided.QDRANT_COLLECTION,
     )
-    answer_writer = providers.Singleton(build_answer_writer, llm_provider, extractive, context_tokens)
+    answer_writer = providers.Singleton(llms.build_writer, extractive, llm_provider, context_tokens)
     answers = providers.Singleton(
         AnswerService,
         retrieval.provided.search,
@@ -188,39 +225,58 @@ class Container(containers.DeclarativeContainer):
         ),
         answer_writer,
         extractive,
-        providers.Singleton(answer_options, settings),
+        providers.Singleton(services.answer_options, settings),
         judge=answer_judge,
     )
-    outcome_store = providers.Singleton(build_outcome_store, settings, resources)  # opened by workers alone
-    health = providers.Singleton(build_health, search_adapters, llm_adapters)
-    doctor = providers.Singleton(build_doctor, settings, search_adapters, llm_adapters, retrieval)
+    outcome_store = providers.Singleton(stores.build_outcome_store, settings, resources, database)  # of workers
+    failed_request_store = providers.Singleton(stores.build_failed_request_store, settings, resources, database)
+    rate_limit_probe = providers.Singleton(rate_limits.build_rate_limit_probe, settings, redis)
+    store_probes = providers.Singleton(stores.store_probes, redis, research_store, rate_limit_probe)
+    circuits = providers.Singleton(services.build_circuits, search_upstreams, llm_upstreams, page_circuits)
+    health = providers.Singleton(services.build_health, search_adapters, llm_adapters, store_probes, circuits)
+    doctor = providers.Singleton(
+        services.build_doctor, settings, search_adapters, llm_adapters, retrieval,
+        providers.Singleton(stores.doctor_probes, settings, store_probes),
+    )  # fmt: skip
+    rate_limiter = providers.Singleton(rate_limits.build_rate_limiter, settings, redis)  # used by servers only
     platform = providers.Factory(
         LLMPlatform,
         web_search=web_search,
         llm=llm,
         research=research,
+        research_jobs=research_job_service,
         pages=pages,
         store=store,
+        embeddings=embeddings,
         retrieval=retrieval,
         indexing=indexing,
         answers=answers,
         health=health,
         doctor=doctor,
+        metrics=metrics,
+        tracer=tracer,
         _close=resources.provided.aclose,
-        _reading=providers.Singleton(folder_progress, folder_index),
+        _rate_limiter=rate_limiter.provider,
+        _reading=providers.Singleton(documents.folder_progress, folder_index),
     )
 
 
 def build_platform(
     settings: Settings | None = None, overrides: Mapping[type[Any], object] | None = None
 ) -> LLMPlatform:
-    """The platform, wired from `settings` (None: this process's environment). Nothing is connected before the first call.
+    """Return the platform for `settings` (None: the environment). Nothing is connected before the first call.
 
-    `overrides` maps a port to the object that takes its place, policies included: IWebSearchProvider, ILLMProvider,
-    ISynthesizer, ICitationJudge, IPageReader, IResearchStore, IEmbedder or IVectorStore. Raises SettingsError when a
-    variable cannot be read, ValueError for another port.
+    `overrides` maps a port to the object that replaces it, including its policies: IWebSearchProvider, ILLMProvider,
+    ISynthesizer, ICitationJudge, IPageReader, IResearchStore, IResearchJobStore, IEmbedder, IVectorStore, IMetrics or
+    ITracer. Raises SettingsError for an invalid variable, ValueError for another port.
     """
     platform: LLMPlatform = _container(settings or Settings.load(), overrides).platform()
+    return platform
+
+
+def build_server_platform(settings: Settings) -> LLMPlatform:
+    """Return the platform of a server: as `build_platform`, with metrics and traces."""
+    platform: LLMPlatform = _observed_container(settings, "llm-platform", {}).platform()
     return platform
 
 
@@ -228,83 +284,123 @@ def build_platform(
 async def build_worker_parts(
     settings: Settings, overrides: Mapping[type[Any], object] | None = None
 ) -> AsyncIterator[WorkerParts]:
-    """What a worker answers requests with, closed at the end. `overrides` as for `build_platform`, and IOutcomeStore."""
+    """Yield the parts of a worker and close them. `overrides`: as for `build_platform`, and IOutcomeStore."""
+    from modules.llm_platform.presentation.kafka.contract.requests import Topics
     from modules.llm_platform.presentation.kafka.worker.dependencies import (
         Dependencies,
-        of_models,
-        of_outcomes,
-        of_retrieval,
+        model_dependency,
+        outcome_store_dependency,
+        retrieval_dependencies,
     )
-    from modules.llm_platform.presentation.kafka.worker.handler import HandlerOptions, rag_handler
+    from modules.llm_platform.presentation.kafka.worker.handler import HandlerOptions, build_rag_handler
     from modules.llm_platform.presentation.kafka.worker.worker import WorkerParts
 
-    container = _container(settings, overrides)
+    container = _observed_container(settings, "llm-platform-worker", overrides or {})
+    schemas = build_message_schemas(settings, container.resources())
     options = HandlerOptions(
         max_message_bytes=settings.RAG_MAX_MESSAGE_BYTES,
         timeout_s=settings.RAG_TIMEOUT_S,
         tenant_field=settings.KAFKA_TENANT_FIELD,
+        topics=Topics(settings.KAFKA_TOPICS),
+        schemas=schemas,
     )
     async with container.platform() as platform:
         outcomes = container.outcome_store()
         llm, embedder = container.llm_provider(), container.embedder()
-        paid = settings.EMBEDDER not in LOCAL_EMBEDDERS
-        watched = [of_outcomes(outcomes), *of_retrieval(platform.retrieval, embedder, paid=paid)]
+        paid = settings.EMBEDDER not in documents.LOCAL_EMBEDDERS
+        dependency_list = [
+            outcome_store_dependency(outcomes),
+            *retrieval_dependencies(platform.retrieval, embedder, paid=paid),
+        ]
         if llm is not None:
-            watched.append(of_models(llm, container.llm_adapters()))
-        dependencies = Dependencies(watched)
-        handler = rag_handler(platform.retrieval, platform.answers, outcomes, options, dependencies)
-        yield WorkerParts(handler, outcomes, tuple(_worker_notes(settings)), dependencies)
+            dependency_list.append(model_dependency(llm, container.llm_adapters()))
+        dependencies = Dependencies(dependency_list)
+        failed = container.failed_request_store()
+        keep = failed.put if settings.FAILED_REQUESTS_MAX_MB else None
+        handler = build_rag_handler(
+            platform.retrieval, platform.answers, outcomes, options, dependencies, platform.tracer, keep
+        )
+        notes = tuple(_worker_notes(settings))
+        yield WorkerParts(handler, outcomes, notes, dependencies, platform.metrics, failed, schemas)
+
+
+@asynccontextmanager
+async def open_outcome_stores(settings: Settings) -> AsyncIterator[tuple[IOutcomeStore, IFailedRequestStore]]:
+    """Yield the stores of a worker with these settings, and close them."""
+    container = _container(settings, None)
+    try:
+        yield container.outcome_store(), container.failed_request_store()
+    finally:
+        await container.resources().aclose()
 
 
 def _worker_notes(settings: Settings) -> Iterator[str]:
     if settings.QDRANT_URL is None:
-        yield ONE_MACHINE
-    connections = llm_connections(settings)
-    yield from (
-        f"a language model cannot be asked: {mistake}" for mistake in map(configuration_error, connections) if mistake
-    )
+        yield EMBEDDED_INDEX
+    connections = llms.llm_connections(settings)
+    yield from (f"a language model cannot be used: {error}" for error in map(configuration_error, connections) if error)
     if not connections:
-        yield ONLY_LOOPBACK if settings.LLM_PLATFORM_OFFLINE and all_connections(settings) else QUOTES_ONLY
+        yield (
+            llms.ONLY_LOOPBACK
+            if settings.LLM_PLATFORM_OFFLINE and llms.all_connections(settings)
+            else llms.EXTRACTIVE_ONLY
+        )
+
+
+def _observed_container(settings: Settings, service: str, overrides: Mapping[type[Any], object]) -> Container:
+    """Return the container of a process that runs for long: with metrics, and with traces where they are configured."""
+    tracer = tracing.build_tracer(settings, service)
+    container = _container(settings, {IMetrics: services.build_metrics(), ITracer: tracer, **overrides})
+    container.resources().on_close(tracer.aclose)  # the first to be registered is closed last
+    return container
 
 
 def _container(settings: Settings, overrides: Mapping[type[Any], object] | None) -> Container:
     if ILLMProvider in (overrides or {}):
-        settings = settings.model_copy(update={"LLM_STAGES": {}})  # it serves every stage
-    stage_choices(settings)  # a slip in LLM_STAGES stops the start, not the first report
-    search_wiring.check_providers(settings)
+        settings = settings.model_copy(update={"LLM_STAGES": {}})  # the override serves every stage
+    llms.stage_choices(settings)  # raises SettingsError at the start instead of in the first report
+    search.check_providers(settings)
+    daily_budget.check_daily_budget(settings)
+    redis_wiring.uses_redis(settings)
+    stores.check_database(settings)
     container = Container(settings=settings)
     for port, replacement in (overrides or {}).items():
         _override(container, port, replacement)
     return container
 
 
+def _by_name(adapter: Any) -> Mapping[str, Any]:
+    return {adapter.name: adapter}
+
+
+def _same(replacement: Any) -> Any:
+    return replacement
+
+
+def _for_any_model(replacement: Any) -> Callable[..., Any]:
+    return lambda *_: replacement
+
+
+# Port to the providers that an override replaces, each with a function that makes its value.
+_OVERRIDES: Mapping[type, Mapping[str, Callable[[Any], Any]]] = {
+    IWebSearchProvider: {"web_search_provider": _same, "search_adapters": _by_name},
+    ILLMProvider: {"llm_provider": _same, "llm_adapters": _by_name},
+    ISynthesizer: {"synthesizer": _same, "report_writer": _for_any_model, "answer_writer": _same},
+    ICitationJudge: {"citation_judges": _for_any_model},
+    IPageReader: {"page_reader": _same},
+    IResearchStore: {"research_store": _same},
+    IEmbedder: {"embedder": _same, "folder_embedder": _same},
+    IVectorStore: {"vector_store": _same, "folder_store": _same},
+    IOutcomeStore: {"outcome_store": _same},
+    IResearchJobStore: {"research_job_store": _same},
+    IMetrics: {"metrics": _same},
+    ITracer: {"tracer": _same},
+}
+
+
 def _override(container: Container, port: type, replacement: Any) -> None:
-    if port is IWebSearchProvider:
-        container.web_search_provider.override(providers.Object(replacement))
-        container.search_adapters.override(providers.Object({replacement.name: replacement}))
-    elif port is ILLMProvider:
-        container.llm_provider.override(providers.Object(replacement))
-        container.llm_adapters.override(providers.Object({replacement.name: replacement}))
-    elif port is ISynthesizer:
-        container.synthesizer.override(providers.Object(replacement))
-        container.report_writer.override(providers.Object(lambda llm, context_tokens: replacement))
-        container.answer_writer.override(providers.Object(replacement))
-    elif port is ICitationJudge:
-        container.citation_judges.override(providers.Object(lambda llm: replacement))
-    elif port is IPageReader:
-        container.page_reader.override(providers.Object(replacement))
-    elif port is IResearchStore:
-        container.research_store.override(providers.Object(replacement))
-    elif port is IEmbedder:
-        container.embedder.override(providers.Object(replacement))
-        container.folder_embedder.override(providers.Object(replacement))
-    elif port is IVectorStore:
-        container.vector_store.override(providers.Object(replacement))
-        container.folder_store.override(providers.Object(replacement))
-    elif port is IOutcomeStore:
-        container.outcome_store.override(providers.Object(replacement))
-    else:
-        raise ValueError(
-            f"{port.__name__} cannot be overridden: choose IWebSearchProvider, ILLMProvider, ISynthesizer, ICitationJudge, "
-            "IPageReader, IResearchStore, IEmbedder, IVectorStore or IOutcomeStore"
-        )
+    if port not in _OVERRIDES:
+        names = ", ".join(known.__name__ for known in _OVERRIDES)
+        raise ValueError(f"{port.__name__} cannot be overridden: choose one of {names}")
+    for name, make_value in _OVERRIDES[port].items():
+        getattr(container, name).override(providers.Object(make_value(replacement)))

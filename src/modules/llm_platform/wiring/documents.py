@@ -1,52 +1,51 @@
-"""Documents: the embedder, the vector store, the index of a named folder."""
+"""Documents: the embedder, the vector store, the index of the folder DOCUMENTS_DIR."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
+from modules.llm_platform.domain.package import package_version
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.domain.wheels import has_wordllama_wheel, no_wordllama
-from modules.llm_platform.wiring.resources import APP_NAME, Resources, data_folder, is_installed, is_loopback
-from modules.llm_platform.wiring.search import (
-    DOCUMENTS,
-    INDEX_FOLDER,
-    STORE_PACKAGES,
-)
+from modules.llm_platform.wiring.resources import Resources, data_folder, is_installed, is_loopback
+from modules.llm_platform.wiring.search import INDEX_FOLDER, STORE_PACKAGES
 from shared.config import Settings
 
 if TYPE_CHECKING:
     from modules.llm_platform.domain.dtos.indexing_dtos import IndexProgress
-    from modules.llm_platform.infrastructure.adapters.openai_embedder import EmbeddingConnection
+    from modules.llm_platform.infrastructure.adapters.openai.embedder import EmbeddingConnection
     from modules.llm_platform.infrastructure.documents.file_source import FileDocumentSource
     from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex
+    from modules.llm_platform.infrastructure.documents.folder_state import FolderStates
     from modules.llm_platform.infrastructure.documents.index_directory import StoredFolderIndexes
 
 
 ONLY_LOOPBACK_EMBEDDERS = (
-    "Offline, only embedders on this machine are asked: set EMBEDDER=wordllama, or EMBEDDING_BASE_URL to one on loopback"
+    "Offline mode: only embedders on this machine are used. Set EMBEDDER=wordllama, or set EMBEDDING_BASE_URL to a "
+    "loopback URL"
 )
 ONLY_LOOPBACK_INDEX = (
-    "Offline, only an index on this machine is asked: leave out QDRANT_URL, or set it to a server on loopback"
+    "Offline mode: only an index on this machine is used. Remove QDRANT_URL, or set it to a loopback URL"
 )
 
-LOCAL_EMBEDDERS = ("none", "wordllama")  # on this machine, free
-WORDS_ALONE = 'found by words alone: pip install "llm-platform[retrieval]" to search documents by meaning too'
+LOCAL_EMBEDDERS = ("none", "wordllama")  # free of charge
+KEYWORDS_ONLY = 'keyword search only: pip install "llm-platform[retrieval]" for hybrid search'
 EMBEDDER_PACKAGES = ("wordllama", "numpy", "safetensors", "tokenizers")
 
-FOLDERS = "folders"  # below the data folder: the indexes of named folders
+FOLDER_INDEXES = "folders"  # below the data folder
 
 
 def build_embedder(settings: Settings, resources: Resources) -> IEmbedder:
     if settings.EMBEDDER in LOCAL_EMBEDDERS:
         return _local_embedder(settings)
-    from modules.llm_platform.infrastructure.adapters.openai_embedder import OpenAIEmbedder
+    from modules.llm_platform.infrastructure.adapters.openai.embedder import OpenAIEmbedder
     from modules.llm_platform.infrastructure.policies.unconfigured import UnconfiguredEmbedder
 
     connection = _embedding_connection(settings)
@@ -57,15 +56,16 @@ def build_embedder(settings: Settings, resources: Resources) -> IEmbedder:
 
 
 def _embedding_connection(settings: Settings) -> EmbeddingConnection:
-    """The service that embeds. A key that was given to the language model's service is sent to that one alone."""
-    from modules.llm_platform.infrastructure.adapters.openai_embedder import OPENAI_URL, EmbeddingConnection
+    """Return the embedding service. The key of the LLM service is used only for the same host."""
+    from modules.llm_platform.infrastructure.adapters.openai.embedder import EmbeddingConnection
+    from modules.llm_platform.infrastructure.llm.kinds import OPENAI_URL
 
     s, azure = settings, settings.EMBEDDER == "azure"
-    theirs = s.AZURE_OPENAI_ENDPOINT if azure else s.LLM_BASE_URL or OPENAI_URL
+    llm_url = s.AZURE_OPENAI_ENDPOINT if azure else s.LLM_BASE_URL or OPENAI_URL
     address = s.EMBEDDING_BASE_URL or (s.AZURE_OPENAI_ENDPOINT if azure else OPENAI_URL)
-    shared = s.AZURE_OPENAI_API_KEY if azure else s.LLM_API_KEY if s.LLM_KIND == "openai" else None
+    llm_key = s.AZURE_OPENAI_API_KEY if azure else s.LLM_API_KEY if s.LLM_KIND == "openai" else None
     key = s.EMBEDDING_API_KEY or (
-        shared if address and urlsplit(address).netloc == urlsplit(theirs or "").netloc else None
+        llm_key if address and urlsplit(address).netloc == urlsplit(llm_url or "").netloc else None
     )
     connection = EmbeddingConnection(
         kind=s.EMBEDDER,
@@ -74,12 +74,12 @@ def _embedding_connection(settings: Settings) -> EmbeddingConnection:
         api_key=key.get_secret_value() if key else "",
         api_version=s.AZURE_OPENAI_API_VERSION,
     )
-    of_azure = ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY", "EMBEDDING_MODEL")
-    return replace(connection, variables=of_azure) if azure and not s.EMBEDDING_BASE_URL else connection
+    azure_variables = ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY", "EMBEDDING_MODEL")
+    return replace(connection, variables=azure_variables) if azure and not s.EMBEDDING_BASE_URL else connection
 
 
 def build_vector_store(settings: Settings, resources: Resources) -> IVectorStore:
-    """The server that is named, else the embedded index below the data folder."""
+    """Return the Qdrant server QDRANT_URL, or the embedded index below the data folder."""
     store: IVectorStore
     if settings.QDRANT_URL is None:
         store = _embedded_store(data_folder(settings) / INDEX_FOLDER)
@@ -92,12 +92,12 @@ def build_vector_store(settings: Settings, resources: Resources) -> IVectorStore
 
         key = settings.QDRANT_API_KEY
         store = QdrantVectorStore(settings.QDRANT_URL, key.get_secret_value() if key else "")
-    resources.closing(store.aclose)
+    resources.on_close(store.aclose)
     return store
 
 
 def _embedded_store(folder: Path) -> IVectorStore:
-    """Qdrant's engine where it is installed, else SQLite."""
+    """Return the embedded Qdrant if it is installed, otherwise SQLite."""
     if not is_installed(STORE_PACKAGES):
         from modules.llm_platform.infrastructure.adapters.sqlite_vector_store import SqliteVectorStore
 
@@ -110,23 +110,32 @@ def _embedded_store(folder: Path) -> IVectorStore:
 def build_document_source(settings: Settings, resources: Resources) -> FileDocumentSource:
     from modules.llm_platform.infrastructure.documents.file_source import FileDocumentSource
 
-    return FileDocumentSource(settings.DOCUMENTS_BASE_URL, resources.redactor)
+    states = _folder_states(settings) if settings.QDRANT_URL is None else None
+    return FileDocumentSource(settings.DOCUMENTS_BASE_URL, resources.redactor, states=states)
+
+
+def _folder_states(settings: Settings) -> FolderStates:
+    """What is known of the folders in the embedded index."""
+    from modules.llm_platform.infrastructure.documents.folder_state import FolderStates, key_of
+
+    made_by = key_of((settings.DOCUMENTS_BASE_URL or "", package_version()))  # another version may parse and chunk differently
+    return FolderStates(data_folder(settings) / INDEX_FOLDER / settings.QDRANT_COLLECTION, made_by)
 
 
 def build_folder_embedder(settings: Settings) -> IEmbedder:
-    """A named folder is embedded on this machine: nothing of it leaves, and nothing costs money, whatever EMBEDDER is."""
+    """Return a local embedder whatever EMBEDDER is: the texts of a folder do not leave the machine."""
     return _local_embedder(settings)
 
 
 def _local_embedder(settings: Settings) -> IEmbedder:
-    """The static vectors; words alone where those are not wanted, or not installed and not asked for by name."""
-    from modules.llm_platform.infrastructure.policies.unconfigured import NoneEmbedder
+    """Return wordllama; keyword search only if EMBEDDER=none, or if it is neither installed nor requested."""
+    from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder
 
     if settings.EMBEDDER == "none":
         return NoneEmbedder()
     if "EMBEDDER" not in settings.model_fields_set and not is_installed(EMBEDDER_PACKAGES):
         can_be_installed = is_installed(("wordllama",)) or has_wordllama_wheel()
-        return NoneEmbedder(WORDS_ALONE if can_be_installed else f"found by words alone: {no_wordllama()}")
+        return NoneEmbedder(KEYWORDS_ONLY if can_be_installed else f"keyword search only: {no_wordllama()}")
     from modules.llm_platform.infrastructure.adapters.wordllama_embedder import WordllamaEmbedder
 
     return WordllamaEmbedder()
@@ -135,39 +144,42 @@ def _local_embedder(settings: Settings) -> IEmbedder:
 def build_folder_index(
     settings: Settings, resources: Resources, files: FileDocumentSource, embedder: IEmbedder, store: IVectorStore | None
 ) -> FolderIndex | None:
-    """The named folder as a collection of its own; None where there is no folder."""
+    """Return the index of DOCUMENTS_DIR; None without a folder. It is the embedded index where `llm-platform index` put the
+    folder there with an embedder of this machine, else a collection of its own.
+    """
     folder = settings.DOCUMENTS_DIR
     if folder is None:
         return None
-    from modules.llm_platform.application.rag import indexing
+    from modules.llm_platform.application.rag import intake
     from modules.llm_platform.domain import bm25
-    from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex
-    from modules.llm_platform.infrastructure.documents.index_directory import IndexDirectory, key_of
+    from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex, SharedIndex
+    from modules.llm_platform.infrastructure.documents.folder_state import key_of
+    from modules.llm_platform.infrastructure.documents.index_directory import IndexDirectory
 
     engine = "" if store or is_installed(STORE_PACKAGES) else "sqlite"
-    made_by = (engine, embedder.name, settings.DOCUMENTS_BASE_URL or "", indexing.FORM, str(bm25.FORM), _version())
-    key = key_of((os.path.realpath(folder), *made_by))
-    kept = settings.STORE_TTL_DAYS > 0 and store is None
-    home = IndexDirectory(data_folder(settings) / FOLDERS if kept else None, key, settings.STORE_TTL_DAYS)
+    key_parts = (engine, embedder.name, settings.DOCUMENTS_BASE_URL or "", intake.FORM, str(bm25.FORM), package_version())
+    key = key_of((os.path.realpath(folder), *key_parts))
+    is_stored = settings.STORE_TTL_DAYS > 0 and store is None
+    directory = IndexDirectory(
+        data_folder(settings) / FOLDER_INDEXES if is_stored else None, key, settings.STORE_TTL_DAYS
+    )
     collection = f"folder-{key}" if store else DOCUMENTS
-    index = FolderIndex(folder, home, files, embedder, store=store, open_store=_embedded_store, collection=collection)
-    resources.closing(index.aclose)
+    shared = None
+    if store is None and settings.QDRANT_URL is None and settings.EMBEDDER in LOCAL_EMBEDDERS:
+        shared = SharedIndex(data_folder(settings) / INDEX_FOLDER, settings.QDRANT_COLLECTION, _folder_states(settings))
+    index = FolderIndex(
+        folder, directory, files, embedder,
+        shared=shared, store=store, open_store=_embedded_store, collection=collection,
+    )  # fmt: skip
+    resources.on_close(index.aclose)
     return index
 
 
 def folder_progress(index: FolderIndex | None) -> Callable[[], IndexProgress | None]:
-    return lambda: index.reading if index else None
+    return lambda: index.progress if index else None
 
 
 def build_stored_folder_indexes(settings: Settings) -> StoredFolderIndexes:
     from modules.llm_platform.infrastructure.documents.index_directory import StoredFolderIndexes
 
-    return StoredFolderIndexes(data_folder(settings) / FOLDERS, settings.STORE_TTL_DAYS)
-
-
-def _version() -> str:
-    """What wrote an index: another version may read and cut documents in another way."""
-    try:
-        return metadata.version(APP_NAME)
-    except metadata.PackageNotFoundError:
-        return ""
+    return StoredFolderIndexes(data_folder(settings) / FOLDER_INDEXES, settings.STORE_TTL_DAYS)

@@ -1,59 +1,57 @@
-"""Language models: which ones the settings configure, in which order, and who serves each stage of a report."""
+"""Language models: the configured connections, their failover order, and the model of each report stage."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from pydantic import SecretStr
 
-from modules.llm_platform.application.services.llm_service import NOT_CONFIGURED, LLMRegistry
-from modules.llm_platform.domain.dtos.research_dtos import JudgedClaims
+from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel
+from modules.llm_platform.domain.dtos.research_dtos import JudgedClaims, Synthesis
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
-from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.ports.llm import NOT_CONFIGURED, ILLMProvider, LLMRegistry
+from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
-from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
 from modules.llm_platform.infrastructure.llm.kinds import KINDS, LLMConnection, Variables
 from modules.llm_platform.infrastructure.policies.caching import CachedCitationJudge, CachedSynthesizer
-from modules.llm_platform.infrastructure.policies.fallback_synthesizer import FallbackSynthesizer
+from modules.llm_platform.infrastructure.policies.fallback import FallbackSynthesizer
 from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
+from modules.llm_platform.infrastructure.policies.measured import MeasuredLLM
 from modules.llm_platform.infrastructure.policies.rate_limits import (
-    LONGEST_LLM_WAIT_S,
+    MAX_CLOSED_S,
+    MAX_LLM_WAIT_S,
+    RateLimitedLLM,
     RateLimiter,
-    ThrottledLLM,
 )
-from modules.llm_platform.infrastructure.policies.retries import RetriedLLM
-from modules.llm_platform.wiring.resources import Resources, is_loopback
-from modules.llm_platform.wiring.search import (
-    REPORT_WAIT_S,
-)
+from modules.llm_platform.infrastructure.policies.retries import MAX_LLM_PAUSE_S, RetriedLLM
+from modules.llm_platform.infrastructure.policies.single_flight import SingleFlightLLM, SingleFlightSynthesizer
+from modules.llm_platform.wiring.redis import SharedState
+from modules.llm_platform.wiring.resources import Resources, UpstreamStates, is_loopback
+from modules.llm_platform.wiring.search import MAX_REPORT_WAIT_S, RateLimiters
 from shared.config import LLMProviderSettings, LLMStage, Settings, SettingsError
 
-if TYPE_CHECKING:
-    pass
-
-
 ONLY_LOOPBACK = (
-    "Offline, only language models on loopback are asked: set LLM_KIND=ollama or vllm with LLM_BASE_URL; "
-    "research works without one and quotes its sources (extractive)"
+    "Offline mode: only language models on loopback are used. Set LLM_KIND=ollama or vllm with LLM_BASE_URL. "
+    "Without a model, research quotes its sources (extractive)"
 )
-QUOTES_ONLY = (
-    "no language model is configured: answers are made of quotes (set LLM_API_KEY and LLM_MODEL for written ones)"
+EXTRACTIVE_ONLY = (
+    "no language model is configured: answers consist of quotes (set LLM_API_KEY and LLM_MODEL to get written answers)"
 )
-REPORT_LLM_RPS = 2.0  # requirement MS9; calls a second of one model, where LLM_RPS sets no pace for all
-CALLS_AT_ONCE = 8
+REPORT_LLM_RPS = 2.0  # requirement MS9; calls per second of one model if LLM_RPS is not set
+MAX_CONCURRENT_CALLS = 8
 STAGES = get_args(LLMStage)
 
 LLMAdapters = Mapping[str, ILLMProvider]
-Paces = Mapping[str, RateLimiter]  # by the name of the service
+WithDailyBudget = Callable[[ILLMProvider], ILLMProvider]  # wiring.daily_budget
 
 
 def llm_connections(settings: Settings) -> tuple[LLMConnection, ...]:
-    """The configured models in the order of failover (docs/reference/settings.md); offline, those on loopback.
+    """Return the configured models in failover order (docs/reference/settings.md); offline, only those on loopback.
 
-    What is half configured (a key without a model) is there too: its first call says what is missing.
+    Includes incomplete ones, such as a key without a model: their first call raises an error that names the missing setting.
     """
     offline = settings.LLM_PLATFORM_OFFLINE
     return tuple(each for each in all_connections(settings) if not offline or is_loopback(each.address or ""))
@@ -61,8 +59,8 @@ def llm_connections(settings: Settings) -> tuple[LLMConnection, ...]:
 
 def all_connections(settings: Settings) -> tuple[LLMConnection, ...]:
     if settings.LLM_PROVIDERS:
-        return tuple(_with_own_names([_listed(each, settings) for each in settings.LLM_PROVIDERS]))
-    return tuple(_with_own_names(list(_single_variables(settings))))
+        return tuple(_with_unique_names([_listed(each, settings) for each in settings.LLM_PROVIDERS]))
+    return tuple(_with_unique_names(list(_single_variables(settings))))
 
 
 def _single_variables(settings: Settings) -> Iterator[LLMConnection]:
@@ -74,7 +72,9 @@ def _single_variables(settings: Settings) -> Iterator[LLMConnection]:
         yield _connection(s, "kimi", "kimi", s.KIMI_MODEL, s.KIMI_API_KEY, s.KIMI_BASE_URL)
     if s.AITUNNEL_API_KEY:
         yield _connection(s, "aitunnel", "aitunnel", s.AITUNNEL_MODEL, s.AITUNNEL_API_KEY, s.AITUNNEL_BASE_URL)
-    if s.AZURE_OPENAI_API_KEY and (s.AZURE_OPENAI_DEPLOYMENT or s.EMBEDDER != "azure"):  # else the key is to embed with
+    if s.AZURE_OPENAI_API_KEY and (
+        s.AZURE_OPENAI_DEPLOYMENT or s.EMBEDDER != "azure"
+    ):  # else the key is for embeddings
         model, address, version = s.AZURE_OPENAI_DEPLOYMENT, s.AZURE_OPENAI_ENDPOINT, s.AZURE_OPENAI_API_VERSION
         yield _connection(s, "azure", "azure", model, s.AZURE_OPENAI_API_KEY, address, api_version=version)
 
@@ -113,8 +113,8 @@ def _connection(
     )
 
 
-def _with_own_names(connections: Sequence[LLMConnection]) -> Iterator[LLMConnection]:
-    """Two of one kind are `kimi` and `kimi-2`: a name in an answer must mean one of them."""
+def _with_unique_names(connections: Sequence[LLMConnection]) -> Iterator[LLMConnection]:
+    """Rename the second connection of a name to `kimi-2`, and so on."""
     seen: Counter[str] = Counter()
     for each in connections:
         seen[each.name] += 1
@@ -125,7 +125,7 @@ def build_llm_adapters(settings: Settings, resources: Resources) -> LLMAdapters:
     connections = llm_connections(settings)
     if not connections:
         return {}
-    from modules.llm_platform.infrastructure.adapters.openai import OpenAIProvider
+    from modules.llm_platform.infrastructure.adapters.openai.chat import OpenAIProvider
 
     return {
         connection.name: OpenAIProvider(
@@ -137,60 +137,106 @@ def build_llm_adapters(settings: Settings, resources: Resources) -> LLMAdapters:
     }
 
 
-def build_llm_rate_limiters(settings: Settings, adapters: LLMAdapters) -> Paces:
-    """How fast each model is asked, whoever asks it."""
-    return {name: RateLimiter(settings.LLM_RPS or REPORT_LLM_RPS, at_once=CALLS_AT_ONCE) for name in adapters}
+def configured_models(adapters: LLMAdapters) -> tuple[ConfiguredModel, ...]:
+    """Return the models that requests can select. One without a model is not complete, and left out."""
+    return tuple(ConfiguredModel(name, each.model) for name, each in adapters.items() if each.model)
 
 
-def build_llm_provider(settings: Settings, adapters: LLMAdapters, paces: Paces) -> ILLMProvider | None:
+def build_llm_rate_limiters(settings: Settings, adapters: LLMAdapters) -> RateLimiters:
+    """Return the rate limiters that all callers of a model share."""
+    return {
+        name: RateLimiter(settings.LLM_RPS or REPORT_LLM_RPS, max_concurrent=MAX_CONCURRENT_CALLS) for name in adapters
+    }
+
+
+def build_llm_provider(
+    settings: Settings,
+    adapters: LLMAdapters,
+    limiters: RateLimiters,
+    upstreams: UpstreamStates,
+    metrics: IMetrics,
+    with_daily_budget: WithDailyBudget,
+) -> ILLMProvider | None:
     if not adapters:
         return None
-    return _router(adapters, {} if settings.LLM_RPS is None else paces, LONGEST_LLM_WAIT_S)
+    if settings.LLM_RPS is None:
+        calls = {name: upstream.calls for name, upstream in upstreams.items()}
+        return _router(adapters, calls, upstreams, metrics, with_daily_budget, max_closed_s=MAX_LLM_PAUSE_S)
+    return _router(adapters, limiters, upstreams, metrics, with_daily_budget)
 
 
-def _router(adapters: LLMAdapters, paces: Paces, longest_wait_s: float) -> LLMRouter:
-    """All models in their order, those that have a pace at their pace."""
-    models: Sequence[ILLMProvider] = [
-        ThrottledLLM(each, paces[name], longest_wait_s=longest_wait_s) if name in paces else each
+def _router(
+    adapters: LLMAdapters,
+    limiters: RateLimiters,
+    upstreams: UpstreamStates,
+    metrics: IMetrics,
+    with_daily_budget: WithDailyBudget,
+    *,
+    max_wait_s: float = MAX_LLM_WAIT_S,
+    max_closed_s: float = MAX_CLOSED_S,
+) -> LLMRouter:
+    """Return a router over all models in order, each within its limits and with its circuit."""
+    models: list[ILLMProvider] = [
+        with_daily_budget(
+            RateLimitedLLM(
+                MeasuredLLM(each, metrics),
+                limiters[name],
+                max_wait_s=max_wait_s,
+                max_closed_s=max_closed_s,
+                circuit=upstreams[name].circuit,
+            )
+        )
         for name, each in adapters.items()
     ]
-    # Where there are several, the next one answers sooner than a second try of the first.
-    return LLMRouter(LLMRegistry(models if len(models) > 1 else [RetriedLLM(each) for each in models]))
+    if len(models) == 1:  # with several models, failover is faster than a retry
+        models = [RetriedLLM(each, upstreams[each.name].retries) for each in models]
+    return LLMRouter(LLMRegistry(models))
+
+
+def build_planner(llm: ILLMProvider | None) -> ILLMProvider | None:
+    """Return the model that plans a deep research; equal plans at the same time are one call."""
+    return SingleFlightLLM(llm) if llm else None
 
 
 def build_stage_llms(
-    settings: Settings, adapters: LLMAdapters, paces: Paces, ordinary: ILLMProvider | None
+    settings: Settings,
+    adapters: LLMAdapters,
+    limiters: RateLimiters,
+    upstreams: UpstreamStates,
+    ordinary: ILLMProvider | None,
+    metrics: IMetrics,
+    with_daily_budget: WithDailyBudget,
 ) -> Mapping[LLMStage, ILLMProvider]:
-    """Who serves each stage of a report: the model that LLM_STAGES names, then the others in their order.
+    """Return the provider of each report stage: the model in LLM_STAGES first, then the others in order.
 
-    Empty without a model; `ordinary` itself for every stage where it stands in for all.
+    Empty without a model; `ordinary` for every stage if it replaces all adapters.
     """
     if ordinary is None:
         return {}
     if any(ordinary is adapter for adapter in adapters.values()):
         return dict.fromkeys(STAGES, ordinary)
-    router = _router(adapters, paces, REPORT_WAIT_S)
+    router = _router(adapters, limiters, upstreams, metrics, with_daily_budget, max_wait_s=MAX_REPORT_WAIT_S)
     first = {stage: name for stage, name in stage_choices(settings).items() if name in adapters}
     routers = {name: router.preferring(name) for name in set(first.values())}
     return {stage: routers[first[stage]] if stage in first else router for stage in STAGES}
 
 
 def stage_choices(settings: Settings) -> Mapping[LLMStage, str]:
-    """The provider that LLM_STAGES wants to be asked first, by stage. SettingsError when it is not configured."""
+    """Return the provider that LLM_STAGES names, by stage. Raises SettingsError if it is not configured."""
     connections = all_connections(settings)
     names = {each.model: each.name for each in reversed(connections)} | {each.name: each.name for each in connections}
-    for stage, wanted in settings.LLM_STAGES.items():
-        if wanted not in names:
+    for stage, choice in settings.LLM_STAGES.items():
+        if choice not in names:
             known = ", ".join(dict.fromkeys(part for each in connections for part in (each.name, each.model) if part))
             raise SettingsError(
-                f"LLM_STAGES wants {wanted!r} for {stage}, which is not configured: "
-                + (f"choose one of {known}" if known else "set LLM_API_KEY with LLM_MODEL, or leave it out")
+                f"LLM_STAGES names {choice!r} for {stage}, which is not configured: "
+                + (f"choose one of {known}" if known else "set LLM_API_KEY and LLM_MODEL, or remove LLM_STAGES")
             )
-    return {stage: names[wanted] for stage, wanted in settings.LLM_STAGES.items()}
+    return {stage: names[choice] for stage, choice in settings.LLM_STAGES.items()}
 
 
 def build_price(settings: Settings, adapters: LLMAdapters) -> Callable[[int, int], float] | None:
-    """US dollars of a call by its tokens at the dearest model that may serve it; None where one's price is not known."""
+    """Return a function for the US dollars of a call with the most expensive model; None if a price is unknown."""
     known = {each.name: each for each in llm_connections(settings)}
     models = [
         known.get(name) or _connection(settings, name, "openai", each.model, None, None)
@@ -206,31 +252,46 @@ def build_price(settings: Settings, adapters: LLMAdapters) -> Callable[[int, int
 
 
 def missing_llm_message(settings: Settings) -> str:
-    """What a chat says where no model is wired: offline, those that are configured elsewhere are left out."""
+    """Return the error message of a chat without a model."""
     return ONLY_LOOPBACK if settings.LLM_PLATFORM_OFFLINE else NOT_CONFIGURED
 
 
-def build_synthesizer(
-    settings: Settings, llm: ILLMProvider | None, adapters: LLMAdapters, extractive: ISynthesizer
-) -> ISynthesizer:
+def model_version(adapters: LLMAdapters) -> str:
+    """Return the labels of all models, for keys of caches and stores."""
+    return ",".join(getattr(adapter, "label", adapter.name) for adapter in adapters.values())
+
+
+def build_writer(extractive: ISynthesizer, llm: ILLMProvider | None, context_tokens: int) -> ISynthesizer:
+    """Return the synthesizer of a model, or the extractive one without a model."""
     if llm is None:
         return extractive
     from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynthesizer
-    from modules.llm_platform.infrastructure.llm.prompts import PROMPT_VERSION
 
-    contexts = [each.context or settings.LLM_CONTEXT_TOKENS for each in llm_connections(settings)]
-    writer: ISynthesizer = LLMSynthesizer(llm, context_tokens=min(contexts, default=settings.LLM_CONTEXT_TOKENS))
+    return LLMSynthesizer(llm, context_tokens=context_tokens)
+
+
+def build_synthesizer(
+    settings: Settings,
+    llm: ILLMProvider | None,
+    adapters: LLMAdapters,
+    extractive: ISynthesizer,
+    context_tokens: int,
+    shared: SharedState,
+) -> ISynthesizer:
+    if llm is None:
+        return extractive
+    writer = build_writer(extractive, llm, context_tokens)
     if settings.CACHE_TTL_S > 0:
-        version = f"{PROMPT_VERSION}|{'|'.join(getattr(each, 'label', each.name) for each in adapters.values())}"
-        writer = CachedSynthesizer(writer, MemoryCache(settings.CACHE_MAX_ENTRIES), settings.CACHE_TTL_S, version)
-    return FallbackSynthesizer([writer, extractive])
+        cache, lock = shared.cache("synthesis", Synthesis), shared.lock("synthesis", settings.LLM_TIMEOUT_S)
+        writer = CachedSynthesizer(writer, cache, settings.CACHE_TTL_S, model_version(adapters), lock)
+    return FallbackSynthesizer([SingleFlightSynthesizer(writer), extractive])
 
 
 CitationJudges = Callable[[ILLMProvider | None], ICitationJudge | None]
 
 
 def build_citation_judges(context_tokens: int) -> CitationJudges:
-    """Makes the judge that asks the given model; without one there is none."""
+    """Return a function that builds the judge for a model."""
     from modules.llm_platform.application.research.verification import LLMCitationJudge
 
     return lambda llm: LLMCitationJudge(llm, context_tokens=context_tokens) if llm else None
@@ -241,7 +302,7 @@ def build_report_judge(settings: Settings, judges: CitationJudges) -> CitationJu
 
 
 def build_answer_judge(settings: Settings, judges: CitationJudges, llm: ILLMProvider | None) -> ICitationJudge | None:
-    """Who verifies answers that are no reports; LLM_STAGES may name the model for it."""
+    """Return the judge of answers other than reports. LLM_STAGES may name its model."""
     if settings.CITATION_JUDGE != "all":
         return None
     first = stage_choices(settings).get("judge")
@@ -249,17 +310,17 @@ def build_answer_judge(settings: Settings, judges: CitationJudges, llm: ILLMProv
 
 
 def build_research_judge(
-    settings: Settings, judge: ICitationJudge | None, adapters: LLMAdapters
+    settings: Settings, judge: ICitationJudge | None, adapters: LLMAdapters, shared: SharedState
 ) -> ICitationJudge | None:
-    """The same for researches, whose texts are cached: their verdicts are, too."""
+    """Return the same judge with a cache, because the texts of research answers are cached as well."""
     if judge is None or settings.CACHE_TTL_S <= 0:
         return judge
-    cache: MemoryCache[JudgedClaims] = MemoryCache(settings.CACHE_MAX_ENTRIES)
-    version = "|".join(getattr(each, "label", each.name) for each in adapters.values())
-    return CachedCitationJudge(judge, cache, settings.CACHE_TTL_S, version)
+    return CachedCitationJudge(
+        judge, shared.cache("verdicts", JudgedClaims), settings.CACHE_TTL_S, model_version(adapters)
+    )
 
 
 def smallest_context_tokens(settings: Settings) -> int:
-    """What the smallest model that may be asked holds."""
+    """Return the context window of the smallest configured model."""
     contexts = [each.context or settings.LLM_CONTEXT_TOKENS for each in llm_connections(settings)]
     return min(contexts, default=settings.LLM_CONTEXT_TOKENS)

@@ -1,52 +1,70 @@
-"""Page readers: Jina and the direct reader, behind the guard and their rate limits."""
+"""Page readers: Jina and the direct reader, with the address guard and rate limits."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
+from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.infrastructure.policies.circuit_breaker import CircuitBreaker
 from modules.llm_platform.infrastructure.policies.failover import FailoverPageReader
-from modules.llm_platform.infrastructure.policies.page_reader_guards import LatePageReader
+from modules.llm_platform.infrastructure.policies.measured import MeasuredPageReader
+from modules.llm_platform.infrastructure.policies.page_reader_guards import LazyPageReader
 from modules.llm_platform.infrastructure.policies.rate_limits import (
+    RateLimitedPageReader,
     RateLimiter,
-    ThrottledPageReader,
 )
 from modules.llm_platform.infrastructure.policies.unconfigured import UnconfiguredPageReader
 from modules.llm_platform.wiring.resources import Resources, is_loopback
-from modules.llm_platform.wiring.search import (
-    DOCUMENTS,
-    SearchAdapters,
-)
+from modules.llm_platform.wiring.search import SearchAdapters
 from shared.config import Settings
 
 if TYPE_CHECKING:
     from modules.llm_platform.infrastructure.safe_reader.guard import Guard
 
 
-JINA_RPS_WITH_KEY = 5.0  # requirement MS9; pages a second
-JINA_RPS_WITHOUT = 0.33  # about the twenty a minute that it serves without a key
-PAGES_AT_ONCE = 5
+JINA_RPS_WITH_KEY = 5.0  # requirement MS9
+JINA_RPS_WITHOUT_KEY = 0.33  # Jina serves about twenty pages per minute without a key
+MAX_CONCURRENT_PAGES = 5  # of Jina; a higher rate raises it
+MAX_DIRECT_READS = 20  # at once, of all hosts
+JINA = "jina"
 
 
-def build_page_reader(settings: Settings, resources: Resources) -> IPageReader:
+def page_circuits(settings: Settings, metrics: IMetrics) -> Mapping[str, CircuitBreaker]:
+    """Return the circuits of page readers that are one service. The direct reader calls another host with each page."""
+    if JINA not in settings.READERS or settings.LLM_PLATFORM_OFFLINE:
+        return {}
+    return {JINA: CircuitBreaker(JINA, metrics=metrics)}
+
+
+def build_page_reader(
+    settings: Settings, resources: Resources, circuits: Mapping[str, CircuitBreaker], metrics: IMetrics
+) -> IPageReader:
     if settings.LLM_PLATFORM_OFFLINE:
         return UnconfiguredPageReader(
-            "offline", "Offline, no page is read: leave out --offline and LLM_PLATFORM_OFFLINE"
+            "offline", "Offline mode: pages are not read. Remove --offline or LLM_PLATFORM_OFFLINE"
         )
-    return LatePageReader(",".join(settings.READERS), lambda: _readers(settings, resources))
+    return LazyPageReader(",".join(settings.READERS), lambda: _readers(settings, resources, circuits, metrics))
 
 
-def _readers(settings: Settings, resources: Resources) -> IPageReader:
+def _readers(
+    settings: Settings, resources: Resources, circuits: Mapping[str, CircuitBreaker], metrics: IMetrics
+) -> IPageReader:
     from modules.llm_platform.infrastructure.safe_reader.guard import AllowedHosts, Guard, SystemResolver
 
     resolver = SystemResolver()
-    resources.closing(resolver.aclose)
+    resources.on_close(resolver.aclose)
     guard = Guard(resolver, AllowedHosts(settings.READER_ALLOWED_HOSTS))
-    builders = {"jina": _jina_reader, "direct": _direct_reader}
-    return FailoverPageReader([builders[name](settings, resources, guard) for name in settings.READERS])
+    builders = {
+        JINA: lambda: _jina_reader(settings, resources, guard, circuits.get(JINA)),
+        "direct": lambda: _direct_reader(settings, resources, guard),
+    }
+    return FailoverPageReader([MeasuredPageReader(builders[name](), metrics) for name in settings.READERS])
 
 
-def _jina_reader(settings: Settings, resources: Resources, guard: Guard) -> IPageReader:
+def _jina_reader(settings: Settings, resources: Resources, guard: Guard, circuit: CircuitBreaker | None) -> IPageReader:
     from modules.llm_platform.infrastructure.adapters.jina_page_reader import JinaPageReader
     from modules.llm_platform.infrastructure.policies.page_reader_guards import GuardedPageReader
 
@@ -58,8 +76,12 @@ def _jina_reader(settings: Settings, resources: Resources, guard: Guard) -> IPag
         client=resources.client(url, settings.READER_TIMEOUT_S),
         redactor=resources.redactor,
     )
-    pace = RateLimiter(settings.JINA_RPS or (JINA_RPS_WITH_KEY if key else JINA_RPS_WITHOUT), at_once=PAGES_AT_ONCE)
-    return GuardedPageReader(ThrottledPageReader(jina, pace), guard, at_home=is_loopback(url) or guard.allows(url))
+    limiter = RateLimiter(
+        settings.JINA_RPS or (JINA_RPS_WITH_KEY if key else JINA_RPS_WITHOUT_KEY), max_concurrent=MAX_CONCURRENT_PAGES
+    )
+    return GuardedPageReader(
+        RateLimitedPageReader(jina, limiter, circuit=circuit), guard, is_local=is_loopback(url) or guard.allows(url)
+    )
 
 
 def _direct_reader(settings: Settings, resources: Resources, guard: Guard) -> IPageReader:
@@ -70,21 +92,23 @@ def _direct_reader(settings: Settings, resources: Resources, guard: Guard) -> IP
     from modules.llm_platform.infrastructure.safe_reader.robots import Robots
 
     fetcher, parsers = SafeFetcher(guard, PinnedConnections()), PageParsers()
-    resources.closing(parsers.aclose)
-    return DirectPageReader(
+    resources.on_close(parsers.aclose)
+    reader = DirectPageReader(
         fetcher,
         parsers,
         timeout=settings.READER_TIMEOUT_S,
         robots=Robots(fetcher) if settings.READER_ROBOTS else None,
         redactor=resources.redactor,
     )
+    limiter = RateLimiter(None, max_concurrent=MAX_DIRECT_READS)
+    return RateLimitedPageReader(reader, limiter, max_wait_s=settings.READER_TIMEOUT_S, is_one_service=False)
 
 
 def build_report_page_reader(adapters: SearchAdapters, web: IPageReader) -> IPageReader:
-    """Documents that a search found are read from their index, everything else by the readers of the web."""
+    """Return a reader that reads found documents from their index and other pages with `web`."""
     from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
     from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
-    from modules.llm_platform.infrastructure.policies.routing import ByAddressPageReader
+    from modules.llm_platform.infrastructure.policies.routing import RoutedPageReader
 
     documents = adapters.get(DOCUMENTS)
-    return ByAddressPageReader(DocumentPageReader(documents) if isinstance(documents, DocumentWebSearch) else None, web)
+    return RoutedPageReader(DocumentPageReader(documents) if isinstance(documents, DocumentWebSearch) else None, web)

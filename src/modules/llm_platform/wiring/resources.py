@@ -1,26 +1,55 @@
-"""What the parts of a platform share while they are built: clients, secrets to redact, the data folder."""
+"""Shared resources of the wiring: HTTP clients, the redactor, the data folder."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from modules.llm_platform.domain.package import PACKAGE
+from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.infrastructure.policies.circuit_breaker import CircuitBreaker
+from modules.llm_platform.infrastructure.policies.rate_limits import RateLimiter
+from modules.llm_platform.infrastructure.policies.retries import RetryBudget
 from shared.config import LOOPBACK_HOSTS, Settings
 
 if TYPE_CHECKING:
     import httpx2
 
-APP_NAME = "llm-platform"  # of the user's data folder
+MAX_CALLS_IN_FLIGHT = 250  # to one upstream outside of reports; its HTTP client opens as many connections
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamState:
+    """What all callers of one upstream share: its circuit, its retry budget, and the limit of concurrent calls."""
+
+    circuit: CircuitBreaker
+    retries: RetryBudget
+    calls: RateLimiter
+
+
+UpstreamStates = Mapping[str, UpstreamState]  # by the name of the adapter
+
+
+def upstream_states(names: Iterable[str], metrics: IMetrics = NO_METRICS) -> UpstreamStates:
+    return {
+        name: UpstreamState(
+            CircuitBreaker(name, metrics=metrics),
+            RetryBudget(name=name, metrics=metrics),
+            RateLimiter(None, max_concurrent=MAX_CALLS_IN_FLIGHT),
+        )
+        for name in names
+    }
 
 
 class Resources:
-    """What is opened must be closed, and what is secret must be known to all who read from outside."""
+    """Creates HTTP clients, closes everything with the platform, and holds the redactor."""
 
     def __init__(self, settings: Settings) -> None:
         self.redactor = Redactor(settings.secrets())
@@ -28,14 +57,14 @@ class Resources:
         self._stack = AsyncExitStack()
 
     def client(self, base_url: str, timeout_s: float, **options: Any) -> httpx2.AsyncClient:
-        """One pooled client for one upstream, closed with the platform. Configured addresses may go through the proxy."""
+        """Return a pooled client for one upstream. It uses UPSTREAM_PROXY unless the upstream is on loopback."""
         from modules.llm_platform.infrastructure.http.client import make_client
 
         client = make_client(base_url, timeout_s, proxy=None if is_loopback(base_url) else self._proxy, **options)
         self._stack.push_async_callback(client.aclose)
         return client
 
-    def closing(self, close: Callable[[], Awaitable[None]]) -> None:
+    def on_close(self, close: Callable[[], Awaitable[None]]) -> None:
         self._stack.push_async_callback(close)
 
     async def aclose(self) -> None:
@@ -43,19 +72,19 @@ class Resources:
 
 
 def data_folder(settings: Settings) -> Path:
-    """Where stores, caches and the embedded index lie; not made here."""
+    """Return the folder of the stores and the embedded index. It may not exist yet."""
     from platformdirs import user_data_path
 
-    return settings.LLM_PLATFORM_DATA_DIR or user_data_path(APP_NAME)
+    return settings.LLM_PLATFORM_DATA_DIR or user_data_path(PACKAGE)
 
 
 def is_installed(packages: Iterable[str]) -> bool:
-    """Whether all these packages can be imported; none of them is."""
+    """Return whether all packages can be imported, without importing them."""
     return all(find_spec(name) is not None for name in packages)
 
 
 def is_loopback(url: str) -> bool:
-    """Whether the host of an address is this machine, by its name or its address."""
+    """Return whether the host of a URL is localhost or a loopback address."""
     host = urlsplit(url).hostname or ""
     try:
         return host in LOOPBACK_HOSTS or ip_address(host).is_loopback

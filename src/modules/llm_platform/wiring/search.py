@@ -1,8 +1,8 @@
-"""Search providers: one row of facts for each, and how the rows of the settings become one provider.
+"""Search providers: a table with one row per provider, and the search provider built from the settings.
 
-A new provider costs an adapter, its settings, a row of `SEARCH_PROVIDERS` and a subclass of the contract. The choices of
-the setting SEARCH_PROVIDERS and of `--provider`, the order of `auto`, what `doctor` asks and when it asks before it
-spends money, the flags of /health, rate limits and the table in docs/reference/settings.md derive from the rows.
+A new provider needs an adapter, its settings, a row in `SEARCH_PROVIDERS` and a subclass of the contract class. The choices
+of the setting SEARCH_PROVIDERS and of `--provider`, the order of `auto`, the checks of `doctor`, the flags of /health, the
+rate limits and the table in docs/reference/settings.md derive from the rows.
 """
 
 from __future__ import annotations
@@ -10,47 +10,59 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from modules.llm_platform.application.services.doctor_service import SearchProviderCheck
+from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, WebSearchResponse
+from modules.llm_platform.domain.ports.cache import ICache
+from modules.llm_platform.domain.ports.key_lock import IKeyLock
+from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.infrastructure.policies.caching import CachedWebSearch
+from modules.llm_platform.infrastructure.policies.caching import CachedWebSearch, StaleWebSearch, StoredSearch
 from modules.llm_platform.infrastructure.policies.failover import FailoverWebSearch
-from modules.llm_platform.infrastructure.policies.rate_limits import MINUTE_S, RateLimiter, ThrottledWebSearch
-from modules.llm_platform.infrastructure.policies.retries import RetriedWebSearch
-from modules.llm_platform.infrastructure.policies.routing import BySourceWebSearch
+from modules.llm_platform.infrastructure.policies.measured import MeasuredWebSearch
+from modules.llm_platform.infrastructure.policies.rate_limits import MINUTE_S, RateLimitedWebSearch, RateLimiter
+from modules.llm_platform.infrastructure.policies.retries import MAX_SEARCH_PAUSE_S, RetriedWebSearch
+from modules.llm_platform.infrastructure.policies.routing import RoutedWebSearch
+from modules.llm_platform.infrastructure.policies.single_flight import SingleFlightWebSearch
 from modules.llm_platform.infrastructure.policies.unconfigured import UnconfiguredWebSearch
-from modules.llm_platform.wiring.resources import Resources, data_folder, is_installed
-from shared.config import Settings, SettingsError, example
+from modules.llm_platform.wiring.redis import SharedState
+from modules.llm_platform.wiring.resources import (
+    Resources,
+    UpstreamStates,
+    data_folder,
+    is_installed,
+    upstream_states,
+)
+from shared.config import Settings, SettingsError, example_line
 
 if TYPE_CHECKING:
-    from modules.llm_platform.application.services.retrieval_service import RetrievalService
+    from modules.llm_platform.application.rag.retrieval import RetrievalService
     from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind
-    from modules.llm_platform.domain.ports.cache import ICache
     from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex
 
-SEARXNG: Final = "searxng"  # /health has a flag for it
-DOCUMENTS: Final = "documents"  # a provider and a kind of source: what is on this machine, searched without a network
+SEARXNG: Final = "searxng"
 INDEX_FOLDER = "index"  # below the data folder
-OR_A_FOLDER = "; or set DOCUMENTS_DIR, or give --documents DIR"
-STORE_PACKAGES = ("qdrant_edge",)  # the embedded index; SQLite serves without it
+OR_A_FOLDER = "; or set DOCUMENTS_DIR, or pass --documents DIR"
+STORE_PACKAGES = ("qdrant_edge",)  # of the embedded index; SQLite is used without it
 NOTHING_OFFLINE = (
-    "Offline, only documents can be searched: set DOCUMENTS_DIR, give --documents DIR, or run `llm-platform index`"
+    "Offline mode: only documents can be searched. Set DOCUMENTS_DIR, pass --documents DIR, or run `llm-platform index`"
 )
 
-REPORT_SEARXNG_RPM = 10.0  # searches a minute of all reports, where SEARXNG_RPM sets no rate for all
-SEARCHES_AT_ONCE = 4  # of one service; a higher rate makes room for more
-REPORT_WAIT_S = 300.0  # for a turn: a report has minutes, and its own limits end it sooner
+REPORT_SEARXNG_RPM = 10.0  # searches per minute of all reports if SEARXNG_RPM is not set
+MAX_CONCURRENT_SEARCHES = 4  # of one provider; a higher rate raises it
+MAX_SHARED_SEARCH_S = 15.0  # to wait for the same search of another process
+MAX_REPORT_WAIT_S = 300.0  # for the rate limiter; the limits of a report end it sooner
 
 SearchAdapters = Mapping[str, IWebSearchProvider]
-Paces = Mapping[str, RateLimiter]  # by the name of the service
+RateLimiters = Mapping[str, RateLimiter]  # by the name of the adapter
 
-_NUMBERED = re.compile(r"-\d+$")  # the second instance of a provider is `searxng-2`
+_INSTANCE_NUMBER = re.compile(r"-\d+$")  # the second instance of a provider is `searxng-2`
 
 
 @dataclass(frozen=True, slots=True)
 class SearchParts:
-    """What a search provider is built from."""
+    """What the builders of search adapters use."""
 
     settings: Settings
     resources: Resources
@@ -60,14 +72,14 @@ class SearchParts:
 
 @dataclass(frozen=True, slots=True)
 class SearchProviderSpec:
-    """What there is to know about a search provider, all of it.
+    """All facts about one search provider.
 
-    `build` gives one adapter, or one for each configured instance; an adapter without what it needs says so when it is
-    asked. `configured`: whether `auto` chooses it. `paid`: a search costs money, so `doctor` does not try one unasked.
-    `source_kinds`: what it serves; it searches the web for the others and says so in `degraded`. `settings`: those that
-    are its own, first the one that configures it. `addresses`: where it is asked, so that stored reports of another
-    service are not taken for its own. `rpm`: searches a minute at most, None: no limit; `report_rpm`: of all reports,
-    where `rpm` gives none. `fallback`: it serves where nothing is configured.
+    `build` yields one adapter, or one per configured instance; an adapter without its settings raises an error when it is
+    called. `configured`: whether `auto` uses it. `paid`: whether a search costs money; `doctor` searches only with --yes
+    then. `source_kinds`: the sources that it supports; for others it searches the web and reports that in `degraded`.
+    `settings`: its settings, first the one that configures it. `addresses`: its URLs, which are part of the keys of stored
+    reports. `rpm`: maximum searches per minute, None: no limit; `report_rpm`: of all reports if `rpm` is None. `fallback`:
+    whether it is used if no provider is configured.
     """
 
     name: str
@@ -83,16 +95,16 @@ class SearchProviderSpec:
     fallback: bool = False
 
     def missing_setting(self, settings: Settings) -> str | None:
-        """The setting without which it cannot search; None where it can, or where it says so itself (documents)."""
-        serves = self.configured(settings) or self.fallback or self.name == DOCUMENTS
-        return None if serves else self.settings[0]
+        """Return the required setting that is missing, if any. The documents provider reports that itself."""
+        can_search = self.configured(settings) or self.fallback or self.name == DOCUMENTS
+        return None if can_search else self.settings[0]
 
 
 # --- the builders of the adapters -----------------------------------------------------------------------------------------
 
 
 def _searxng(parts: SearchParts) -> Iterator[IWebSearchProvider]:
-    from modules.llm_platform.infrastructure.adapters.searxng_web_search import SearXNGWebSearchAdapter
+    from modules.llm_platform.infrastructure.adapters.searxng.web_search import SearXNGWebSearchAdapter
 
     settings = parts.settings
     if not settings.SEARXNG_URL:
@@ -145,16 +157,16 @@ def _brave(parts: SearchParts) -> Iterator[IWebSearchProvider]:
 
 
 def _documents(parts: SearchParts) -> Iterator[IWebSearchProvider]:
-    """A named folder, or the collection that was indexed, now or once it is made."""
+    """Yield the search in the folder DOCUMENTS_DIR, or in the indexed collection, which may not exist yet."""
     from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
 
     settings = parts.settings
-    otherwise = "" if settings.DOCUMENTS_DIR or has_index(settings) else OR_A_FOLDER
+    alternative = "" if settings.DOCUMENTS_DIR or has_index(settings) else OR_A_FOLDER
     yield DocumentWebSearch(
         parts.folder_index or parts.retrieval,
         settings.DOCUMENTS_BASE_URL,
         parts.resources.redactor,
-        otherwise,
+        alternative,
         needs_words=settings.EMBEDDER == "wordllama",
     )
 
@@ -163,7 +175,7 @@ def _ddgs(parts: SearchParts) -> Iterator[IWebSearchProvider]:
     from modules.llm_platform.infrastructure.adapters.ddgs_web_search import DdgsWebSearchAdapter
 
     adapter = DdgsWebSearchAdapter(proxy=parts.settings.UPSTREAM_PROXY, redactor=parts.resources.redactor)
-    parts.resources.closing(adapter.aclose)
+    parts.resources.on_close(adapter.aclose)
     yield adapter
 
 
@@ -176,7 +188,7 @@ SEARCH_PROVIDERS: tuple[SearchProviderSpec, ...] = (  # in the order of `auto`
         configured=lambda settings: bool(settings.SEARXNG_URL),
         paid=False,
         source_kinds=("web", "news", "academic"),
-        label="SearXNG, a metasearch engine of your own",
+        label="SearXNG, a self-hosted metasearch engine",
         settings=(
             "SEARXNG_URL", "SEARXNG_USERNAME", "SEARXNG_PASSWORD", "SEARXNG_TIMEOUT_S", "SEARXNG_MAX_RESULTS",
             "SEARXNG_SAFESEARCH", "SEARXNG_ENGINES_WEB", "SEARXNG_ENGINES_NEWS", "SEARXNG_ENGINES_ACADEMIC", "SEARXNG_RPM",
@@ -211,7 +223,7 @@ SEARCH_PROVIDERS: tuple[SearchProviderSpec, ...] = (  # in the order of `auto`
         configured=lambda settings: settings.DOCUMENTS_DIR is not None,
         paid=False,
         source_kinds=(DOCUMENTS,),
-        label="a folder of your documents, or without one the index",
+        label="a folder of documents, or the index",
         settings=("DOCUMENTS_DIR", "DOCUMENTS_BASE_URL"),
         addresses=lambda settings: (str(settings.DOCUMENTS_DIR or ""),),
     ),
@@ -221,7 +233,7 @@ SEARCH_PROVIDERS: tuple[SearchProviderSpec, ...] = (  # in the order of `auto`
         configured=lambda settings: False,
         paid=False,
         source_kinds=("web", "news"),
-        label="public search engines, without a key",
+        label="public search engines, without an API key",
         settings=(),
         fallback=True,
     ),
@@ -229,53 +241,54 @@ SEARCH_PROVIDERS: tuple[SearchProviderSpec, ...] = (  # in the order of `auto`
 
 
 def spec_of(provider: str) -> SearchProviderSpec | None:
-    """The row of a provider by its own name (`searxng-2` is one of SearXNG's); None for one that a caller brought."""
-    name = _NUMBERED.sub("", provider)
+    """Return the row of an adapter (`searxng-2` has that of SearXNG), or None for an adapter of the caller."""
+    name = _INSTANCE_NUMBER.sub("", provider)
     return next((spec for spec in SEARCH_PROVIDERS if spec.name == name), None)
 
 
 def provider_names() -> tuple[str, ...]:
-    """The names that SEARCH_PROVIDERS and `--provider` may hold."""
+    """Return the valid values of SEARCH_PROVIDERS and `--provider`."""
     return tuple(spec.name for spec in SEARCH_PROVIDERS)
 
 
-# --- which of them are asked ----------------------------------------------------------------------------------------------
+# --- the providers in use -------------------------------------------------------------------------------------------------
 
 
 def check_providers(settings: Settings) -> None:
-    """SettingsError when SEARCH_PROVIDERS names a provider that does not exist."""
+    """Raise SettingsError if SEARCH_PROVIDERS names an unknown provider."""
     names = provider_names()
     if not set(settings.SEARCH_PROVIDERS) <= set(names):
         *others, last = map(repr, names)
         raise SettingsError(
-            f"SEARCH_PROVIDERS must be {', '.join(others)} or {last}. Example: {example('SEARCH_PROVIDERS')}"
+            f"SEARCH_PROVIDERS must be {', '.join(others)} or {last}. Example: {example_line('SEARCH_PROVIDERS')}"
         )
 
 
 def search_order(settings: Settings) -> tuple[str, ...]:
-    """The providers in order: those that are named, else those that are configured, else the fallback; offline the
-    documents, if there are any. SettingsError as `check_providers`.
+    """Return the providers in use, in order: the named ones, else the configured ones, else the fallback.
+
+    Offline: only documents, if there are any. Raises SettingsError like `check_providers`.
     """
     check_providers(settings)
     configured = tuple(spec.name for spec in SEARCH_PROVIDERS if spec.configured(settings))
     fallback = tuple(spec.name for spec in SEARCH_PROVIDERS if spec.fallback)
-    wanted = settings.SEARCH_PROVIDERS or configured or fallback
+    order = settings.SEARCH_PROVIDERS or configured or fallback
     if not settings.LLM_PLATFORM_OFFLINE:
-        return wanted
-    return (DOCUMENTS,) if DOCUMENTS in wanted or has_index(settings) else ()
+        return order
+    return (DOCUMENTS,) if DOCUMENTS in order or has_index(settings) else ()
 
 
 def uses_fallback(settings: Settings) -> bool:
-    """Whether nothing is configured, so that queries go to the provider that needs no key."""
+    """Return whether no provider is configured, so that queries go to the provider without an API key."""
     specs = map(spec_of, search_order(settings))
     return not settings.SEARCH_PROVIDERS and any(spec is not None and spec.fallback for spec in specs)
 
 
 def has_index(settings: Settings) -> bool:
-    """Whether there is an index that can be searched where no folder is named."""
+    """Return whether there is an index to search."""
     embedded = data_folder(settings) / INDEX_FOLDER / settings.QDRANT_COLLECTION
-    made = embedded / ("current" if is_installed(STORE_PACKAGES) else "passages.sqlite3")
-    return settings.QDRANT_URL is not None or made.is_file()
+    data_file = embedded / ("current" if is_installed(STORE_PACKAGES) else "passages.sqlite3")
+    return settings.QDRANT_URL is not None or data_file.is_file()
 
 
 # --- wiring ---------------------------------------------------------------------------------------------------------------
@@ -284,47 +297,79 @@ def has_index(settings: Settings) -> bool:
 def search_adapters(
     settings: Settings, resources: Resources, retrieval: RetrievalService, folder_index: FolderIndex | None
 ) -> SearchAdapters:
-    """The adapters by name, in order; documents serve `sources: [documents]` even where no list names them."""
+    """Return the adapters by name, in order. Existing documents are always included, for `sources: [documents]`."""
     names = search_order(settings)
     if not names:
         return {"offline": UnconfiguredWebSearch("offline", NOTHING_OFFLINE)}
-    aside = (settings.DOCUMENTS_DIR is not None or has_index(settings)) and DOCUMENTS not in names
+    add_documents = (settings.DOCUMENTS_DIR is not None or has_index(settings)) and DOCUMENTS not in names
     parts = SearchParts(settings, resources, retrieval, folder_index)
-    specs = filter(None, map(spec_of, (*names, *((DOCUMENTS,) if aside else ()))))
+    specs = filter(None, map(spec_of, (*names, *((DOCUMENTS,) if add_documents else ()))))
     return {provider.name: provider for spec in specs for provider in spec.build(parts)}
 
 
-def search_paces(settings: Settings, adapters: SearchAdapters) -> Paces:
-    """How fast each service may be asked, whoever asks it."""
+def search_rate_limiters(settings: Settings, adapters: SearchAdapters) -> RateLimiters:
+    """Return the rate limiters that all callers of an adapter share."""
     return {
-        name: RateLimiter(_rpm(name, settings) or _report_rpm(name), MINUTE_S, at_once=SEARCHES_AT_ONCE)
+        name: RateLimiter(_rpm(name, settings) or _report_rpm(name), MINUTE_S, max_concurrent=MAX_CONCURRENT_SEARCHES)
         for name in adapters
         if name != DOCUMENTS
     }
 
 
-def web_search_provider(
-    settings: Settings, adapters: SearchAdapters, paces: Paces, cache: ICache[Any]
-) -> IWebSearchProvider:
-    """What searches: the adapters with their policies, each kind of source sent to who serves it."""
+def search_upstreams(adapters: SearchAdapters, metrics: IMetrics) -> UpstreamStates:
+    """Return the circuits, retry budgets and call limits of all providers but the documents."""
+    return upstream_states((name for name in adapters if name != DOCUMENTS), metrics)
 
-    def paced(adapter: IWebSearchProvider) -> IWebSearchProvider:
-        limited = _rpm(adapter.name, settings) is not None
-        return ThrottledWebSearch(adapter, paces[adapter.name]) if limited else adapter
 
-    return _search_chain(settings, adapters, cache, paced)
+@dataclass(frozen=True, slots=True)
+class SearchPolicies:
+    """What the chains of searches and of reports share."""
+
+    limiters: RateLimiters
+    upstreams: UpstreamStates
+    cache: ICache[WebSearchResponse]
+    lock: IKeyLock  # of the keys of the cache
+    stale: ICache[StoredSearch]
+    metrics: IMetrics
+
+
+def build_search_policies(
+    limiters: RateLimiters, upstreams: UpstreamStates, shared: SharedState, metrics: IMetrics
+) -> SearchPolicies:
+    return SearchPolicies(
+        limiters,
+        upstreams,
+        cache=shared.cache("search", WebSearchResponse),
+        lock=shared.lock("search", MAX_SHARED_SEARCH_S),
+        stale=shared.cache("stale", StoredSearch),
+        metrics=metrics,
+    )
+
+
+def web_search_provider(settings: Settings, adapters: SearchAdapters, policies: SearchPolicies) -> IWebSearchProvider:
+    """Return the adapters with their policies as one provider that selects the adapter by source."""
+
+    def limited(adapter: IWebSearchProvider) -> IWebSearchProvider:
+        upstream, measured = policies.upstreams[adapter.name], MeasuredWebSearch(adapter, policies.metrics)
+        if _rpm(adapter.name, settings) is not None:
+            return RateLimitedWebSearch(measured, policies.limiters[adapter.name], circuit=upstream.circuit)
+        return RateLimitedWebSearch(measured, upstream.calls, max_closed_s=MAX_SEARCH_PAUSE_S, circuit=upstream.circuit)
+
+    return _search_chain(settings, adapters, policies, limited)
 
 
 def report_search_provider(
-    settings: Settings, adapters: SearchAdapters, paces: Paces, cache: ICache[Any], ordinary: IWebSearchProvider
+    settings: Settings, adapters: SearchAdapters, policies: SearchPolicies, ordinary: IWebSearchProvider
 ) -> IWebSearchProvider:
-    """The same services at the pace of a report, with the same cache; `ordinary` itself where it stands in for all."""
+    """Return the same provider with the rate limits of reports, or `ordinary` if that replaces all adapters."""
 
-    def paced(adapter: IWebSearchProvider) -> IWebSearchProvider:
-        return ThrottledWebSearch(adapter, paces[adapter.name], longest_wait_s=REPORT_WAIT_S)
+    def limited(adapter: IWebSearchProvider) -> IWebSearchProvider:
+        limiter, circuit = policies.limiters[adapter.name], policies.upstreams[adapter.name].circuit
+        measured = MeasuredWebSearch(adapter, policies.metrics)
+        return RateLimitedWebSearch(measured, limiter, max_wait_s=MAX_REPORT_WAIT_S, circuit=circuit)
 
     overridden = any(ordinary is adapter for adapter in adapters.values())
-    return ordinary if overridden else _search_chain(settings, adapters, cache, paced)
+    return ordinary if overridden else _search_chain(settings, adapters, policies, limited)
 
 
 def _rpm(provider: str, settings: Settings) -> float | None:
@@ -340,52 +385,59 @@ def _report_rpm(provider: str) -> float | None:
 def _search_chain(
     settings: Settings,
     adapters: SearchAdapters,
-    cache: ICache[Any],
-    paced: Callable[[IWebSearchProvider], IWebSearchProvider],
+    policies: SearchPolicies,
+    limited: Callable[[IWebSearchProvider], IWebSearchProvider],
 ) -> IWebSearchProvider:
-    def policies(adapter: IWebSearchProvider) -> IWebSearchProvider:
+    has_cache = settings.CACHE_TTL_S > 0
+
+    def with_policies(adapter: IWebSearchProvider) -> IWebSearchProvider:
         if adapter.name == DOCUMENTS:
-            return adapter  # local: nothing to try again, and a file may change at any time
-        retried = RetriedWebSearch(paced(adapter))
-        return CachedWebSearch(retried, cache, settings.CACHE_TTL_S) if settings.CACHE_TTL_S > 0 else retried
+            return adapter  # local: no retry, and no cache because files change
+        retried = RetriedWebSearch(limited(adapter), policies.upstreams[adapter.name].retries)
+        if not has_cache:
+            return retried
+        return CachedWebSearch(retried, policies.cache, settings.CACHE_TTL_S, policies.lock)
 
     named = search_order(settings)
-    wired = {name: policies(adapter) for name, adapter in adapters.items()}
+    wired = {name: with_policies(adapter) for name, adapter in adapters.items()}
     web = [provider for name, provider in wired.items() if name != DOCUMENTS or DOCUMENTS in named]
     failover = web[0] if len(web) == 1 else FailoverWebSearch(web)
     documents = wired.get(DOCUMENTS)
-    return BySourceWebSearch(None if failover is documents else failover, documents)
+    if failover is documents:
+        return RoutedWebSearch(None, documents)
+    stale = StaleWebSearch(failover, policies.stale) if has_cache else failover
+    return RoutedWebSearch(SingleFlightWebSearch(stale), documents)
 
 
-# --- what others want to know about them ----------------------------------------------------------------------------------
+# --- for health, doctor and stored reports --------------------------------------------------------------------------------
 
 
 def search_addresses(settings: Settings) -> tuple[str, ...]:
-    """Where the providers are asked: with another address, what was found is another's."""
+    """Return the URLs of all providers."""
     return tuple(address for spec in SEARCH_PROVIDERS for address in spec.addresses(settings))
 
 
 def searxng_names(adapters: SearchAdapters) -> list[str]:
-    """The instances of SearXNG among the adapters."""
+    """Return the adapters that are instances of SearXNG."""
     return [name for name in adapters if (spec := spec_of(name)) and spec.name == SEARXNG]
 
 
-def search_patients(settings: Settings, adapters: SearchAdapters) -> list[SearchProviderCheck]:
-    """The adapters as `doctor` examines them."""
+def search_checks(settings: Settings, adapters: SearchAdapters) -> list[SearchProviderCheck]:
+    """Return the checks of `doctor` for the adapters."""
     fallback = uses_fallback(settings)
-    return [_patient(name, adapter, settings, fallback=fallback) for name, adapter in adapters.items()]
+    return [_search_check(name, adapter, settings, fallback=fallback) for name, adapter in adapters.items()]
 
 
-def _patient(name: str, adapter: IWebSearchProvider, settings: Settings, *, fallback: bool) -> SearchProviderCheck:
+def _search_check(name: str, adapter: IWebSearchProvider, settings: Settings, *, fallback: bool) -> SearchProviderCheck:
     spec = spec_of(name)
-    if spec is None:  # nobody knows what a search of a caller's own provider costs
+    if spec is None:  # an adapter of the caller: the cost of a search is unknown
         return SearchProviderCheck(adapter, paid=not isinstance(adapter, UnconfiguredWebSearch))
     missing = spec.missing_setting(settings)
     return SearchProviderCheck(
         adapter,
         paid=spec.paid,
-        finds=name != DOCUMENTS,
+        expects_results=name != DOCUMENTS,
         configured=not fallback or not spec.fallback,
         sources=spec.source_kinds,
-        mistake=f"SEARCH_PROVIDERS names it, and it cannot search: set {missing}" if missing else "",
+        config_error=f"it is in SEARCH_PROVIDERS but not configured: set {missing}" if missing else "",
     )

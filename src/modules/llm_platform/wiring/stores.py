@@ -1,31 +1,120 @@
-"""Stores: outcomes of the worker, and researches."""
+"""The stores of outcomes and of researches: PostgreSQL with DATABASE_URL, else files in the data folder."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
+from modules.llm_platform.domain.exceptions import StoreError
+from modules.llm_platform.domain.ports.health import IHealthProbe
+from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore, IOutcomeStore
 from modules.llm_platform.domain.ports.research_store import IResearchStore
-from modules.llm_platform.infrastructure.adapters.disk_research_store import NoResearchStore
-from modules.llm_platform.wiring.resources import Resources, data_folder
-from shared.config import Settings
+from modules.llm_platform.infrastructure.adapters.disk_research_store import NoResearchStore, StoreFolderProbe
+from modules.llm_platform.infrastructure.postgres.migrations import check_schema, migrate
+from modules.llm_platform.infrastructure.postgres.pool import Database, DatabaseError
+from modules.llm_platform.wiring.resources import Resources, data_folder, is_installed
+from shared.config import Settings, SettingsError
 
-if TYPE_CHECKING:
-    pass
+MEGABYTE = 1_000_000
+POSTGRES_PACKAGES = ("procrastinate", "psycopg", "psycopg_pool")  # of the extra
+NOT_INSTALLED = 'DATABASE_URL needs a package that is not installed: pip install "llm-platform[postgres]"'
+NO_DATABASE = "DATABASE_URL is not set: name the PostgreSQL database, such as postgresql://user:password@host/database"
+INVALID_URL = (
+    "DATABASE_URL cannot be read. Example: DATABASE_URL=postgresql://user:password@localhost:5432/llm_platform"
+)
 
 
-def build_outcome_store(settings: Settings, resources: Resources) -> IOutcomeStore:
+def check_database(settings: Settings) -> None:
+    """Raise SettingsError if DATABASE_URL is set and cannot be used without a change on this machine."""
+    if settings.DATABASE_URL is None:
+        return
+    if not is_installed(POSTGRES_PACKAGES):
+        raise SettingsError(NOT_INSTALLED)
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        conninfo_to_dict(settings.DATABASE_URL.get_secret_value())
+    except ProgrammingError:  # its message may contain the password
+        raise SettingsError(INVALID_URL) from None
+
+
+def build_database(settings: Settings, resources: Resources) -> Database | None:
+    """Return the database of DATABASE_URL, which is connected at the first call; None if it is not set."""
+    if settings.DATABASE_URL is None:
+        return None
+    database = Database(settings.DATABASE_URL.get_secret_value(), check_schema)
+    resources.on_close(database.aclose)
+    return database
+
+
+def build_outcome_store(settings: Settings, resources: Resources, database: Database | None) -> IOutcomeStore:
+    if database is not None:
+        from modules.llm_platform.infrastructure.postgres.outcome_store import PostgresOutcomeStore
+
+        shared = PostgresOutcomeStore(database, settings.OUTCOME_TTL_DAYS)
+        resources.on_close(shared.aclose)
+        return shared
     from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
 
     store = SqliteOutcomeStore(data_folder(settings) / "outcomes.sqlite3", settings.OUTCOME_TTL_DAYS)
-    resources.closing(store.aclose)
+    resources.on_close(store.aclose)
     return store
 
 
-def build_research_store(settings: Settings) -> IResearchStore:
-    """The store in the data folder, which is made when the first entry comes."""
+def build_failed_request_store(
+    settings: Settings, resources: Resources, database: Database | None
+) -> IFailedRequestStore:
+    limits = settings.FAILED_REQUESTS_MAX_MB * MEGABYTE, settings.FAILED_REQUESTS_TTL_DAYS
+    if database is not None:
+        from modules.llm_platform.infrastructure.postgres.failed_request_store import PostgresFailedRequestStore
+
+        return PostgresFailedRequestStore(database, *limits)
+    from modules.llm_platform.infrastructure.adapters.sqlite_failed_request_store import SqliteFailedRequestStore
+
+    return SqliteFailedRequestStore(data_folder(settings) / "failed_requests.sqlite3", *limits)
+
+
+def build_research_store(settings: Settings, resources: Resources, database: Database | None) -> IResearchStore:
+    """Return the store in the database or in the data folder, or one that stores nothing if STORE_TTL_DAYS is 0."""
     if settings.STORE_TTL_DAYS == 0:
         return NoResearchStore()
+    if database is not None:
+        from modules.llm_platform.infrastructure.postgres.research_store import PostgresResearchStore
+
+        shared = PostgresResearchStore(database, settings.STORE_TTL_DAYS)
+        resources.on_close(shared.aclose)
+        return shared
     from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore
 
-    return DiskResearchStore(data_folder(settings) / "store", settings.STORE_TTL_DAYS)
+    return DiskResearchStore(_store_folder(settings), settings.STORE_TTL_DAYS)
+
+
+def _store_folder(settings: Settings) -> Path:
+    return data_folder(settings) / "store"
+
+
+def store_probes(
+    redis: IHealthProbe | None, store: IResearchStore, rate_limits: IHealthProbe | None
+) -> tuple[IHealthProbe, ...]:
+    """Return the checks of Redis, the research store and shared rate limits, if they are services and not files."""
+    return tuple(each for each in (redis, store, rate_limits) if isinstance(each, IHealthProbe))
+
+
+def doctor_probes(settings: Settings, probes: tuple[IHealthProbe, ...]) -> tuple[IHealthProbe, ...]:
+    """Return these checks, and that of the research store where it is a folder: /health must not write to a disk."""
+    is_folder = settings.STORE_TTL_DAYS > 0 and settings.DATABASE_URL is None
+    return (*probes, StoreFolderProbe(_store_folder(settings))) if is_folder else probes
+
+
+async def migrate_database(settings: Settings) -> tuple[int, int]:
+    """Bring the tables of DATABASE_URL to the latest version; return the version before and after.
+
+    Raises SettingsError without a usable DATABASE_URL, and StoreError.
+    """
+    if settings.DATABASE_URL is None:
+        raise SettingsError(NO_DATABASE)
+    check_database(settings)
+    try:
+        return await migrate(settings.DATABASE_URL.get_secret_value())
+    except DatabaseError as error:
+        raise StoreError(str(error)) from error

@@ -1,0 +1,76 @@
+"""The daily budget: its limits, its store, and the models that it applies to."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
+from modules.llm_platform.domain.ports.spending_store import ISpendingStore
+from modules.llm_platform.infrastructure.llm.kinds import LLMConnection
+from modules.llm_platform.wiring.llms import WithDailyBudget, llm_connections
+from modules.llm_platform.wiring.resources import Resources, data_folder
+from shared.config import Settings, SettingsError
+
+if TYPE_CHECKING:
+    from modules.llm_platform.infrastructure.redis.client import RedisClient
+
+SPENDING_FILE: Final = "spending.sqlite3"
+UNKNOWN_PRICE: Final = (
+    "{setting} needs the price of every model, and that of {models} is not known: set LLM_PRICES, or price_in and price_out "
+    'in LLM_PROVIDERS. Example: LLM_PRICES={{"{model}": {{"price_in": 0.15, "price_out": 0.6}}}}'
+)
+
+
+def check_daily_budget(settings: Settings) -> None:
+    """Raise SettingsError if there is a daily budget and the price of a configured model is not known."""
+    if not _has_budget(settings):
+        return
+    unknown = [each.model or each.name for each in llm_connections(settings) if each.cost_usd(1, 1) is None]
+    if unknown:
+        setting = "BUDGET_USD_PER_DAY" if settings.BUDGET_USD_PER_DAY is not None else "BUDGET_USD_PER_DAY_PER_KEY"
+        raise SettingsError(UNKNOWN_PRICE.format(setting=setting, models=", ".join(unknown), model=unknown[0]))
+
+
+def build_daily_budget(
+    settings: Settings, resources: Resources, redis: RedisClient | None, metrics: IMetrics = NO_METRICS
+) -> WithDailyBudget:
+    """Return a function that puts a model under the daily budget; it returns free models, and all without a budget, as is."""
+    priced = {each.name: each for each in llm_connections(settings) if each.cost_usd(1, 1)}
+    if not _has_budget(settings) or not priced:
+        return _unchanged
+    from modules.llm_platform.infrastructure.policies.daily_budget import DailyBudget, DailyBudgetLLM, DailyLimits
+
+    by_key = settings.BUDGET_USD_PER_DAY_PER_KEY
+    limits = DailyLimits(settings.BUDGET_USD_PER_DAY, by_key.get(""), {key: usd for key, usd in by_key.items() if key})
+    budget = DailyBudget(_build_spending_store(settings, redis), limits, metrics=metrics)
+    resources.on_close(budget.aclose)
+
+    def budgeted(llm: ILLMProvider) -> ILLMProvider:
+        connection = priced.get(llm.name)
+        return DailyBudgetLLM(llm, budget, partial(_price, connection)) if connection else llm
+
+    return budgeted
+
+
+def _unchanged(llm: ILLMProvider) -> ILLMProvider:
+    return llm
+
+
+def _price(connection: LLMConnection, prompt_tokens: int, completion_tokens: int) -> float:
+    return connection.cost_usd(prompt_tokens, completion_tokens) or 0.0
+
+
+def _has_budget(settings: Settings) -> bool:
+    return settings.BUDGET_USD_PER_DAY is not None or bool(settings.BUDGET_USD_PER_DAY_PER_KEY)
+
+
+def _build_spending_store(settings: Settings, redis: RedisClient | None) -> ISpendingStore:
+    if redis is not None:
+        from modules.llm_platform.infrastructure.redis.spending_store import RedisSpendingStore
+
+        return RedisSpendingStore(redis)
+    from modules.llm_platform.infrastructure.adapters.sqlite_spending_store import SqliteSpendingStore
+
+    return SqliteSpendingStore(data_folder(settings) / SPENDING_FILE)

@@ -1,0 +1,58 @@
+"""The limits on requests of clients, for servers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from modules.llm_platform.domain.ports.health import IHealthProbe
+from modules.llm_platform.domain.ports.rate_limiter import IRateLimiter, RateLimit, RateLimits
+from shared.config import Settings
+
+if TYPE_CHECKING:
+    from modules.llm_platform.infrastructure.redis.client import RedisClient
+
+GLOBAL_BURST: Final = 50  # of RATE_LIMIT_GLOBAL_PER_HOUR
+
+
+def check_rate_limits(settings: Settings) -> None:
+    """Raise ModuleNotFoundError at the start, not at the first request, if there are limits and no package that counts."""
+    if _limits(settings) != RateLimits():
+        import modules.llm_platform.infrastructure.adapters.memory_rate_limiter  # noqa: F401
+
+
+def build_rate_limiter(settings: Settings, redis: RedisClient | None) -> IRateLimiter | None:
+    """Return the limits, counted in Redis if there is one; None if all are 0."""
+    limits = _limits(settings)
+    if limits == RateLimits():
+        return None
+    from modules.llm_platform.infrastructure.adapters.memory_rate_limiter import MemoryRateLimiter
+
+    local = MemoryRateLimiter(limits)
+    if redis is None:
+        return local
+    from modules.llm_platform.infrastructure.redis.rate_limit import RedisRateLimiter
+
+    return RedisRateLimiter(redis, local)
+
+
+def build_rate_limit_probe(settings: Settings, redis: RedisClient | None) -> IHealthProbe | None:
+    """Return the line of the health report about limits in Redis; None if there are none."""
+    if redis is None or _limits(settings) == RateLimits():
+        return None
+    from modules.llm_platform.infrastructure.redis.rate_limit import RateLimitProbe
+
+    return RateLimitProbe(redis)
+
+
+def _limits(settings: Settings) -> RateLimits:
+    return RateLimits(_client_limit(settings), _server_limit(settings))
+
+
+def _client_limit(settings: Settings) -> RateLimit | None:
+    per_minute = settings.RATE_LIMIT_PER_MINUTE
+    return RateLimit("client", per_minute, 60, settings.RATE_LIMIT_BURST) if per_minute else None
+
+
+def _server_limit(settings: Settings) -> RateLimit | None:
+    per_hour = settings.RATE_LIMIT_GLOBAL_PER_HOUR
+    return RateLimit("server", per_hour, 3600, GLOBAL_BURST) if per_hour else None

@@ -1,0 +1,81 @@
+"""Background researches: their store, their webhooks, and the service."""
+
+from __future__ import annotations
+
+from modules.llm_platform.application.services.research_job_service import ResearchJobService
+from modules.llm_platform.application.services.research_job_worker import JobOptions
+from modules.llm_platform.application.services.research_service import ResearchService
+from modules.llm_platform.application.services.webhook_service import WebhookService
+from modules.llm_platform.domain.ports.metrics import IMetrics
+from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
+from modules.llm_platform.domain.ports.research_queue import IResearchQueue
+from modules.llm_platform.infrastructure.postgres.pool import Database
+from modules.llm_platform.wiring.resources import Resources, data_folder
+from shared.config import Settings, decode_webhook_secret
+
+POLL_S = 2.0
+POLL_WITH_QUEUE_S = 20.0  # finds what the queue has lost
+FILE = "researches.sqlite3"
+
+
+def build_research_job_store(
+    settings: Settings, resources: Resources, database: Database | None
+) -> IResearchJobStore | None:
+    """Return the store in the database or in the data folder; None if STORE_TTL_DAYS is 0."""
+    if settings.STORE_TTL_DAYS == 0:
+        return None
+    if database is not None:
+        from modules.llm_platform.infrastructure.postgres.research_job_store import PostgresResearchJobStore
+
+        return PostgresResearchJobStore(database, settings.STORE_TTL_DAYS)
+    from modules.llm_platform.infrastructure.adapters.sqlite_research_job_store import SqliteResearchJobStore
+
+    store = SqliteResearchJobStore(data_folder(settings) / FILE, settings.STORE_TTL_DAYS)
+    resources.on_close(store.aclose)
+    return store
+
+
+def build_research_queue(
+    settings: Settings, resources: Resources, store: IResearchJobStore | None
+) -> IResearchQueue | None:
+    """Return the queue in the database; None without one: then the store alone is looked at."""
+    if store is None or settings.DATABASE_URL is None:
+        return None
+    from modules.llm_platform.infrastructure.postgres.research_queue import ProcrastinateResearchQueue
+
+    queue = ProcrastinateResearchQueue(settings.DATABASE_URL.get_secret_value())
+    resources.on_close(queue.aclose)
+    return queue
+
+
+def build_webhooks(
+    settings: Settings, resources: Resources, store: IResearchJobStore | None, metrics: IMetrics
+) -> WebhookService | None:
+    if store is None:
+        return None
+    from modules.llm_platform.infrastructure.adapters.guarded_webhook_sender import GuardedWebhookSender
+    from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections
+    from modules.llm_platform.infrastructure.safe_reader.guard import AllowedHosts, Guard, SystemResolver
+
+    resolver = SystemResolver()
+    resources.on_close(resolver.aclose)
+    guard = Guard(resolver, AllowedHosts(settings.WEBHOOK_ALLOWED_HOSTS))
+    sender = GuardedWebhookSender(guard, PinnedConnections(), offline=settings.LLM_PLATFORM_OFFLINE)
+    secrets = [decode_webhook_secret(secret.get_secret_value()) for secret in settings.WEBHOOK_SECRET]
+    return WebhookService(store, sender, secrets, metrics, redact=resources.redactor.data)
+
+
+def build_research_jobs(
+    settings: Settings,
+    resources: Resources,
+    research: ResearchService,
+    store: IResearchJobStore | None,
+    webhooks: WebhookService | None,
+    queue: IResearchQueue | None,
+    metrics: IMetrics,
+) -> ResearchJobService:
+    poll_s = POLL_S if queue is None else POLL_WITH_QUEUE_S
+    options = JobOptions(max_running=settings.MAX_BACKGROUND_RESEARCHES, poll_s=poll_s)
+    service = ResearchJobService(research, store, webhooks, options, metrics, queue)
+    resources.on_close(service.aclose)
+    return service

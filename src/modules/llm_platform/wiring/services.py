@@ -1,0 +1,126 @@
+"""Options of the application services, the stores, and the checks of health and doctor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+
+from modules.llm_platform.application.rag.retrieval import RetrievalService
+from modules.llm_platform.application.research.quick import ResearchOptions
+from modules.llm_platform.application.research.report.reporter import Reporter
+from modules.llm_platform.application.research.report.run import ReportOptions, ReportTools
+from modules.llm_platform.application.services.answer_service import AnswerOptions
+from modules.llm_platform.application.services.doctor_service import DoctorService, IndexCheck
+from modules.llm_platform.application.services.health_service import HealthService
+from modules.llm_platform.domain.ports.health import ICircuit, IHealthProbe
+from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
+from modules.llm_platform.wiring import search as search_wiring
+from modules.llm_platform.wiring.documents import LOCAL_EMBEDDERS
+from modules.llm_platform.wiring.llms import STAGES, LLMAdapters, llm_connections, model_version, stage_choices
+from modules.llm_platform.wiring.resources import Resources, UpstreamStates, is_installed
+from modules.llm_platform.wiring.search import SearchAdapters, has_index
+from shared.config import Settings
+
+REPORT_TIMEOUT_S = 900.0  # unless RESEARCH_TIMEOUT_S is set
+REPORT_LENGTH_FACTOR = 2  # of LLM_MAX_TOKENS
+DIGEST_CHARS = 12
+
+
+def answer_options(settings: Settings) -> AnswerOptions:
+    return AnswerOptions(timeout_s=settings.RAG_TIMEOUT_S, top_k=settings.RAG_TOP_K, max_tokens=settings.LLM_MAX_TOKENS)
+
+
+def report_labels(settings: Settings, search: SearchAdapters, llms: LLMAdapters) -> Mapping[str, str]:
+    """Return the provider of each step and stage for store keys, so that another provider or model has other entries."""
+    addresses = _digest(search_wiring.search_addresses(settings))
+    labels = {"search": f"{','.join(search)}@{addresses}", "read": ",".join(settings.READERS)}
+    if llms:
+        addresses = _digest([each.address or "" for each in llm_connections(settings)])
+        models, choices = f"{model_version(llms)}@{addresses}", stage_choices(settings)
+        labels |= {stage: "/".join(filter(None, (choices.get(stage), models))) for stage in STAGES}
+    return labels
+
+
+def _digest(parts: Iterable[str]) -> str:
+    return sha256("|".join(parts).encode()).hexdigest()[:DIGEST_CHARS]
+
+
+def report_options(settings: Settings, context_tokens: int) -> ReportOptions:
+    has_timeout = "RESEARCH_TIMEOUT_S" in settings.model_fields_set
+    return ReportOptions(
+        timeout_s=settings.RESEARCH_TIMEOUT_S if has_timeout else REPORT_TIMEOUT_S,
+        pages=settings.REPORT_PAGES,
+        queries_per_language=settings.REPORT_QUERIES_PER_LANGUAGE,
+        query_languages=settings.QUERY_LANGUAGES,
+        read_early=settings.REPORT_READ_EARLY,
+        results_per_search=settings.SEARXNG_MAX_RESULTS,
+        max_tokens=min(REPORT_LENGTH_FACTOR * settings.LLM_MAX_TOKENS, context_tokens // 2),
+        context_tokens=context_tokens,
+        offline=settings.LLM_PLATFORM_OFFLINE,
+    )
+
+
+def build_reporter(tools: ReportTools, resources: Resources) -> Reporter:
+    reporter = Reporter(tools)
+    resources.on_close(reporter.aclose)
+    return reporter
+
+
+def research_options(settings: Settings) -> ResearchOptions:
+    return ResearchOptions(
+        timeout_s=settings.RESEARCH_TIMEOUT_S,
+        results_per_search=settings.SEARXNG_MAX_RESULTS,
+        max_tokens=settings.LLM_MAX_TOKENS,
+        plan_ttl_s=settings.CACHE_TTL_S,
+    )
+
+
+def build_metrics() -> IMetrics:
+    """Return the metrics of a server or a worker; without prometheus-client, none are collected."""
+    if not is_installed(("prometheus_client",)):
+        return NO_METRICS
+    from modules.llm_platform.infrastructure.adapters.prometheus_metrics import PrometheusMetrics
+
+    return PrometheusMetrics()
+
+
+def build_circuits(
+    search: UpstreamStates, llms: UpstreamStates, pages: Mapping[str, ICircuit]
+) -> Mapping[str, Mapping[str, ICircuit]]:
+    """Return the circuits by kind of upstream and name, for health and metrics."""
+    return {
+        "search": {name: upstream.circuit for name, upstream in search.items()},
+        "llm": {name: upstream.circuit for name, upstream in llms.items()},
+        "page_reader": dict(pages),
+    }
+
+
+def build_health(
+    search: SearchAdapters,
+    llms: LLMAdapters,
+    probes: Sequence[IHealthProbe],
+    circuits: Mapping[str, Mapping[str, ICircuit]],
+) -> HealthService:
+    kimi = [name for name, each in llms.items() if getattr(each, "kind", name) == "kimi"]
+    stores = {each.name: each for each in probes}
+    searxng = search_wiring.searxng_names(search)
+    return HealthService(search, llms, stores=stores, searxng=searxng, kimi=kimi, circuits=circuits)
+
+
+def build_doctor(
+    settings: Settings,
+    search: SearchAdapters,
+    llms: LLMAdapters,
+    retrieval: RetrievalService,
+    probes: Sequence[IHealthProbe],
+) -> DoctorService:
+    from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
+
+    index = IndexCheck(retrieval, exists=has_index(settings), paid=settings.EMBEDDER not in LOCAL_EMBEDDERS)
+    searches = [
+        check
+        for check in search_wiring.search_checks(settings, search)
+        # The indexed collection is checked by IndexCheck.
+        if not (index.exists and isinstance(check.provider, DocumentWebSearch) and check.provider.folder is None)
+    ]
+    return DoctorService(searches, tuple(llms.values()), index=index, stores=probes)

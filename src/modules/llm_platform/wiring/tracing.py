@@ -1,0 +1,76 @@
+"""Traces: on where the standard OTEL_… variables name an exporter, off otherwise and wherever they cannot be exported."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from modules.llm_platform.domain.package import package_version
+from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer
+from modules.llm_platform.wiring.resources import is_loopback
+from shared.config import Settings, opentelemetry_variables
+
+log = logging.getLogger(__name__)
+
+ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+HTTP_PROTOBUF: Final = "http/protobuf"
+NO_EXPORTER: Final = "none"
+DEFAULT_ENDPOINT: Final = "http://localhost:4318"  # the standard's
+
+# A process that cannot be traced still answers, so these are warnings.
+NOT_INSTALLED: Final = 'no traces: OTEL_… variables are set, and a package is missing: pip install "llm-platform[otel]"'
+UNKNOWN_EXPORTER: Final = "no traces: OTEL_TRACES_EXPORTER must be otlp, console or none"
+UNKNOWN_PROTOCOL: Final = "no traces: OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf; collectors expect it at port 4318"
+OFFLINE: Final = "no traces: the collector is not on this machine, and LLM_PLATFORM_OFFLINE is set"
+INVALID: Final = "no traces: OpenTelemetry's SDK refuses the value of an OTEL_… variable"
+
+
+def build_tracer(settings: Settings, service: str) -> ITracer:
+    """Return the tracer of a process; NO_TRACER, with a warning where one was wanted, if there is nothing to export to.
+
+    `service` is the default of OTEL_SERVICE_NAME.
+    """
+    variables = opentelemetry_variables()
+    exporters = wanted_exporters(variables)
+    if not exporters:
+        return NO_TRACER
+    if problem := _problem(variables, exporters, is_offline=settings.LLM_PLATFORM_OFFLINE):
+        log.warning(problem)
+        return NO_TRACER
+    try:
+        from modules.llm_platform.infrastructure.adapters.otel_tracer import OtelTracer, exporting_processors
+
+        return OtelTracer(service, package_version(), *exporting_processors(exporters))
+    except ModuleNotFoundError:
+        log.warning(NOT_INSTALLED)
+    except ValueError:  # the SDK reads its variables now; its message may contain a header with a key
+        log.warning(INVALID)
+    return NO_TRACER
+
+
+def wanted_exporters(variables: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names in OTEL_TRACES_EXPORTER, or otlp if there is an endpoint; none if tracing is off."""
+    if variables.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return ()
+    names = [name.strip().lower() for name in variables.get("OTEL_TRACES_EXPORTER", "").split(",")]
+    named = tuple(dict.fromkeys(filter(None, names)))
+    if named:
+        return () if named == (NO_EXPORTER,) else named
+    return ("otlp",) if any(variables.get(name) for name in ENDPOINTS) else ()
+
+
+def _problem(variables: Mapping[str, str], exporters: tuple[str, ...], *, is_offline: bool) -> str | None:
+    if not set(exporters) <= {"otlp", "console"}:
+        return UNKNOWN_EXPORTER
+    if "otlp" in exporters:
+        if _first(variables, PROTOCOLS, HTTP_PROTOBUF) != HTTP_PROTOBUF:
+            return UNKNOWN_PROTOCOL
+        if is_offline and not is_loopback(_first(variables, ENDPOINTS, DEFAULT_ENDPOINT)):
+            return OFFLINE
+    return None
+
+
+def _first(variables: Mapping[str, str], names: tuple[str, ...], default: str) -> str:
+    return next((variables[name] for name in names if variables.get(name)), default)
