@@ -1,4 +1,4 @@
-"""pyproject.toml tells the truth about what is needed: an import that is not declared works only by luck."""
+"""The dependencies in pyproject.toml and requirements.lock match the imports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 # Imported by name, and an inseparable part of what is declared.
 PARTS = {"httpcore2": "httpx2", "idna": "httpx2", "pydantic-core": "pydantic", "starlette": "fastapi", "click": "typer"}
 # Declared, and used without an import: uvicorn takes the first two when it finds them, of the third we read the weights.
-TAKEN_BY_OTHERS = {"httptools", "uvloop", "wordllama"}
+USED_BY_LIBRARIES = {"httptools", "uvloop", "wordllama"}
 
 
 def normal(name: str) -> str:
@@ -48,22 +48,25 @@ def imported() -> frozenset[str]:
                 roots |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 roots.add(node.module.split(".")[0])
-    foreign = roots - sys.stdlib_module_names - {"modules", "shared", "llm_platform_names"}
-    owners = packages_distributions()
-    return frozenset(PARTS.get(name, name) for root in foreign for name in [normal(owners.get(root, [root])[0])])
+    third_party = roots - sys.stdlib_module_names - {"modules", "shared", "llm_platform_names"}
+    packages = packages_distributions()
+    owners = [{normal(name) for name in packages.get(root, [root])} for root in third_party]
+    # Several packages share the name opentelemetry.
+    names = (name for each in owners for name in (each & declared() or sorted(each)[:1]))
+    return frozenset(PARTS.get(name, name) for name in names)
 
 
-def test_what_is_imported_is_declared() -> None:
+def test_imports_are_declared() -> None:
     """Every third-party package that the code imports is a dependency or belongs to an extra."""
     assert sorted(imported() - declared()) == []
 
 
-def test_what_is_declared_is_used() -> None:
-    """Nobody installs what nothing needs."""
-    assert sorted(declared() - imported() - TAKEN_BY_OTHERS) == []
+def test_dependencies_are_used() -> None:
+    """Every dependency is imported or used by a library."""
+    assert sorted(declared() - imported() - USED_BY_LIBRARIES) == []
 
 
-def test_all_means_all() -> None:
+def test_extra_all_has_all_extras() -> None:
     """The extra `all` names every other extra."""
     extras = PROJECT["optional-dependencies"]
     named = re.findall(r"\[(.*)\]", extras["all"][0])[0].split(",")
@@ -78,10 +81,10 @@ def test_all_means_all() -> None:
         ("win32", "AMD64"), ("win32", "ARM64"),
     ],
 )  # fmt: skip
-def test_the_code_and_the_extra_agree_on_wordllama(
+def test_extra_and_code_agree_on_wordllama(
     version: tuple[int, int], machine: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keywords alone are searched exactly where `retrieval` installs no wordllama."""
+    """`has_wordllama_wheel` is true exactly where the extra `retrieval` installs wordllama."""
     (line,) = [line for line in PROJECT["optional-dependencies"]["retrieval"] if requirement(line) == "wordllama"]
     python, (system, processor) = "{}.{}".format(*version), machine
     environment = {"python_version": python, "sys_platform": system, "platform_machine": processor}
@@ -90,8 +93,8 @@ def test_the_code_and_the_extra_agree_on_wordllama(
     assert wheels.has_wordllama_wheel() is Marker(line.partition(";")[2].strip()).evaluate(environment)
 
 
-def test_the_lock_has_hashes_and_no_address() -> None:
-    """Every pinned package has hashes, and the lock works with any index: it names none."""
+def test_lock_has_hashes_and_no_urls() -> None:
+    """Every pinned package has hashes, and the lock names no index."""
     pinned = re.findall(r"(?m)^[a-z0-9][^\n]*==[^\n]*(?:\n    [^\n]*)+", LOCK)
     assert len(pinned) == len(re.findall(r"(?m)^[a-z0-9]", LOCK))
     assert [block.splitlines()[0] for block in pinned if "--hash=sha256:" not in block] == []
@@ -100,6 +103,6 @@ def test_the_lock_has_hashes_and_no_address() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(declared()))
-def test_the_lock_holds_what_is_declared(name: str) -> None:
-    """A dependency that was added is in the lock as well."""
+def test_lock_has_every_dependency(name: str) -> None:
+    """Every dependency is in the lock."""
     assert re.search(rf"(?m)^{re.escape(name)}==", LOCK)

@@ -1,4 +1,4 @@
-"""Imports point inward. The rules stand in pyproject.toml; here they are checked, and checked to bite."""
+"""The import rules of pyproject.toml hold, and a violation is detected."""
 
 from __future__ import annotations
 
@@ -41,9 +41,14 @@ def test_imports_point_inward() -> None:
         ("presentation/rest/app.py", "import modules.llm_platform.infrastructure.http.client"),
         ("presentation/cli/options.py", "import modules.llm_platform.wiring.search"),
         ("wiring/search.py", "import modules.llm_platform.container"),
+        ("application/research/quick.py", "import modules.llm_platform.application.services.web_search_service"),
+        ("application/rag/retrieval.py", "import modules.llm_platform.application.services.page_service"),
+        ("infrastructure/adapters/openai/chat.py", "import modules.llm_platform.application.services.llm_service"),
+        ("infrastructure/documents/folder.py", "import modules.llm_platform.infrastructure.adapters.qdrant_vector_store"),
+        ("domain/dtos/degraded.py", "import modules.llm_platform.domain.ports.web_search"),
     ],
 )
-def test_a_wrong_import_is_found(tmp_path: Path, file: str, line: str) -> None:
+def test_wrong_import_is_detected(tmp_path: Path, file: str, line: str) -> None:
     """A rule that nobody can break by mistake would be no rule: one such line, and the check fails."""
     source = tmp_path / "src"
     shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
@@ -52,3 +57,11 @@ def test_a_wrong_import_is_found(tmp_path: Path, file: str, line: str) -> None:
     result = lint_imports(source)
     assert result.returncode == 1, result.stdout + result.stderr
     assert "BROKEN" in result.stdout
+
+
+def test_unit_test_folders_mirror_the_code() -> None:
+    """Every folder of tests/unit has a folder of the same name in the package."""
+    tests = ROOT / "tests" / "unit"
+    apart = {"scripts", "benchmarks", "shared"}  # code beside the package
+    folders = {path.parent.relative_to(tests) for path in tests.rglob("test_*.py")} - {Path(name) for name in apart}
+    assert [str(folder) for folder in folders if not (ROOT / "src" / CONTEXT / folder).is_dir()] == []

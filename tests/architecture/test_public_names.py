@@ -1,132 +1,48 @@
-"""What other modules may hold on to. A name is added here on purpose and removed never."""
+"""The public names: one table, from which the loader, `__all__` and the stub for type checkers derive."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+from scripts import public_names as script
+
 import modules.llm_platform as platform
+from modules.llm_platform.domain import exceptions
+from modules.llm_platform.public_names import MODULE_OF
 
-NAMES = [
-    "AnswerService",
-    "AppException",
-    "ChatMessage",
-    "Citation",
-    "CitedClaim",
-    "Collection",
-    "ContextItem",
-    "Degraded",
-    "EmbeddedPassage",
-    "EmbeddingConfigError",
-    "EmbeddingError",
-    "FoundPassage",
-    "HealthService",
-    "HeldSource",
-    "Hit",
-    "ICache",
-    "ICitationJudge",
-    "IEmbedder",
-    "IHealthProbe",
-    "ILLMProvider",
-    "IOutcomeStore",
-    "IPageReader",
-    "IResearchStore",
-    "ISynthesizer",
-    "IVectorStore",
-    "IWarmUp",
-    "IWebSearchProvider",
-    "Imported",
-    "IndexProblem",
-    "IndexProgress",
-    "IndexReport",
-    "IndexedDocument",
-    "IndexingService",
-    "JudgedClaims",
-    "LLMBlockedError",
-    "LLMBudgetError",
-    "LLMConfigError",
-    "LLMConnectionError",
-    "LLMException",
-    "LLMPlatform",
-    "LLMProviderException",
-    "LLMQuotaError",
-    "LLMRegistry",
-    "LLMRequest",
-    "LLMRequestError",
-    "LLMReset",
-    "LLMResponse",
-    "LLMService",
-    "LLMTimeoutError",
-    "LLMToken",
-    "LLMUnavailableError",
-    "Outcome",
-    "OutcomeStoreError",
-    "Page",
-    "PageBlockedError",
-    "PageConfigError",
-    "PageConnectionError",
-    "PageError",
-    "PageRequestError",
-    "PageService",
-    "PageTimeoutError",
-    "Passage",
-    "PlanRequest",
-    "PriceUnknownError",
-    "RagAnswer",
-    "RagCitation",
-    "RagHits",
-    "RagQuestion",
-    "RagSearch",
-    "RawResult",
-    "ResearchEvent",
-    "ResearchMetadata",
-    "ResearchPlan",
-    "ResearchRequest",
-    "ResearchResponse",
-    "ResearchService",
-    "ResearchTimeoutError",
-    "RetrievalService",
-    "Sent",
-    "Source",
-    "SourceNotHeldError",
-    "SourceRef",
-    "Spending",
-    "StageStats",
-    "StoreError",
-    "StoreService",
-    "StoreStage",
-    "StoreStats",
-    "StoredEntry",
-    "StoredTopic",
-    "Synthesis",
-    "SynthesisReset",
-    "SynthesisToken",
-    "Topic",
-    "TopicNotFoundError",
-    "Usage",
-    "VectorStoreConfigError",
-    "VectorStoreError",
-    "VerbatimWebSearchRequest",
-    "WebSearchBlockedError",
-    "WebSearchConfigError",
-    "WebSearchConnectionError",
-    "WebSearchError",
-    "WebSearchRequest",
-    "WebSearchRequestError",
-    "WebSearchResponse",
-    "WebSearchResultItem",
-    "WebSearchService",
-    "WebSearchTimeoutError",
-]
+INNER_MODULES = ("modules.llm_platform.domain", "modules.llm_platform.application", "shared.exceptions")
 
 
-def test_the_public_names() -> None:
-    """Every name of `__all__` is promised, sorted and there; nothing is public by accident."""
-    assert sorted(platform.__all__) == list(platform.__all__)
-    assert [name for name in NAMES if name not in platform.__all__] == []
-    assert [name for name in platform.__all__ if name not in NAMES] == []
-    assert all(hasattr(platform, name) for name in platform.__all__)
+def test_every_public_name_can_be_imported() -> None:
+    """`__all__` is sorted, and each name is the object of the module that the table names."""
+    assert list(platform.__all__) == sorted(MODULE_OF)
+    assert set(platform.__all__) <= set(dir(platform))
+    for name in platform.__all__:
+        assert getattr(platform, name).__module__ == MODULE_OF[name] or not isinstance(getattr(platform, name), type)
+    with pytest.raises(AttributeError, match="NoSuchName"):
+        _ = platform.NoSuchName
 
 
-def test_public_names_come_from_the_inside() -> None:
-    """The door leads to domain and application alone: no adapter, no framework stands behind a public name."""
-    homes = {getattr(platform, name).__module__ for name in platform.__all__ if isinstance(getattr(platform, name), type)}
-    inside = ("modules.llm_platform.domain", "modules.llm_platform.application", "shared.exceptions")
-    assert [home for home in sorted(homes) if not home.startswith(inside)] == []
+def test_public_names_are_defined_in_domain_and_application() -> None:
+    """No adapter and no framework is public."""
+    assert [module for module in MODULE_OF.values() if not module.startswith(INNER_MODULES)] == []
+
+
+def test_every_error_is_public() -> None:
+    """Whoever calls the platform can catch each error by its name."""
+    module = exceptions.__name__
+    errors = {name for name, each in vars(exceptions).items() if getattr(each, "__module__", "") == module}
+    assert sorted(errors - set(MODULE_OF)) == []
+
+
+def test_stale_stub_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The stub in the repository is up to date; --check fails on another one."""
+    assert script.main(["--check"]) == 0
+    monkeypatch.setattr(script, "ROOT", tmp_path)
+    monkeypatch.setattr(script, "STUB", tmp_path / "__init__.pyi")
+    assert script.main(["--check"]) == 1
+    assert "is stale" in capsys.readouterr().err
+    assert script.main([]) == script.main(["--check"]) == 0

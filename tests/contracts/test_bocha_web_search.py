@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
+from tests.contracts.search_row_contract import SearchRowContract
 from tests.loopback_upstream import by_query, recorded, serving, silence
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.infrastructure.adapters.bocha_web_search import BochaWebSearchAdapter
 from modules.llm_platform.infrastructure.http.client import make_client
-from modules.llm_platform.testing.web_search import Looking, Slow, WebSearchProviderContract
+from modules.llm_platform.testing.web_search import SearchCase, SlowSearch
 
 KEY = "sk-bocha-0123456789"
 NOBODY_LISTENS = "http://127.0.0.1:9"
 
 
-class TestBocha(WebSearchProviderContract):
+class TestBocha(SearchRowContract):
     @pytest.fixture
     def findable(self) -> WebSearchRequest:
         return WebSearchRequest(query="阿里巴巴 ESG")
@@ -29,15 +30,15 @@ class TestBocha(WebSearchProviderContract):
             yield BochaWebSearchAdapter(KEY, upstream.url, client=client)
 
     @pytest.fixture
-    def nothing_to_find(self, provider: IWebSearchProvider) -> Looking:
-        return Looking(provider, WebSearchRequest(query="zzqxvjk"))
+    def nothing_to_find(self, provider: IWebSearchProvider) -> SearchCase:
+        return SearchCase(provider, WebSearchRequest(query="zzqxvjk"))
 
     @pytest.fixture
-    async def unreachable(self) -> AsyncIterator[Looking]:
+    async def unreachable(self) -> AsyncIterator[SearchCase]:
         async with make_client(NOBODY_LISTENS) as client:
-            yield Looking(BochaWebSearchAdapter(KEY, NOBODY_LISTENS, client=client), WebSearchRequest(query="any"))
+            yield SearchCase(BochaWebSearchAdapter(KEY, NOBODY_LISTENS, client=client), WebSearchRequest(query="any"))
 
     @pytest.fixture
-    async def slow(self) -> AsyncIterator[Slow]:
+    async def slow(self) -> AsyncIterator[SlowSearch]:
         async with serving(silence) as upstream, make_client(upstream.url) as client:
-            yield Slow(BochaWebSearchAdapter(KEY, upstream.url, client=client), lambda: upstream.busy)
+            yield SlowSearch(BochaWebSearchAdapter(KEY, upstream.url, client=client), lambda: upstream.busy)

@@ -64,8 +64,8 @@ class TestCachedCitationJudge(CitationJudgeContract):
         slow = CachedCitationJudge(FakeCitationJudge(delay_s=LONG_S), MemoryCache(10), ttl_s=60)
         return lambda: slow.judge(self.QUESTION, self.CLAIMS)
 
-    async def test_what_was_judged_is_not_paid_for_again(self) -> None:
-        """The same claims about the same question cost nothing the second time; another question is judged anew."""
+    async def test_verdicts_are_cached(self) -> None:
+        """The same claims of the same question cost nothing; another question is judged."""
         fake = FakeCitationJudge(spent=Spending(calls=1, prompt_tokens=100))
         judge = CachedCitationJudge(fake, MemoryCache(10), ttl_s=60)
         first = await judge.judge(self.QUESTION, self.CLAIMS)
@@ -75,8 +75,8 @@ class TestCachedCitationJudge(CitationJudgeContract):
         assert len(fake.calls) == 2
 
     @pytest.mark.parametrize("verdict", ["supported", None])
-    async def test_only_verdicts_are_kept(self, verdict: ModelVerdict | None) -> None:
-        """What held none is asked for again: the judge may do better."""
+    async def test_answers_without_verdicts_are_not_cached(self, verdict: ModelVerdict | None) -> None:
+        """The judge is called again."""
         fake = FakeCitationJudge(lambda claim: verdict)
         judge = CachedCitationJudge(fake, MemoryCache(10), ttl_s=60)
         await judge.judge(self.QUESTION, self.CLAIMS)

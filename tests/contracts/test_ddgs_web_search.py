@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from ddgs.exceptions import DDGSException
+from tests.contracts.search_row_contract import SearchRowContract
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.infrastructure.adapters.ddgs_web_search import DdgsWebSearchAdapter
-from modules.llm_platform.testing.web_search import Looking, Slow, WebSearchProviderContract
+from modules.llm_platform.testing.web_search import SearchCase, SlowSearch
 
 FINDABLE = "python asyncio"
 
@@ -24,6 +25,8 @@ class ScriptedDdgs:
             raise DDGSException("No results found.")
         rows = [{"title": f"Page {n}", "href": f"https://example.org/{n}", "body": "Words."} for n in range(20)]
         return rows[:max_results]
+
+    news = text
 
 
 class Unreachable:
@@ -49,7 +52,7 @@ class Silent:
         self._stopped.set()
 
 
-class TestDdgs(WebSearchProviderContract):
+class TestDdgs(SearchRowContract):
     @pytest.fixture
     async def provider(self) -> AsyncIterator[DdgsWebSearchAdapter]:
         adapter = DdgsWebSearchAdapter(engine=ScriptedDdgs)
@@ -61,17 +64,17 @@ class TestDdgs(WebSearchProviderContract):
         return WebSearchRequest(query=FINDABLE)
 
     @pytest.fixture
-    def nothing_to_find(self, provider: DdgsWebSearchAdapter) -> Looking:
-        return Looking(provider, WebSearchRequest(query="nothing"))
+    def nothing_to_find(self, provider: DdgsWebSearchAdapter) -> SearchCase:
+        return SearchCase(provider, WebSearchRequest(query="nothing"))
 
     @pytest.fixture
-    async def unreachable(self) -> AsyncIterator[Looking]:
+    async def unreachable(self) -> AsyncIterator[SearchCase]:
         adapter = DdgsWebSearchAdapter(engine=Unreachable)
-        yield Looking(adapter, WebSearchRequest(query=FINDABLE))
+        yield SearchCase(adapter, WebSearchRequest(query=FINDABLE))
         await adapter.aclose()
 
     @pytest.fixture
-    async def slow(self) -> AsyncIterator[Slow]:
+    async def slow(self) -> AsyncIterator[SlowSearch]:
         adapter = DdgsWebSearchAdapter(engine=Silent)
-        yield Slow(adapter, lambda: Silent.busy)
+        yield SlowSearch(adapter, lambda: Silent.busy)
         await adapter.aclose()

@@ -8,7 +8,8 @@ import pytest
 
 from modules.llm_platform.domain.dtos.research_dtos import Synthesis, SynthesisToken
 from modules.llm_platform.domain.exceptions import LLMConnectionError
-from modules.llm_platform.testing.synthesizer import FakeSynthesizer, QuotingSynthesizerContract, WriterCall
+from modules.llm_platform.infrastructure.policies.single_flight import SingleFlightSynthesizer
+from modules.llm_platform.testing.synthesizer import FakeSynthesizer, QuotingSynthesizerContract, SynthesizerCall
 
 LONG_S = 30.0
 
@@ -22,15 +23,15 @@ class TestFakeSynthesizer(QuotingSynthesizerContract):
     def slow(self) -> Callable[[], Awaitable[Synthesis]]:
         return lambda: FakeSynthesizer(delay_s=LONG_S).synthesize(self.QUESTION, self.SOURCES, self.LANGUAGE)
 
-    async def test_it_keeps_what_it_was_asked(self) -> None:
-        """A test can look at the order that reached the writer."""
+    async def test_calls_are_recorded(self) -> None:
+        """With all arguments."""
         fake = FakeSynthesizer()
         await fake.synthesize("Q?", self.SOURCES, "en", max_tokens=5, instructions="x")
-        assert fake.calls == [WriterCall("Q?", self.SOURCES, "en", 5, "x")]
+        assert fake.calls == [SynthesizerCall("Q?", self.SOURCES, "en", 5, "x")]
 
     @pytest.mark.parametrize("fail_after", [0, 1, 99])
-    async def test_it_dies_where_the_script_says(self, fail_after: int) -> None:
-        """After so many words of a stream, or at the end of it; a whole answer only fails."""
+    async def test_it_fails_after_the_scripted_number_of_tokens(self, fail_after: int) -> None:
+        """A complete answer only fails."""
         fake = FakeSynthesizer("one two", error=LLMConnectionError(), fail_after=fail_after)
         tokens = []
         with pytest.raises(LLMConnectionError):
@@ -39,3 +40,16 @@ class TestFakeSynthesizer(QuotingSynthesizerContract):
         assert tokens == [SynthesisToken(text="one "), SynthesisToken(text="two")][:fail_after]
         with pytest.raises(LLMConnectionError):
             await fake.synthesize("Q?", self.SOURCES, "en")
+
+
+class TestSingleFlight(QuotingSynthesizerContract):
+    """The policy around a writer keeps the promises of the port."""
+
+    @pytest.fixture
+    def writer(self) -> SingleFlightSynthesizer:
+        return SingleFlightSynthesizer(FakeSynthesizer())
+
+    @pytest.fixture
+    def slow(self) -> Callable[[], Awaitable[Synthesis]]:
+        writer = SingleFlightSynthesizer(FakeSynthesizer(delay_s=LONG_S))
+        return lambda: writer.synthesize(self.QUESTION, self.SOURCES, self.LANGUAGE)

@@ -17,16 +17,16 @@ from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
 from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
 from modules.llm_platform.infrastructure.adapters.wordllama_embedder import WordllamaEmbedder
-from modules.llm_platform.infrastructure.policies.routing import ByAddressPageReader
-from modules.llm_platform.infrastructure.policies.unconfigured import NoneEmbedder
+from modules.llm_platform.infrastructure.policies.routing import RoutedPageReader
+from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder
 from modules.llm_platform.testing import (
     FakePageReader,
-    Looking,
     MemoryVectorStore,
+    PageCase,
     PageReaderContract,
-    Reading,
-    Slow,
-    SlowReading,
+    SearchCase,
+    SlowPage,
+    SlowSearch,
     WebSearchProviderContract,
 )
 
@@ -74,20 +74,20 @@ class Folder(WebSearchProviderContract):
         return WebSearchRequest(query="When does the gateway restart?")
 
     @pytest.fixture
-    def nothing_to_find(self, provider: DocumentWebSearch) -> Looking:
-        return Looking(provider, WebSearchRequest(query="photosynthesis of ferns"))
+    def nothing_to_find(self, provider: DocumentWebSearch) -> SearchCase:
+        return SearchCase(provider, WebSearchRequest(query="photosynthesis of ferns"))
 
     @pytest.fixture
-    async def unreachable(self, tmp_path: Path) -> AsyncIterator[Looking]:
+    async def unreachable(self, tmp_path: Path) -> AsyncIterator[SearchCase]:
         adapter = DocumentWebSearch(folder_index(tmp_path / "nowhere", tmp_path / "kept"))
-        yield Looking(adapter, WebSearchRequest(query="gateway"))
+        yield SearchCase(adapter, WebSearchRequest(query="gateway"))
         await adapter.aclose()
 
     @pytest.fixture
-    async def slow(self, folder: Path) -> AsyncIterator[Slow]:
+    async def slow(self, folder: Path) -> AsyncIterator[SlowSearch]:
         store = SlowStore()
         adapter = DocumentWebSearch(folder_index(folder, None, store=store))
-        yield Slow(adapter, lambda: store.running)
+        yield SlowSearch(adapter, lambda: store.running)
         await adapter.aclose()
 
 
@@ -117,32 +117,32 @@ class Pages(PageReaderContract):
     @pytest.fixture
     def both(self, documents: DocumentPageReader) -> IPageReader:
         web = {f"{WEB}/refused": PageConnectionError(), f"{WEB}/login": PageBlockedError()}
-        return ByAddressPageReader(documents, FakePageReader(web))
+        return RoutedPageReader(documents, FakePageReader(web))
 
     @pytest.fixture
-    def readable(self, documents: DocumentPageReader) -> Reading:
-        return Reading(documents, self._address("page.html"))
+    def readable(self, documents: DocumentPageReader) -> PageCase:
+        return PageCase(documents, self._address("page.html"))
 
     @pytest.fixture
-    def unreachable(self, both: IPageReader) -> Reading:
-        return Reading(both, f"{WEB}/refused")
+    def unreachable(self, both: IPageReader) -> PageCase:
+        return PageCase(both, f"{WEB}/refused")
 
     @pytest.fixture
-    def refused(self, documents: DocumentPageReader) -> Reading:
-        return Reading(documents, self._address("../page.html"))
+    def refused(self, documents: DocumentPageReader) -> PageCase:
+        return PageCase(documents, self._address("../page.html"))
 
     @pytest.fixture
-    def walled(self, both: IPageReader) -> Reading:
-        return Reading(both, f"{WEB}/login")
+    def walled(self, both: IPageReader) -> PageCase:
+        return PageCase(both, f"{WEB}/login")
 
     @pytest.fixture
-    def missing(self, documents: DocumentPageReader) -> Reading:
-        return Reading(documents, self._address("missing.html"))
+    def missing(self, documents: DocumentPageReader) -> PageCase:
+        return PageCase(documents, self._address("missing.html"))
 
     @pytest.fixture
-    def slow(self, documents: DocumentPageReader) -> SlowReading:
+    def slow(self, documents: DocumentPageReader) -> SlowPage:
         silent = FakePageReader({}, delay_s=60)
-        return SlowReading(ByAddressPageReader(documents, silent), f"{WEB}/silent", lambda: silent.running)
+        return SlowPage(RoutedPageReader(documents, silent), f"{WEB}/silent", lambda: silent.running)
 
     def _address(self, path: str) -> str:
         return f"{self.base_url}/{path}" if self.base_url else f"doc:{path}"

@@ -8,7 +8,7 @@ from hashlib import sha256
 
 import pytest
 
-from modules.llm_platform.application.services.retrieval_service import MAX_TOP_K, RetrievalService
+from modules.llm_platform.application.rag.retrieval import MAX_TOP_K, RetrievalService
 from modules.llm_platform.domain.dtos.retrieval_dtos import (
     Collection,
     EmbeddedPassage,
@@ -34,14 +34,14 @@ from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.adapters import document_web_search
 from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
 from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
-from modules.llm_platform.infrastructure.policies.routing import ByAddressPageReader
-from modules.llm_platform.infrastructure.policies.unconfigured import NoneEmbedder
+from modules.llm_platform.infrastructure.policies.routing import RoutedPageReader
+from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder
 from modules.llm_platform.testing import (
     FakePageReader,
     HashEmbedder,
-    Looking,
     MemoryVectorStore,
-    Slow,
+    SearchCase,
+    SlowSearch,
     WebSearchProviderContract,
 )
 from shared.exceptions import AppException
@@ -111,19 +111,19 @@ class TestIndexWebSearch(WebSearchProviderContract):
         return WebSearchRequest(query="When does the gateway restart?")
 
     @pytest.fixture
-    def nothing_to_find(self, store: MemoryVectorStore) -> Looking:
+    def nothing_to_find(self, store: MemoryVectorStore) -> SearchCase:
         retrieval = RetrievalService(NoneEmbedder(), store, "documents", top_k=5)
-        return Looking(DocumentWebSearch(retrieval), WebSearchRequest(query="photosynthesis"))
+        return SearchCase(DocumentWebSearch(retrieval), WebSearchRequest(query="photosynthesis"))
 
     @pytest.fixture
-    def unreachable(self) -> Looking:
-        return Looking(over(MemoryVectorStore(error=VectorStoreError())), WebSearchRequest(query="gateway"))
+    def unreachable(self) -> SearchCase:
+        return SearchCase(over(MemoryVectorStore(error=VectorStoreError())), WebSearchRequest(query="gateway"))
 
     @pytest.fixture
-    async def slow(self) -> Slow:
+    async def slow(self) -> SlowSearch:
         store = SlowStore()
         await store.prepare(FACTS)
-        return Slow(over(store), lambda: store.running)
+        return SlowSearch(over(store), lambda: store.running)
 
 
 class TestWhatIsShown:
@@ -147,7 +147,7 @@ class TestWhatIsShown:
         far = await provider.search(WebSearchRequest(query="gateway", count=50, page=MAX_TOP_K // 50 + 1))
         assert (far.results, [each.component for each in far.degraded]) == ((), ["documents"])
 
-    async def test_what_it_lacks_is_said(self, provider: DocumentWebSearch) -> None:
+    async def test_ignored_parts_of_a_request_are_reported(self, provider: DocumentWebSearch) -> None:
         """As by the folder of documents."""
         answer = await provider.search(WebSearchRequest(query="gateway", freshness="oneDay", engines=("google",)))
         assert len(answer.degraded) == 2
@@ -232,7 +232,7 @@ class TestPages:
     async def test_the_address_decides_who_reads(self, provider: DocumentWebSearch) -> None:
         """What a search of the index has shown is read there, what is on the web alone from the web."""
         web = FakePageReader({"https://example.org/web": "From the web.", "https://example.org/other": "Other."})
-        reader = ByAddressPageReader(DocumentPageReader(provider), web)
+        reader = RoutedPageReader(DocumentPageReader(provider), web)
         assert (await reader.read("https://example.org/web")).text == "From the web."
         await provider.search(WebSearchRequest(query="the gateway restarts"))
         assert (await reader.read("https://example.org/web")).reader == "documents"
@@ -261,5 +261,7 @@ class TestPages:
 )
 def test_passages_are_put_together(parts: Sequence[tuple[int, str]], text: str) -> None:
     """What stands in two of them stands once in the text."""
-    passages = [Passage(id=str(n), doc_id="a", title="A", text=each, start=start) for n, (start, each) in enumerate(parts)]
+    passages = [
+        Passage(id=str(n), doc_id="a", title="A", text=each, start=start) for n, (start, each) in enumerate(parts)
+    ]
     assert merge_document_text(passages) == text

@@ -1,4 +1,4 @@
-"""The cache in this process keeps the promises of the port."""
+"""The cache in this process keeps the promises of the port, also as the place of local copies."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
+from modules.llm_platform.infrastructure.redis.cache import LOCAL_TTL_S, LocalCopies
 from modules.llm_platform.testing.cache import CacheContract, Elapse
 
 
@@ -34,8 +35,8 @@ class TestMemoryCache(CacheContract):
     def elapse(self, clock: Clock) -> Elapse:
         return clock.elapse
 
-    async def test_the_least_recently_used_goes_first(self, clock: Clock) -> None:
-        """A full cache forgets what was read or written longest ago, and never holds more than its limit."""
+    async def test_the_least_recently_used_entry_is_evicted(self, clock: Clock) -> None:
+        """The cache never exceeds its limit."""
         cache: MemoryCache[WebSearchResponse] = MemoryCache(2, clock)
         for key in ("a", "b"):
             await cache.set(key, WebSearchResponse(query=key), 60)
@@ -43,8 +44,43 @@ class TestMemoryCache(CacheContract):
         await cache.set("c", WebSearchResponse(query="c"), 60)
         assert [key for key in "abc" if await cache.get(key)] == ["a", "c"]
 
-    async def test_a_hit_is_the_very_object(self, cache: MemoryCache[WebSearchResponse]) -> None:
-        """Values are frozen: handing one out costs no copy."""
-        kept = WebSearchResponse(query="q")
-        await cache.set("a", kept, 60)
-        assert await cache.get("a") is kept
+    async def test_a_hit_is_the_stored_object(self, cache: MemoryCache[WebSearchResponse]) -> None:
+        """Values are frozen, so no copy is needed."""
+        entry = WebSearchResponse(query="q")
+        await cache.set("a", entry, 60)
+        assert await cache.get("a") is entry
+
+
+class TestLocalCopies(CacheContract):
+    @pytest.fixture
+    def clock(self) -> Clock:
+        return Clock()
+
+    @pytest.fixture
+    def shared(self, clock: Clock) -> MemoryCache[WebSearchResponse]:
+        return MemoryCache(10, clock)
+
+    @pytest.fixture
+    def cache(self, clock: Clock, shared: MemoryCache[WebSearchResponse]) -> LocalCopies[WebSearchResponse]:
+        return LocalCopies(shared, MemoryCache(10, clock))
+
+    @pytest.fixture
+    def elapse(self, clock: Clock) -> Elapse:
+        return clock.elapse
+
+    async def test_copy_outlives_its_entry_by_its_own_lifetime_at_most(
+        self,
+        cache: LocalCopies[WebSearchResponse],
+        shared: MemoryCache[WebSearchResponse],
+        clock: Clock,
+    ) -> None:
+        """Whether this process set the entry or got it: it is asked for again after LOCAL_TTL_S."""
+        await cache.set("own", WebSearchResponse(query="own"), 3600)
+        await shared.set("other", WebSearchResponse(query="other"), 3600)
+        assert await cache.get("other")
+        for key in ("own", "other"):
+            await shared.set(key, WebSearchResponse(query=key), 0)
+        await clock.elapse(LOCAL_TTL_S - 1)
+        assert [bool(await cache.get(key)) for key in ("own", "other")] == [True, True]
+        await clock.elapse(2)
+        assert [await cache.get(key) for key in ("own", "other")] == [None, None]

@@ -6,8 +6,7 @@ import pytest
 
 from modules.llm_platform.domain.exceptions import VectorStoreError
 from modules.llm_platform.testing import MemoryVectorStore, VectorStoreContract
-from modules.llm_platform.testing.made_up_documents import FACTS, NAME
-from modules.llm_platform.testing.vector_store_contract import OpenAgain
+from modules.llm_platform.testing.vector_store_contract import COLLECTION, COLLECTION_NAME, OpenAgain
 
 
 class TestMemoryVectorStore(VectorStoreContract):
@@ -26,8 +25,9 @@ class TestMemoryVectorStore(VectorStoreContract):
 async def test_a_scripted_failure() -> None:
     """It raises what it was given from then on, whatever is asked."""
     store = MemoryVectorStore()
-    await store.prepare(FACTS)
+    await store.prepare(COLLECTION)
     store.error = VectorStoreError()
-    for asking in (store.describe(NAME), store.search(NAME, "x", None, {}, 1), store.finish(NAME)):
+    name = COLLECTION_NAME
+    for call in (store.describe(name), store.search(name, "x", None, {}, 1), store.finish(name)):
         with pytest.raises(VectorStoreError):
-            await asking
+            await call

@@ -12,12 +12,12 @@ from tests.loopback_upstream import Exchange, Handler, Loopback, hang_up, in_tur
 
 from modules.llm_platform.domain import egress_log
 from modules.llm_platform.domain.exceptions import EmbeddingConfigError, EmbeddingError
-from modules.llm_platform.infrastructure.adapters.openai_embedder import (
+from modules.llm_platform.infrastructure.adapters.openai.embedder import (
     BATCH_TEXTS,
     EmbeddingConnection,
     OpenAIEmbedder,
 )
-from modules.llm_platform.infrastructure.policies.unconfigured import NoneEmbedder
+from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder
 from modules.llm_platform.testing import EmbedderContract, HashEmbedder
 from shared.exceptions import AppException
 
@@ -62,8 +62,8 @@ class TestOpenAIEmbedder(EmbedderContract):
         return embedder
 
 
-async def test_what_is_sent(service: Loopback) -> None:
-    """Model, texts and key stand where each kind of service looks for them; a blank text is not sent."""
+async def test_the_request_has_model_texts_and_key(service: Loopback) -> None:
+    """In the form of each kind; a blank text is not sent."""
     for kind in ("openai", "azure"):
         await an_embedder(service.url, kind, api_version="2025-01-01").embed(["one", " ", "two"])
     ours, azure = service.requests
@@ -74,8 +74,8 @@ async def test_what_is_sent(service: Loopback) -> None:
     assert (azure.headers["api-key"], azure.headers.get("authorization")) == (KEY, None)
 
 
-async def test_many_texts_go_in_batches(service: Loopback) -> None:
-    """As many as a service takes at once, by number and by length; the vectors are in the order of the texts."""
+async def test_many_texts_are_sent_in_batches(service: Loopback) -> None:
+    """By number and length; the vectors are in the order of the texts."""
     texts = [f"text number{number}" for number in range(BATCH_TEXTS * 2 + 5)]
     found = await an_embedder(service.url).embed(texts)
     assert sorted(len(each.json["input"]) for each in service.requests) == [5, BATCH_TEXTS, BATCH_TEXTS]
@@ -89,7 +89,7 @@ async def test_many_texts_go_in_batches(service: Loopback) -> None:
 
 
 async def test_a_long_text_is_cut(service: Loopback) -> None:
-    """No service is given more than its window holds."""
+    """To the window of the service."""
     await an_embedder(service.url).embed(["word " * 5000, "日本語" * 5000])
     first, second = service.requests[0].json["input"]
     assert first.split() == ["word"] * 400
@@ -111,14 +111,14 @@ async def test_a_long_text_is_cut(service: Loopback) -> None:
         (reply(200, b"[1]"), EmbeddingError, "JSON", 4),
         (json_reply({"data": []}), EmbeddingError, "0 vectors for 1", 4),
         (json_reply({"data": [{"index": 7, "embedding": [1.0]}]}), EmbeddingError, "vectors", 4),
-        (json_reply({"data": [{"embedding": "AAAA"}]}), EmbeddingError, "no vectors", 4),
-        (json_reply({"data": [{"embedding": []}]}), EmbeddingError, "no vectors", 4),
+        (json_reply({"data": [{"embedding": "AAAA"}]}), EmbeddingError, "invalid vectors", 4),
+        (json_reply({"data": [{"embedding": []}]}), EmbeddingError, "invalid vectors", 4),
         (hang_up, EmbeddingError, "broke off", 4),
         (silence, EmbeddingError, "in time", 4),
     ],
 )
-async def test_failures(handler: Handler, kind: type[AppException], words: str, tries: int) -> None:
-    """Each says its remedy and nothing that the service sent; what may pass is tried again."""
+async def test_failures_name_the_remedy(handler: Handler, kind: type[AppException], words: str, tries: int) -> None:
+    """Nothing that the service sent; temporary ones are retried."""
     async with serving(handler) as loopback:
         with pytest.raises(kind, match=words) as raised:
             await an_embedder(loopback.url, timeout=0.2).embed(["a text"])
@@ -126,14 +126,14 @@ async def test_failures(handler: Handler, kind: type[AppException], words: str, 
         assert len(loopback.requests) == tries
 
 
-async def test_nobody_there() -> None:
-    """A service that does not run is told by the setting of its address."""
+async def test_a_refused_connection_names_the_setting() -> None:
+    """Of the address."""
     with pytest.raises(EmbeddingError, match="EMBEDDING_BASE_URL"):
         await an_embedder("http://127.0.0.1:9").embed(["a text"])
 
 
-async def test_another_try() -> None:
-    """After a failure that passes the answer comes; it waits as long as it is told."""
+async def test_a_temporary_failure_is_retried() -> None:
+    """After Retry-After."""
     waits: list[float] = []
     async with serving(in_turn(reply(503), reply(429, b"", "Retry-After: 7"), vectors)) as loopback:
         (found,) = await an_embedder(loopback.url, waits=waits).embed(["a text"])
@@ -141,8 +141,8 @@ async def test_another_try() -> None:
     assert waits == [0.5, 7]
 
 
-async def test_one_batch_fails_all_fail() -> None:
-    """The others are given up: no request goes on unheard."""
+async def test_a_failed_batch_cancels_the_others() -> None:
+    """No request continues."""
 
     async def second_fails(exchange: Exchange) -> None:
         await (reply(401) if "text 70" in exchange.json["input"] else silence)(exchange)
@@ -155,8 +155,8 @@ async def test_one_batch_fails_all_fail() -> None:
                 await asyncio.sleep(0.01)
 
 
-async def test_broken_numbers_are_no_vector() -> None:
-    """NaN, null, words and zeros give None, never NaN."""
+async def test_invalid_numbers_give_no_vector() -> None:
+    """NaN, null, text and zeros."""
     rows: list[list[Any]] = [[float("nan"), 1.0], [None, 1.0], ["x", 1.0], [0.0, 0.0], [0.0, 2.0], [1e400, 0.0]]
     body = json.dumps({"data": [{"index": n, "embedding": row} for n, row in enumerate(rows)]}).encode()
     async with serving(reply(200, body)) as loopback:
@@ -164,8 +164,8 @@ async def test_broken_numbers_are_no_vector() -> None:
     assert found == [None, None, None, None, [0.0, 1.0], None]
 
 
-async def test_vectors_of_another_length(service: Loopback) -> None:
-    """A service that changes its model under our feet is noticed."""
+async def test_another_dimension_is_a_config_error(service: Loopback) -> None:
+    """The service may have changed its model."""
     rows = {"data": [{"embedding": [1.0, 0.0]}]}
     async with serving(in_turn(vectors, json_reply(rows))) as loopback:
         embedder = an_embedder(loopback.url)
@@ -183,28 +183,28 @@ async def test_vectors_of_another_length(service: Loopback) -> None:
         ({"kind": "azure", "model": "m", "base_url": None}, "EMBEDDING_BASE_URL"),
     ],
 )
-async def test_half_configured(options: dict[str, Any], missing: str) -> None:
-    """What is missing is named at the first call."""
+async def test_missing_settings_are_reported_at_the_call(options: dict[str, Any], missing: str) -> None:
+    """By name."""
     embedder = OpenAIEmbedder(EmbeddingConnection(**{"kind": "openai", "api_key": KEY, **options}))
     with pytest.raises(EmbeddingConfigError, match=missing):
         await embedder.embed(["a text"])
 
 
 async def test_a_local_service_needs_no_key(service: Loopback) -> None:
-    """No header is sent where there is nothing to send."""
+    """No header is sent."""
     await an_embedder(service.url, api_key="").embed(["a text"])
     assert "authorization" not in service.requests[0].headers
 
 
-async def test_noted_in_the_ledger(service: Loopback) -> None:
-    """Which host was sent text, in how many requests."""
+async def test_requests_are_logged(service: Loopback) -> None:
+    """Host, kind and size."""
     with egress_log.open_egress_log() as noted:
         await an_embedder(service.url).embed(["a text"])
     (sent,) = noted.sent()
     assert (sent.host, sent.kind, sent.requests) == ("127.0.0.1", "page text", 1)
 
 
-async def test_the_embedder_that_is_none() -> None:
-    """It has a vector for nothing."""
+async def test_the_none_embedder_returns_no_vectors() -> None:
+    """Its dimension is 0."""
     assert await NoneEmbedder().embed(["a", "b"]) == [None, None]
     assert NoneEmbedder().dimension == 0

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.chat_server import ChatServer, Reply, answer, chunk, spoken, stream
 
-from modules.llm_platform.infrastructure.adapters.openai import OpenAIProvider
+from modules.llm_platform.infrastructure.adapters.openai.chat import OpenAIProvider
 from modules.llm_platform.infrastructure.llm.kinds import KINDS, LLMConnection
 from modules.llm_platform.testing.llm import LLMProviderContract
 

@@ -1,4 +1,4 @@
-"""Both readers and the fake keep the promises of the port."""
+"""Both readers and the fake fulfil the contract of the port."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from modules.llm_platform.infrastructure.adapters.direct_page_reader import Dire
 from modules.llm_platform.infrastructure.adapters.jina_page_reader import JinaPageReader
 from modules.llm_platform.infrastructure.http.client import make_client
 from modules.llm_platform.infrastructure.policies.failover import FailoverPageReader
-from modules.llm_platform.infrastructure.policies.page_reader_guards import GuardedPageReader, LatePageReader
-from modules.llm_platform.infrastructure.policies.rate_limits import RateLimiter, ThrottledPageReader
+from modules.llm_platform.infrastructure.policies.page_reader_guards import GuardedPageReader, LazyPageReader
+from modules.llm_platform.infrastructure.policies.rate_limits import RateLimitedPageReader, RateLimiter
 from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections
 from modules.llm_platform.infrastructure.safe_reader.fetch import SafeFetcher
 from modules.llm_platform.infrastructure.safe_reader.guard import Guard
-from modules.llm_platform.testing import FakePageReader, PageReaderContract, Reading, SlowReading
-from modules.llm_platform.testing.served_connections import ServedConnections
+from modules.llm_platform.testing import FakePageReader, PageCase, PageReaderContract, SlowPage
+from modules.llm_platform.testing.reader_probe import FakeNetwork
 
 SITE = "http://a.example.net"
 
@@ -56,47 +56,47 @@ class Kept(PageReaderContract):
         raise AssertionError("given by each reader")
 
     @pytest.fixture
-    def readable(self, reader: IPageReader) -> Reading:
-        return Reading(reader, f"{SITE}/page")
+    def readable(self, reader: IPageReader) -> PageCase:
+        return PageCase(reader, f"{SITE}/page")
 
     @pytest.fixture
-    def unreachable(self, reader: IPageReader) -> Reading:
-        return Reading(reader, f"{SITE}/refused")
+    def unreachable(self, reader: IPageReader) -> PageCase:
+        return PageCase(reader, f"{SITE}/refused")
 
     @pytest.fixture
-    def refused(self, reader: IPageReader) -> Reading:
-        return Reading(reader, "http://10.0.0.1/admin")
+    def refused(self, reader: IPageReader) -> PageCase:
+        return PageCase(reader, "http://10.0.0.1/admin")
 
     @pytest.fixture
-    def walled(self, reader: IPageReader) -> Reading:
-        return Reading(reader, f"{SITE}/login")
+    def walled(self, reader: IPageReader) -> PageCase:
+        return PageCase(reader, f"{SITE}/login")
 
     @pytest.fixture
-    def missing(self, reader: IPageReader) -> Reading:
-        return Reading(reader, f"{SITE}/missing")
+    def missing(self, reader: IPageReader) -> PageCase:
+        return PageCase(reader, f"{SITE}/missing")
 
 
 class TestDirect(Kept):
     @pytest.fixture
-    def served(self) -> ServedConnections:
-        return ServedConnections(respond)
+    def served(self) -> FakeNetwork:
+        return FakeNetwork(respond)
 
     @pytest.fixture
-    def reader(self, served: ServedConnections) -> IPageReader:
+    def reader(self, served: FakeNetwork) -> IPageReader:
         return DirectPageReader(SafeFetcher(Guard(Names()), PinnedConnections(served)), InProcess())
 
     @pytest.fixture
-    def slow(self, reader: IPageReader, served: ServedConnections) -> SlowReading:
-        return SlowReading(reader, f"{SITE}/silent", lambda: served.open)
+    def slow(self, reader: IPageReader, served: FakeNetwork) -> SlowPage:
+        return SlowPage(reader, f"{SITE}/silent", lambda: served.open)
 
 
 class TestDirectBehindEveryPolicy(TestDirect):
     @pytest.fixture
-    def reader(self, served: ServedConnections) -> IPageReader:
+    def reader(self, served: FakeNetwork) -> IPageReader:
         guard = Guard(Names())
         direct = DirectPageReader(SafeFetcher(guard, PinnedConnections(served)), InProcess())
-        guarded = GuardedPageReader(ThrottledPageReader(direct, RateLimiter(100, at_once=5)), guard)
-        only = FailoverPageReader([LatePageReader(direct.name, lambda: guarded)])
+        guarded = GuardedPageReader(RateLimitedPageReader(direct, RateLimiter(100, max_concurrent=5)), guard)
+        only = FailoverPageReader([LazyPageReader(direct.name, lambda: guarded)])
         assert only.name == "direct"
         return only
 
@@ -131,8 +131,8 @@ class TestJina(Kept):
             yield GuardedPageReader(JinaPageReader("", upstream.url, client=client), Guard(Names()))
 
     @pytest.fixture
-    def slow(self, reader: IPageReader, upstream: Any) -> SlowReading:
-        return SlowReading(reader, f"{SITE}/silent", lambda: upstream.busy)
+    def slow(self, reader: IPageReader, upstream: Any) -> SlowPage:
+        return SlowPage(reader, f"{SITE}/silent", lambda: upstream.busy)
 
 
 class TestFake(Kept):
@@ -149,13 +149,13 @@ class TestFake(Kept):
         )
 
     @pytest.fixture
-    def slow(self) -> SlowReading:
+    def slow(self) -> SlowPage:
         silent = FakePageReader({}, delay_s=60)
-        return SlowReading(silent, SITE, lambda: silent.running)
+        return SlowPage(silent, SITE, lambda: silent.running)
 
 
-async def test_the_fake_keeps_what_it_was_asked() -> None:
-    """Whole pages are given as they are, and addresses are kept in order."""
+async def test_the_fake_records_addresses() -> None:
+    """In order; its pages are returned unchanged."""
     first = FakePageReader({"a": "text"})
     page = await first.read("a")
     again = FakePageReader({"b": page})

@@ -18,8 +18,7 @@ from modules.llm_platform.domain.exceptions import VectorStoreConfigError, Vecto
 from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
 from modules.llm_platform.infrastructure.vectors.embedded_collection import VACUUM_FROM_POINTS
 from modules.llm_platform.testing import VectorStoreContract
-from modules.llm_platform.testing.made_up_documents import FACTS, NAME
-from modules.llm_platform.testing.vector_store_contract import OpenAgain
+from modules.llm_platform.testing.vector_store_contract import COLLECTION, COLLECTION_NAME, OpenAgain
 
 
 class TestQdrantEdge(VectorStoreContract):
@@ -45,7 +44,7 @@ async def test_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """The remedy is the line to type, and what works without the package."""
     monkeypatch.setitem(sys.modules, "qdrant_edge", None)
     store = QdrantEdgeVectorStore(tmp_path)
-    for asking in (store.prepare(FACTS), store.search(NAME, "x", None, {}, 1)):
+    for asking in (store.prepare(COLLECTION), store.search(COLLECTION_NAME, "x", None, {}, 1)):
         with pytest.raises(VectorStoreConfigError, match=r'pip install "llm-platform\[retrieval\]".*QDRANT_URL'):
             await asking
     await store.aclose()
@@ -55,19 +54,19 @@ async def test_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 async def test_damaged_files(damage: str, tmp_path: Path) -> None:
     """An index that cannot be read is an error with a remedy, never an empty one."""
     store = QdrantEdgeVectorStore(tmp_path)
-    await store.prepare(FACTS)
-    await store.finish(NAME)
+    await store.prepare(COLLECTION)
+    await store.finish(COLLECTION_NAME)
     await store.aclose()
-    generation = tmp_path / NAME / "g-000001"
+    generation = tmp_path / COLLECTION_NAME / "g-000001"
     if damage == "current":
-        (tmp_path / NAME / "current").write_bytes(b"\xff\0")
+        (tmp_path / COLLECTION_NAME / "current").write_bytes(b"\xff\0")
     elif damage == "segments":
         shutil.rmtree(generation / "segments")
         (generation / "segments").mkdir()
     else:
         (generation / "edge_config.json").write_text("{")
     with pytest.raises((VectorStoreError, VectorStoreConfigError)) as raised:
-        await store.search(NAME, "x", None, {}, 1)
+        await store.search(COLLECTION_NAME, "x", None, {}, 1)
     assert str(tmp_path) not in raised.value.message
     await store.aclose()
 
@@ -77,7 +76,7 @@ async def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "index").write_text("")
     store = QdrantEdgeVectorStore(tmp_path / "index")
     with pytest.raises(VectorStoreError, match="data folder"):
-        await store.prepare(FACTS)
+        await store.prepare(COLLECTION)
     await store.aclose()
 
 
@@ -88,32 +87,32 @@ async def test_replacing_again_and_again(tmp_path: Path, caplog: pytest.LogCaptu
         EmbeddedPassage(Passage(id=str(uuid5(NAMESPACE_URL, str(n))), doc_id="a", title="", text=f"word{n}"), None)
         for n in range(VACUUM_FROM_POINTS * 2)
     ]
-    await store.prepare(FACTS)
-    await store.replace(NAME, IndexedDocument(doc_id="a", sha256="1", passages=len(passages)), passages)
-    await store.finish(NAME)
+    await store.prepare(COLLECTION)
+    await store.replace(COLLECTION_NAME, IndexedDocument(doc_id="a", sha256="1", passages=len(passages)), passages)
+    await store.finish(COLLECTION_NAME)
     assert "index_vacuumed" not in caplog.text
     caplog.set_level(logging.INFO)
-    await store.replace(NAME, IndexedDocument(doc_id="a", sha256="2", passages=10), passages[:10])
-    await store.finish(NAME)
+    await store.replace(COLLECTION_NAME, IndexedDocument(doc_id="a", sha256="2", passages=10), passages[:10])
+    await store.finish(COLLECTION_NAME)
     assert "index_vacuumed" in caplog.text
-    assert len(await store.passages(NAME, "a")) == 10
-    assert await store.describe(NAME) == FACTS
-    assert [each.passage.text for each in await store.search(NAME, "word7", None, {}, 5)] == ["word7"]
-    await store.replace(NAME, IndexedDocument(doc_id="b", sha256="2", passages=1), [passages[11]])
-    assert [each.passage.text for each in await store.search(NAME, "word11", None, {}, 5)] == ["word11"]
+    assert len(await store.passages(COLLECTION_NAME, "a")) == 10
+    assert await store.describe(COLLECTION_NAME) == COLLECTION
+    assert [each.passage.text for each in await store.search(COLLECTION_NAME, "word7", None, {}, 5)] == ["word7"]
+    await store.replace(COLLECTION_NAME, IndexedDocument(doc_id="b", sha256="2", passages=1), [passages[11]])
+    assert [each.passage.text for each in await store.search(COLLECTION_NAME, "word11", None, {}, 5)] == ["word11"]
     await store.aclose()
 
 
-async def test_a_cancelled_caller_harms_nobody(tmp_path: Path) -> None:
+async def test_cancelled_caller_does_not_affect_others(tmp_path: Path) -> None:
     """The work that was begun ends; the next call is served as ever."""
     store = QdrantEdgeVectorStore(tmp_path)
-    await store.prepare(FACTS)
+    await store.prepare(COLLECTION)
     for _ in range(20):
-        asking = asyncio.ensure_future(store.search(NAME, "x", None, {}, 1))
+        asking = asyncio.ensure_future(store.search(COLLECTION_NAME, "x", None, {}, 1))
         await asyncio.sleep(0)
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
-    await store.finish(NAME)
-    assert await store.describe(NAME) == FACTS
+    await store.finish(COLLECTION_NAME)
+    assert await store.describe(COLLECTION_NAME) == COLLECTION
     await store.aclose()

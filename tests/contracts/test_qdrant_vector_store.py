@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import AsyncIterator
 from typing import Any, cast
 from uuid import NAMESPACE_URL, uuid5
@@ -21,8 +22,8 @@ from modules.llm_platform.domain.exceptions import VectorStoreConfigError, Vecto
 from modules.llm_platform.infrastructure.adapters import qdrant_vector_store
 from modules.llm_platform.infrastructure.adapters.qdrant_vector_store import BATCH_POINTS, QdrantVectorStore
 from modules.llm_platform.testing import VectorStoreContract
-from modules.llm_platform.testing.made_up_documents import FACTS, NAME
-from modules.llm_platform.testing.vector_store_contract import OpenAgain
+from modules.llm_platform.testing.vector_store_contract import COLLECTION, COLLECTION_NAME, OpenAgain
+from modules.llm_platform.testing.waiting import error_of
 from shared.exceptions import AppException
 
 KEY = "qdrant-key-of-mine"
@@ -55,6 +56,19 @@ class TestQdrantInMemory(VectorStoreContract):
         return again
 
 
+async def test_client_is_imported_outside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The import takes a second or more: other requests and the deadlines of other checks do not wait for it."""
+    threads: list[int] = []
+    monkeypatch.setattr(qdrant_vector_store, "_load_client", lambda: threads.append(threading.get_ident()))
+    async with serving(reply(503)) as server:
+        store = a_store(server.url)
+        await error_of(store.describe(COLLECTION_NAME), VectorStoreError)
+        await error_of(store.describe(COLLECTION_NAME), VectorStoreError)
+        await store.aclose()
+    assert len(threads) == 1
+    assert threads[0] != threading.get_ident()
+
+
 def a_store(url: str, timeout: float = 5.0) -> QdrantVectorStore:
     return QdrantVectorStore(url, KEY, timeout=timeout)
 
@@ -67,7 +81,7 @@ def a_store(url: str, timeout: float = 5.0) -> QdrantVectorStore:
         (reply(400, KEY.encode()), VectorStoreConfigError, "QDRANT_URL"),
         (reply(500, KEY.encode()), VectorStoreError, "500"),
         (reply(503), VectorStoreError, "503"),
-        (reply(429, b"{}", "Retry-After: 5"), VectorStoreError, "too often"),
+        (reply(429, b"{}", "Retry-After: 5"), VectorStoreError, "rate of requests"),
         (reply(200, b"<html>"), VectorStoreConfigError, "QDRANT_URL"),
         (json_reply({"hello": KEY}), VectorStoreConfigError, "QDRANT_URL"),
         (reply(302, b"", "Location: http://127.0.0.1:9/"), VectorStoreConfigError, "QDRANT_URL"),
@@ -81,7 +95,7 @@ async def test_failures(handler: Handler, kind: type[AppException], words: str) 
     async with serving(handler) as loopback:
         store = a_store(loopback.url, timeout=0.3 if words == "in time" else 10.0)
         try:
-            for asking in (store.describe("x"), store.search("x", "a", None, {}, 1), store.prepare(FACTS)):
+            for asking in (store.describe("x"), store.search("x", "a", None, {}, 1), store.prepare(COLLECTION)):
                 with pytest.raises(AppException, match=words) as raised:
                     await asking
                 assert type(raised.value) is kind
@@ -116,59 +130,59 @@ async def test_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_collection_of_somebody_else(client: AsyncQdrantClient) -> None:
     """A collection that we did not make is neither read nor written."""
-    await client.create_collection(NAME, vectors_config={})
+    await client.create_collection(COLLECTION_NAME, vectors_config={})
     store = QdrantVectorStore("http://localhost:6333", client=client)
-    for asking in (store.describe(NAME), store.prepare(FACTS), store.search(NAME, "x", None, {}, 1)):
+    for asking in (store.describe(COLLECTION_NAME), store.prepare(COLLECTION), store.search(COLLECTION_NAME, "x", None, {}, 1)):
         with pytest.raises(VectorStoreConfigError, match="not made by llm-platform"):
             await asking
 
 
-async def test_made_anew_behind_our_back(client: AsyncQdrantClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_collection_recreated_by_another_process(client: AsyncQdrantClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """A collection that another machine made anew is read by its new facts after a while."""
     store = QdrantVectorStore("http://localhost:6333", client=client)
-    await store.prepare(FACTS)
-    await store.search(NAME, "x", None, {}, 1)
-    await client.delete_collection(NAME)
+    await store.prepare(COLLECTION)
+    await store.search(COLLECTION_NAME, "x", None, {}, 1)
+    await client.delete_collection(COLLECTION_NAME)
     await QdrantVectorStore("http://localhost:6333", client=client).prepare(
-        Collection(name=NAME, embedder="e", dimension=2)
+        Collection(name=COLLECTION_NAME, embedder="e", dimension=2)
     )
     monkeypatch.setattr(qdrant_vector_store, "FACTS_FOR_S", 0.0)
-    assert await store.search(NAME, "x", [1.0, 0.0], {}, 1) == []
+    assert await store.search(COLLECTION_NAME, "x", [1.0, 0.0], {}, 1) == []
 
 
 @pytest.mark.parametrize("count", [1, BATCH_POINTS, BATCH_POINTS + 1])
 async def test_no_reader_misses_a_document_that_is_replaced(
     client: AsyncQdrantClient, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    """Between any two steps of the server it is found in one form or in both, and listed; the old form goes in the same
+    """Between any two steps of the server it is found in one form or in both, and list_documents; the old form goes in the same
     request in which the last of the new one comes.
     """
     store = QdrantVectorStore("http://localhost:6333", client=client)
-    await store.prepare(FACTS)
+    await store.prepare(COLLECTION)
     old = IndexedDocument(doc_id="a", sha256="old", passages=1)
-    await store.replace(NAME, old, [a_passage("old words")])
+    await store.replace(COLLECTION_NAME, old, [a_passage("old words")])
     all_at_once, seen = client.batch_update_points, []
 
     async def step_by_step(collection: str, operations: list[Any], **more: Any) -> None:
         for operation in operations:
             await all_at_once(collection, [operation], **more)
-            found = await store.search(NAME, "words", None, {}, 2 * BATCH_POINTS)
+            found = await store.search(COLLECTION_NAME, "words", None, {}, 2 * BATCH_POINTS)
             seen.append({each.passage.text.partition(" ")[0] for each in found})
-            assert await store.lookup(NAME, ["a"])
+            assert await store.lookup(COLLECTION_NAME, ["a"])
 
     monkeypatch.setattr(client, "batch_update_points", step_by_step)
     passages = [a_passage(f"new words {number}") for number in range(count)]
-    await store.replace(NAME, old.model_copy(update={"sha256": "new", "passages": count}), passages)
+    await store.replace(COLLECTION_NAME, old.model_copy(update={"sha256": "new", "passages": count}), passages)
     assert seen == [{"old", "new"}, {"new"}, {"new"}]
-    assert len(await store.passages(NAME, "a")) == count
+    assert len(await store.passages(COLLECTION_NAME, "a")) == count
 
 
 async def test_a_writer_that_dies_half_way(client: AsyncQdrantClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """A document that was not replaced to the end counts as changed: nobody takes the mixture for the new form."""
     store = QdrantVectorStore("http://localhost:6333", client=client)
-    await store.prepare(FACTS)
+    await store.prepare(COLLECTION)
     old = IndexedDocument(doc_id="a", sha256="old", passages=1)
-    await store.replace(NAME, old, [a_passage("old words")])
+    await store.replace(COLLECTION_NAME, old, [a_passage("old words")])
 
     all_at_once = client.batch_update_points
 
@@ -179,10 +193,10 @@ async def test_a_writer_that_dies_half_way(client: AsyncQdrantClient, monkeypatc
     with monkeypatch.context() as patch:
         patch.setattr(client, "batch_update_points", died)
         with pytest.raises(VectorStoreError):
-            await store.replace(NAME, old.model_copy(update={"sha256": "new"}), [a_passage("new words")])
-    assert (await store.lookup(NAME, ["a"]))["a"].sha256 == "old"
-    await store.replace(NAME, old.model_copy(update={"sha256": "new"}), [a_passage("new words")])
-    assert [each.text for each in await store.passages(NAME, "a")] == ["new words"]
+            await store.replace(COLLECTION_NAME, old.model_copy(update={"sha256": "new"}), [a_passage("new words")])
+    assert (await store.lookup(COLLECTION_NAME, ["a"]))["a"].sha256 == "old"
+    await store.replace(COLLECTION_NAME, old.model_copy(update={"sha256": "new"}), [a_passage("new words")])
+    assert [each.text for each in await store.passages(COLLECTION_NAME, "a")] == ["new words"]
 
 
 def a_passage(text: str) -> EmbeddedPassage:
@@ -213,11 +227,11 @@ class TestQdrantServer(VectorStoreContract):
         client = AsyncQdrantClient(
             os.environ["QDRANT_TEST_URL"], api_key=os.environ.get("QDRANT_TEST_API_KEY"), check_compatibility=False
         )
-        for name in (NAME, "other"):
+        for name in (COLLECTION_NAME, "other"):
             if await client.collection_exists(name):  # somebody's data: it is not ours to remove
                 pytest.fail(f"the server holds a collection {name!r}, which these tests would replace: remove it first")
         yield QdrantVectorStore("", client=client)
-        for name in (NAME, "other"):
+        for name in (COLLECTION_NAME, "other"):
             await client.delete_collection(name)
         await client.close()
 
@@ -249,9 +263,13 @@ class Failing:
     [
         (OSError("no route"), VectorStoreError, "QDRANT_URL"),
         (KeyError("payload"), VectorStoreConfigError, "not made by"),
-        (UnexpectedResponse(404, "Not found", b'{"status": {"error": "x"}}', Headers()), VectorStoreConfigError, "index PATH"),
-        (UnexpectedResponse(404, "Not found", b"<html>nginx", Headers()), VectorStoreConfigError, "something else"),
-        (UnexpectedResponse(404, "Not found", b"[]", Headers()), VectorStoreConfigError, "something else"),
+        (
+            UnexpectedResponse(404, "Not found", b'{"status": {"error": "x"}}', Headers()),
+            VectorStoreConfigError,
+            "index PATH",
+        ),
+        (UnexpectedResponse(404, "Not found", b"<html>nginx", Headers()), VectorStoreConfigError, "another program"),
+        (UnexpectedResponse(404, "Not found", b"[]", Headers()), VectorStoreConfigError, "another program"),
         (UnexpectedResponse(409, "Conflict", b"", Headers()), VectorStoreError, "409"),
         (UnexpectedResponse(422, "Wrong", b"", Headers()), VectorStoreConfigError, "1.16"),
         (ResponseHandlingException(ReadTimeout("slow")), VectorStoreError, "in time"),

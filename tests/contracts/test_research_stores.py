@@ -11,8 +11,8 @@ from modules.llm_platform.domain.exceptions import StoreError, TopicNotFoundErro
 from modules.llm_platform.domain.ports.research_store import IResearchStore
 from modules.llm_platform.domain.store_key import topic_of
 from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore, NoResearchStore
-from modules.llm_platform.testing import MemoryResearchStore, ResearchStoreContract, made_up_page
-from modules.llm_platform.testing.research_store_contract import KEPT_DAYS, Elapse
+from modules.llm_platform.testing import MemoryResearchStore, ResearchStoreContract, sample_page
+from modules.llm_platform.testing.research_store_contract import TTL_DAYS, Elapse
 
 TOPIC = topic_of("What is kept?")
 
@@ -42,38 +42,38 @@ def elapse(clock: Clock) -> Elapse:
 class TestDiskResearchStore(ResearchStoreContract):
     @pytest.fixture
     def store(self, clock: Clock, tmp_path: Path) -> IResearchStore:
-        return DiskResearchStore(tmp_path / "here" / "store", KEPT_DAYS, clock)
+        return DiskResearchStore(tmp_path / "here" / "store", TTL_DAYS, clock)
 
     @pytest.fixture
-    def elsewhere(self, clock: Clock, tmp_path: Path) -> IResearchStore:
-        return DiskResearchStore(tmp_path / "elsewhere", KEPT_DAYS, clock)
+    def other_store(self, clock: Clock, tmp_path: Path) -> IResearchStore:
+        return DiskResearchStore(tmp_path / "other_store", TTL_DAYS, clock)
 
 
 class TestMemoryResearchStore(ResearchStoreContract):
     @pytest.fixture
     def store(self, clock: Clock) -> IResearchStore:
-        return MemoryResearchStore(KEPT_DAYS, clock)
+        return MemoryResearchStore(TTL_DAYS, clock)
 
     @pytest.fixture
-    def elsewhere(self, clock: Clock) -> IResearchStore:
-        return MemoryResearchStore(KEPT_DAYS, clock)
+    def other_store(self, clock: Clock) -> IResearchStore:
+        return MemoryResearchStore(TTL_DAYS, clock)
 
 
 async def test_both_kinds_read_each_others_archives(clock: Clock, tmp_path: Path) -> None:
     """An archive does not tell which kind of store wrote it."""
-    disk, memory = DiskResearchStore(tmp_path / "store", KEPT_DAYS, clock), MemoryResearchStore(KEPT_DAYS, clock)
-    await memory.put(TOPIC, "docs", "a", made_up_page("https://example.org", "x"))
+    disk, memory = DiskResearchStore(tmp_path / "store", TTL_DAYS, clock), MemoryResearchStore(TTL_DAYS, clock)
+    await memory.put(TOPIC, "docs", "a", sample_page("https://example.org", "x"))
     await memory.export(tmp_path / "x.zip")
     await disk.import_(tmp_path / "x.zip")
     await disk.export(tmp_path / "y.zip")
-    assert (await memory.clear(), (await memory.import_(tmp_path / "y.zip")).taken) == (1, 1)
-    assert await memory.get(TOPIC, "docs", "a", Page) == made_up_page("https://example.org", "x")
+    assert (await memory.clear(), (await memory.import_(tmp_path / "y.zip")).added) == (1, 1)
+    assert await memory.get(TOPIC, "docs", "a", Page) == sample_page("https://example.org", "x")
 
 
 async def test_the_store_that_is_none(tmp_path: Path) -> None:
     """It takes everything and has nothing; what it cannot do names the setting."""
     store = NoResearchStore()
-    await store.put(TOPIC, "docs", "a", made_up_page("https://example.org", "x"))
+    await store.put(TOPIC, "docs", "a", sample_page("https://example.org", "x"))
     assert await store.get(TOPIC, "docs", "a", Page) is None
     assert (await store.values(TOPIC, "docs", Page), await store.topics()) == ((), ())
     assert (await store.clear(), await store.clean(), (await store.stats()).topics) == (0, 0, 0)

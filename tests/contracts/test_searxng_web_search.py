@@ -6,13 +6,14 @@ import os
 from collections.abc import AsyncIterator
 
 import pytest
+from tests.contracts.search_row_contract import SearchRowContract
 from tests.loopback_upstream import by_query, recorded, serving, silence
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.infrastructure.adapters.searxng_web_search import SearXNGWebSearchAdapter
+from modules.llm_platform.infrastructure.adapters.searxng.web_search import SearXNGWebSearchAdapter
 from modules.llm_platform.infrastructure.http.client import make_client
-from modules.llm_platform.testing.web_search import Looking, Slow, WebSearchProviderContract
+from modules.llm_platform.testing.web_search import SearchCase, SlowSearch, WebSearchProviderContract
 
 NOBODY_LISTENS = "http://127.0.0.1:9"  # the discard port
 
@@ -21,17 +22,17 @@ class SearXNGContract(WebSearchProviderContract):
     """What recordings and a live instance share: where nobody listens, and an instance that does not answer."""
 
     @pytest.fixture
-    async def unreachable(self) -> AsyncIterator[Looking]:
+    async def unreachable(self) -> AsyncIterator[SearchCase]:
         async with make_client(NOBODY_LISTENS) as client:
-            yield Looking(SearXNGWebSearchAdapter(NOBODY_LISTENS, client=client), WebSearchRequest(query="anything"))
+            yield SearchCase(SearXNGWebSearchAdapter(NOBODY_LISTENS, client=client), WebSearchRequest(query="anything"))
 
     @pytest.fixture
-    async def slow(self) -> AsyncIterator[Slow]:
+    async def slow(self) -> AsyncIterator[SlowSearch]:
         async with serving(silence) as upstream, make_client(upstream.url) as client:
-            yield Slow(SearXNGWebSearchAdapter(upstream.url, client=client), lambda: upstream.busy)
+            yield SlowSearch(SearXNGWebSearchAdapter(upstream.url, client=client), lambda: upstream.busy)
 
 
-class TestSearXNG(SearXNGContract):
+class TestSearXNG(SearXNGContract, SearchRowContract):
     @pytest.fixture
     def findable(self) -> WebSearchRequest:
         return WebSearchRequest(query="unicode encoding")
@@ -46,8 +47,8 @@ class TestSearXNG(SearXNGContract):
             yield SearXNGWebSearchAdapter(upstream.url, client=client)
 
     @pytest.fixture
-    def nothing_to_find(self, provider: IWebSearchProvider) -> Looking:
-        return Looking(provider, WebSearchRequest(query="zzqxvjk wqqzzt"))
+    def nothing_to_find(self, provider: IWebSearchProvider) -> SearchCase:
+        return SearchCase(provider, WebSearchRequest(query="zzqxvjk wqqzzt"))
 
 
 @pytest.mark.live
@@ -64,13 +65,15 @@ class TestLiveSearXNG(SearXNGContract):
             yield SearXNGWebSearchAdapter(url, client=client)
 
     @pytest.fixture
-    def nothing_to_find(self, provider: IWebSearchProvider) -> Looking:
-        return Looking(provider, WebSearchRequest(query="zzqxvjk wqqzzt vxqqjzk"))
+    def nothing_to_find(self, provider: IWebSearchProvider) -> SearchCase:
+        return SearchCase(provider, WebSearchRequest(query="zzqxvjk wqqzzt vxqqjzk"))
 
-    async def test_at_most_count_best_first(self, provider: IWebSearchProvider, findable: WebSearchRequest) -> None:
-        """A live instance merges whatever its engines say in time: the order may change, the number may not be exceeded."""
+    async def test_count_limits_the_results_and_keeps_the_best(
+        self, provider: IWebSearchProvider, findable: WebSearchRequest
+    ) -> None:
+        """There are at most `count` results. The order of a live instance may change between searches."""
         assert len((await provider.search(findable.with_(count=3))).results) <= 3
 
-    async def test_health_is_told(self, provider: SearXNGWebSearchAdapter) -> None:
-        """A live instance is reachable."""
+    async def test_a_live_instance_is_reachable(self, provider: SearXNGWebSearchAdapter) -> None:
+        """By its ping."""
         assert await provider.ping() == "reachable"

@@ -9,7 +9,7 @@ import pytest
 
 from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
 from modules.llm_platform.testing import OutcomeStoreContract
-from modules.llm_platform.testing.outcome_store import KEPT_DAYS, Elapse
+from modules.llm_platform.testing.outcome_store import TTL_DAYS, Elapse
 
 
 class TestSqliteOutcomeStore(OutcomeStoreContract):
@@ -21,7 +21,8 @@ class TestSqliteOutcomeStore(OutcomeStoreContract):
 
     @pytest.fixture
     async def store(self, tmp_path: Path, now: list[float]) -> AsyncIterator[SqliteOutcomeStore]:
-        store = SqliteOutcomeStore(tmp_path / "data" / "outcomes.sqlite3", KEPT_DAYS, clock=lambda: now[0])
+        file = tmp_path / "data" / "outcomes.sqlite3"
+        store = SqliteOutcomeStore(file, TTL_DAYS, clock=lambda: now[0], monotonic=lambda: now[0])
         yield store
         await store.aclose()
 

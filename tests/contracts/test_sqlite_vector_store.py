@@ -13,8 +13,15 @@ from modules.llm_platform.domain.exceptions import VectorStoreConfigError, Vecto
 from modules.llm_platform.infrastructure.adapters import sqlite_vector_store
 from modules.llm_platform.infrastructure.adapters.sqlite_vector_store import FILE, SqliteVectorStore
 from modules.llm_platform.testing import VectorStoreContract
-from modules.llm_platform.testing.made_up_documents import FACTS, NAME, filled, listed, put
-from modules.llm_platform.testing.vector_store_contract import HARD_TEXT, OpenAgain
+from modules.llm_platform.testing.vector_store_contract import (
+    COLLECTION,
+    COLLECTION_NAME,
+    SPECIAL_TEXT,
+    OpenAgain,
+    fill_store,
+    list_documents,
+    put_document,
+)
 
 
 @pytest.fixture
@@ -43,47 +50,47 @@ async def test_one_writes_and_others_read_what_was_finished(
     """A second writer is told to wait, a reader sees nothing half done, and what was not finished is gone at the end."""
     monkeypatch.setattr(sqlite_vector_store, "BUSY_S", 0.0)
     writer, other = await open_again(), await open_again()
-    await filled(writer)
-    await writer.finish(NAME)
-    await put(writer, "birds", "birds sing")
-    assert len(await listed(writer)) == 4
-    assert len(await listed(other)) == 3
+    await fill_store(writer)
+    await writer.finish(COLLECTION_NAME)
+    await put_document(writer, "birds", "birds sing")
+    assert len(await list_documents(writer)) == 4
+    assert len(await list_documents(other)) == 3
     with pytest.raises(VectorStoreConfigError, match="another process is writing"):
-        await other.prepare(FACTS)
+        await other.prepare(COLLECTION)
     await writer.aclose()
-    await other.prepare(FACTS)
-    assert len(await listed(other)) == 3
+    await other.prepare(COLLECTION)
+    assert len(await list_documents(other)) == 3
 
 
 async def test_a_removed_collection_is_not_there(tmp_path: Path, open_again: OpenAgain) -> None:
     """Somebody may clear the data folder while we run."""
     store = await open_again()
-    await filled(store)
-    await store.finish(NAME)
-    for file in (tmp_path / "index" / NAME).iterdir():
+    await fill_store(store)
+    await store.finish(COLLECTION_NAME)
+    for file in (tmp_path / "index" / COLLECTION_NAME).iterdir():
         file.unlink()
-    assert await store.describe(NAME) is None
-    await filled(store)
-    assert len(await listed(store)) == 3
+    assert await store.describe(COLLECTION_NAME) is None
+    await fill_store(store)
+    assert len(await list_documents(store)) == 3
 
 
 async def test_a_damaged_file_is_an_error(tmp_path: Path, open_again: OpenAgain) -> None:
     """Never an empty index; and what it says is no path."""
-    (tmp_path / "index" / NAME).mkdir(parents=True)
-    (tmp_path / "index" / NAME / FILE).write_bytes(b"no database" * 1000)
-    with pytest.raises(VectorStoreError, match="index anew") as raised:
-        await (await open_again()).search(NAME, "x", None, {}, 1)
+    (tmp_path / "index" / COLLECTION_NAME).mkdir(parents=True)
+    (tmp_path / "index" / COLLECTION_NAME / FILE).write_bytes(b"no database" * 1000)
+    with pytest.raises(VectorStoreError, match="index again") as raised:
+        await (await open_again()).search(COLLECTION_NAME, "x", None, {}, 1)
     assert str(tmp_path) not in raised.value.message
 
 
-async def test_what_is_taken_out_leaves_nothing_behind(tmp_path: Path, open_again: OpenAgain) -> None:
+async def test_removed_document_leaves_nothing(tmp_path: Path, open_again: OpenAgain) -> None:
     """Whatever stood in it: neither words nor filters of a passage that is gone."""
     store = await open_again()
-    await store.prepare(FACTS)
+    await store.prepare(COLLECTION)
     for _ in range(2):
-        await put(store, "a", HARD_TEXT, "other words", fields={"x": ("1", "1", "2")}, label=HARD_TEXT[:50])
-    await store.remove(NAME, ["a"])
-    await store.finish(NAME)
-    with closing(sqlite3.connect(tmp_path / "index" / NAME / FILE)) as database:
+        await put_document(store, "a", SPECIAL_TEXT, "other words", fields={"x": ("1", "1", "2")}, label=SPECIAL_TEXT[:50])
+    await store.remove(COLLECTION_NAME, ["a"])
+    await store.finish(COLLECTION_NAME)
+    with closing(sqlite3.connect(tmp_path / "index" / COLLECTION_NAME / FILE)) as database:
         for table in ("documents", "passages", "words", "fields"):
             assert database.execute(f"SELECT COUNT(*) FROM {table}").fetchone() == (0,)

@@ -99,6 +99,6 @@ async def test_a_collection_of_another_weighting_is_refused(tmp_path: Path) -> N
     old = Collection(name="docs", embedder=f"{WordllamaEmbedder.name}/rank300", dimension=WordllamaEmbedder.dimension)
     await store.prepare(old)
     await store.finish("docs")
-    with pytest.raises(VectorStoreConfigError, match="index anew"):
+    with pytest.raises(VectorStoreConfigError, match="index again"):
         await store.prepare(old.model_copy(update={"embedder": WordllamaEmbedder.name}))
     await store.aclose()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests import fuzz
 
 from modules.llm_platform.application.research.model_output.cleaning import strip_reasoning
 from modules.llm_platform.application.research.model_output.lists import (
@@ -22,7 +23,7 @@ from modules.llm_platform.application.research.model_output.rows import MAX_ROWS
 from modules.llm_platform.application.research.report.rank import parse_ranking
 
 HERE = Path(__file__).parent
-MUTATIONS = 10_000
+MUTATIONS = fuzz.chosen(10_000, 200_000)
 PORTIONS = 10  # of the mutations, each a test of its own
 MAX_SEED_CHARS = 1500
 SMALL, LARGE = 8_000, 128_000  # characters
@@ -127,7 +128,7 @@ def _mutated(chance: random.Random) -> str:
 @pytest.mark.parametrize("portion", range(PORTIONS))
 def test_no_damage_raises(portion: int) -> None:
     """Whatever is torn out, doubled or put in between: there are rows, items and marks within their bounds, or none."""
-    chance = random.Random(portion)
+    chance = fuzz.chance(portion)
     for _ in range(MUTATIONS // PORTIONS):
         text = _mutated(chance)
         _check_rows(text)

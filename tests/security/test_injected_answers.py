@@ -10,8 +10,8 @@ from tests.security.test_injection_pages import CASES, FOLDER, URL, Case, foreig
 
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagAnswer, RagQuestion
-from modules.llm_platform.presentation.cli.ask_command import Answered, as_research
-from modules.llm_platform.presentation.cli.render_document import research_html, research_markdown
+from modules.llm_platform.presentation.cli.commands.ask import TimedAnswer, as_research
+from modules.llm_platform.presentation.cli.render.document import research_html, research_markdown
 from modules.llm_platform.testing import FakeLLM
 
 QUESTION = "What is Mixture of Tokens?"
@@ -91,7 +91,7 @@ def _check_prompt(system: str, user: str) -> None:
 
 def _check_files(answer: RagAnswer) -> None:
     """Titles and notes are as harmless as the text."""
-    shown = as_research(Answered(RagQuestion(question=QUESTION), answer, 7))
+    shown = as_research(TimedAnswer(RagQuestion(question=QUESTION), answer, 7))
     page_of_html = research_html(shown)
     assert not re.search(r"<(?:img|script|iframe|svg)\b", page_of_html)
     assert not [link for link in re.findall(r"href=\"([^\"]*)", page_of_html) if not link.startswith(("#", URL))]

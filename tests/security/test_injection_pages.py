@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import httpx2
 import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from tests.reading_pages import page, reader
 from tests.report_world import ReportModel, Web, World
+from tests.unit.presentation.rest.fake_platform import FakeServices, platform_of
 
 from modules.llm_platform.application.research.events import Done
 from modules.llm_platform.application.research.events import Token as Shown
@@ -21,7 +24,9 @@ from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, L
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.report_dtos import LLMStage
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
-from modules.llm_platform.presentation.cli.render_document import research_html, research_markdown
+from modules.llm_platform.presentation.cli.render.document import research_html, research_markdown
+from modules.llm_platform.presentation.rest.app import create_app
+from shared.config import Settings
 
 FOLDER = Path(__file__).with_name("injection_pages")
 URL = "https://pages.example.net/sample"
@@ -135,6 +140,43 @@ async def test_an_obedient_models_report_holds_nothing_foreign(case: Case) -> No
     (rules,) = (each.messages[0].content for each in model.requests if "structured report" in each.messages[0].content)
     assert "Cite the sources of each statement" in rules
     assert WISH not in rules
+
+
+async def asked_by_clients(case: Case) -> AsyncIterator[tuple[str, set[str]]]:
+    """The same report as clients of Perplexity and of OpenAI get it: the text and the addresses of its sources."""
+    read_page = await read(case)
+    world = World(Web({URL: read_page.title}, texts={URL: read_page.text}), Obedient(case))
+    platform = replace(platform_of(FakeServices()), research=world.service())
+    app = create_app(platform, Settings(_env_file=None))
+    transport = httpx2.ASGITransport(app=app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx2.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as client,
+    ):
+        messages = [{"role": "user", "content": QUESTION}]
+        for prefix, model in (("/perplexity", "sonar-deep-research"), ("/v1", "research-report")):
+            path = f"{prefix}/chat/completions"
+            answer = (await client.post(path, json={"model": model, "messages": messages})).json()
+            message = answer["choices"][0]["message"]
+            cited = {each["url_citation"]["url"] for each in message.get("annotations", ())}
+            yield message["content"], cited | set(answer.get("citations", ()))
+            streamed = await client.post(path, json={"model": model, "messages": messages, "stream": True})
+            lines = [line[6:] for line in streamed.text.splitlines() if line.startswith("data: {")]
+            deltas = [choice["delta"] for line in lines for choice in json.loads(line)["choices"]]
+            yield "".join(delta.get("content", "") for delta in deltas), {URL}
+        response = (await client.post("/v1/responses", json={"model": "research-report", "input": QUESTION})).json()
+        [part] = response["output"][0]["content"]
+        yield part["text"], {each["url"] for each in part["annotations"]}
+
+
+async def test_clients_of_other_systems_get_nothing_foreign(case: Case) -> None:
+    """No dialect brings back what the sanitiser removed."""
+    texts = [(text, urls) async for text, urls in asked_by_clients(case)]
+    assert len(texts) == 5
+    for text, urls in texts:
+        assert "Mixture of Tokens" in text
+        assert not list(foreign(text, {1}))
+        assert urls == {URL}
 
 
 async def test_its_files_hold_nothing_foreign(case: Case) -> None:

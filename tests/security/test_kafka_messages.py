@@ -11,15 +11,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests import fuzz
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagHits, RagQuestion, RagSearch
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord, OutgoingRecord
-from modules.llm_platform.presentation.kafka.contract.requests import FAILED_TOPIC, STAGE_OF
+from modules.llm_platform.presentation.kafka.contract.requests import CONTRACT_TOPICS, FAILED_TOPIC
 from modules.llm_platform.presentation.kafka.worker.handler import HandlerOptions, RagHandler
 from modules.llm_platform.testing import MemoryOutcomeStore
 
 HERE = Path(__file__).parent
-TOPICS = sorted(STAGE_OF)
+TOPICS = sorted(CONTRACT_TOPICS.stage_of)
 MAX_MESSAGE_BYTES = 10_000  # in the tests of size
 
 Case = Mapping[str, Any]
@@ -82,7 +83,7 @@ def _is_one_outcome(record: IncomingRecord, told: OutgoingRecord) -> Mapping[str
     assert isinstance(body["request_id"], str)
     assert body["request_id"]
     if told.topic == FAILED_TOPIC:
-        assert body["stage"] == STAGE_OF[record.topic]
+        assert body["stage"] == CONTRACT_TOPICS.stage_of[record.topic]
         assert body["error_type"] in ("recoverable", "non_recoverable")
         assert body["error_message"]
     else:
@@ -170,7 +171,7 @@ _HEADERS = st.lists(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=fuzz.chosen(400, 5_000))
 @given(st.sampled_from(TOPICS), st.none() | st.binary(max_size=200), st.none() | st.binary(max_size=20), _HEADERS)
 async def test_any_bytes_have_one_outcome(
     topic: str, value: bytes | None, key: bytes | None, headers: list[tuple[str, bytes | None]]
@@ -182,7 +183,7 @@ async def test_any_bytes_have_one_outcome(
     assert (told.key, told.headers) == (key, tuple(headers))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=fuzz.chosen(400, 5_000))
 @given(st.sampled_from(TOPICS), st.dictionaries(_FIELDS, _JSON, max_size=8))
 async def test_any_object_has_one_outcome(topic: str, value: dict[str, Any]) -> None:
     """Right names with wrong values, the same way; what the sender wrote twice is told twice."""
@@ -193,7 +194,7 @@ async def test_any_object_has_one_outcome(topic: str, value: dict[str, Any]) -> 
     assert await handler.handle(record) == told
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=fuzz.chosen(200, 5_000))
 @given(st.data())
 async def test_a_good_message_with_a_spoilt_byte(data: st.DataObject) -> None:
     """One byte changed, left out or put in anywhere: still one outcome."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from modules.llm_platform.application.research.plan import QUESTIONS, sub_questions
+from modules.llm_platform.application.research.plan import MAX_QUESTIONS, sub_questions
 from modules.llm_platform.application.research.report.queries import search_queries
 from modules.llm_platform.application.research.report.rank import parse_ranking, rank, rank_summaries
 from modules.llm_platform.application.research.report.summarize import EXTRACTIVE, summarize
@@ -102,16 +102,16 @@ async def test_plans_and_queries(case: Case) -> None:
     told: list[str] = []
     llm = FakeLLM([_raw(case)])
     if case["stage"] == "plan":
-        found = (await sub_questions(question, "en", llm, tell=told.append)).questions
+        found = (await sub_questions(question, "en", llm, emit=told.append)).questions
     else:
-        found = (await search_queries(question, question, ("ru", "en"), QUESTIONS, llm, tell=told.append)).queries
+        found = (await search_queries(question, question, ("ru", "en"), MAX_QUESTIONS, llm, emit=told.append)).queries
     assert tuple(told) == found
     expect = case["expect"]
     if "items" in expect:
         assert list(found) == expect["items"]
     if "items_fallback" in expect:
         assert found[0] == case[expect["items_fallback"]]
-    assert len(found) <= expect.get("max_items", QUESTIONS)
+    assert len(found) <= expect.get("max_items", MAX_QUESTIONS)
     assert len(found) >= expect.get("min_items", 1)
 
 
@@ -153,7 +153,7 @@ async def _answer(case: Case) -> tuple[str, bool, set[int]]:
         language="en",
         max_tokens=500,
         writer=LLMSynthesizer(FakeLLM([_raw(case)])),
-        last_resort=ExtractiveSynthesizer(),
+        fallback=ExtractiveSynthesizer(),
         deadline=asyncio.get_running_loop().time() + ANSWER_S,
         offer_deep=False,
     )

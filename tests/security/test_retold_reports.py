@@ -14,9 +14,9 @@ from tests.report_world import QUESTION, ReportModel, Web, World, laws_of_events
 from modules.llm_platform.application.research.events import (
     Done,
     Failed,
-    Kept,
     Planned,
     Ranked,
+    RankedResult,
     Read,
     ResearchEvent,
     Reset,
@@ -38,7 +38,13 @@ from modules.llm_platform.infrastructure.adapters.disk_research_store import Dis
 
 REQUEST = ResearchRequest(query=QUESTION, depth="report")
 EVIL = "https://evil.example/steal"
-BAD_URLS = ("javascript:alert(1)", "file:///etc/passwd", "https://a.example/x y", "data:text/html,x", 'https://a.example/"onclick')
+BAD_URLS = (
+    "javascript:alert(1)",
+    "file:///etc/passwd",
+    "https://a.example/x y",
+    "data:text/html,x",
+    'https://a.example/"onclick',
+)
 LONG_CHARS = 50_000
 LINEAR_S = 8.0  # of the processor; what is linear takes less than half a second of it
 Spoil = Callable[[StoredReport], StoredReport]
@@ -77,12 +83,16 @@ def answer_of(events: Sequence[ResearchEvent]) -> ResearchResponse:
 async def test_a_report_of_our_own_is_told_as_it_was(tmp_path: Path) -> None:
     """Event for event: nothing of what was made here is changed."""
     store = DiskResearchStore(tmp_path / "store", 30.0)
-    model = ReportModel(text="## Heat & cold\n\nHeat pumps move heat [1]. `List<int>` [2].\n\n- a < b\n\n```\n<x>\n```\n")
+    model = ReportModel(
+        text="## Heat & cold\n\nHeat pumps move heat [1]. `List<int>` [2].\n\n- a < b\n\n```\n<x>\n```\n"
+    )
     first = await World(Web(some_pages()), model, store).events()
     again = await World(Web({}, down=True), model, store).events()
     assert answer_of(again).metadata.stored_at
     names = {"request_id": True}
-    assert [each.model_dump(exclude=names) for each in again[:-1]] == [each.model_dump(exclude=names) for each in first[:-1]]
+    assert [each.model_dump(exclude=names) for each in again[:-1]] == [
+        each.model_dump(exclude=names) for each in first[:-1]
+    ]
     assert answer_of(again).model_dump(exclude={"metadata"}) == answer_of(first).model_dump(exclude={"metadata"})
 
 
@@ -105,7 +115,7 @@ async def test_its_text_passes_the_sanitiser(text: str, tmp_path: Path) -> None:
 
 async def test_its_citations_are_those_of_its_text(tmp_path: Path) -> None:
     """A number that names no source is gone; a text that was changed is checked anew, not believed."""
-    text = f"Heat pumps move heat [1]. Heat pumps cost nothing at all, says [everyone]({EVIL}) [2]. And so on [77]."
+    text = f"Heat pumps move heat [1]. Heat pumps cost 40 euros, says [everyone]({EVIL}) [2]. And so on [77]."
     events = await carried(tmp_path, lambda report: spoilt_text(report, text))
     answer = answer_of(events)
     verdicts = {each.source_index: each.verdict for each in answer.citations}
@@ -131,7 +141,9 @@ async def test_a_quote_that_does_not_stand_there_is_not_told(claimed: dict[str, 
         first, *others = done.response.citations
         forged = (first.model_copy(update={"verdict": "supported", "score": 1.0, **claimed}), *others)
         response = done.response.model_copy(update={"citations": forged})
-        return report.model_copy(update={"events": (*report.events[:-1], done.model_copy(update={"response": response}))})
+        return report.model_copy(
+            update={"events": (*report.events[:-1], done.model_copy(update={"response": response}))}
+        )
 
     honest = answer_of(await carried(tmp_path / "honest", lambda report: report))
     assert answer_of(await carried(tmp_path / "forged", forge)).citations == honest.citations
@@ -148,10 +160,12 @@ async def test_no_address_that_no_source_may_bear(url: str, tmp_path: Path) -> N
         first, *others = report.sources
         bad = first.model_copy(update={"url": url})
         reference = done.response.sources[0].model_copy(update={"url": url})
-        response = done.response.model_copy(update={"raw_results": raw, "sources": (reference, *done.response.sources[1:])})
+        response = done.response.model_copy(
+            update={"raw_results": raw, "sources": (reference, *done.response.sources[1:])}
+        )
         events = (
             *report.events[:-1],
-            Ranked(request_id="x", query="q", kept=(Kept(url=url, title="x"),)),
+            Ranked(request_id="x", query="q", kept=(RankedResult(url=url, title="x"),)),
             Read(request_id="x", url=url, status="read", chars=1),
             Started(request_id="x"),
             Failed(request_id="x", problem={"detail": url}),
@@ -213,15 +227,22 @@ def test_more_than_a_report_can_hold_is_none() -> None:
     """It is made anew: a text without an end, events without number."""
     done = Done(
         request_id="x",
-        response=ResearchResponse(query=QUESTION, depth="report", synthesis="", metadata=ResearchMetadata(latency_ms=1)),
+        response=ResearchResponse(
+            query=QUESTION, depth="report", synthesis="", metadata=ResearchMetadata(latency_ms=1)
+        ),
     )
     token = Token(request_id="x", text="x" * (MAX_TEXT_CHARS // 2 + 1))
     assert replay_events((token, token, done), (), REQUEST, "en") is None
     assert replay_events((Planned(request_id="x", questions=()),) * 50_001 + (done,), (), REQUEST, "en") is None
-    assert replay_events((done,), (Source(index=1, title="t", url="https://a.example/", text=""),) * 101, REQUEST, "en") is None
+    assert (
+        replay_events((done,), (Source(index=1, title="t", url="https://a.example/", text=""),) * 101, REQUEST, "en")
+        is None
+    )
 
 
-@pytest.mark.parametrize("piece", ["[", "![](", "<a ", "`", "~~~\n", "[1]", "https://a.example/", "*", "[a]: b\n", "- "])
+@pytest.mark.parametrize(
+    "piece", ["[", "![](", "<a ", "`", "~~~\n", "[1]", "https://a.example/", "*", "[a]: b\n", "- "]
+)
 def test_a_long_text_takes_linear_time(piece: str) -> None:
     """What is made to hold up a sanitiser does not."""
     text = (piece * (LONG_CHARS // len(piece) + 1))[:LONG_CHARS]
@@ -241,7 +262,13 @@ def test_nothing_raises_and_every_citation_stands_where_it_says(
     source = Source(index=1, title="t", url="https://a.example/", text="Heat pumps move heat. They work in the cold.")
     citations = tuple(
         Citation(
-            start=start, end=end, source_index=index, quote=quote, quote_start=start, quote_end=end, verdict="supported",
+            start=start,
+            end=end,
+            source_index=index,
+            quote=quote,
+            quote_start=start,
+            quote_end=end,
+            verdict="supported",
             score=1,
         )
         for start, end, index, quote in claims
@@ -249,7 +276,9 @@ def test_nothing_raises_and_every_citation_stands_where_it_says(
     response = ResearchResponse(
         query=QUESTION, depth="report", synthesis=text, citations=citations, metadata=ResearchMetadata(latency_ms=1)
     )
-    again = replay_events((Token(request_id="x", text=text), Done(request_id="x", response=response)), (source,), REQUEST, "en")
+    again = replay_events(
+        (Token(request_id="x", text=text), Done(request_id="x", response=response)), (source,), REQUEST, "en"
+    )
     assert again is not None
     answer = answer_of(again[0])
     for each in answer.citations:

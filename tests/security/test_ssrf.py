@@ -134,7 +134,7 @@ async def test_a_name_is_resolved_once_a_hop(case: Case) -> None:
         ("http://93.184.215.14/", "-", "wiki,127.0.0.1:1", "read"),
     ],
 )
-async def test_what_the_operator_allows(url: str, dns: str, allowed: str, outcome: str) -> None:
+async def test_allowed_hosts_are_read(url: str, dns: str, allowed: str, outcome: str) -> None:
     """READER_ALLOWED_HOSTS opens the host, host and port, or network that it names, and nothing beside it."""
     probe, _ = await probed(Case("", url, dns, (), ""), READER_ALLOWED_HOSTS=allowed)
     assert probe.outcome == outcome

@@ -21,18 +21,18 @@ from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.store_key import topic_of
 from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore
 from modules.llm_platform.infrastructure.research_store import archive as archive_module
-from modules.llm_platform.infrastructure.research_store.entry_files import MAX_ENTRY_BYTES, Head, Place, sealed
-from modules.llm_platform.testing import made_up_page
+from modules.llm_platform.infrastructure.research_store.entry_files import MAX_ENTRY_BYTES, EntryHeader, Place, sealed
+from modules.llm_platform.testing import sample_page
 
 TOPIC = topic_of("What do strangers send?")
 MADE_AT = 1_790_000_000.0
 DAY_S = 86_400
-VALUE = made_up_page("https://example.org", "text").model_dump_json().encode()
+VALUE = sample_page("https://example.org", "text").model_dump_json().encode()
 MEMORY_BYTES = 64 * 1024 * 1024
 
 
 def entry(key: str = "good", value: bytes = VALUE, query: str = TOPIC.query, name: str = TOPIC.name) -> bytes:
-    return sealed(Head(Place("docs", name, key), query, MADE_AT), value)
+    return sealed(EntryHeader(Place("docs", name, key), query, MADE_AT), value)
 
 
 def path_of(key: str = "good") -> str:
@@ -166,7 +166,7 @@ async def test_what_is_right_is_taken(store: DiskResearchStore, file: Path) -> N
     with zipfile.ZipFile(file, "a") as archive:
         archive.writestr(member("docs/", external_attr=(stat.S_IFDIR | 0o755) << 16), b"")
         archive.writestr(member(f"docs/{TOPIC.name}/"), b"")
-    assert await store.import_(file) == Imported(taken=1, kept=0)
+    assert await store.import_(file) == Imported(added=1, skipped=0)
     assert await store.get(TOPIC, "docs", "good", Page) == Page.model_validate_json(VALUE)
 
 
@@ -258,13 +258,13 @@ async def test_an_archive_has_bounds(
     assert not (file.parent / "y.zip").exists()
 
 
-async def test_what_we_write_is_no_bomb_to_us(store: DiskResearchStore, tmp_path: Path) -> None:
+async def test_exported_archive_is_importable(store: DiskResearchStore, tmp_path: Path) -> None:
     """A page that repeats one letter a million times is exported in a way that an import takes."""
-    page = made_up_page("https://example.org", "a" * 1_000_000)
+    page = sample_page("https://example.org", "a" * 1_000_000)
     await store.put(TOPIC, "docs", "good", page)
     await store.export(tmp_path / "x.zip")
     await store.clear()
-    assert (await store.import_(tmp_path / "x.zip")).taken == 1
+    assert (await store.import_(tmp_path / "x.zip")).added == 1
     assert await store.get(TOPIC, "docs", "good", Page) == page
 
 

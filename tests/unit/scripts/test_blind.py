@@ -165,7 +165,7 @@ class TestWriting:
         [
             (["--a", "colour=red"], "colour is neither"),
             (["--a", "depth=deepest"], "depth"),
-            (["--a", "depth=shallow instructions=Short"], "report"),
+            (["--a", "depth=shallow fresh=true"], "report"),
             (["--a", "REPORT_PAGES=many"], "REPORT_PAGES"),
             (["--questions", "missing.txt"], "missing.txt"),
         ],

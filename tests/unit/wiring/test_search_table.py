@@ -1,14 +1,15 @@
-"""The table of search providers: what is known about one stands in its row, and everything else follows from it."""
+"""The table of search providers: all uses of a provider derive from its row."""
 
 from __future__ import annotations
 
 import io
 from contextlib import redirect_stdout
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 from scripts import settings_reference
-from tests.loopback_upstream import recorded, serving
+from tests.loopback_upstream import reply, serving
 from tests.unit.presentation.cli.fakes import FakePlatform
 from tests.unit.presentation.cli.fakes import wiring as fake_wiring
 
@@ -16,29 +17,24 @@ from modules.llm_platform import __main__ as entry
 from modules.llm_platform.application.services.doctor_service import NOT_TRIED
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest
-from modules.llm_platform.infrastructure.adapters.ddgs_web_search import DdgsWebSearchAdapter
-from modules.llm_platform.presentation.cli import worker_command
+from modules.llm_platform.presentation.cli.commands import worker as worker_command
 from modules.llm_platform.presentation.cli.main import run
 from modules.llm_platform.testing import FakeWebSearch
 from modules.llm_platform.wiring import search
 from modules.llm_platform.wiring.resources import Resources
 from modules.llm_platform.wiring.search import SEARCH_PROVIDERS, SearchParts, SearchProviderSpec, spec_of
 from shared.config import Settings, SettingsError
+from shared.exceptions import AppException
 
+ROOT = Path(__file__).parents[3]
 KEY = "sk-bocha-0123456789"
-WRAPPED = "bocha/wrapped"
 NAMES = [spec.name for spec in SEARCH_PROVIDERS]
-ADAPTERS = [
-    ("searxng", "searxng/01_general_merged_suggestions"),
-    ("brave", "brave/web"),
-    ("bocha", WRAPPED),
-    ("ddgs", WRAPPED),
-]  # ddgs asks nobody
+LOCAL = ("documents",)  # a folder, not a service
 
 
 @pytest.fixture
-def made_up(monkeypatch: pytest.MonkeyPatch) -> FakeWebSearch:
-    """A provider of which nothing is known but its row: each search costs money."""
+def extra_provider(monkeypatch: pytest.MonkeyPatch) -> FakeWebSearch:
+    """Add a paid provider that exists only as a row."""
     adapter = FakeWebSearch(name="madeup")
     row = SearchProviderSpec(
         name="madeup",
@@ -55,14 +51,14 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> FakeWebSearch:
     return adapter
 
 
-class TestARowIsEnough:
-    def test_the_setting_takes_it_and_auto_finds_it(self, made_up: FakeWebSearch) -> None:
-        """It can be named, and where its settings are there it need not be."""
+class TestNewRow:
+    def test_setting_and_auto_accept_it(self, extra_provider: FakeWebSearch) -> None:
+        """It can be named, and `auto` uses it if its settings exist."""
         assert search.search_order(Settings(SEARCH_PROVIDERS="madeup,ddgs")) == ("madeup", "ddgs")
         assert search.search_order(Settings(BOCHA_TIMEOUT_S=7)) == ("madeup",)
 
-    def test_the_command_line_takes_it(self, made_up: FakeWebSearch) -> None:
-        """`--provider` takes its name, and the help lists it."""
+    def test_command_line_accepts_it(self, extra_provider: FakeWebSearch) -> None:
+        """`--provider` accepts its name, and the help lists it."""
         platform = FakePlatform()
         doors = fake_wiring(platform, order=("madeup",), providers=search.provider_names)
         assert run(["search", "x", "--provider", "madeup", "--json"], doors) == 0
@@ -71,80 +67,78 @@ class TestARowIsEnough:
             run(["search", "--help"], doors)
         assert f"<{'|'.join((*NAMES, 'madeup'))}>" in out.getvalue()
 
-    async def test_doctor_spends_nothing_on_it_unasked(self, made_up: FakeWebSearch) -> None:
-        """`paid` of its row keeps doctor from searching; --yes lets it, for every kind of source that the row names."""
+    async def test_doctor_searches_only_with_yes(self, extra_provider: FakeWebSearch) -> None:
+        """A paid provider is searched only with --yes, once per source of the row."""
         settings = Settings(SEARCH_PROVIDERS="madeup", BOCHA_TIMEOUT_S=7)
         async with build_platform(settings) as platform:
             first, *_ = await platform.doctor.examine()
             assert (first.subject, first.verdict, first.text) == ("madeup", "ok", NOT_TRIED)
-            assert made_up.requests == []
+            assert extra_provider.requests == []
             await platform.doctor.examine(spend=True)
-        assert [request.sources for request in made_up.requests] == [("web",), ("news",)]
+        assert [request.sources for request in extra_provider.requests] == [("web",), ("news",)]
 
-    async def test_doctor_says_what_it_lacks(self, made_up: FakeWebSearch) -> None:
-        """One that is named without the setting that it needs fails, with that setting's name, and is not asked."""
+    async def test_doctor_names_the_missing_setting(self, extra_provider: FakeWebSearch) -> None:
+        """A provider without its setting fails with the name of the setting, and is not called."""
         async with build_platform(Settings(SEARCH_PROVIDERS="madeup")) as platform:
             first, *_ = await platform.doctor.examine(spend=True)
         assert (first.subject, first.verdict) == ("madeup", "failed")
         assert "set BOCHA_TIMEOUT_S" in first.text
-        assert made_up.requests == []
+        assert extra_provider.requests == []
 
-    def test_the_documents_name_it(self, made_up: FakeWebSearch) -> None:
-        """The generated pages have its row and its name."""
+    def test_generated_pages_name_it(self, extra_provider: FakeWebSearch) -> None:
+        """The settings reference has its row, .env.example its name."""
         row = "| `madeup` | a provider for this test | web, news | `BOCHA_TIMEOUT_S` is set | yes |\n"
         assert row in settings_reference.reference()
         assert "documents, ddgs, madeup" in settings_reference.env_example()
 
 
-class TestTheRows:
-    def test_each_names_settings_that_exist(self) -> None:
-        """A name in a row that is no setting would send a user looking for it."""
+class TestRows:
+    @pytest.mark.parametrize("name", [name for name in NAMES if name not in LOCAL])
+    def test_each_service_has_a_contract_class(self, name: str) -> None:
+        """Each row of a service has a subclass of the contract class that compares the adapter with the row."""
+        path = ROOT / f"tests/contracts/test_{name}_web_search.py"
+        text = path.read_text("utf-8") if path.is_file() else ""
+        assert "SearchRowContract)" in text, (
+            f"{name} needs tests/contracts/{path.name}: a subclass of SearchRowContract"
+        )
+
+    def test_settings_of_rows_exist(self) -> None:
+        """Every setting of a row is a field of Settings."""
         assert {name for spec in SEARCH_PROVIDERS for name in spec.settings} <= set(Settings.model_fields)
 
-    def test_every_kind_of_source_is_served(self) -> None:
-        """Whatever a request may ask for, some provider serves."""
+    def test_every_source_is_supported(self) -> None:
+        """Every source is supported by a provider."""
         assert {kind for spec in SEARCH_PROVIDERS for kind in spec.source_kinds} == set(get_args(SourceKind))
 
-    def test_instances_share_a_row(self) -> None:
-        """The second instance of a provider is known by its row; what a caller brings has none."""
+    def test_instances_have_the_row_of_their_provider(self) -> None:
+        """The second instance of a provider has its row; an adapter of the caller has none."""
         assert spec_of("searxng-2") is spec_of("searxng") is SEARCH_PROVIDERS[0]
         assert spec_of("glossary") is None
 
-    @pytest.mark.parametrize("kind", get_args(SourceKind))
-    @pytest.mark.parametrize(("name", "sample"), ADAPTERS)
-    async def test_the_adapter_serves_what_its_row_says(
-        self, name: str, sample: str, kind: SourceKind, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """An adapter says in `degraded` that it lacks a kind of source exactly where its row does not have it."""
-        monkeypatch.setattr(DdgsWebSearchAdapter, "_session", lambda _: Engine())
-        async with serving(recorded(sample)) as upstream:
-            keys = {"BOCHA_API_KEY": KEY, "BRAVE_API_KEY": KEY}
-            settings = Settings(
-                SEARXNG_URL=upstream.url, BOCHA_BASE_URL=upstream.url, BRAVE_BASE_URL=upstream.url, **keys
-            )
+    @pytest.mark.parametrize(
+        "spec", [spec for spec in SEARCH_PROVIDERS if spec.name not in LOCAL], ids=lambda spec: spec.name
+    )
+    async def test_adapter_uses_the_settings_of_its_row(self, spec: SearchProviderSpec) -> None:
+        """The adapter of a row calls the address, and sends the key, of the settings of the row."""
+        fields = [name for name in spec.settings if name.endswith(("_API_KEY", "_URL"))]
+        async with serving(reply(500)) as upstream:
+            settings = Settings(**{name: KEY if name.endswith("_KEY") else upstream.url for name in fields})
             resources = Resources(settings)
-            spec = spec_of(name)
-            assert spec is not None
             (adapter,) = spec.build(SearchParts(settings, resources, None, None))  # type: ignore[arg-type]
-            answer = await adapter.search(WebSearchRequest(query="python", sources=(kind,)))
+            assert adapter.name == spec.name
+            if fields:  # ddgs has no setting
+                with pytest.raises(AppException):
+                    await adapter.search(WebSearchRequest(query="python"))
+                assert upstream.requests, f"{spec.name} does not call the address of its settings"
+            sent = " ".join(text for each in upstream.requests for text in (each.path, *each.headers.values()))
+            assert (KEY in sent) == any(name.endswith("_KEY") for name in fields)
             await resources.aclose()
-        lacking = any(kind in each.reason for each in answer.degraded)
-        assert lacking == (kind not in spec.source_kinds)
 
 
-class Engine:
-    """In the place of the library ddgs."""
-
-    def text(self, query: str, **_: Any) -> list[dict[str, str]]:
-        return [{"title": "Python", "href": "https://python.org", "url": "https://python.org", "body": "A language."}]
-
-    news = text
-
-
-class TestWrongNames:
+class TestUnknownProviders:
     @pytest.mark.parametrize("wrong", ["google", "searxng,google,yahoo"])
-    def test_a_provider_that_does_not_exist_stops_the_start(self, wrong: str) -> None:
-        """The message names the variable, what it may hold and an example, once."""
+    def test_unknown_provider_is_a_settings_error(self, wrong: str) -> None:
+        """The message names the variable, the valid names and an example."""
         with pytest.raises(
             SettingsError, match=r"^SEARCH_PROVIDERS must be 'searxng', .* Example: SEARCH_PROVIDERS=\S+$"
         ):
@@ -153,30 +147,32 @@ class TestWrongNames:
     @pytest.mark.parametrize(
         "command", [("config",), ("doctor",), ("search", "x"), ("serve",), ("worker",), ("index", ".")]
     )
-    def test_every_command_says_so(
+    def test_every_command_reports_it(
         self,
         command: tuple[str, ...],
         monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str],
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        """Whichever command is given, one line and no traceback; a worker says it where its log is."""
+        """Each command prints one line without a traceback; a worker logs it."""
         monkeypatch.setenv("SEARCH_PROVIDERS", "google")
         monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9")
         monkeypatch.setattr(worker_command, "configure_logging", lambda *_: None)
         assert run(list(command), entry.wiring()) == 1
-        said = capsys.readouterr().err + " ".join(str(vars(record)) for record in caplog.records)
-        assert f"SEARCH_PROVIDERS must be {', '.join(map(repr, NAMES[:-1]))} or {NAMES[-1]!r}" in said.replace("\\'", "'")
+        output = capsys.readouterr().err + " ".join(str(vars(record)) for record in caplog.records)
+        assert f"SEARCH_PROVIDERS must be {', '.join(map(repr, NAMES[:-1]))} or {NAMES[-1]!r}" in output.replace(
+            "\\'", "'"
+        )
 
-    def test_the_option_refuses_it(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """A slip in `--provider` is wrong use, and the choices are named."""
+    def test_option_refuses_it(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """An unknown `--provider` is a usage error that names the choices."""
         assert run(["search", "x", "--provider", "google"], entry.wiring()) == 2
         assert f"'google' is not one of {', '.join(map(repr, NAMES))}" in capsys.readouterr().err
 
 
-class TestTheFallback:
+class TestFallback:
     @pytest.mark.parametrize(
-        ("settings", "falls"),
+        ("settings", "expected"),
         [
             ({}, True),
             ({"SEARCH_PROVIDERS": "ddgs"}, False),
@@ -184,9 +180,9 @@ class TestTheFallback:
             ({"LLM_PLATFORM_OFFLINE": True}, False),
         ],
     )
-    def test_it_serves_where_nothing_is_configured(self, settings: dict[str, Any], falls: bool) -> None:
-        """Who chose it is not told that it was chosen for them."""
-        assert search.uses_fallback(Settings(**settings)) is falls
+    def test_fallback_is_used_without_configured_providers(self, settings: dict[str, Any], expected: bool) -> None:
+        """An explicit choice of the fallback does not count."""
+        assert search.uses_fallback(Settings(**settings)) is expected
 
 
 @pytest.fixture(autouse=True)

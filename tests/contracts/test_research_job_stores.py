@@ -1,0 +1,85 @@
+"""The stores of background researches in memory and in SQLite fulfil the contract of the port."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from modules.llm_platform.domain.exceptions import StoreError
+from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
+from modules.llm_platform.infrastructure.adapters.sqlite_research_job_store import SqliteResearchJobStore
+from modules.llm_platform.testing import MemoryResearchJobStore, ResearchJobStoreContract
+from modules.llm_platform.testing.research_job_store import MANY, TTL_DAYS, Elapse, new_job
+
+
+class Clock:
+    """A clock that stands still until it is pushed."""
+
+    now = 1_790_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def elapse(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def elapse(clock: Clock) -> Elapse:
+    return clock.elapse
+
+
+class TestMemoryResearchJobStore(ResearchJobStoreContract):
+    @pytest.fixture
+    async def store(self, clock: Clock) -> AsyncIterator[IResearchJobStore]:
+        store = MemoryResearchJobStore(TTL_DAYS, clock)
+        yield store
+        await store.aclose()
+
+
+class TestSqliteResearchJobStore(ResearchJobStoreContract):
+    @pytest.fixture
+    async def store(self, clock: Clock, tmp_path: Path) -> AsyncIterator[IResearchJobStore]:
+        store = SqliteResearchJobStore(tmp_path / "here" / "researches.sqlite3", TTL_DAYS, clock)
+        yield store
+        await store.aclose()
+
+
+async def test_two_processes_share_a_file(tmp_path: Path) -> None:
+    """What one store adds, another one on the same file claims; a file is made by the first research only."""
+    file = tmp_path / "researches.sqlite3"
+    one, other = SqliteResearchJobStore(file, TTL_DAYS), SqliteResearchJobStore(file, TTL_DAYS)
+    assert await one.claim("x", 60.0) is None
+    assert not file.exists()
+    await one.add(new_job("a"), MANY)
+    assert file.stat().st_mode & 0o777 == 0o600
+    job = await other.claim("x", 60.0)
+    assert job is not None
+    assert await one.claim("y", 60.0) is None
+    await one.aclose()
+    await one.aclose()
+    with pytest.raises(StoreError, match="closed"):
+        await one.add(new_job("b"), MANY)
+    await other.aclose()
+
+
+async def test_a_file_that_cannot_be_used(tmp_path: Path) -> None:
+    """A file of a newer version, and one that is no database, are errors that name the file."""
+    newer, broken = tmp_path / "newer.sqlite3", tmp_path / "broken.sqlite3"
+    with sqlite3.connect(newer) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    broken.write_bytes(b"this is no database" * 100)
+    for file, reason in ((newer, "newer version"), (broken, "not a database")):
+        store = SqliteResearchJobStore(file, TTL_DAYS)
+        with pytest.raises(StoreError, match=reason):
+            await store.add(new_job("a"), MANY)
+        await store.aclose()

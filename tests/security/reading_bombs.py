@@ -1,0 +1,139 @@
+"""Reads bombs and prints what became of each and how much memory that took: `python -m tests.security.reading_bombs`.
+
+A process of its own, so that nothing else counts. Linux only: the peak of its memory is set back before each bomb is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+import json
+import sys
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from tests.reading_pages import fetcher
+
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
+from modules.llm_platform.infrastructure.adapters.direct_page_reader import DirectPageReader
+from modules.llm_platform.infrastructure.adapters.searxng.web_search import SearXNGWebSearchAdapter
+from modules.llm_platform.infrastructure.safe_reader.content import PageParsers
+from shared.exceptions import AppException
+
+MEGABYTES = 1000  # of each bomb, unpacked
+MB = 1 << 20
+TIMEOUT_S = 120.0  # of a busy machine; no bomb is read for that long
+WARM = "warm"
+ZLIB, GZIP = 15, 31  # wbits
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+TEXT = {"Content-Type": "text/plain"}
+
+Body = bytes | Iterator[bytes]
+
+
+def packed(unit: bytes, wbits: int = GZIP) -> Iterator[bytes]:
+    """The unit again and again, compressed while it is sent."""
+    compressor = zlib.compressobj(9, zlib.DEFLATED, wbits)
+    block = (unit * (MB // len(unit) + 1))[:MB]
+    for _ in range(MEGABYTES):
+        yield compressor.compress(block)
+    yield compressor.flush()
+
+
+def members() -> Iterator[bytes]:
+    """One gzip file after another: the ratio of each is small, and a reader may only look at the first."""
+    member = zlib.compressobj(9, zlib.DEFLATED, GZIP)
+    one = member.compress(bytes(MB)) + member.flush()
+    return itertools.repeat(one, MEGABYTES)
+
+
+def pdf() -> bytes:
+    """A PDF whose page unpacks to hundreds of megabytes of blanks."""
+    compressor = zlib.compressobj(9)
+    stream = b"".join(compressor.compress(b" " * MB) for _ in range(300)) + compressor.flush()
+    return (
+        b"%%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n"
+        b"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Contents 4 0 R/Resources<<>>>>endobj\n"
+        b"4 0 obj<</Filter/FlateDecode/Length %d>>stream\n%b\nendstream endobj\n"
+        b"trailer<</Root 1 0 R/Size 5>>\n%%%%EOF\n" % (len(stream), stream)
+    )
+
+
+PAGES: dict[str, Callable[[], tuple[int, Any, Body]]] = {
+    "zeros in gzip": lambda: (200, {**TEXT, "Content-Encoding": "gzip"}, packed(b"\0")),
+    "zeros in deflate": lambda: (200, {**TEXT, "Content-Encoding": "deflate"}, packed(b"\0", ZLIB)),
+    "tags in gzip": lambda: (200, {**HTML, "Content-Encoding": "gzip"}, packed(b"<div>")),
+    "noise in gzip": lambda: (200, {**TEXT, "Content-Encoding": "gzip"}, packed(bytes(range(256)) * 40 + b"\1\7" * 77)),
+    "many gzip files": lambda: (200, {**TEXT, "Content-Encoding": "gzip"}, members()),
+    "an endless page": lambda: (200, HTML, itertools.repeat(b"x" * 65_536)),
+    "an endless chunked page": lambda: (
+        200,
+        {**HTML, "Transfer-Encoding": "chunked"},
+        itertools.repeat(b"10000\r\n" + b"x" * 65_536 + b"\r\n"),
+    ),
+    "an endless redirect": lambda: (302, {"Location": "/again"}, itertools.repeat(b"x" * 65_536)),
+    "an endless error page": lambda: (500, HTML, itertools.repeat(b"x" * 65_536)),
+    "a long head": lambda: (200, [(f"X-{number}", "y" * 9000) for number in range(200)], b"text"),
+    "PDF": lambda: (200, {"Content-Type": "application/pdf"}, pdf()),
+}
+
+
+async def read_pages() -> None:
+    """The reader as the platform wires it, with its parsers in processes."""
+    parsers = PageParsers()
+    try:
+        for name, bomb in {WARM: lambda: (200, HTML, b"<p>Some text.</p>"), **PAGES}.items():
+            answer = bomb()
+            reader = DirectPageReader(fetcher(lambda *_, answer=answer: answer), parsers, timeout=TIMEOUT_S)
+            await report(name, reader.read("http://a.example.net/"))
+    finally:
+        await parsers.aclose()
+
+
+async def read_searches() -> None:
+    """A search engine that was taken over."""
+    for name, headers, body in (
+        (WARM, {}, iter([b'{"results": []}'])),
+        ("a search in gzip", {"Content-Encoding": "gzip"}, packed(b'{"a": [')),
+    ):
+
+        async def stream(body: Iterator[bytes] = body) -> AsyncIterator[bytes]:
+            for part in body:
+                yield part
+
+        answer = httpx2.Response(200, headers=headers, content=stream())
+        async with httpx2.AsyncClient(transport=httpx2.MockTransport(lambda _, answer=answer: answer)) as client:
+            adapter = SearXNGWebSearchAdapter("http://127.0.0.1:9", client=client, timeout=TIMEOUT_S)
+            await report(name, adapter.search(WebSearchRequest(query="tcp")))
+
+
+async def report(name: str, reading: Awaitable[object]) -> None:
+    """Print the outcome, and by how many MB the peak was above what was in use before. The first call loads modules."""
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is now what is in use
+    before = _peak_mb()
+    try:
+        await reading
+        outcome = "read"
+    except AppException as error:
+        outcome = error.code
+    if name != WARM:
+        sys.stdout.write(json.dumps({"name": name, "outcome": outcome, "mb": _peak_mb() - before}) + "\n")
+
+
+def _peak_mb() -> float:
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
+
+
+async def main() -> None:
+    await read_pages()
+    await read_searches()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,26 @@
+"""Pages and answers that unpack to a gigabyte, or never end: each is an error, and reading it takes little memory."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.security.reading_bombs import PAGES
+
+ROOT = Path(__file__).parents[2]
+MAX_MB = 32
+PATIENCE_S = 600  # of a busy machine
+
+
+def test_bombs_take_little_memory() -> None:
+    """None is read, and none takes 32 MB of the process that reads; its parsers have processes and a limit of their own."""
+    command = [sys.executable, "-P", "-m", "tests.security.reading_bombs"]
+    environment = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {each["name"] for each in found} == {*PAGES, "a search in gzip"}
+    assert [each for each in found if each["outcome"] not in ("page_error", "web_search_error")] == []
+    assert [each for each in found if each["mb"] >= MAX_MB] == []

@@ -1,0 +1,78 @@
+"""Which stores serve: PostgreSQL with DATABASE_URL, else files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from modules.llm_platform.container import build_platform
+from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore, NoResearchStore
+from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
+from modules.llm_platform.infrastructure.postgres.outcome_store import PostgresOutcomeStore
+from modules.llm_platform.infrastructure.postgres.research_store import PostgresResearchStore
+from modules.llm_platform.wiring import stores
+from modules.llm_platform.wiring.resources import Resources
+from shared.config import Settings, SettingsError
+
+PASSWORD = "hush-hush-hush"
+URL = f"postgresql://user:{PASSWORD}@127.0.0.1:9/database"
+
+
+@pytest.mark.parametrize(
+    ("url", "ttl_days", "outcomes", "researches"),
+    [
+        (None, 30.0, SqliteOutcomeStore, DiskResearchStore),
+        (URL, 30.0, PostgresOutcomeStore, PostgresResearchStore),
+        (URL, 0.0, PostgresOutcomeStore, NoResearchStore),
+    ],
+)
+async def test_database_url_selects_the_stores(
+    tmp_path: Path, url: str | None, ttl_days: float, outcomes: type, researches: type
+) -> None:
+    """Nothing is connected or created before the first call."""
+    settings = Settings(DATABASE_URL=url, STORE_TTL_DAYS=ttl_days, LLM_PLATFORM_DATA_DIR=tmp_path / "data")
+    resources = Resources(settings)
+    database = stores.build_database(settings, resources)
+    assert isinstance(stores.build_outcome_store(settings, resources, database), outcomes)
+    store = stores.build_research_store(settings, resources, database)
+    assert isinstance(store, researches)
+    assert len(stores.store_probes(None, store, None)) == int(researches is PostgresResearchStore)
+    await resources.aclose()
+    assert not (tmp_path / "data").exists()
+
+
+def test_missing_package_names_the_pip_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The platform is not built; without DATABASE_URL the package is not needed."""
+    monkeypatch.setattr(stores, "is_installed", lambda packages: False)
+    with pytest.raises(SettingsError, match=r'pip install "llm-platform\[postgres\]"'):
+        build_platform(Settings(DATABASE_URL=URL))
+    build_platform(Settings())
+
+
+@pytest.mark.parametrize("url", [f"postgresql://a b:{PASSWORD}@h:1/x", f"postgresql://u:{PASSWORD}@h/x?no_such_option=1"])
+def test_unreadable_url_is_an_error_without_the_password(url: str) -> None:
+    """The message gives an example and not the value."""
+    with pytest.raises(SettingsError, match="DATABASE_URL cannot be read") as caught:
+        build_platform(Settings(DATABASE_URL=url))
+    assert PASSWORD not in f"{caught.value!r} {caught.value.__cause__!r}"
+
+
+def test_other_databases_are_refused() -> None:
+    """The address must be PostgreSQL's."""
+    with pytest.raises(SettingsError, match=r"DATABASE_URL must begin with postgresql://"):
+        Settings.load(DATABASE_URL=f"mysql://u:{PASSWORD}@h/x")
+
+
+@pytest.mark.parametrize("hosts", ["127.0.0.1:5432", "[::1]:5432", "a.test:5432,b.test:5433"])
+def test_password_is_a_secret(hosts: str) -> None:
+    """It is redacted in logs and answers, alone and in the address, also with several hosts."""
+    settings = Settings(DATABASE_URL=f"postgresql://user:{PASSWORD}@{hosts}/x")
+    assert PASSWORD in settings.secrets()
+    assert PASSWORD not in repr(settings)
+
+
+async def test_migration_needs_the_setting() -> None:
+    """The command says what to set, with an example."""
+    with pytest.raises(SettingsError, match=r"DATABASE_URL is not set: .*postgresql://"):
+        await stores.migrate_database(Settings())
