@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 from aiokafka import AIOKafkaConsumer
 
-STAGE_OF = {"rag_search_request": "search", "rag_answer_request": "answer"}
+STAGE_BY_TOPIC = {"rag_search_request": "search", "rag_answer_request": "answer"}
 RESULT_OF = {"rag_search_result": "search", "rag_answer_result": "answer"}
 FAILED = "rag_failed"
-TOPICS = (*STAGE_OF, *RESULT_OF, FAILED)
+TOPICS = (*STAGE_BY_TOPIC, *RESULT_OF, FAILED)
 REUSED = ("request_id_reused", b"true")
 LONGEST_ID, UNPARSABLE = 1000, "unparsable:"
 READ_S = 120.0
@@ -87,7 +87,7 @@ def judge(records: Iterable[Record], quiet: Iterable[Iterable[Record]] = ()) -> 
 
 def _asked_and_told(records: Iterable[Record]) -> tuple[dict[Name, list[Record]], dict[Name, list[Record]]]:
     every = sorted(records, key=lambda one: (one.topic, one.partition, one.offset))
-    return _by_name(every, STAGE_OF, _asked), _by_name(every, (*RESULT_OF, FAILED), _told)
+    return _by_name(every, STAGE_BY_TOPIC, _asked), _by_name(every, (*RESULT_OF, FAILED), _told)
 
 
 def _stranded(moment: Iterable[Record]) -> Iterator[str]:
@@ -97,6 +97,17 @@ def _stranded(moment: Iterable[Record]) -> Iterator[str]:
         missing = len(requests) - len(told.get(name, ()))
         if missing > 0:
             yield f"not answered while workers were up: {name.stage} {name.request_id!r}, asked at {requests[-1].place}"
+
+
+def committed_too_early(records: Iterable[Record], committed: Mapping[tuple[str, int], int]) -> Iterator[str]:
+    """The requests below a committed offset that have no outcome, at any moment. `committed` by topic and partition, read
+    before `records`.
+    """
+    asked, told = _asked_and_told(records)
+    for name, requests in asked.items():
+        passed = [one for one in requests if one.offset < committed.get((one.topic, one.partition), 0)]
+        if len(passed) > len(told.get(name, ())):
+            yield f"committed without an outcome: {name.stage} {name.request_id!r}, asked at {passed[-1].place}"
 
 
 def _by_name(records: Iterable[Record], topics: Iterable[str], named: Any) -> dict[Name, list[Record]]:
@@ -111,9 +122,9 @@ def _asked(request: Record) -> Name:
     """The sender's id, or where none can be read the one that is made of the record's place."""
     given = _object(request.value).get("request_id")
     if isinstance(given, str) and 0 < len(given) <= LONGEST_ID and not given.startswith(UNPARSABLE):
-        return Name(STAGE_OF[request.topic], given)
+        return Name(STAGE_BY_TOPIC[request.topic], given)
     made = f"{UNPARSABLE}{request.topic}-{request.partition}-{request.offset}"
-    return Name(STAGE_OF[request.topic], made)
+    return Name(STAGE_BY_TOPIC[request.topic], made)
 
 
 def _told(outcome: Record) -> Name:
@@ -243,7 +254,7 @@ async def _read(consumer: AIOKafkaConsumer) -> list[Record]:
     return found
 
 
-def told_as_text(verdict: Verdict) -> str:
+def verdict_text(verdict: Verdict) -> str:
     """For people."""
     codes = ", ".join(f"{code} {count}" for code, count in sorted(verdict.codes.items()))
     lines = [
@@ -259,7 +270,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Was each request answered, and never in two ways?")
     parser.add_argument("bootstrap", metavar="HOST:PORT")
     verdict = judge(asyncio.run(read_topics(parser.parse_args().bootstrap)))
-    sys.stdout.write(told_as_text(verdict) + "\n")
+    sys.stdout.write(verdict_text(verdict) + "\n")
     return 1 if verdict.problems else 0
 
 

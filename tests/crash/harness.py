@@ -1,8 +1,8 @@
-"""Kills workers under load, lets others come and go under a backlog, and then asks the checker.
+"""Kills workers under load, then lets workers join and leave under a backlog, and runs the checker.
 
-Always so many workers live in one group; each has its fate, and when it has met it the next one joins. Requests come at the
-pace of the kills, so that there is work at each of them. After the kills come the moves: workers that stay are joined by
-one that leaves again, nobody is killed or started anew, and they are to answer all that is asked.
+A fixed number of workers runs in one group; each has a planned end, and the next one joins after it. Requests are sent at the
+rate of the kills, so that there is load at each of them. In the moves that follow, staying workers are joined by one that
+leaves again; nobody is killed, and they must answer all requests.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from itertools import islice
 from pathlib import Path
 
 from confluent_kafka import KafkaError, Message, Producer
-from tests.crash.checker import Record, Verdict, judge, read_topics
-from tests.crash.fates import ANY_TIME, LEAVES, POINTS, WHILE_IT_STOPS, Fate, fates
-from tests.crash.workload import Ask, asks, slow_asks
+from tests.crash.checker import Record, Verdict, committed_too_early, judge, read_topics
+from tests.crash.planned_ends import ANY_TIME, LEAVES, POINTS, WHILE_IT_STOPS, PlannedEnd, plan_ends
+from tests.crash.workload import LoadRequest, generate_requests, slow_requests
 from tests.kafka.broker import Broker
-from tests.kafka.foreign import ForeignClient
-from tests.kafka.worker_handle import WorkerHandle, WorkerTold
+from tests.kafka.reference_client import ReferenceClient
+from tests.kafka.worker_handle import WorkerConfig, WorkerHandle
 
 GROUP = "crash"
 WORKERS = 3
 AHEAD = 3  # shares of requests that are sent before their kill
-PATIENCE_S = 12.0  # for a point to be passed; then it is a kill at any time
+POINT_TIMEOUT_S = 12.0  # for a point to be passed; then it is a kill at any time
 BEFORE_IT_STOPS_S = 0.7  # it has joined and works
-LOOK_S = 0.05
+POLL_S = 0.05
 FLUSH_S = 60.0
 SETTLE_S = 120.0
 KILLED = -signal.SIGKILL
 STAYING = 2  # workers, in the moves
 SLOW_S, SLOW = 2.5, 24  # requests of each topic that keep windows full for longer than it takes until a worker pauses
 SLOW_AT_ONCE = 4  # of a worker in the moves
-LONGEST_VISIT_S = 4.0  # of a worker that leaves under the backlog
+MAX_VISIT_S = 4.0  # of a worker that leaves under the backlog
 AFTER_A_MOVE = 120  # requests
-QUIET_S = 30.0  # in which the workers that are up answer them; alone they take a second
+ANSWER_TIMEOUT_S = 30.0  # in which the workers that are up answer them; alone they take a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What happened. `kills`: how to how many; `ends`: workers that ended as they were not told to, with their last words."""
+    """The result. `kills`: number by kind; `ends`: unexpected ends, with the log's tail."""
 
     kills: Mapping[str, int]
     left: int
@@ -71,21 +71,32 @@ class Run:
     verdict: Verdict
 
 
-class Conductor:
-    """One run on a broker that has the topics. `restart` takes the broker away and brings it back."""
+class CrashRun:
+    """One run on a broker that has the topics. `restart` takes the broker away and brings it back, or another server that the
+    workers need. `database_url`: the workers share PostgreSQL, else a file in `folder`.
+    """
 
-    def __init__(self, broker: Broker, plan: Plan, folder: Path, restart: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        plan: Plan,
+        folder: Path,
+        restart: Callable[[], None] | None = None,
+        database_url: str | None = None,
+    ) -> None:
+        self._database_url = database_url
         self._plan, self._folder, self._broker = plan, folder, broker
-        self._restart = restart or self._away_and_back
-        self._dice = dice = random.Random(plan.seed)
-        self._fates = deque(fates(plan.kills, dice))
-        self._asks = asks(random.Random(plan.seed))
+        self._restart = restart or self._restart_broker
+        self._rng = rng = random.Random(plan.seed)
+        self._ends_to_run = deque(plan_ends(plan.kills, rng))
+        self._requests = generate_requests(random.Random(plan.seed))
         self._lock = threading.Lock()
         self._kills: Counter[str] = Counter()
         self._killed = self._left = self._sent = self._written = self._number = 0
         self._ends: list[str] = []
         self._refused: list[str] = []
-        self._quiet: list[list[Record]] = []  # what the topics held when everything was to be answered
+        self._early: list[str] = []
+        self._snapshots: list[list[Record]] = []  # what the topics held when everything was to be answered
 
     def run(self) -> Run:
         """AssertionError where the workers never finish, or the load could not be sent."""
@@ -96,11 +107,14 @@ class Conductor:
             for slot in running:
                 slot.result()
         if self._plan.moves:
-            self._come_and_go()
+            self._run_moves()
         self._finish()
         records = asyncio.run(read_topics(self._broker.bootstrap))
-        verdict = judge(records, self._quiet)
-        assert verdict.requests == self._written, f"{verdict.requests} requests in the topics, {self._written} were written"
+        verdict = judge(records, self._snapshots)
+        assert verdict.requests == self._written, (
+            f"{verdict.requests} requests in the topics, {self._written} were written"
+        )
+        verdict = replace(verdict, problems=(*self._early, *verdict.problems))
         return Run(self._kills, self._left, self._ends, self._sent, time.monotonic() - began, verdict)
 
     # --- the load ------------------------------------------------------------------------------------------------------
@@ -116,22 +130,23 @@ class Conductor:
             if restarts and kills >= restarts[0]:
                 restarts.popleft()
                 self._restart()
-            producer.poll(LOOK_S)
+                self._early += asyncio.run(self._committed_too_early())
+            producer.poll(POLL_S)
         self._send(producer, plan.requests - self._sent)
         self._flush(producer)
 
     def _send(self, producer: Producer, count: int) -> None:
-        for ask in islice(self._asks, max(count, 0)):
-            self._produce(producer, ask)
+        for request in islice(self._requests, max(count, 0)):
+            self._produce(producer, request)
 
     def _flush(self, producer: Producer) -> None:
         assert producer.flush(FLUSH_S) == 0, "the broker does not take the requests"
         assert not self._refused, self._refused[:3]
 
-    def _produce(self, producer: Producer, ask: Ask) -> None:
+    def _produce(self, producer: Producer, request: LoadRequest) -> None:
         self._sent += 1
-        headers = list(ask.headers) or None
-        producer.produce(ask.topic, ask.value, ask.key, headers=headers, on_delivery=self._delivered)
+        headers = list(request.headers) or None
+        producer.produce(request.topic, request.value, request.key, headers=headers, on_delivery=self._delivered)
 
     def _delivered(self, error: KafkaError | None, _message: Message) -> None:
         if error is None:
@@ -147,75 +162,82 @@ class Conductor:
             }
         )  # fmt: skip
 
-    def _away_and_back(self) -> None:
+    def _restart_broker(self) -> None:
         self._broker.down()
         time.sleep(1)
         self._broker.up()
 
+    async def _committed_too_early(self) -> list[str]:
+        """What has no outcome although its offset is committed, while the workers go on."""
+        committed = await ReferenceClient(self._broker.bootstrap, GROUP).committed()
+        return list(committed_too_early(await read_topics(self._broker.bootstrap), committed))
+
     # --- the workers ---------------------------------------------------------------------------------------------------
 
     def _slot(self) -> None:
-        """One worker after the other, until there is no fate left."""
-        for fate in self._next_fates():
-            told = self._told()
-            if fate.how in POINTS:
-                told = replace(told, crash_at=fate.how, crash_after=fate.passes)
-            with WorkerHandle(told) as worker:
+        """Run workers one after the other until no planned end is left."""
+        for end in self._next_ends():
+            config = self._worker_config()
+            if end.how in POINTS:
+                config = replace(config, crash_at=end.how, crash_after=end.passes)
+            with WorkerHandle(config) as worker:
                 worker.ready()
-                code = _meet(worker, fate)
-                self._note(fate, worker, code)
+                code = _run_to_end(worker, end)
+                self._note(end, worker, code)
 
-    def _next_fates(self) -> Iterator[Fate]:
+    def _next_ends(self) -> Iterator[PlannedEnd]:
         while True:
             try:
-                yield self._fates.popleft()
+                yield self._ends_to_run.popleft()
             except IndexError:
                 return
 
-    def _note(self, fate: Fate, worker: WorkerHandle, code: int | None) -> None:
+    def _note(self, end: PlannedEnd, worker: WorkerHandle, code: int | None) -> None:
         with self._lock:
-            if code is None or (fate.is_kill and code == KILLED):
-                self._kills[ANY_TIME if code is None else fate.how] += 1
+            if code is None or (end.is_kill and code == KILLED):
+                self._kills[ANY_TIME if code is None else end.how] += 1
                 self._killed += 1
-            elif code == 0 and fate.how in (LEAVES, WHILE_IT_STOPS):
+            elif code == 0 and end.how in (LEAVES, WHILE_IT_STOPS):
                 self._left += 1
-                if fate.is_kill:  # it was faster: another is killed in its place
-                    self._fates.append(Fate(ANY_TIME, after_s=fate.after_s))
+                if end.is_kill:  # it was faster: another is killed in its place
+                    self._ends_to_run.append(PlannedEnd(ANY_TIME, after_s=end.after_s))
             else:
-                self._killed += fate.is_kill  # the load goes on
-                self._ends.append(f"{worker.told.name} ({fate.how}): exit code {code}\n{worker.last_words()}")
+                self._killed += end.is_kill  # the load goes on
+                self._ends.append(f"{worker.config.name} ({end.how}): exit code {code}\n{worker.log_tail()}")
 
-    def _come_and_go(self) -> None:
+    def _run_moves(self) -> None:
         """Workers that stay, and one after the other that joins and leaves. Nobody starts anew before the last look; it ends
         early where something was not answered.
         """
         producer = self._producer()
         with ExitStack() as stack:
-            told = [replace(self._told(), concurrency=SLOW_AT_ONCE) for _ in range(STAYING + self._plan.moves)]
-            staying = [stack.enter_context(WorkerHandle(each)).ready() for each in told[:STAYING]]
+            config = [
+                replace(self._worker_config(), concurrency=SLOW_AT_ONCE) for _ in range(STAYING + self._plan.moves)
+            ]
+            staying = [stack.enter_context(WorkerHandle(each)).ready() for each in config[:STAYING]]
             if self._all_answered(SETTLE_S):
-                for number, each in enumerate(told[STAYING:]):
+                for number, each in enumerate(config[STAYING:]):
                     if not self._move(producer, each, under_backlog=number % 2 == 1):
                         break
             self._stop(staying)
 
-    def _move(self, producer: Producer, told: WorkerTold, *, under_backlog: bool) -> bool:
+    def _move(self, producer: Producer, config: WorkerConfig, *, under_backlog: bool) -> bool:
         """One joins while every window is full, and leaves when all is done, or before. Then comes what those that stay
         are to answer. Whether all was answered.
         """
-        for ask in slow_asks(self._dice, SLOW, SLOW_S):
-            self._produce(producer, ask)
+        for request in slow_requests(self._rng, SLOW, SLOW_S):
+            self._produce(producer, request)
         self._flush(producer)
-        with WorkerHandle(told) as worker:
+        with WorkerHandle(config) as worker:
             worker.ready()
             if under_backlog:
-                time.sleep(self._dice.uniform(0, LONGEST_VISIT_S))
+                time.sleep(self._rng.uniform(0, MAX_VISIT_S))
             elif not self._all_answered(SETTLE_S):
                 return False
             self._stop([worker])
         self._send(producer, AFTER_A_MOVE)
         self._flush(producer)
-        return self._all_answered(QUIET_S)
+        return self._all_answered(ANSWER_TIMEOUT_S)
 
     def _all_answered(self, within_s: float) -> bool:
         """Whether the workers that are up answer all that was asked; the checker gets what the topics hold then."""
@@ -225,45 +247,46 @@ class Conductor:
             answered = False
         else:
             answered = True
-        self._quiet.append(asyncio.run(read_topics(self._broker.bootstrap)))
+        self._snapshots.append(asyncio.run(read_topics(self._broker.bootstrap)))
         return answered
 
     def _stop(self, workers: Sequence[WorkerHandle]) -> None:
         for worker in workers:
             if code := worker.stop():
-                self._ends.append(f"{worker.told.name}: exit code {code}\n{worker.last_words()}")
+                self._ends.append(f"{worker.config.name}: exit code {code}\n{worker.log_tail()}")
 
     def _finish(self) -> None:
         """New workers, of which nobody is killed, until every request is committed."""
         with ExitStack() as stack:
-            workers = [stack.enter_context(WorkerHandle(self._told())).ready() for _ in range(WORKERS)]
+            workers = [stack.enter_context(WorkerHandle(self._worker_config())).ready() for _ in range(WORKERS)]
             asyncio.run(self._settled(SETTLE_S))
             self._stop(workers)
 
     async def _settled(self, within_s: float) -> None:
-        await ForeignClient(self._broker.bootstrap, GROUP).settled(timeout_s=within_s)
+        await ReferenceClient(self._broker.bootstrap, GROUP).settled(timeout_s=within_s)
 
-    def _told(self) -> WorkerTold:
+    def _worker_config(self) -> WorkerConfig:
         with self._lock:
             self._number += 1
-            return WorkerTold(
+            return WorkerConfig(
                 self._broker.bootstrap, str(self._folder), self._broker.client, group=GROUP,
                 name=f"worker-{self._number}", concurrency=self._plan.concurrency,
+                database_url=self._database_url,
             )  # fmt: skip
 
 
-def _meet(worker: WorkerHandle, fate: Fate) -> int | None:
-    """The exit code of a worker that met its fate; None where it had to be killed instead."""
-    if fate.how in (ANY_TIME, LEAVES, "in_shutdown"):
-        time.sleep(fate.after_s)
-        return _killed(worker) if fate.how == ANY_TIME else worker.stop()
-    if fate.how == WHILE_IT_STOPS:
+def _run_to_end(worker: WorkerHandle, end: PlannedEnd) -> int | None:
+    """Run the worker to its planned end; return its exit code, or None where it had to be killed instead."""
+    if end.how in (ANY_TIME, LEAVES, "in_shutdown"):
+        time.sleep(end.after_s)
+        return _killed(worker) if end.how == ANY_TIME else worker.stop()
+    if end.how == WHILE_IT_STOPS:
         time.sleep(BEFORE_IT_STOPS_S)
         worker.ask_to_stop()
-        time.sleep(fate.after_s)
+        time.sleep(end.after_s)
         return _killed(worker)
     try:
-        return worker.wait_for_end(PATIENCE_S)
+        return worker.wait_for_end(POINT_TIMEOUT_S)
     except AssertionError:
         _killed(worker)
         return None

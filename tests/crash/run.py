@@ -1,39 +1,97 @@
 """The long run: `make crash`. It prints what it did, and what the checker says.
 
-    python -m tests.crash.run --requests 10000 --kills 200 [--broker kafka --restarts 10]
+python -m tests.crash.run --requests 10000 --kills 200
+python -m tests.crash.run --broker cluster --restarts 12        # three brokers, of which one is killed at a time
+python -m tests.crash.run --outcomes postgres --restarts 2      # restarts of the database
+python -m tests.crash.run --broker kafka --outcomes postgres --restarts 8    # of the database and of the broker, in turn
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import cycle
 from pathlib import Path
 
-from tests.crash.checker import told_as_text
-from tests.crash.harness import Conductor, Plan, Run
+from tests.crash.checker import verdict_text
+from tests.crash.harness import CrashRun, Plan, Run
 from tests.kafka.broker import Broker
-from tests.kafka.foreign import TOPICS
+from tests.kafka.broker_cluster import BrokerCluster
 from tests.kafka.mock_cluster import MockCluster
 from tests.kafka.real_broker import RealBroker
+from tests.kafka.reference_client import TOPICS
+from tests.services.postgres_server import PostgresServer
+
+from modules.llm_platform.infrastructure.postgres.migrations import migrate
+
+DOWN_S = 3.0  # how long PostgreSQL, or a broker, is away
+BROKERS: Mapping[str, Callable[[Mapping[str, int]], Broker]] = {
+    "mock": MockCluster, "kafka": RealBroker, "cluster": BrokerCluster
+}  # fmt: skip
+Restart = Callable[[], None]
 
 
-def broker_named(name: str) -> Broker:
-    return RealBroker(TOPICS) if name == "kafka" else MockCluster(TOPICS)
+def in_turn(*restarts: Restart | None) -> Restart | None:
+    """A function that calls one after the other of those that there are; None for none."""
+    turns = cycle([each for each in restarts if each is not None])
+    return (lambda: next(turns)()) if any(restarts) else None
+
+
+def restart_of(broker: Broker) -> Restart | None:
+    """SIGKILL, and a start on the old data; None for the mock, which the harness takes away by itself."""
+    if isinstance(broker, MockCluster):
+        return None
+
+    def restart() -> None:
+        broker.down()
+        time.sleep(DOWN_S)
+        broker.up()
+
+    return restart
+
+
+@contextmanager
+def outcomes_in(name: str) -> Iterator[tuple[str | None, Restart | None]]:
+    """The address of a new database, and a function that kills or stops PostgreSQL in turns and starts it again."""
+    if name == "sqlite":
+        yield None, None
+        return
+    with PostgresServer() as server:
+        url = server.new_database()
+        asyncio.run(migrate(url))
+        ways = cycle((server.down, server.stop))
+
+        def restart() -> None:
+            next(ways)()
+            time.sleep(DOWN_S)
+            server.up()
+
+        yield url, restart
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Kill workers under load, then look whether anything was lost")
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--restarts", type=int, default=0, help="of the broker")
+    parser.add_argument("--restarts", type=int, default=0, help="of the broker, or of the database")
     parser.add_argument("--moves", type=int, default=6, help="workers that join under a backlog and leave")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--broker", choices=("mock", "kafka"), default="mock")
-    told = parser.parse_args()
-    plan = Plan(told.requests, told.kills, told.restarts, told.moves, told.seed)
-    with tempfile.TemporaryDirectory(prefix="crash-") as folder, broker_named(told.broker) as broker:
-        run = Conductor(broker, plan, Path(folder)).run()
+    parser.add_argument("--broker", choices=tuple(BROKERS), default="mock")
+    parser.add_argument("--outcomes", choices=("sqlite", "postgres"), default="sqlite")
+    arguments = parser.parse_args()
+    plan = Plan(arguments.requests, arguments.kills, arguments.restarts, arguments.moves, arguments.seed)
+    with (
+        tempfile.TemporaryDirectory(prefix="crash-") as folder,
+        BROKERS[arguments.broker](TOPICS) as broker,
+        outcomes_in(arguments.outcomes) as (database_url, restart_database),
+    ):
+        restart = in_turn(restart_database, restart_of(broker))
+        run = CrashRun(broker, plan, Path(folder), restart, database_url).run()
     sys.stdout.write(as_text(run) + "\n")
     return 1 if run.verdict.problems or run.ends else 0
 
@@ -43,7 +101,7 @@ def as_text(run: Run) -> str:
     lines = [
         f"{sum(run.kills.values())} kills ({kills}), {run.left} workers left in order, {run.seconds:.0f} s",
         *(f"unexpected end: {end}" for end in run.ends),
-        told_as_text(run.verdict),
+        verdict_text(run.verdict),
     ]
     return "\n".join(lines)
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from itertools import islice
 
 import pytest
-from tests.crash.checker import Record, judge
-from tests.crash.fates import POINTS, fates
-from tests.crash.workload import TRACE, asks
+from tests.crash.checker import Record, committed_too_early, judge
+from tests.crash.planned_ends import POINTS, plan_ends
+from tests.crash.workload import TRACE, generate_requests
 
 ASKED = b'{"request_id": "a", "trace_id": "t", "query": "q", "metadata": {"b": 1.50, "a": "\\u00fc"}}'
 TOLD = b'{"request_id":"a","trace_id":"t","hits":[],"latency_ms":3,"metadata":{"b":1.50,"a":"\\u00fc"}}'
@@ -29,7 +29,7 @@ def broken(*records: Record) -> str:
     return "\n".join(judge(records).problems)
 
 
-def test_a_kept_promise_is_not_complained_of() -> None:
+def test_correct_outcomes_have_no_problems() -> None:
     """Outcomes written again are allowed: at least once is the delivery."""
     again = replace(OUTCOME, offset=30)
     verdict = judge([REQUEST, NEXT, OUTCOME, NEXT_OUTCOME, again])
@@ -37,23 +37,38 @@ def test_a_kept_promise_is_not_complained_of() -> None:
     assert (verdict.requests, verdict.names, verdict.outcomes, verdict.repeats) == (2, 2, 3, 1)
 
 
-@pytest.mark.parametrize("value", [None, b"\xff", b"{", b"[1]", b'{"query": "q"}', b'{"request_id": 7}', b'{"request_id": ""}'])
-def test_a_request_without_a_readable_id_is_answered_by_its_place(value: bytes | None) -> None:
-    """Nobody can ask for it by an id, and still it has its outcome."""
+@pytest.mark.parametrize(
+    "value", [None, b"\xff", b"{", b"[1]", b'{"query": "q"}', b'{"request_id": 7}', b'{"request_id": ""}']
+)
+def test_request_without_id_is_matched_by_position(value: bytes | None) -> None:
+    """Nobody can request for it by an id, and still it has its outcome."""
     request = replace(REQUEST, value=value)
     made = FAILURE % b"unparsable:rag_search_request-4-10"
     assert broken(request, told(made, topic="rag_failed")) == ""
     assert "lost" in broken(request)
 
 
-def test_a_request_without_an_outcome_is_found() -> None:
+def test_lost_request_is_found() -> None:
     """Also where another request of the same id has one: each record is answered."""
     assert "lost: search 'a', asked at rag_search_request/4/10" in broken(REQUEST)
-    assert "lost: search 'a' with the key b'other'" in broken(REQUEST, replace(REQUEST, offset=11, key=b"other"), OUTCOME)
+    assert "lost: search 'a' with the key b'other'" in broken(
+        REQUEST, replace(REQUEST, offset=11, key=b"other"), OUTCOME
+    )
     assert "lost: search 'a' with the key b'k'" in broken(REQUEST, replace(REQUEST, offset=11), OUTCOME)
 
 
-def test_a_request_that_only_a_restart_answers_is_found() -> None:
+def test_commit_before_the_outcome_is_found() -> None:
+    """Although the outcome may still come: if its worker ended now, nobody would write it."""
+    partition = (REQUEST.topic, REQUEST.partition)
+    assert list(committed_too_early([REQUEST, NEXT, OUTCOME], {partition: 11})) == []
+    assert list(committed_too_early([REQUEST], {partition: 10})) == []
+    [problem] = committed_too_early([REQUEST, NEXT, OUTCOME], {partition: 12})
+    assert problem == "committed without an outcome: search 'next', asked at rag_search_request/4/11"
+    again = replace(REQUEST, offset=11)
+    assert list(committed_too_early([REQUEST, again, OUTCOME], {partition: 12})) != []
+
+
+def test_request_answered_only_after_a_restart_is_found() -> None:
     """Everything has its outcome in the end; while the workers were up and had time, one had none."""
     records = [REQUEST, NEXT, OUTCOME, NEXT_OUTCOME]
     assert judge(records, [records, [REQUEST, OUTCOME], []]).problems == ()
@@ -74,16 +89,18 @@ def test_a_request_that_only_a_restart_answers_is_found() -> None:
     ],
     ids=["another latency", "another space", "another stage", "a failure"],
 )
-def test_two_outcomes_that_differ_are_found(other: Record) -> None:
+def test_contradicting_outcomes_are_found(other: Record) -> None:
     """Byte for byte, time and white space included, and in whichever topic the second is."""
     assert broken(REQUEST, OUTCOME, other) != ""
 
 
-def test_an_outcome_that_nobody_asked_for_is_found() -> None:
+def test_outcome_without_request_is_found() -> None:
     """An id of another stage is another request."""
     assert "nobody asked" in broken(OUTCOME)
     assert "nobody asked" in broken(REQUEST, OUTCOME, told(TOLD.replace(b'"a"', b'"b"', 1), offset=21))
-    assert "nobody asked" in broken(REQUEST, OUTCOME, told(FAILURE.replace(b"search", b"answer") % b"a", topic="rag_failed"))
+    assert "nobody asked" in broken(
+        REQUEST, OUTCOME, told(FAILURE.replace(b"search", b"answer") % b"a", topic="rag_failed")
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,12 +120,12 @@ def test_an_outcome_that_nobody_asked_for_is_found() -> None:
         replace(OUTCOME, headers=REUSED),
     ],
 )
-def test_what_was_to_come_back_as_it_was_sent_is_compared(changed: Record) -> None:
+def test_changed_echo_is_found(changed: Record) -> None:
     """Key, headers, trace_id, metadata with their order, digits and escapes; nothing is called reused that is not."""
     assert broken(REQUEST, changed) != ""
 
 
-def test_a_reused_id_has_the_outcome_of_one_of_its_payloads() -> None:
+def test_reused_id_may_echo_any_of_its_payloads() -> None:
     """Which came first is not to be seen from outside; the header says that they differ."""
     reused = replace(REQUEST, offset=11, value=ASKED.replace(b"1.50", b"2.50"))
     second = replace(OUTCOME, offset=21, headers=REUSED)
@@ -117,7 +134,7 @@ def test_a_reused_id_has_the_outcome_of_one_of_its_payloads() -> None:
     assert broken(REQUEST, reused, neither, replace(neither, offset=21, headers=REUSED)) != ""
 
 
-def test_outcomes_of_one_key_out_of_order_are_found() -> None:
+def test_outcomes_out_of_order_are_found() -> None:
     """The order of the first ones counts: what is written again comes later."""
     early, late = replace(NEXT_OUTCOME, offset=15), replace(NEXT_OUTCOME, offset=25)
     assert "out of order" in broken(REQUEST, NEXT, OUTCOME, early)
@@ -125,20 +142,20 @@ def test_outcomes_of_one_key_out_of_order_are_found() -> None:
     assert "several partitions" in broken(REQUEST, NEXT, OUTCOME, replace(NEXT_OUTCOME, partition=3))
 
 
-def test_an_outcome_too_large_has_no_metadata() -> None:
+def test_oversized_outcome_echoes_no_metadata() -> None:
     """So the contract says; with them it would be too large again."""
     body = b'{"request_id":"a","trace_id":"t","stage":"search","details":{"reason":"outcome_too_large"}}'
     assert broken(REQUEST, told(body, topic="rag_failed")) == ""
     assert broken(REQUEST, told(body[:-1] + b',"metadata":{}}', topic="rag_failed")) != ""
 
 
-def test_each_point_and_each_kind_of_request_has_its_turn() -> None:
+def test_every_crash_point_and_request_kind_occurs() -> None:
     """A run that never kills at one of the points, or never repeats an id, would prove less than it says."""
-    kinds = {fate.how for fate in fates(10, random.Random(1))}
+    kinds = {end.how for end in plan_ends(10, random.Random(1))}
     assert set(POINTS) < kinds
     assert {"any time", "while it stops", "leaves"} < kinds
-    sent = list(islice(asks(random.Random(1)), 1000))
+    sent = list(islice(generate_requests(random.Random(1)), 1000))
     assert len(sent) > len(set(sent)), "nothing comes again"
-    assert any(ask.value is None for ask in sent)
-    assert any(ask.key is None for ask in sent)
-    assert any(b"another" in (ask.value or b"") for ask in sent)
+    assert any(request.value is None for request in sent)
+    assert any(request.key is None for request in sent)
+    assert any(b"another" in (request.value or b"") for request in sent)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.crash.fates import POINTS
-from tests.crash.harness import Conductor, Plan
+from tests.crash.harness import CrashRun, Plan
+from tests.crash.planned_ends import POINTS
 from tests.crash.run import as_text
-from tests.kafka.foreign import TOPICS
 from tests.kafka.mock_cluster import MockCluster
+from tests.kafka.reference_client import TOPICS
 
 PLAN = Plan(requests=300, kills=10)
 
 
-def test_nothing_is_lost_or_contradicted_however_workers_die(tmp_path: Path) -> None:
-    """At every named point, at any time, and while one leaves: each request has its outcome, and one only."""
+def test_killed_workers_lose_and_contradict_nothing(tmp_path: Path) -> None:
+    """At every crash point, at any time and during a stop: each request has exactly one outcome."""
     with MockCluster(TOPICS) as mock:
-        run = Conductor(mock, PLAN, tmp_path).run()
+        run = CrashRun(mock, PLAN, tmp_path).run()
     assert run.verdict.problems == (), as_text(run)
     assert list(run.ends) == []
     assert run.verdict.requests == run.sent > PLAN.requests

@@ -6,18 +6,18 @@ from itertools import cycle
 from pathlib import Path
 
 import pytest
-from tests.crash.harness import Conductor, Plan
+from tests.crash.harness import CrashRun, Plan
 from tests.crash.run import as_text
-from tests.kafka.foreign import TOPICS
 from tests.kafka.real_broker import RealBroker
+from tests.kafka.reference_client import TOPICS
 
 PLAN = Plan(requests=400, kills=10, restarts=2)
 
 pytestmark = pytest.mark.services
 
 
-def test_nothing_is_lost_or_contradicted_however_workers_and_broker_die(tmp_path: Path) -> None:
-    """The broker is killed once and upgraded once, between the deaths of workers."""
+def test_killed_workers_and_broker_lose_and_contradict_nothing(tmp_path: Path) -> None:
+    """The broker is killed and restarted between kills of workers."""
     with RealBroker(TOPICS) as kafka:
         ways = cycle((kafka.down, kafka.stop))
 
@@ -25,7 +25,7 @@ def test_nothing_is_lost_or_contradicted_however_workers_and_broker_die(tmp_path
             next(ways)()
             kafka.up()
 
-        run = Conductor(kafka, PLAN, tmp_path, restart).run()
+        run = CrashRun(kafka, PLAN, tmp_path, restart).run()
     assert run.verdict.problems == (), as_text(run)
     assert list(run.ends) == []
     assert run.verdict.requests == run.sent > PLAN.requests

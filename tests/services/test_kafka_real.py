@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
+from types import MappingProxyType
 
 import pytest
-from confluent_kafka import Producer
-from tests.integration.test_kafka_worker import RESULTS, Echo, working
+from confluent_kafka import KafkaException, Producer
+from tests.integration.test_kafka_worker import RESULTS, Echo, read, working
 from tests.integration.test_kafka_worker import options as told
 from tests.kafka.broker import wait_until
 from tests.kafka.contract import (
@@ -19,26 +22,45 @@ from tests.kafka.contract import (
     StartWorker,
     answered,
     answered_at_least,
+    asked_until_answered_by,
     check_none_lost,
     data_dir,
     options,
+    requests,
     start,
 )
-from tests.kafka.foreign import SEARCH, TOPICS, ForeignClient
 from tests.kafka.real_broker import RealBroker
+from tests.kafka.reference_client import SEARCH, TOPICS, ReferenceClient
 
 from modules.llm_platform.presentation.kafka.contract.requests import REQUEST_TOPICS
 from modules.llm_platform.presentation.kafka.worker.clients import consumer_config, make_consumer
-from modules.llm_platform.testing.patience import becomes
+from modules.llm_platform.presentation.kafka.worker.worker import Worker, WorkerOptions
+from modules.llm_platform.testing.waiting import becomes_true
 
 __all__ = ["answered", "data_dir", "options", "start"]  # the suites' fixtures
 
 pytestmark = pytest.mark.services
 
 
+CLASSIC: Mapping[str, str | int] = {"group.protocol": "classic", "session.timeout.ms": 6000, "heartbeat.interval.ms": 1000}
+
+
+class OlderBroker(RealBroker):
+    """Refuses KIP-848."""
+
+    extra: Mapping[str, object] = MappingProxyType({"group.coordinator.rebalance.protocols": "classic"})
+
+
 @pytest.fixture(scope="module")
 def broker() -> Iterator[RealBroker]:
     with RealBroker(TOPICS) as kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="module")
+def other_broker() -> Iterator[RealBroker]:
+    """For workers that answer every request of their topics in their own way."""
+    with RealBroker({SEARCH: TOPICS[SEARCH], RESULTS: 1}) as kafka:
         yield kafka
 
 
@@ -49,26 +71,67 @@ class TestScenariosOnKafka(ScenarioContract):
 class TestPromiseOnKafka(PromiseContract):
     """Repeats, order, stopping, a broker that is killed and comes back, members that come and go."""
 
-    async def test_an_upgrade_of_the_broker_goes_unnoticed(self, broker: RealBroker, start: StartWorker) -> None:
+    async def test_broker_restart_loses_nothing(self, broker: RealBroker, start: StartWorker) -> None:
         """An orderly restart under load: nobody loses an answer, the worker goes on."""
         worker = start(concurrency=8)
         ids = [f"upgrade-{number}" for number in range(150)]
-        async with ForeignClient(broker.bootstrap, GROUP) as client:
+        async with ReferenceClient(broker.bootstrap, GROUP) as client:
             await client.send_all((SEARCH, {"request_id": name, "query": "@sleep=0.05"}, name.encode()) for name in ids)
             await answered_at_least(client, ids, 10)
         broker.stop()
         broker.up()
-        async with ForeignClient(broker.bootstrap, GROUP) as client:
+        async with ReferenceClient(broker.bootstrap, GROUP) as client:
             check_none_lost(await client.settled(timeout_s=15), ids)
         assert worker.stop() == 0
 
 
-def test_each_worker_gets_its_part_of_each_topic(broker: RealBroker) -> None:
+async def test_members_of_both_protocols_share_a_group(broker: RealBroker, start: StartWorker) -> None:
+    """An upgrade from a release that used the classic protocol: its workers leave one by one, and no request is lost."""
+    async with ReferenceClient(broker.bootstrap, GROUP) as client:
+        before = start("before", client=CLASSIC)
+        ids = await asked_until_answered_by({"before"}, client, [], "migrating")
+        start("after")
+        ids = await asked_until_answered_by({"before", "after"}, client, ids, "migrating")
+        more = [f"migrated-{number}" for number in range(200)]
+        await client.send_all(requests(more))
+        await answered_at_least(client, more, 50)
+        assert before.stop() == 0
+        check_none_lost(await client.settled(), [*ids, *more])
+
+
+async def test_brokers_without_kip_848_get_the_classic_protocol(caplog: pytest.LogCaptureFixture) -> None:
+    """The request is known and refused, as by Kafka 3.7 to 3.9. Messages are answered, with the log of the fallback."""
+    caplog.set_level(logging.INFO)
+    with OlderBroker({SEARCH: 1, RESULTS: 1}) as kafka:
+        async with working(Echo(), told(kafka)):
+            producer = Producer({"bootstrap.servers": kafka.bootstrap})
+            producer.produce(SEARCH, b"1")
+            assert producer.flush(60) == 0
+            assert await asyncio.to_thread(read, kafka, RESULTS, 1) == [b"1"]
+    assert "it uses the classic protocol" in caplog.text
+
+
+async def test_join_stops_nobody_with_kip_848(other_broker: RealBroker) -> None:
+    """While another worker joins, the first one keeps the partitions that it does not hand over, and answers them."""
+    handler = Echo()
+    async with working(handler, replace(told(other_broker), group_id="joins")) as first:
+        kept = dict(first.consumer.assignment())
+        assert len(kept) == TOPICS[SEARCH]
+        async with working(Echo(), replace(told(other_broker), group_id="joins")) as second:
+            assert await becomes_true(lambda: len(second.consumer.assignment()) == TOPICS[SEARCH] // 2, 60)
+            assert await becomes_true(lambda: len(first.consumer.assignment()) == TOPICS[SEARCH] // 2, 60)
+            remaining = first.consumer.assignment()
+            assert all(remaining[partition] is kept[partition] for partition in remaining)  # no new assignment of these
+
+
+def test_each_worker_gets_partitions_of_each_topic(broker: RealBroker) -> None:
     """Three workers share the searches evenly, and the answers: else one of them is idle while only searches come."""
     members, topics = 3, list(REQUEST_TOPICS.values())
     part = {topic: TOPICS[topic] // members for topic in topics}
     with ExitStack() as stack:
-        workers = [make_consumer(consumer_config([broker.bootstrap], "shares", broker.client), {}) for _ in range(members)]
+        workers = [
+            make_consumer(consumer_config([broker.bootstrap], "shares", {}, "consumer"), {}) for _ in range(members)
+        ]
         for worker in workers:
             stack.callback(worker.close)
             worker.subscribe(topics)
@@ -81,7 +144,7 @@ def test_each_worker_gets_its_part_of_each_topic(broker: RealBroker) -> None:
         wait_until(shared_out, "each to have its part of each topic")
 
 
-async def test_markers_of_transactions_are_no_lag() -> None:
+async def test_transaction_markers_are_not_a_lag() -> None:
     """A client that sends in transactions: each leaves a marker that takes an offset and is never read. What it took back
     and what it has not decided yet are no requests either.
     """
@@ -94,13 +157,46 @@ async def test_markers_of_transactions_are_no_lag() -> None:
                 producer.begin_transaction()
                 for _ in range(3):
                     producer.produce(SEARCH, b"asked", partition=0)
+                await asyncio.to_thread(producer.flush)  # an abort before they are sent is an error of the broker, at times
                 await asyncio.to_thread(producer.abort_transaction if taken_back else producer.commit_transaction)
             producer.begin_transaction()
             producer.produce(SEARCH, b"undecided", partition=0)
             await asyncio.to_thread(producer.flush)
-            assert await becomes(lambda: len(handler.handled) == 6, 60)
-            assert await becomes(lambda: worker.lag_monitor.lag == {(SEARCH, 0): 0}, 60)
+            assert await becomes_true(lambda: len(handler.handled) == 6, 60)
+            assert await becomes_true(lambda: worker.lag_monitor.lag == {(SEARCH, 0): 0}, 60)
             await asyncio.sleep(6)  # longer than a partition may be behind and unread
             assert worker.not_ready() == []
-            assert worker.reader.view.brokers_up == 1
+            assert worker.consumer.state.brokers_up == 1
             await asyncio.to_thread(producer.abort_transaction)
+
+
+@pytest.mark.parametrize("client", [{}, CLASSIC], ids=["kip-848", "classic"])
+async def test_static_member_keeps_its_partitions(
+    other_broker: RealBroker, client: Mapping[str, str | int]
+) -> None:
+    """A restart within the session moves none to the other member, and a second worker of the same id ends one of the two."""
+    group = f"static-{len(client)}"
+
+    def static(name: str) -> WorkerOptions:
+        config = {"statistics.interval.ms": 100, **client, "group.instance.id": name}
+        return replace(told(other_broker), group_id=group, config=config)
+
+    async with working(Echo(), static("stays")) as stays:
+        async with working(Echo(), static("restarts")) as first:
+            half = TOPICS[SEARCH] // 2
+            members = (stays.consumer, first.consumer)
+            assert await becomes_true(lambda: all(len(each.assignment()) == half for each in members), 60)
+            before = set(first.consumer.assignment())
+        others = dict(stays.consumer.assignment())
+        async with working(Echo(), static("restarts")) as again:
+            assert await becomes_true(lambda: set(again.consumer.assignment()) == before, 60)
+            assert stays.consumer.assignment() == others
+    one, two = (Worker(Echo(), static("twice")) for _ in range(2))
+    running = [asyncio.create_task(worker.run()) for worker in (one, two)]
+    done, pending = await asyncio.wait(running, timeout=60, return_when=asyncio.FIRST_COMPLETED)
+    one.stop()
+    two.stop()
+    assert len(pending) == 1
+    with pytest.raises(KafkaException):
+        await done.pop()
+    await asyncio.wait(pending)

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from tests.kafka.broker import ROOT, Broker, wait_until
 from tests.kafka.broker_contract import BrokerContract
-from tests.kafka.foreign import SEARCHED, TOPICS, ForeignClient
 from tests.kafka.real_broker import RealBroker, free_port
+from tests.kafka.reference_client import SEARCHED, TOPICS, ReferenceClient
 
 pytestmark = pytest.mark.services
 
@@ -31,23 +31,27 @@ class TestRealBroker(BrokerContract):
     maker = ("tests.kafka.real_broker", "RealBroker")
 
 
-async def test_an_orderly_restart_keeps_everything() -> None:
+async def test_restart_keeps_all_records() -> None:
     """As in an upgrade: asked to end, started again."""
     with RealBroker(TOPICS) as kafka:
-        async with ForeignClient(kafka.bootstrap, "nobody") as client:
+        async with ReferenceClient(kafka.bootstrap, "nobody") as client:
             await client.send(SEARCHED, {"request_id": "kept"}, b"k")
         kafka.stop()
         kafka.up()
-        async with ForeignClient(kafka.bootstrap, "nobody") as client:
+        async with ReferenceClient(kafka.bootstrap, "nobody") as client:
             assert list(await client.outcomes()) == ["kept"]
 
 
 @pytest.mark.parametrize("early", [True, False])
-def test_a_broker_by_hand_leaves_nothing_behind(tmp_path: Path, early: bool) -> None:
+def test_manual_broker_leaves_nothing_behind(tmp_path: Path, early: bool) -> None:
     """SIGTERM ends `make kafka` as Ctrl-C does, also while it starts: no process and no folder stays."""
     command = [sys.executable, "-m", "tests.kafka.real_broker", "--port", str(free_port())]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env={**os.environ, "TMPDIR": str(tmp_path)},
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
         start_new_session=True,
     ) as child:
         assert child.stdout is not None
@@ -72,7 +76,7 @@ def java_with(words: str) -> list[str]:
     return found
 
 
-def test_without_its_jars_it_says_what_to_do(tmp_path: Path) -> None:
+def test_missing_jars_have_a_remedy(tmp_path: Path) -> None:
     """The first error that a fresh clone can meet."""
     with pytest.raises(RuntimeError, match="make kafka-jars"), RealBroker(jars=tmp_path):
         raise AssertionError

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from tests.kafka.broker import ROOT, wait_until
-from tests.kafka.foreign import TOPICS
 from tests.kafka.guarded_broker import GuardedBroker
+from tests.kafka.reference_client import TOPICS
 
 from modules.llm_platform.presentation.kafka.worker.clients import consumer_config, make_consumer
 
@@ -87,7 +87,7 @@ def of_rights(verdicts: Verdicts) -> Verdicts:
     return {subject: said for subject, said in verdicts.items() if subject.startswith("right to")}
 
 
-def test_without_any_right_each_is_named(broker: GuardedBroker, tmp_path: Path) -> None:
+def test_each_missing_right_is_named(broker: GuardedBroker, tmp_path: Path) -> None:
     """Exit code 1, and for each the ACL to add."""
     code, verdicts = checked(broker, "stranger", tmp_path)
     said = of_rights(verdicts)
@@ -100,7 +100,7 @@ def test_without_any_right_each_is_named(broker: GuardedBroker, tmp_path: Path) 
     assert not [subject for subject in verdicts if subject.startswith("topic ")]  # nobody knows whether they are there
 
 
-def test_the_rights_that_it_asks_for_are_enough(broker: GuardedBroker, tmp_path: Path) -> None:
+def test_named_rights_are_sufficient(broker: GuardedBroker, tmp_path: Path) -> None:
     """Whoever adds what the lines say has a worker that can work; without one of them the check fails by that one."""
     for operation, kind, name in [*NEEDED.values()][1:]:
         broker.allow("rag-worker", operation, kind, name)
@@ -113,17 +113,17 @@ def test_the_rights_that_it_asks_for_are_enough(broker: GuardedBroker, tmp_path:
     assert {verdict for verdict, _ in of_rights(verdicts).values()} == {"ok"}
 
 
-def test_a_wrong_password_is_called_so(broker: GuardedBroker, tmp_path: Path) -> None:
+def test_wrong_password_is_reported(broker: GuardedBroker, tmp_path: Path) -> None:
     """Not `_TRANSPORT`, which is what the client's call says."""
     login = {**broker.login("rag-worker"), "sasl.password": "another-password-of-the-tests"}
     done = llm_platform(broker, "rag-worker", tmp_path, "worker", "--check", "--json", login=login)
     checks = {each["subject"]: each for each in json.loads(done.stdout)["checks"]}
     assert done.returncode == 1
-    assert "wrong user name or password: check sasl.username and sasl.password" in checks["brokers"]["text"]
+    assert "wrong user name or password: check KAFKA_SASL_USERNAME and its password" in checks["brokers"]["text"]
     assert "another-password" not in done.stdout + done.stderr
 
 
-def test_the_active_members_are_named(broker: GuardedBroker, tmp_path: Path) -> None:
+def test_active_group_members_are_named(broker: GuardedBroker, tmp_path: Path) -> None:
     """By client, machine and share, for either group protocol."""
     for needed in NEEDED.values():
         broker.allow("rag-worker", *needed)
@@ -132,7 +132,9 @@ def test_the_active_members_are_named(broker: GuardedBroker, tmp_path: Path) -> 
     member = make_consumer(config, {})
     member.subscribe(["rag_search_request"])
     try:
-        wait_until(lambda: member.poll(0.1) is None and len(member.assignment()) == TOPICS["rag_search_request"], "to join")
+        wait_until(
+            lambda: member.poll(0.1) is None and len(member.assignment()) == TOPICS["rag_search_request"], "to join"
+        )
         verdict, text = checked(broker, "rag-worker", tmp_path)[1]["group rag-core"]
     finally:
         member.close()
@@ -140,7 +142,7 @@ def test_the_active_members_are_named(broker: GuardedBroker, tmp_path: Path) -> 
     assert (verdict, text) == ("ok", f"1 active: llm-platform-worker at 127.0.0.1, {partitions} partitions")
 
 
-def test_to_describe_is_not_to_use(broker: GuardedBroker, tmp_path: Path) -> None:
+def test_describe_does_not_imply_use(broker: GuardedBroker, tmp_path: Path) -> None:
     """Seen and not granted is missing as well."""
     for _, kind, name in NEEDED.values():
         broker.allow("stranger", "Describe", kind, name)
@@ -149,18 +151,18 @@ def test_to_describe_is_not_to_use(broker: GuardedBroker, tmp_path: Path) -> Non
     assert verdicts["topic rag_failed"][0] != "failed"
 
 
-def test_settings_that_may_not_be_read_are_a_warning(broker: GuardedBroker, tmp_path: Path) -> None:
+def test_unreadable_topic_settings_are_a_warning(broker: GuardedBroker, tmp_path: Path) -> None:
     """They are of use and not needed: with DescribeConfigs they are looked at."""
     for needed in NEEDED.values():
         broker.allow("rag-worker", *needed)
     code, verdicts = checked(broker, "rag-worker", tmp_path)
     assert (code, verdicts["settings of rag_failed"][0]) == (0, "warning")
-    assert "could not be found out" in verdicts["settings of rag_failed"][1]
+    assert "could not be checked" in verdicts["settings of rag_failed"][1]
     broker.allow("rag-worker", "DescribeConfigs", "topic", "rag_failed")
     assert checked(broker, "rag-worker", tmp_path)[1]["settings of rag_failed"] == ("ok", "fit")
 
 
-def test_the_page_names_the_rights_that_are_needed(broker: GuardedBroker, tmp_path: Path) -> None:
+def test_documented_rights_are_complete(broker: GuardedBroker, tmp_path: Path) -> None:
     """Its commands, run as they stand, make a worker that may work and a gateway that may send and read, and no more."""
     shim = tmp_path / "kafka-acls.sh"
     shim.write_text(SHIM, "utf-8")

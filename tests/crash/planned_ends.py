@@ -1,4 +1,4 @@
-"""What becomes of the workers, one after the other."""
+"""The planned ends of the workers, in order."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-MOST_PASSES = {  # of a point, before the process ends there
+MAX_PASSES = {  # of a point, before the process ends there
     "after_poll": 6, "after_compute": 25, "after_store": 25, "after_produce": 40, "before_commit": 5, "after_commit": 5,
     "in_rebalance": 3, "in_shutdown": 1,
 }  # fmt: skip
-POINTS = tuple(MOST_PASSES)
+POINTS = tuple(MAX_PASSES)
 ANY_TIME, WHILE_IT_STOPS, LEAVES = "any time", "while it stops", "leaves"
-LONGEST_LIFE_S = 2.5  # of one that is killed at any time
-LONGEST_STOP_S = 0.3  # after SIGTERM
+MAX_LIFE_S = 2.5  # of one that is killed at any time
+MAX_STOP_S = 0.3  # after SIGTERM
 LEAVE_SHARE = 0.2  # orderly ends for each kill
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
-    """`how` is a point, ANY_TIME, WHILE_IT_STOPS or LEAVES. `after_s`: seconds before the conductor does its part."""
+class PlannedEnd:
+    """`how` is a point, ANY_TIME, WHILE_IT_STOPS or LEAVES. `after_s`: seconds before the harness acts."""
 
     how: str
     passes: int = 1
@@ -30,18 +30,18 @@ class Fate:
         return self.how != LEAVES
 
 
-def fates(kills: int, dice: random.Random) -> Sequence[Fate]:
+def plan_ends(kills: int, rng: random.Random) -> Sequence[PlannedEnd]:
     """`kills` of them are kills, all points in turn and two moments that nobody chose; then some that leave."""
     kinds = (*POINTS, ANY_TIME, WHILE_IT_STOPS)
-    drawn = [_fate(kinds[number % len(kinds)], dice) for number in range(kills)]
-    drawn += [_fate(LEAVES, dice) for _ in range(max(1, round(kills * LEAVE_SHARE)))]
-    dice.shuffle(drawn)
+    drawn = [_plan_end(kinds[number % len(kinds)], rng) for number in range(kills)]
+    drawn += [_plan_end(LEAVES, rng) for _ in range(max(1, round(kills * LEAVE_SHARE)))]
+    rng.shuffle(drawn)
     return drawn
 
 
-def _fate(how: str, dice: random.Random) -> Fate:
+def _plan_end(how: str, rng: random.Random) -> PlannedEnd:
     if how in (ANY_TIME, LEAVES, "in_shutdown"):
-        return Fate(how, 1, dice.uniform(0, LONGEST_LIFE_S))
+        return PlannedEnd(how, 1, rng.uniform(0, MAX_LIFE_S))
     if how == WHILE_IT_STOPS:
-        return Fate(how, 1, dice.uniform(0, LONGEST_STOP_S))
-    return Fate(how, dice.randint(1, MOST_PASSES[how]))
+        return PlannedEnd(how, 1, rng.uniform(0, MAX_STOP_S))
+    return PlannedEnd(how, rng.randint(1, MAX_PASSES[how]))

@@ -1,0 +1,96 @@
+"""`llm-platform doctor --json` on real Redis, PostgreSQL and Kafka: what answers, what does not, and no password."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from tests.kafka.real_broker import RealBroker
+from tests.kafka.reference_client import TOPICS
+from tests.redis_server import RedisServer
+from tests.services.postgres_server import PASSWORD, PostgresServer
+
+pytestmark = pytest.mark.services
+
+TIMEOUT_S = 120.0
+REDIS_PASSWORD = "a-long-password"
+WRONG = "an-even-longer-wrong-password"
+NOBODY_LISTENS = "127.0.0.1:9"
+
+Checks = Mapping[str, tuple[str, str]]
+
+
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with RedisServer(tmp_path_factory.mktemp("redis"), password=REDIS_PASSWORD) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[RealBroker]:
+    with RealBroker(TOPICS) as broker:
+        yield broker
+
+
+def doctor(folder: Path, **values: str) -> Checks:
+    """Verdict and text of each subject. Neither password may be printed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "modules.llm_platform", "doctor", "--json", "--offline"],
+        env={**os.environ, "LLM_PLATFORM_DATA_DIR": str(folder), **values},
+        capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
+    )  # fmt: skip
+    assert not any(secret in done.stdout + done.stderr for secret in (PASSWORD, REDIS_PASSWORD, WRONG))
+    return {each["subject"]: (each["verdict"], each["text"]) for each in json.loads(done.stdout)["checks"]}
+
+
+def test_services_that_answer(redis: RedisServer, postgres: PostgresServer, kafka: RealBroker, tmp_path: Path) -> None:
+    """Each service has a line that says ok."""
+    database = {"DATABASE_URL": postgres.new_database()}
+    migrate = [sys.executable, "-m", "modules.llm_platform", "store", "migrate"]
+    subprocess.run(migrate, env={**os.environ, **database}, check=True, capture_output=True, timeout=TIMEOUT_S)
+    checks = doctor(tmp_path, REDIS_URL=redis.url, KAFKA_BOOTSTRAP_SERVERS=kafka.bootstrap, **database)
+    assert {subject: checks[subject][0] for subject in ("redis", "store", "kafka")} == dict.fromkeys(
+        ("redis", "store", "kafka"), "ok"
+    )
+    assert checks["store"][1] == "PostgreSQL answers"
+
+
+@pytest.mark.parametrize("has_password", [True, False])
+def test_services_that_cannot_be_used(
+    redis: RedisServer, postgres: PostgresServer, tmp_path: Path, has_password: bool
+) -> None:
+    """A service that is away, or refuses the password, fails its check, which names the setting."""
+    urls = {
+        "REDIS_URL": redis.url.replace(REDIS_PASSWORD, WRONG),
+        "DATABASE_URL": postgres.url(password=WRONG),
+    }
+    if not has_password:
+        urls = {
+            "REDIS_URL": f"redis://:{WRONG}@{NOBODY_LISTENS}/0",
+            "DATABASE_URL": f"postgresql://platform:{WRONG}@{NOBODY_LISTENS}/x",
+        }
+    checks = doctor(tmp_path, KAFKA_BOOTSTRAP_SERVERS=NOBODY_LISTENS, QDRANT_URL=f"http://{NOBODY_LISTENS}", **urls)
+    expected = {
+        "redis": "REDIS_URL", "store": "DATABASE_URL", "kafka brokers": "KAFKA_BOOTSTRAP_SERVERS", "index": "QDRANT_URL",
+    }  # fmt: skip
+    for subject, setting in expected.items():
+        verdict, text = checks[subject]
+        assert verdict == "failed", (subject, text)
+        assert setting in text
+
+
+def test_tables_that_are_missing(postgres: PostgresServer, tmp_path: Path) -> None:
+    """A database without our tables names the command that makes them."""
+    verdict, text = doctor(tmp_path, DATABASE_URL=postgres.new_database())["store"]
+    assert (verdict, "llm-platform store migrate" in text) == ("failed", True)

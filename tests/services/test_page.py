@@ -1,0 +1,462 @@
+"""The page at / in a real Chromium: a question, its steps, its answer with the quotes behind it; plans, keys, accessibility."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from playwright.async_api import Browser, Route, expect
+from tests.server_process import served, until
+from tests.services.browser import OFFLINE, QUESTION, WIDTHS, chromium, serving_page, visiting
+
+pytestmark = pytest.mark.services
+
+INJECTIONS = Path(__file__).parents[1] / "security" / "injection_pages"
+WITHOUT_MODEL = {"synthesizer": "extractive"}
+KEY = "a-long-random-word"
+ELEMENTS = "p br h1 h2 h3 h4 h5 h6 ul ol li blockquote pre code em strong s hr a table thead tbody tr th td div"
+FOUND = "[...document.querySelectorAll('.answer *')].map(each => each.closest('.cite') ? 'p' : each.localName)"
+HREFS = "[...document.querySelectorAll('main a')].map(each => each.getAttribute('href'))"
+OPENER = "[...document.querySelectorAll('.answer a')].every(each => each.rel.includes('noopener'))"
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Browser]:
+    async with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+async def base(tmp_path: Path) -> AsyncIterator[str]:
+    async with serving_page(tmp_path, *OFFLINE) as address:
+        yield address
+
+
+def response(synthesis: str, **fields: Any) -> dict[str, Any]:
+    """An answer over one source, as the server sends it."""
+    sources = [{"index": 1, "title": "A source", "url": "https://example.org/a"}]
+    raw = [
+        {
+            "title": "A source",
+            "url": "https://example.org/a",
+            "content": "😀 The owl 🦉 sleeps by day. It hunts at night.",
+        }
+    ]
+    metadata = {"latency_ms": 1200, "tokens_used": 0, "cost_usd": 0, "searches": 1, "llm_calls": 0, "synthesizer": "m",
+                "providers": ["x"], "language": "en", "uncited_sentences": 0, "request_id": "r", "sent_to": []}  # fmt: skip
+    metadata |= fields.pop("metadata", {})
+    base = {"query": "q", "depth": "shallow", "synthesis": synthesis, "sources": sources, "raw_results": raw}
+    return {**base, "citations": [], "degraded": [], "metadata": metadata, **fields}
+
+
+def citation(synthesis: str, statement: str, text: str, quote: str, verdict: str) -> dict[str, Any]:
+    start, quote_start = synthesis.index(statement), text.index(quote)
+    return {"start": start, "end": start + len(statement), "source_index": 1, "quote": quote, "quote_start": quote_start,
+            "quote_end": quote_start + len(quote), "verdict": verdict, "score": 1, "checked_by": "words"}  # fmt: skip
+
+
+async def _fulfill(body: str, route: Route) -> None:
+    await route.fulfill(body=body)
+
+
+class TestAnswers:
+    async def test_ask_read_and_open_a_quote(self, browser: Browser, base: str) -> None:
+        """Steps and answer appear; a citation opens the source's text at the highlighted quote, with its verdict in words."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.ask()
+            await visit.answered()
+            await expect(page.locator(".answer")).to_contain_text("asked only when the one before it failed")
+            await page.click(".steps summary")
+            assert "Searches: 1" in await page.inner_text(".steps")
+            await page.locator(".cite").first.click()
+            dialog = page.get_by_role("dialog")
+            await expect(dialog.locator("mark")).to_have_text(
+                "The next search provider is asked only when the one before it failed with an error."
+            )
+            await expect(dialog.locator("mark")).to_be_in_viewport()
+            await expect(dialog.locator(".badge.supported")).to_have_text("supported")
+            await page.keyboard.press("Escape")
+            await expect(page.locator(".cite").first).to_be_focused()
+            await page.get_by_role("tab", name="Sources (2)").click()
+            await expect(page.locator(".source-list > li")).to_have_count(2)
+            await page.keyboard.press("ArrowRight")
+            await expect(page.get_by_role("tabpanel")).to_contain_text("Nothing left this machine.")
+            assert (visit.errors, visit.foreign) == ([], [])
+
+    async def test_verdicts_and_places_beyond_the_basic_plane(self, browser: Browser, base: str) -> None:
+        """Offsets count code points: emoji before a statement or a quote do not shift it; each verdict has its word."""
+        text = "🦉🦉 Owls sleep by day [1]. They never hunt [1]. They see red [1]."
+        first = response(text)
+        content = first["raw_results"][0]["content"]
+        first["citations"] = [
+            citation(text, "🦉🦉 Owls sleep by day", content, "The owl 🦉 sleeps by day.", "supported"),
+            citation(text, "They never hunt", content, "It hunts at night.", "unsupported"),
+            citation(text, "They see red", content, "The owl", "partial"),
+        ]
+        async with visiting(browser, base) as visit:
+            await visit.play(first)
+            await visit.ask()
+            await visit.answered()
+            words, marks, statements = [], [], []
+            for cite in await visit.page.locator(".cite").all():
+                await cite.click()
+                words.append(await visit.page.inner_text("#quote .badge"))
+                marks.append(await visit.page.inner_text("#quote mark"))
+                statements.append(await visit.page.inner_text("#quote blockquote"))
+                await visit.page.keyboard.press("Escape")
+        assert words == ["supported", "not supported", "partly supported"]
+        assert marks == ["The owl 🦉 sleeps by day.", "It hunts at night.", "The owl"]
+        assert statements == ["🦉🦉 Owls sleep by day", "They never hunt", "They see red"]
+
+    async def test_a_reset_takes_the_text_back(self, browser: Browser, base: str) -> None:
+        """Tokens before a reset are gone; what is missing, and that a limit was the reason, is said above the answer."""
+        degraded = [{"component": "write", "reason": "budget: 1 calls left out", "until": None},
+                    {"component": "searxng/google", "reason": "blocked: captcha", "until": "2030-01-01T00:00:00Z"}]  # fmt: skip
+        answer = response("Second.", degraded=degraded, metadata={"sent_to": [
+            {"host": "api.example.org", "kind": "query", "requests": 2, "bytes": 2048, "via": None}]})  # fmt: skip
+        events = [{"type": "started"}, {"type": "token", "text": "First."}, {"type": "reset", "reason": "x"}]
+        async with visiting(browser, base) as visit:
+            await visit.play(answer, *events, {"type": "token", "text": "Second."})
+            await visit.ask()
+            await visit.answered()
+            assert (await visit.page.inner_text(".answer")).strip() == "Second."
+            notes = await visit.page.inner_text(".notices")
+            assert re.search(
+                r"A limit ended the work early.*1 calls left out.*failed or did less.*google", notes, re.DOTALL
+            )
+            await visit.page.get_by_role("tab", name="What left this machine").click()
+            await expect(visit.page.get_by_role("row", name="api.example.org question 2 2 kB")).to_be_visible()
+
+    async def test_cancel_stops_the_research_on_the_server(self, browser: Browser, tmp_path: Path) -> None:
+        """The request to the search engine is under way; after Cancel it is gone."""
+        async with served("serve", tmp_path) as server:
+            base = str(server.client.base_url).rstrip("/")
+            async with visiting(browser, base) as visit:
+                await visit.page.fill("#query", "What is asyncio?")
+                await visit.page.keyboard.press("Enter")
+                await until(lambda: server.upstream.busy == 1)
+                await visit.page.get_by_role("button", name="Cancel").click()
+                await expect(visit.page.get_by_role("alert")).to_contain_text("cancelled")
+                await until(lambda: server.upstream.busy == 0)
+
+    async def test_an_error_is_said(self, browser: Browser, tmp_path: Path) -> None:
+        """What the server refuses is shown in its words, and the question can be asked again."""
+        async with serving_page(tmp_path, SEARXNG_URL="http://127.0.0.1:9") as base, visiting(browser, base) as visit:
+            await visit.page.fill("#query", "What is asyncio?")
+            await visit.page.keyboard.press("Enter")
+            await expect(visit.page.get_by_role("alert").filter(has_text=re.compile("."))).to_be_visible()
+            await expect(visit.page.get_by_role("button", name="Try again")).to_be_focused()
+
+
+class TestReports:
+    async def test_plan_is_edited_and_the_report_survives_the_page(self, browser: Browser, base: str) -> None:
+        """Sub-questions are changed, added, moved and removed; the report goes on without the page and is in the history."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.ask(depth="report")
+            inputs = page.locator(".plan-list textarea")
+            await expect(inputs).to_have_count(2)
+            await page.get_by_role("button", name="Add a sub-question").click()
+            await page.keyboard.type("What does a breaker do?")
+            await page.get_by_role("button", name="Move sub-question 3 up").press("Enter")
+            await page.get_by_role("button", name="Remove sub-question 1").click()
+            await inputs.nth(1).fill("When is a statement partial?")
+            await page.get_by_role("button", name="Start the report").click()
+            await page.wait_for_url("**/#research/*")
+            address = page.url
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.goto(address)
+            await visit.answered()
+            async with httpx2.AsyncClient(base_url=base) as client:
+                job = (await client.get(f"/research/{address.rpartition('/')[2]}")).json()
+            assert job["request"]["plan"] == ["What does a breaker do?", "When is a statement partial?"]
+            await expect(page.locator(".answer h2").first).to_have_text("What does a breaker do?")
+            await page.locator(".cite").first.click()
+            await expect(page.locator("#quote mark")).to_be_in_viewport()
+            await page.keyboard.press("Escape")
+            await page.get_by_role("link", name="History").click()
+            await page.get_by_role("link", name=QUESTION).click()
+            await visit.answered()
+            assert (visit.errors, visit.foreign) == ([], [])
+
+    async def test_cancel_of_a_background_research(self, browser: Browser, tmp_path: Path) -> None:
+        """Cancel ends the research in the store, not only on the page."""
+        async with served("serve", tmp_path) as server:
+            base = str(server.client.base_url).rstrip("/")
+            async with visiting(browser, base) as visit:
+                await visit.page.check("[value=report]", force=True)
+                await visit.page.fill("#query", "What is asyncio?")
+                await visit.page.press("#query", "Enter")
+                await visit.page.get_by_role("button", name="Start the report").click()
+                await until(lambda: server.upstream.busy > 0)
+                await visit.page.get_by_role("button", name="Cancel").click()
+                await expect(visit.page.get_by_role("alert").filter(has_text="cancelled")).to_be_visible()
+                listed = (await server.client.get("/research")).json()["researches"]
+                assert [job["status"] for job in listed] == ["cancelled"]
+                await until(lambda: server.upstream.busy == 0)
+
+    async def test_a_broken_connection_goes_on_where_it_was(self, browser: Browser, base: str) -> None:
+        """The events of a report end half-way: the page asks for those after the last one, and shows each step once."""
+        asked: list[str | None] = []
+        received: list[str] = []
+
+        async def break_first(route: Route) -> None:
+            asked.append(route.request.headers.get("last-event-id"))
+            if len(asked) > 1:
+                await route.continue_()
+                return
+            body = (await (await route.fetch()).text()).split("\n\n")
+            part = "\n\n".join(body[:3]) + "\n\n"
+            received.append(re.findall(r"^id: (\d+)", part, re.MULTILINE)[-1])
+            await route.fulfill(content_type="text/event-stream", body=part)
+
+        async with visiting(browser, base) as visit:
+            await visit.page.route("**/events", break_first)
+            await visit.ask(depth="report")
+            await visit.page.get_by_role("button", name="Start the report").click()
+            await visit.answered()
+            await visit.page.click(".steps summary")
+            await expect(visit.page.locator(".step").filter(has_text="Searches: 2")).to_be_visible()
+        assert asked == [None, *received]
+
+    async def test_a_follow_up_is_offered_where_the_server_understands_it(self, browser: Browser, base: str) -> None:
+        """The field is sent with the id of the answer; a server without it gets no such question."""
+        async with httpx2.AsyncClient(base_url=base) as client:
+            document = (await client.get("/docs/openapi.json")).json()
+        fields = next(
+            each for each in document["components"]["schemas"].values() if "omit_raw" in each.get("properties", ())
+        )
+        for known in (False, True):
+            fields["properties"].pop("previous_id", None)
+            if known:
+                fields["properties"]["previous_id"] = {"type": "string"}
+            text = json.dumps(document)
+            async with visiting(browser, base) as visit:
+                page = visit.page
+                await page.route("**/openapi.json", partial(_fulfill, text))
+                await visit.play(response("Owls sleep."))
+                await visit.ask()
+                await visit.answered()
+                field = page.get_by_label("Ask a follow-up question")
+                if not known:
+                    await page.wait_for_load_state("networkidle")
+                    await expect(field).to_be_hidden()
+                    continue
+                await field.fill("And at night?")
+                async with page.expect_request("**/research") as sent:
+                    await field.press("Enter")
+                body = (await sent.value).post_data_json
+                assert (body["previous_id"], body["query"], body["sources"]) == ("r", "And at night?", ["documents"])
+
+
+    async def test_a_follow_up_is_answered(self, browser: Browser, base: str) -> None:
+        """The server takes the id that the page sends: the answer to the second question takes the place of the first."""
+        async with visiting(browser, base) as visit:
+            await visit.ask()
+            await visit.answered()
+            await visit.page.get_by_label("Ask a follow-up question").fill("And when is it partial?")
+            async with visit.page.expect_request("**/research") as sent:
+                await visit.page.keyboard.press("Enter")
+            assert (await sent.value).post_data_json["previous_id"]
+            await expect(visit.page.locator("#result-title")).to_have_text("And when is it partial?")
+            await visit.answered()
+            assert visit.errors == []
+
+
+class TestSafety:
+    async def test_key_is_asked_for_and_stays_in_the_tab(self, browser: Browser, tmp_path: Path) -> None:
+        """A wrong key is asked for again; the right one holds after a reload, and not in another tab."""
+        serving = serving_page(tmp_path, *OFFLINE, LLM_PLATFORM_API_KEYS=KEY)
+        async with serving as base, visiting(browser, base) as visit:
+            page = visit.page
+            await visit.ask()
+            for key in ("wrong", KEY):
+                await page.locator("#key-input").fill(key)
+                await page.get_by_role("button", name="Continue").click()
+            await visit.answered()
+            await page.goto(f"{base}/#history")
+            await page.reload()
+            await expect(page.get_by_text("There are no reports yet.")).to_be_visible()
+            other = await page.context.new_page()
+            await other.goto(f"{base}/#history")
+            await expect(other.locator("#key-input")).to_be_visible()
+
+    async def test_nothing_of_a_pages_markup_survives(self, browser: Browser, base: str) -> None:
+        """Hostile pages as the text, the title and the quote of an answer: no element, no link but http, no request."""
+        hostile = [path.read_text(encoding="utf-8") for path in sorted(INJECTIONS.iterdir()) if path.suffix != ".json"]
+        hostile += [
+            "<img src=x onerror=alert(1)> <svg onload=alert(1)> ![x](https://evil.test/a.png) [x](javascript:alert(1)) [1]",
+            "[a][1]\n\n[1]: https://evil.test/ref\n\n<https://evil.test> [x](data:text/html,hi) \ue0000\ue001 [1]",
+            "<style>*{background:url(https://evil.test)}</style><form action=//evil.test><button>x</button></form>",
+        ]
+        for text in hostile:
+            source = {"index": 1, "title": text[:300], "url": "javascript:alert(1)"}
+            raw = {"title": text[:300], "url": "javascript:alert(1)", "content": text}
+            cited = [citation(text, text[:50], text, text[:200], "supported")]
+            answer = response(text, query=text[:400], sources=[source], raw_results=[raw], citations=cited)
+            async with visiting(browser, base) as visit:
+                page = visit.page
+                await visit.play(answer, {"type": "sources", "sources": [source]}, {"type": "token", "text": text})
+                await visit.ask()
+                await visit.answered()
+                if await page.locator(".cite").count():
+                    await page.locator(".cite").first.click()
+                    assert await page.locator(".source-text > :not(mark)").count() == 0
+                    await page.keyboard.press("Escape")
+                assert set(await page.evaluate(FOUND)) <= set(ELEMENTS.split())
+                links = await page.evaluate(HREFS)
+                assert all(re.match(r"(?i)https?://|#|docs$", link) for link in links if link), links
+                assert (
+                    await page.locator("main :is(img, iframe, script, style, object, embed, video, audio)").count() == 0
+                )
+                assert await page.evaluate(OPENER)
+                assert visit.foreign == []
+                assert [error for error in visit.errors if "Failed to load" not in error] == []
+
+
+class TestAccessibility:
+    @pytest.mark.parametrize("scheme", ["light", "dark"])
+    async def test_no_violation(self, browser: Browser, base: str, scheme: str) -> None:
+        """axe finds nothing at three widths: question, plan, answer, its tabs, a quote, the history; nothing is cut off."""
+        for width in WIDTHS:
+            async with visiting(browser, base, width, scheme) as visit:
+                page = visit.page
+                found = {"question": await visit.violations()}
+                await visit.ask(depth="report")
+                await page.wait_for_selector(".plan-list")
+                await page.click(".limits summary")
+                found["plan"] = await visit.violations()
+                await page.get_by_role("button", name="Start the report").click()
+                await visit.answered()
+                await page.click(".steps summary")
+                found["answer"] = await visit.violations()
+                for number in (1, 2):
+                    await page.click(f"#tab-{number}")
+                    found[f"tab {number}"] = await visit.violations()
+                await page.click("#tab-0")
+                await page.locator(".cite").first.click()
+                found["quote"] = await visit.violations()
+                await page.keyboard.press("Escape")
+                await page.get_by_role("link", name="History").click()
+                await page.wait_for_selector(".history-list li")
+                found["history"] = await visit.violations()
+                assert {part: each for part, each in found.items() if each} == {}
+                assert await visit.overflow() <= 0
+
+    async def test_all_verdicts_have_enough_contrast(self, browser: Browser, base: str) -> None:
+        """Each verdict's colours, in both themes, as a marker, a badge and in the dialog; notices too."""
+        verdicts = ("supported", "partial", "unsupported", "unchecked")
+        text = " ".join(f"Statement {verdict} [1]." for verdict in verdicts)
+        answer = response(text, degraded=[{"component": "x", "reason": "y", "until": None}], metadata=WITHOUT_MODEL)
+        content = answer["raw_results"][0]["content"]
+        answer["citations"] = [citation(text, f"Statement {each}", content, "The owl", each) for each in verdicts]
+        for scheme in ("light", "dark"):
+            async with visiting(browser, base, scheme=scheme) as visit:
+                await visit.play(answer)
+                await visit.ask()
+                await visit.answered()
+                for cite in await visit.page.locator(".cite").all():
+                    await cite.click()
+                    assert await visit.violations() == []
+                    await visit.page.keyboard.press("Escape")
+
+    async def test_keyboard_alone(self, browser: Browser, base: str) -> None:
+        """From the question to a quote and back without a mouse."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await expect(page.locator("#query")).to_be_focused()
+            await page.keyboard.type(QUESTION)
+            await page.keyboard.press("Enter")
+            await visit.answered()
+            for _ in range(20):
+                await page.keyboard.press("Tab")
+                if await page.evaluate("document.activeElement.matches('.cite')"):
+                    break
+            await page.keyboard.press("Enter")
+            await expect(page.get_by_role("dialog").locator("mark")).to_be_visible()
+            assert await page.evaluate("document.querySelector('#quote').contains(document.activeElement)")
+            await page.keyboard.press("Escape")
+            assert await page.evaluate("document.activeElement.matches('.cite')")
+
+    async def test_status_is_said_once_for_a_step(self, browser: Browser, base: str) -> None:
+        """The live region hears of the steps and of the end, not of each piece of the text."""
+        async with visiting(browser, base) as visit:
+            await visit.page.evaluate(
+                "window.said = []; new MutationObserver(() => said.push(document.querySelector('#status').textContent))"
+                ".observe(document.querySelector('#status'), {childList: true})"
+            )
+            await visit.ask()
+            await visit.answered()
+            said = await visit.page.evaluate("said")
+        assert said[-1] == "The answer is complete. Sources: 2."
+        assert len(said) <= 5
+
+
+class TestLanguages:
+    @pytest.mark.parametrize(
+        ("locale", "tag", "title"),
+        [
+            ("de-AT", "de", "Was möchten Sie wissen?"),
+            ("ru-RU", "ru", "Что вы хотите узнать?"),
+            ("zh-CN", "zh-Hans", "您想了解什么？"),
+        ],
+    )
+    async def test_language_of_the_browser(
+        self, browser: Browser, base: str, locale: str, tag: str, title: str
+    ) -> None:
+        """The page speaks the browser's language and says so; an answer keeps its own; the switch is remembered."""
+        async with visiting(browser, base, 360, locale=locale) as visit:
+            page = visit.page
+            assert await page.get_attribute("html", "lang") == tag
+            await expect(page.locator("#ask-title")).to_have_text(title)
+            assert await visit.violations() == []
+            await visit.ask()
+            await visit.answered()
+            assert await page.get_attribute(".answer", "lang") == "en"
+            assert await visit.violations() == []
+            assert await visit.overflow() <= 0
+            await page.select_option("#language", "en")
+            await page.reload()
+            await expect(page.locator("html")).to_have_attribute("lang", "en")
+
+
+class TestExports:
+    async def test_files(self, browser: Browser, base: str) -> None:
+        """Markdown, HTML and JSON hold the answer and its sources; the HTML file needs no script and loads nothing."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.ask()
+            await visit.answered()
+            files = {}
+            await page.get_by_text("Export").click()
+            for kind in ("Markdown", "HTML", "JSON"):
+                async with page.expect_download() as download:
+                    await page.get_by_role("button", name=kind).click()
+                saved = await download.value
+                path = await saved.path()
+                files[saved.suggested_filename.rpartition(".")[2]] = path.read_text(encoding="utf-8")
+        assert all("asked only when the one before it failed" in text for text in files.values())
+        assert json.loads(files["json"])["query"] == QUESTION
+        assert "## Sources" in files["md"]
+        assert "default-src 'none'" in files["html"]
+        assert "<script" not in files["html"]
+
+    async def test_print(self, browser: Browser, base: str) -> None:
+        """On paper there are the answer, its sources and what left the machine, and no controls."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.ask()
+            await visit.answered()
+            await page.emulate_media(media="print")
+            for shown in (".answer", ".source-list", ".ledger"):
+                await expect(page.locator(shown)).to_be_visible()
+            for hidden in (".top", ".tabs", ".tools", ".steps"):
+                await expect(page.locator(hidden)).to_be_hidden()

@@ -1,0 +1,299 @@
+"""What a database that is away, restarted, unprepared, of another version or damaged does to its users."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.kafka.broker import ROOT
+from tests.services.postgres_server import PASSWORD, PostgresServer
+
+from modules.llm_platform.container import build_platform, build_worker_parts
+from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
+from modules.llm_platform.domain.exceptions import OutcomeStoreError, StoreError
+from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.domain.store_key import topic_of
+from modules.llm_platform.infrastructure.postgres import migrations, pool
+from modules.llm_platform.infrastructure.postgres.migrations import LATEST, check_schema, migrate
+from modules.llm_platform.infrastructure.postgres.outcome_store import PostgresOutcomeStore
+from modules.llm_platform.infrastructure.postgres.pool import Database, DatabaseError
+from modules.llm_platform.infrastructure.postgres.research_store import PostgresResearchStore
+from modules.llm_platform.testing import FakePageReader, FakeWebSearch, sample_page
+from modules.llm_platform.testing.outcome_store import sample_outcome
+from modules.llm_platform.testing.waiting import error_of
+from shared.config import Settings
+
+pytestmark = pytest.mark.services
+
+WORKERS = 4
+REQUESTS = 200
+TOPIC = topic_of("What is stored?")
+TEXT = "A consumer group shares the partitions of a topic among its members."
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture
+async def url(server: PostgresServer) -> str:
+    url = server.new_database()
+    await migrate(url)
+    return url
+
+
+@pytest.fixture
+async def database(url: str) -> AsyncIterator[Database]:
+    async with opened(url) as database:
+        yield database
+
+
+@pytest.fixture
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failed connection is tried again at once."""
+    monkeypatch.setattr(pool, "RETRY_S", 0.0)
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[Database]:
+    database = Database(url, check_schema)
+    yield database
+    await database.aclose()
+
+
+async def test_stores_of_several_machines_agree_on_the_first_outcome(url: str) -> None:
+    """Each has its own pool and the same requests in another order: one outcome for each, and no deadlock."""
+    databases = [Database(url, check_schema) for _ in range(WORKERS)]
+    stores = [PostgresOutcomeStore(each, 7.0) for each in databases]
+
+    async def keep_all(number: int, store: PostgresOutcomeStore) -> dict[str, bytes]:
+        ids = [f"{each}" for each in range(REQUESTS)][:: -1 if number % 2 else 1]
+        calls = [
+            [sample_outcome(each, body=b"%d" % number) for each in ids[at : at + 7]] for at in range(0, REQUESTS, 7)
+        ]
+        kept = await asyncio.gather(*map(store.put_if_absent, calls))
+        return {each.request_id: each.body for call in kept for each in call}
+
+    kept = await asyncio.gather(*(keep_all(number, store) for number, store in enumerate(stores)))
+    assert len(kept[0]) == REQUESTS
+    assert all(each == kept[0] for each in kept)
+    assert len({await store.identity() for store in stores}) == 1
+    for each in databases:
+        await each.aclose()
+
+
+@pytest.mark.usefixtures("no_pause")
+async def test_restarted_database_is_used_again(server: PostgresServer, database: Database) -> None:
+    """While it is away calls raise OutcomeStoreError; afterwards the same store works, and has what it had."""
+    store = PostgresOutcomeStore(database, 7.0)
+    first = sample_outcome("first", body=b"1")
+    await store.put_if_absent([first])
+    server.down()
+    try:
+        calls = (store.get("search", "first"), store.put_if_absent([first]), store.probe(), store.clean(), store.identity())
+        for call in calls:
+            error = await error_of(call, OutcomeStoreError)
+            assert "PostgreSQL cannot be used (" in error.message
+            assert "DATABASE_URL" in error.message
+    finally:
+        server.up()
+    assert await store.get("search", "first") == first
+
+
+async def test_broken_connections_cost_no_error(server: PostgresServer, database: Database) -> None:
+    """After a restart between two calls the second call connects again."""
+    store = PostgresOutcomeStore(database, 7.0)
+    outcome = sample_outcome("a", body=b"1")
+    await store.put_if_absent([outcome])
+    server.stop()
+    server.up()
+    assert await store.get("search", "a") == outcome
+
+
+async def test_stopped_database_does_not_hang_its_users(
+    server: PostgresServer, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that accepts connections and answers nothing costs the deadline of a call, and is used again."""
+    monkeypatch.setattr(pool, "CONNECT_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(pool, "RETRY_S", 0.0)
+    await database.ping()
+    children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text("ascii").split()
+    for pid in (server.pid, *map(int, children)):
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        error = await error_of(database.run(_select_one, timeout_s=0.5), DatabaseError)
+        assert "did not answer within 0.5 s" in str(error)
+        await error_of(database.run(_select_one, timeout_s=0.5), DatabaseError)
+    finally:
+        for pid in (server.pid, *map(int, children)):
+            os.kill(pid, signal.SIGCONT)
+    await database.run(_select_one)
+
+
+async def _select_one(connection: psycopg.AsyncConnection[tuple[object, ...]]) -> None:
+    await connection.execute("SELECT 1")
+
+
+async def test_unprepared_database_names_the_command(server: PostgresServer) -> None:
+    """Without tables each store says what to run; after the migration the same store works."""
+    url = server.new_database()
+    async with opened(url) as database:
+        store = PostgresOutcomeStore(database, 7.0)
+        assert "llm-platform store migrate" in (await error_of(store.probe(), OutcomeStoreError)).message
+        assert await migrate(url) == (0, LATEST)
+        await asyncio.sleep(pool.RETRY_S)
+        await store.probe()
+    assert await migrate(url) == (LATEST, LATEST)
+
+
+async def test_concurrent_migrations_apply_each_version_once(server: PostgresServer) -> None:
+    """Of machines that are upgraded at once, one migrates and the others find it done."""
+    url = server.new_database()
+    found = await asyncio.gather(*(migrate(url) for _ in range(WORKERS)))
+    assert sorted(found) == sorted([(0, LATEST), *[(LATEST, LATEST)] * (WORKERS - 1)])
+
+
+async def test_failed_migration_changes_nothing(server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A migration is one transaction: after an error in its last statement there is no table."""
+    url = server.new_database()
+    with monkeypatch.context() as patched:
+        patched.setattr(migrations, "MIGRATIONS", ((*migrations.MIGRATIONS[0], "SELECT no_such_function()"),))
+        await error_of(migrate(url), DatabaseError)
+    assert await migrate(url) == (0, LATEST)
+
+
+@pytest.mark.parametrize(
+    ("statement", "remedy"),
+    [
+        ("INSERT INTO llm_platform.migration (version) VALUES (1000)", "upgrade it"),
+        ("DELETE FROM llm_platform.migration", "run `llm-platform store migrate`"),
+    ],
+)
+async def test_other_versions_are_refused(server: PostgresServer, url: str, statement: str, remedy: str) -> None:
+    """Tables of a newer or an older version are not used, and the message says which side to upgrade."""
+    server.execute(url, statement)
+    async with opened(url) as database:
+        assert remedy in str(await error_of(database.ping(), DatabaseError))
+
+
+async def test_read_only_database_fails_the_probe(server: PostgresServer, url: str) -> None:
+    """A standby answers reads; the probe shows that no outcome can be stored."""
+    name = url.rpartition("/")[2]
+    server.execute("postgres", f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    async with opened(url) as database:
+        error = await error_of(PostgresOutcomeStore(database, 7.0).probe(), OutcomeStoreError)
+    assert "read-only" in error.message
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "entry = set_byte(entry, 200, 0)", "entry = ''", "entry = 'cos\nsystem\ntR.'", "key = 'b'",
+        "entry = 'null'", """entry = '{"format":99,"stage":"docs"}'""",
+    ],
+)  # fmt: skip
+async def test_damaged_and_foreign_entries_are_misses(
+    server: PostgresServer, url: str, database: Database, damage: str
+) -> None:
+    """Whatever somebody wrote into the table: not found, no error, and a new value replaces it."""
+    store = PostgresResearchStore(database, 30.0)
+    page = sample_page("https://example.org", "x" * 300)
+    await store.put(TOPIC, "docs", "a", page)
+    server.execute(url, f"UPDATE llm_platform.research_entry SET {damage}")
+    key = "b" if damage.startswith("key") else "a"
+    assert await store.get(TOPIC, "docs", key, Page) is None
+    assert await store.values(TOPIC, "docs", Page) == ()
+    await store.topics()
+    await store.stats()
+    await store.put(TOPIC, "docs", key, page)
+    assert await store.get(TOPIC, "docs", key, Page) == page
+    assert (await store.stats()).damaged == 0
+
+
+def settings(url: str, folder: Path, **more: object) -> Settings:
+    return Settings(DATABASE_URL=url, LLM_PLATFORM_DATA_DIR=folder, EMBEDDER="none", **more)
+
+
+def fake_search() -> FakeWebSearch:
+    item = WebSearchResultItem(title="Groups", url="https://example.org/groups", snippet=TEXT, summary=TEXT)
+    return FakeWebSearch([item])
+
+
+async def test_server_answers_without_its_database(server: PostgresServer, url: str, tmp_path: Path) -> None:
+    """A report is written, `degraded` names the store, health is degraded; after the restart the next report is stored."""
+    request = ResearchRequest(query="What is a consumer group?", depth="report")
+    pages = FakePageReader({"https://example.org/groups": TEXT})
+    overrides = {IWebSearchProvider: fake_search(), IPageReader: pages}
+    async with build_platform(settings(url, tmp_path), overrides) as platform:
+        server.down()
+        try:
+            answer = await platform.research.research(request)
+            health = await platform.health.check()
+        finally:
+            server.up()
+        assert answer.synthesis
+        [reason] = [each.reason for each in answer.degraded if each.component == "store"]
+        assert "PostgreSQL cannot be used" in reason
+        assert "127.0.0.1" not in reason
+        assert PASSWORD not in reason
+        assert (health.status, health.components["store"].status) == ("degraded", "unhealthy")
+        await asyncio.sleep(pool.RETRY_S)
+        again = await platform.research.research(request)
+        assert [each for each in again.degraded if each.component == "store"] == []
+        assert [each.query for each in await platform.store.topics()] == [request.query]
+    assert not (tmp_path / "store").exists()
+
+
+async def test_worker_with_a_database_leaves_no_file(url: str, tmp_path: Path) -> None:
+    """Outcomes are in PostgreSQL, and the start line says who shares them."""
+    async with build_worker_parts(settings(url, tmp_path)) as parts:
+        outcome = sample_outcome("a", body=b"1")
+        await parts.outcomes.put_if_absent([outcome])
+        assert "PostgreSQL" in parts.outcomes.reach
+    assert not (tmp_path / "outcomes.sqlite3").exists()
+    async with build_worker_parts(settings(url, tmp_path / "another machine")) as parts:
+        assert await parts.outcomes.get("search", "a") == outcome
+
+
+async def test_store_error_names_no_secret(server: PostgresServer, tmp_path: Path) -> None:
+    """A refused login is reported without the password."""
+    wrong = server.url("postgres", "not-the-password")
+    async with build_platform(settings(wrong, tmp_path)) as platform:
+        error = await error_of(platform.store.topics(), StoreError)
+    assert "password authentication failed" in error.message
+    assert "not-the-password" not in repr(error)
+
+
+def test_command_migrates(server: PostgresServer, tmp_path: Path) -> None:
+    """`topics list` names the command, `store migrate` prepares the database, and doctor approves."""
+    run = command_line(server.new_database(), tmp_path)
+    assert "run `llm-platform store migrate`" in run("topics", "list").stderr
+    assert run("store", "migrate").stdout == f"the tables have version {LATEST} (before: none)\n"
+    assert run("store", "migrate").stdout == f"the tables have version {LATEST}\n"
+    assert run("topics", "list").stdout == "The store is empty.\n"
+    assert "store                PostgreSQL answers" in run("doctor").stdout
+
+
+def command_line(url: str, folder: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    environment = {**os.environ, "DATABASE_URL": url, "LLM_PLATFORM_DATA_DIR": str(folder), "LLM_PLATFORM_OFFLINE": "1"}
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "modules.llm_platform", *arguments]
+        return subprocess.run(
+            command, capture_output=True, text=True, env=environment, cwd=ROOT / "src", check=False, timeout=120
+        )
+
+    return run

@@ -1,0 +1,116 @@
+"""Background researches on one PostgreSQL: any server takes one up, and that of a killed server goes on in another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from procrastinate.schema import SchemaManager
+from tests.e2e.test_background_researches import PATIENCE_S, server, settled
+from tests.loopback_upstream import serving
+from tests.report_upstream import Upstream
+from tests.services.postgres_server import PostgresServer
+
+from modules.llm_platform.infrastructure.postgres.migrations import migrate
+
+pytestmark = pytest.mark.services
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[PostgresServer]:
+    with PostgresServer() as database:
+        yield database
+
+
+async def test_killed_server_and_another_one(database: PostgresServer, tmp_path: Path) -> None:
+    """After kill -9 of the server that runs a report another server, with a folder of its own, finishes it: nothing that was
+    answered is asked for again, and the events go on there.
+    """
+    url = database.new_database()
+    await migrate(url)
+    upstream = Upstream(silent_from=14)
+    async with (
+        serving(upstream.handle) as loopback,
+        server(loopback, tmp_path / "one", DATABASE_URL=url) as one,
+        server(loopback, tmp_path / "two", DATABASE_URL=url, MAX_BACKGROUND_RESEARCHES="0") as front,
+    ):
+        name = await front.submit()  # which runs none itself
+        await asyncio.wait_for(upstream.reached.wait(), PATIENCE_S)
+        seen = await settled(front, name)
+        async with server(loopback, tmp_path / "three", DATABASE_URL=url) as other:
+            await one.kill()
+            upstream.silent_from, upstream.reached = 10_000, asyncio.Event()
+            rest = await front.events(name, after=seen[-1]["number"])
+            assert (rest[0]["type"], rest[-1]["type"]) == ("reset", "done")
+            assert [each["number"] for each in seen + rest] == list(range(1, len(seen + rest) + 1))
+            state = await other.state(name)
+            assert (state["status"], state["attempts"]) == ("done", 2)
+            assert await front.state(name) == state
+            assert not {name: count for name, count in upstream.answered.items() if count > 1}
+            # The queue is empty again: the message of the killed server was handed to the other one.
+            async with asyncio.timeout(PATIENCE_S):
+                while count(url, "SELECT count(*) FROM llm_platform_queue.procrastinate_jobs"):
+                    await asyncio.sleep(0.5)
+
+
+async def test_researches_are_shared_out(database: PostgresServer, tmp_path: Path) -> None:
+    """Two servers answer for each other; each research runs once."""
+    url = database.new_database()
+    await migrate(url)
+    upstream = Upstream()
+    async with (
+        serving(upstream.handle) as loopback,
+        server(loopback, tmp_path / "one", DATABASE_URL=url) as one,
+        server(loopback, tmp_path / "two", DATABASE_URL=url) as two,
+    ):
+        names = [await one.submit(query=f"What is heat pump number {n}?", depth="shallow") for n in range(8)]
+        ends = await asyncio.gather(*((one, two)[n % 2].events(name) for n, name in enumerate(names)))
+        for events in ends:
+            kinds = [each["type"] for each in events]
+            assert (kinds.count("started"), kinds.count("reset"), kinds[-1]) == (1, 0, "done")
+
+
+async def test_interrupted_research_is_taken_up_at_once(database: PostgresServer, tmp_path: Path) -> None:
+    """A server that stops gives back what it has begun, and another one runs it."""
+    url = database.new_database()
+    await migrate(url)
+    upstream = Upstream()
+    async with (
+        serving(upstream.handle) as loopback,
+        server(loopback, tmp_path / "one", DATABASE_URL=url) as one,
+    ):
+        upstream.silent_from = upstream.seen
+        name = await one.submit(query="What is interrupted?", depth="shallow")
+        await asyncio.wait_for(upstream.reached.wait(), PATIENCE_S)
+        upstream.silent_from, upstream.reached = 10_000, asyncio.Event()
+        async with server(loopback, tmp_path / "two", DATABASE_URL=url) as two:
+            assert await one.stop() == 0
+            last = (await two.events(name))[-1]
+            assert last["type"] == "done", last
+
+
+def count(url: str, query: str) -> int:
+    with psycopg.connect(url, autocommit=True) as connection:
+        row = connection.execute(query.encode()).fetchone()
+    return int(row[0]) if row else 0
+
+
+async def test_tables_of_the_queue(
+    database: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are made once; a newer procrastinate brings migrations, which are applied once."""
+    url = database.new_database()
+    for _ in range(2):
+        await migrate(url)
+    comment = "SELECT obj_description('llm_platform_queue'::regnamespace, 'pg_namespace')"
+    newer = tmp_path / "99.00.00_01_newer.sql"
+    newer.write_text("CREATE TABLE newer (n integer)", "utf-8")
+    monkeypatch.setattr(SchemaManager, "get_migrations_path", lambda: str(tmp_path))
+    for _ in range(2):
+        await migrate(url)
+    with psycopg.connect(url, autocommit=True) as connection:
+        assert connection.execute(comment.encode()).fetchall() == [(newer.name,)]
+    assert count(url, "SELECT count(*) FROM llm_platform_queue.newer") == 0

@@ -1,0 +1,174 @@
+"""deploy/nginx/llm-platform.conf in a real nginx, before two servers: streams, client addresses, a server that stops."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import socket
+import subprocess
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from shutil import which
+
+import httpx2
+import pytest
+from tests.kafka.broker import ROOT, wait_until
+from tests.kafka.real_broker import free_port
+from tests.server_process import STREAM, TIMEOUT_S, Served, served
+
+pytestmark = pytest.mark.services
+
+CONF = ROOT / "deploy" / "nginx" / "llm-platform.conf"
+HTTP = """
+daemon off; pid {folder}/nginx.pid; error_log {folder}/error.log;
+events {{}}
+http {{
+    access_log {folder}/access.log;
+    client_body_temp_path {folder}; proxy_temp_path {folder}; fastcgi_temp_path {folder};
+    uwsgi_temp_path {folder}; scgi_temp_path {folder};
+    include {folder}/default.conf;
+}}
+"""
+
+
+def configuration(servers: Sequence[str], port: int, folder: Path) -> str:
+    """The file, with these servers in the place of the container engine's name for them."""
+    lines = "".join(f"server {server} max_fails=0;\n" for server in servers)
+    text, count = re.subn(r"server api:8000 resolve max_fails=0;", lines, CONF.read_text())
+    assert count == 1
+    text, count = re.subn(r"listen 8080;", f"listen 127.0.0.1:{port};", text)
+    assert count == 1
+    return text.replace("/var/log/nginx", str(folder))
+
+
+@asynccontextmanager
+async def proxied(folder: Path, servers: Sequence[Served]) -> AsyncIterator[str]:
+    nginx = which("nginx")
+    assert nginx is not None, "nginx is not installed: run `make test-services`"
+    port = free_port()
+    addresses = [f"{server.client.base_url.host}:{server.client.base_url.port}" for server in servers]
+    (folder / "default.conf").write_text(configuration(addresses, port, folder))
+    (folder / "nginx.conf").write_text(HTTP.format(folder=folder))
+    process = subprocess.Popen([nginx, "-c", str(folder / "nginx.conf"), "-e", str(folder / "error.log")])
+    try:
+        await asyncio.to_thread(wait_until, lambda: _accepts(port), "nginx to listen")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(TIMEOUT_S)
+
+
+def _accepts(port: int) -> bool:
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
+
+
+@asynccontextmanager
+async def two_servers(folder: Path, **settings: str) -> AsyncIterator[tuple[str, list[Served]]]:
+    async with AsyncExitStack() as stack:
+        servers = []
+        for name in ("one", "two"):
+            (folder / name).mkdir()
+            servers.append(await stack.enter_async_context(served("serve", folder / name, **settings)))
+        yield await stack.enter_async_context(proxied(folder, servers)), servers
+
+
+def client(url: str, address: str = "127.0.0.1") -> httpx2.AsyncClient:
+    """A client with this address of the loopback network."""
+    return httpx2.AsyncClient(
+        base_url=url, timeout=TIMEOUT_S, transport=httpx2.AsyncHTTPTransport(local_address=address)
+    )
+
+
+async def test_events_are_not_held_back(tmp_path: Path) -> None:
+    """The first event arrives while the search is still running."""
+    async with (
+        two_servers(tmp_path) as (url, servers),
+        client(url) as one,
+        one.stream("POST", "/research", json={"query": "What is asyncio?"}, headers=STREAM) as response,
+    ):
+        lines = response.aiter_lines()
+        async with asyncio.timeout(TIMEOUT_S):
+            assert await anext(lines)
+        for server in servers:
+            server.search.gate.set()
+        assert "data: " in "\n".join([line async for line in lines])
+
+
+async def test_limits_count_the_clients_behind_it(tmp_path: Path) -> None:
+    """A client cannot take another address by writing the header itself, and does not share its limit with others."""
+    limits = {"TRUSTED_PROXIES": "127.0.0.1", "RATE_LIMIT_PER_MINUTE": "1", "RATE_LIMIT_BURST": "1"}
+    async with two_servers(tmp_path, **limits) as (url, servers):
+        for server in servers:
+            server.search.gate.set()
+        async with client(url, "127.0.0.2") as first, client(url, "127.0.0.3") as second:
+            answers = [
+                (await each.get("/search", params={"q": "x", "format": "json"}, headers={"X-Forwarded-For": forged}))
+                for each, forged in ((first, "192.0.2.1"), (first, "192.0.2.2"), (second, "192.0.2.1"))
+            ]
+        assert [answer.status_code for answer in answers] == [200, 429, 200]
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+async def test_a_query_string_is_in_no_log(tmp_path: Path, is_away: bool) -> None:
+    """It has what people search for, and the key of a client that can send it nowhere else."""
+    async with two_servers(tmp_path) as (url, servers), client(url) as one:
+        for server in servers:
+            server.search.gate.set()
+            if is_away:
+                server.process.kill()
+                await server.process.wait()
+        query = {"query": "confidential", "api_key": "confidential"}
+        answer = await one.get("/gpt-researcher", params=query)
+        assert answer.status_code == (502 if is_away else 200)
+    assert "GET /gpt-researcher" in (tmp_path / "access.log").read_text()
+    assert not [file for file in tmp_path.rglob("*.log") if "confidential" in file.read_text(errors="replace")]
+
+
+async def test_a_client_stays_with_its_server(tmp_path: Path) -> None:
+    """The sources of an answer are found at the server that gave it, for clients with and without a key."""
+    async with two_servers(tmp_path) as (url, servers):
+        for server in servers:
+            server.search.gate.set()
+        for number in range(8):
+            async with client(url) as one:
+                headers = {"X-API-Key": f"key-{number}"}
+                answer = await one.post("/research", json={"query": "What is asyncio?"}, headers=headers)
+                request_id = answer.json()["metadata"]["request_id"]
+                source = await one.get(f"/research/{request_id}/sources/1", headers=headers)
+                assert source.status_code == 200, source.text
+        assert all(server.upstream.requests for server in servers), "all clients went to one server"
+
+
+async def test_metrics_stay_inside(tmp_path: Path) -> None:
+    """They need no key, so the proxy does not pass them on."""
+    async with two_servers(tmp_path) as (url, _), client(url) as one:
+        assert (await one.get("/metrics")).status_code == 404
+        assert (await one.get("/ready")).status_code == 200
+
+
+async def test_a_server_that_stops_loses_no_request(tmp_path: Path) -> None:
+    """What it has begun is answered by it, what comes later by the other one."""
+    async with two_servers(tmp_path) as (url, servers), client(url) as one:
+        begun = [
+            asyncio.create_task(one.post("/research", json={"query": f"What is {n}?"}, headers={"X-API-Key": f"{n}"}))
+            for n in range(8)
+        ]
+        await asyncio.to_thread(
+            wait_until, lambda: sum(len(server.upstream.requests) for server in servers) >= 8, "eight searches"
+        )
+        assert all(server.upstream.requests for server in servers)
+        servers[0].process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(TIMEOUT_S):
+            while (await servers[0].client.get("/ready")).status_code == 200:
+                await asyncio.sleep(0.02)
+        servers[1].search.gate.set()
+        later = [await one.post("/research", json={"query": "And now?"}, headers={"X-API-Key": f"{n}"}) for n in range(8)]
+        assert {answer.status_code for answer in later} == {200}
+        servers[0].search.gate.set()
+        assert {answer.status_code for answer in await asyncio.gather(*begun)} == {200}
+        assert await servers[0].ended() == 0
+        after = [await one.post("/research", json={"query": "And then?"}, headers={"X-API-Key": f"{n}"}) for n in range(8)]
+        assert {answer.status_code for answer in after} == {200}

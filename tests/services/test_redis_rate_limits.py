@@ -1,0 +1,145 @@
+"""Rate limits in a real Redis: exact for several servers, and counted in the process while Redis is away."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx2
+import pytest
+from tests.redis_server import RedisServer, free_port
+
+from modules.llm_platform.domain.ports.rate_limiter import RateLimit, RateLimits
+from modules.llm_platform.infrastructure.adapters.memory_rate_limiter import MemoryRateLimiter
+from modules.llm_platform.infrastructure.redis.client import RedisClient
+from modules.llm_platform.infrastructure.redis.rate_limit import KEYS, RateLimitProbe, RedisRateLimiter
+from modules.llm_platform.testing.rate_limiter import MakeLimiter, RateLimiterContract
+
+pytestmark = pytest.mark.services
+
+DAY_S = 86_400
+CLIENT = RateLimit("client", 5, DAY_S, burst=5)
+SERVER = RateLimit("server", 50, DAY_S, burst=50)
+START_S = 60.0
+GLOBAL_BURST = 50
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture
+async def redis(server: RedisServer) -> AsyncIterator[RedisClient]:
+    client = RedisClient(server.url, cooldown_s=0.0)
+    await client.call(lambda redis: redis.flushall())
+    yield client
+    await client.aclose()
+
+
+class TestRedisRateLimiter(RateLimiterContract):
+    @pytest.fixture
+    def make_limiter(self, redis: RedisClient) -> MakeLimiter:
+        return lambda limits: RedisRateLimiter(redis, MemoryRateLimiter(limits))
+
+    async def test_two_processes_share_the_limits(self, server: RedisServer, redis: RedisClient) -> None:
+        """Of 200 parallel requests to two limiters exactly the burst is allowed."""
+        other = RedisClient(server.url)
+        limiters = [RedisRateLimiter(each, MemoryRateLimiter(RateLimits(CLIENT, SERVER))) for each in (redis, other)]
+        decisions = await asyncio.gather(*(limiter.take("a") for limiter in limiters for _ in range(100)))
+        assert sum(decision.exceeded is None for decision in decisions) == CLIENT.burst
+        await other.aclose()
+
+    async def test_one_round_trip_a_request(self, redis: RedisClient) -> None:
+        """Both limits are counted by one command, and every key expires."""
+        limiter = RedisRateLimiter(redis, MemoryRateLimiter(RateLimits(CLIENT, SERVER)))
+        await limiter.take("a")  # loads the script
+        before = await redis.call(lambda each: each.info("commandstats"))
+        await limiter.take("b")
+        after = await redis.call(lambda each: each.info("commandstats"))
+        assert after["cmdstat_evalsha"]["calls"] == before["cmdstat_evalsha"]["calls"] + 1
+        for key in (f"{KEYS}client:b", f"{KEYS}server"):
+            assert 0 < await redis.call(lambda each, key=key: each.ttl(key)) <= DAY_S  # type: ignore[misc]
+
+    @pytest.mark.parametrize("damaged", ["text", "list"])
+    async def test_damaged_value_is_replaced(self, redis: RedisClient, damaged: str) -> None:
+        """A value of another program or another type counts as none."""
+        key = f"{KEYS}client:a"
+        if damaged == "list":
+            await redis.call(lambda each: each.rpush(key, "x"))
+        else:
+            await redis.call(lambda each: each.set(key, "no number"))
+        limiter = RedisRateLimiter(redis, MemoryRateLimiter(RateLimits(CLIENT)))
+        states = [(await limiter.take("a")).client for _ in range(6)]
+        assert [state.is_exceeded for state in states if state] == [False] * 5 + [True]
+
+
+async def test_redis_away_and_back(tmp_path: Path) -> None:
+    """While Redis is away this process counts, and the health report says so; back, Redis counts again."""
+    with RedisServer(tmp_path) as server:
+        redis = RedisClient(server.url, cooldown_s=0.0)
+        limiter, probe = RedisRateLimiter(redis, MemoryRateLimiter(RateLimits(CLIENT))), RateLimitProbe(redis)
+        assert [(await limiter.take("a")).exceeded is None for _ in range(6)] == [True] * 5 + [False]
+        server.kill()
+        assert [(await limiter.take("a")).exceeded is None for _ in range(6)] == [True] * 5 + [False]
+        assert await probe.ping() == "counted in this process, because Redis is away"
+        server.start()
+        assert [(await limiter.take("a")).exceeded is None for _ in range(6)] == [True] * 5 + [False]
+        assert (await probe.ping()).startswith("counted in Redis")
+        await redis.aclose()
+
+
+async def test_two_servers_with_one_redis(server: RedisServer, redis: RedisClient, tmp_path: Path) -> None:
+    """Of 200 parallel requests to two server processes exactly 50 are answered, the burst of all clients."""
+    (tmp_path / "sails.md").write_text("# Solar sails\n\nSolar sails are pushed by light.\n")
+    settings = {
+        "DOCUMENTS_DIR": str(tmp_path), "LLM_PLATFORM_OFFLINE": "true", "REDIS_URL": server.url,
+        "RATE_LIMIT_PER_MINUTE": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "1",
+        "LLM_PLATFORM_DATA_DIR": str(tmp_path / "data"),
+    }  # fmt: skip
+    ports = [free_port(), free_port()]
+    with ExitStack() as stack:
+        for port in ports:
+            stack.enter_context(_serving(port, settings, tmp_path / f"{port}.log"))
+        async with httpx2.AsyncClient(timeout=60.0, limits=httpx2.Limits(max_connections=200)) as client:
+            await asyncio.gather(*(_wait_until_ready(client, port) for port in ports))
+            answers = await asyncio.gather(
+                *(client.get(f"http://127.0.0.1:{ports[number % 2]}/nothing-here") for number in range(200))
+            )
+            health = (await client.get(f"http://127.0.0.1:{ports[0]}/health")).json()
+    assert sorted(answer.status_code for answer in answers) == [404] * GLOBAL_BURST + [429] * (200 - GLOBAL_BURST)
+    assert health["components"]["rate_limits"]["detail"].startswith("counted in Redis")
+
+
+class _serving:  # noqa: N801  used like a function
+    """Context manager: a server process on a port."""
+
+    def __init__(self, port: int, settings: dict[str, str], log: Path) -> None:
+        self._command = [sys.executable, "-m", "modules.llm_platform", "serve", "--port", str(port)]
+        self._environment = {**os.environ, **settings}
+        self._log = log
+
+    def __enter__(self) -> None:
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(self._command, env=self._environment, stdout=log, stderr=log)
+
+    def __exit__(self, *_error: object) -> None:
+        self._process.terminate()
+        self._process.wait(START_S)
+
+
+async def _wait_until_ready(client: httpx2.AsyncClient, port: int) -> None:
+    async with asyncio.timeout(START_S):
+        while True:
+            try:
+                if (await client.get(f"http://127.0.0.1:{port}/ready")).status_code == 200:
+                    return
+            except httpx2.HTTPError:
+                pass
+            await asyncio.sleep(0.1)
