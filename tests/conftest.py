@@ -5,6 +5,7 @@ All of it is in place before the first test module is imported, and processes th
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import socket
@@ -19,17 +20,19 @@ from hypothesis import is_hypothesis_test
 from hypothesis import settings as hypothesis_settings
 from tests.guard import network_guard
 
-from shared.config import OUR_PREFIXES, Settings, variable_names
+from shared.config import Settings, setting_prefixes, variable_names
 
 GUARD = Path(network_guard.__file__).parent
-LIVE: Mapping[str, tuple[str, str]] = {  # mark of the tests of a service that runs: the variable of its address, an example
+LIVE: Mapping[
+    str, tuple[str, str]
+] = {  # mark of the tests of a service that runs: the variable of its address, an example
     "live_searxng": ("SEARXNG_TEST_URL", "http://localhost:8080"),
     "live_qdrant": ("QDRANT_TEST_URL", "http://localhost:6333"),
 }
 KEPT = re.compile(r"(SEARXNG|QDRANT)_TEST_\w+")  # they say where those services are, and what may be asked of them
 FOREIGN = re.compile(  # what changes how code of ours or of our libraries behaves; case does not matter for proxies
-    r"(?i:.*_proxy)|.*_(API_KEY|API_KEYS|TOKEN|SECRET|PASSWORD)|(OPENAI|AZURE|ANTHROPIC|HF|DDGS|UPSTREAM|LOG|QDRANT|EMBEDD\w+"
-    r"|KAFKA|REDIS|JINA|READERS?|RATE_LIMIT|LIMIT|TYPER|RICH|XDG)_\w+|NO_COLOR|FORCE_COLOR|CLICOLOR\w*|COLUMNS|LINES|PYTHON(PATH|WARNINGS)"
+    r"(?i:.*_proxy)|.*_(API_KEY|API_KEYS|TOKEN|SECRET|PASSWORD)|(DATABASE|OPENAI|AZURE|ANTHROPIC|HF|DDGS|UPSTREAM|LOG|QDRANT|EMBEDD\w+"
+    r"|KAFKA|REDIS|JINA|READERS?|RATE_LIMIT|LIMIT|TYPER|RICH|XDG)_\w+|PG[A-Z]+|NO_COLOR|FORCE_COLOR|CLICOLOR\w*|COLUMNS|LINES|PYTHON(PATH|WARNINGS)"
 )
 NOBODY_LISTENS = "http://127.0.0.1:9"  # the discard port
 HOSTILE = Path(__file__).parent / "security"
@@ -43,7 +46,9 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["PYTHONPATH"] = str(GUARD)  # children: see sitecustomize.py there
     _keep_running()
     network_guard.install()
-    pytest.register_assert_rewrite("tests.kafka.contract", "tests.kafka.broker_contract")  # their asserts explain themselves
+    pytest.register_assert_rewrite(
+        "tests.kafka.contract", "tests.kafka.broker_contract"
+    )  # their asserts explain themselves
     hypothesis_settings.register_profile("default", max_examples=50, deadline=None, derandomize=True, database=None)
     hypothesis_settings.register_profile("thorough", max_examples=2000, deadline=None, database=None)
     hypothesis_settings.load_profile(config.getoption("--hypothesis-profile", None) or "default")
@@ -100,7 +105,9 @@ def _runs_workers(config: pytest.Config) -> bool:
 def _scrub_environment() -> None:
     ours = {name for field in Settings.model_fields for name in variable_names(field)}
     for name in list(os.environ):
-        if not KEPT.fullmatch(name) and (name in ours or name.startswith(OUR_PREFIXES) or FOREIGN.fullmatch(name)):
+        if not KEPT.fullmatch(name) and (
+            name in ours or name.startswith(setting_prefixes()) or FOREIGN.fullmatch(name)
+        ):
             del os.environ[name]
     os.environ["DDGS_PROXY"] = NOBODY_LISTENS  # ddgs connects from Rust, where no hook of Python looks
 
@@ -153,6 +160,15 @@ def _stays_here() -> Iterator[None]:
     tried = network_guard.attempts[before:]
     del network_guard.attempts[before:]
     assert not tried, f"tried to reach {', '.join(tried)}: only loopback is allowed"
+
+
+@pytest.fixture(autouse=True)
+def _restored_log_levels() -> Iterator[None]:
+    """A test that starts an application leaves no logger of ours at another level."""
+    yield
+    for name, logger in logging.root.manager.loggerDict.items():
+        if name.startswith("modules.") and isinstance(logger, logging.Logger) and logger.level != logging.NOTSET:
+            logger.setLevel(logging.NOTSET)
 
 
 def pytest_report_header() -> str:

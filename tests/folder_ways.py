@@ -9,11 +9,12 @@ from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
 from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
+from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
 from modules.llm_platform.infrastructure.adapters.sqlite_vector_store import SqliteVectorStore
 from modules.llm_platform.infrastructure.documents.file_source import FileDocumentSource
 from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex
 from modules.llm_platform.infrastructure.documents.index_directory import IndexDirectory
-from modules.llm_platform.infrastructure.policies.unconfigured import NoneEmbedder
+from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder
 from modules.llm_platform.testing import HashEmbedder
 
 Way = Literal["by meaning", "by words", "in sqlite"]
@@ -30,6 +31,7 @@ def folder_index(
     **options: Any,
 ) -> FolderIndex:
     """The index of a folder, kept below `base`."""
+    options.setdefault("open_store", QdrantEdgeVectorStore)
     files = options.pop("files", None) or FileDocumentSource(base_url, redactor)
     return FolderIndex(folder, IndexDirectory(base, "key", 30), files, embedder or HashEmbedder(), **options)
 

@@ -180,10 +180,14 @@ def in_turn(*handlers: Handler) -> Handler:
 
 
 def by_query(answers: dict[str, Handler]) -> Handler:
-    """The handler that is named after the query of a form or a JSON body."""
+    """Answer by the query: the field `q` of a GET or of a form, the field `query` of a JSON body."""
 
     async def handle(exchange: Exchange) -> None:
         is_form = exchange.headers.get("content-type") == "application/x-www-form-urlencoded"
-        await answers[exchange.form["q"] if is_form else exchange.json["query"]](exchange)
+        if exchange.method == "GET":
+            query = dict(parse_qsl(exchange.path.partition("?")[2]))["q"]
+        else:
+            query = exchange.form["q"] if is_form else exchange.json["query"]
+        await answers[query](exchange)
 
     return handle

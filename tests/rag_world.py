@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from uuid import NAMESPACE_URL, uuid5
 
 from modules.llm_platform.application.rag.answering import ContextResolver, DocumentLookup
+from modules.llm_platform.application.rag.retrieval import RetrievalService
 from modules.llm_platform.application.services.answer_service import AnswerOptions, AnswerService
 from modules.llm_platform.application.services.page_service import PageService
-from modules.llm_platform.application.services.retrieval_service import RetrievalService
 from modules.llm_platform.domain.dtos.retrieval_dtos import (
     Collection,
     EmbeddedPassage,

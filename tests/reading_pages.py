@@ -14,7 +14,7 @@ from modules.llm_platform.infrastructure.safe_reader.connection import PinnedCon
 from modules.llm_platform.infrastructure.safe_reader.fetch import SafeFetcher
 from modules.llm_platform.infrastructure.safe_reader.guard import AllowedHosts, Guard
 from modules.llm_platform.infrastructure.safe_reader.robots import Robots
-from modules.llm_platform.testing.served_connections import Respond, ServedConnections
+from modules.llm_platform.testing.reader_probe import FakeNetwork, Respond
 
 PUBLIC = "93.184.215.14"
 HTML = {"Content-Type": "text/html; charset=utf-8"}
@@ -54,7 +54,7 @@ def page(body: Any, headers: Any = None, status: int = 200) -> Respond:
 
 
 def fetcher(respond: Respond, names: Names | None = None, allowed: Iterable[str] = ()) -> SafeFetcher:
-    return SafeFetcher(Guard(names or Names(), AllowedHosts(allowed)), PinnedConnections(ServedConnections(respond)))
+    return SafeFetcher(Guard(names or Names(), AllowedHosts(allowed)), PinnedConnections(FakeNetwork(respond)))
 
 
 def reader(respond: Respond, *, robots: bool = False, secrets: Iterable[str] = (), **options: Any) -> DirectPageReader:

@@ -123,5 +123,6 @@ def environment(loopback: Loopback, data: Path) -> Mapping[str, str]:
         "JINA_RPS": "1000",
         "READER_ALLOWED_HOSTS": "127.0.0.1",
         "LLM_PLATFORM_DATA_DIR": str(data),
+        "RATE_LIMIT_PER_MINUTE": "0",
     }
     return {**os.environ, **ours}

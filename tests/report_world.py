@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from modules.llm_platform.application.research.events import ResearchEvent
+from modules.llm_platform.application.research.follow_up import FollowUps
 from modules.llm_platform.application.research.quick import QuickResearch
 from modules.llm_platform.application.research.report.reporter import Reporter
 from modules.llm_platform.application.research.report.run import ReportOptions, ReportTools
@@ -31,7 +32,7 @@ from modules.llm_platform.infrastructure.adapters.disk_research_store import NoR
 from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynthesizer
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
-from modules.llm_platform.testing import made_up_page
+from modules.llm_platform.testing import sample_page
 
 QUESTION = "How do heat pumps work in cold winters?"
 SUB_QUESTIONS = ("How does a heat pump work?", "How do heat pumps do in cold winters?", "What do heat pumps cost?")
@@ -143,8 +144,10 @@ class Web(IWebSearchProvider, IPageReader):
         if url in self._walled:
             raise PageBlockedError
         title = self.pages.get(url, "A page")
-        text = self._texts.get(url, f"# {title}\n\nHeat pumps move heat. They work in the cold. {title} says so at {url}.")
-        return made_up_page(url, text, title)
+        text = self._texts.get(
+            url, f"# {title}\n\nHeat pumps move heat. They work in the cold. {title} says so at {url}."
+        )
+        return sample_page(url, text, title)
 
 
 def laws_of_events(events: Sequence[ResearchEvent]) -> None:
@@ -155,7 +158,12 @@ def laws_of_events(events: Sequence[ResearchEvent]) -> None:
     assert kinds[0] == "started"
     assert [kind for kind in kinds if kind in ("done", "failed")] == kinds[-1:]
     assert len({event.request_id for event in events}) == 1
-    for earlier, later in (("planned", "searched"), ("planned", "ranked"), ("sources", "token"), ("read", "summarized")):
+    for earlier, later in (
+        ("planned", "searched"),
+        ("planned", "ranked"),
+        ("sources", "token"),
+        ("read", "summarized"),
+    ):
         if later in kinds:
             assert earlier in kinds[: kinds.index(later)], (earlier, later)
     text: list[str] = []
@@ -170,8 +178,24 @@ def laws_of_events(events: Sequence[ResearchEvent]) -> None:
 
 def some_pages(count: int = 8) -> dict[str, str]:
     """Pages whose titles begin differently."""
-    names = ("Alpha", "Bravo", "Charlie", "Delta", "Echo", "Foxtrot", "Golf", "Hotel", "India", "Juliett", "Kilo", "Lima")
-    return {f"https://site{n}.example/{names[n % 12].lower()}{n}": f"{names[n % 12]} on heat pumps {n}" for n in range(count)}
+    names = (
+        "Alpha",
+        "Bravo",
+        "Charlie",
+        "Delta",
+        "Echo",
+        "Foxtrot",
+        "Golf",
+        "Hotel",
+        "India",
+        "Juliett",
+        "Kilo",
+        "Lima",
+    )
+    return {
+        f"https://site{n}.example/{names[n % 12].lower()}{n}": f"{names[n % 12]} on heat pumps {n}"
+        for n in range(count)
+    }
 
 
 @dataclass
@@ -189,7 +213,8 @@ class World:
     def service(self) -> ResearchService:
         extractive = ExtractiveSynthesizer()
         search = WebSearchService(self.web)
-        return ResearchService(QuickResearch(search, extractive, extractive), self.reporter(), MemoryCache(100))
+        quick = QuickResearch(search, extractive, extractive)
+        return ResearchService(quick, self.reporter(), MemoryCache(100), follow_ups=FollowUps(MemoryCache(10)))
 
     def reporter(self) -> Reporter:
         extractive = ExtractiveSynthesizer()
@@ -200,7 +225,7 @@ class World:
             store=self.store,
             llms=llms,
             writer=lambda llm, context: LLMSynthesizer(llm, context_tokens=context) if llm else extractive,
-            last_resort=extractive,
+            fallback=extractive,
             judge=(lambda llm: LLMCitationJudge(llm) if llm else None) if self.judging else None,
             labels={**self.labels, **(dict.fromkeys(STAGES, "scripted-1") if self.model else {})},
             price=self.price,

@@ -15,13 +15,13 @@ from modules.llm_platform.presentation.kafka.contract.requests import (
     MAX_FILTER_VALUES,
     MAX_FILTERS,
     MAX_ID_CHARS,
-    MEANINGS,
+    REASON_TEXTS,
     RequestError,
-    read_message,
+    parse_request,
 )
 from modules.llm_platform.presentation.kafka.contract.schemas import schemas
 from modules.llm_platform.presentation.kafka.contract.strict_json import MAX_DEPTH
-from modules.llm_platform.presentation.kafka.worker.deadlines import WAITS_S
+from modules.llm_platform.presentation.kafka.worker.handler import RETRY_WAITS_S
 
 PAGE = text_of("docs/reference/kafka.md")
 EXAMPLES: list[dict[str, Any]] = [json.loads(text) for text in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)]
@@ -44,7 +44,7 @@ def test_every_topic_and_field_is_on_the_page(topic: str) -> None:
     assert sorted(name for name in names(schemas()[topic]) if not re.search(rf"\b{name}\b", PAGE)) == []
 
 
-@pytest.mark.parametrize("word", [*get_args(ErrorCode), *MEANINGS, OUTCOME_TOO_LARGE.details["reason"], "degraded"])
+@pytest.mark.parametrize("word", [*get_args(ErrorCode), *REASON_TEXTS, OUTCOME_TOO_LARGE.details["reason"], "degraded"])
 def test_every_code_and_reason_is_on_the_page(word: str) -> None:
     """Nobody meets a word that is explained nowhere."""
     assert f"`{word}`" in PAGE
@@ -52,7 +52,7 @@ def test_every_code_and_reason_is_on_the_page(word: str) -> None:
 
 def test_the_figures_are_those_of_the_code() -> None:
     """Limits and waits as they are."""
-    waits = [f"{wait:g}" for wait in WAITS_S]
+    waits = [f"{wait:g}" for wait in RETRY_WAITS_S]
     for words in (
         f"1 to {MAX_ID_CHARS} characters",
         f"at most {MAX_FILTERS} fields of {MAX_FILTER_VALUES} values",
@@ -68,5 +68,5 @@ def test_the_requests_shown_are_good() -> None:
     """What the page shows can be sent."""
     assert len(REQUESTS) == 2
     for example in REQUESTS:
-        message = read_message("search" if "query" in example else "answer", json.dumps(example).encode(), 10_000)
-        assert not isinstance(message.asked, RequestError)
+        message = parse_request("search" if "query" in example else "answer", json.dumps(example).encode(), 10_000)
+        assert not isinstance(message.content, RequestError)

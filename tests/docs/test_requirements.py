@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 
-from tests.docs.pages import ROOT, rows_of
+from tests.docs.pages import ROOT, rows_of, text_of
 
 PAGE = "docs/reference/requirements.md"
 CITED = re.compile(r"\b(?:RB|WS|MS|RC)\d{1,2}\b")
-UNREADABLE = re.compile(r"\b(?:research-bridge|mind-search|rag-core|bocha-web-search|interface|contracts|habits|house)\.md")
+UNREADABLE = re.compile(
+    r"\b(?:research-bridge|mind-search|rag-core|bocha-web-search|interface|contracts|habits|house)\.md"
+)
+MIN_PLACES = 40  # on the page; fewer would mean that the pattern finds nothing
 FOLDERS = ("src", "tests", "scripts", "benchmarks")
 
 
@@ -53,3 +56,12 @@ def test_every_place_exists() -> None:
             if not (base / place).exists()
         ]
     assert missing == []
+
+
+def test_every_path_of_the_architecture_page_exists() -> None:
+    """The page names files in order, so a file that moved must be renamed there."""
+    package = ROOT / "src/modules/llm_platform"
+    bases = (package, ROOT / "src", ROOT)
+    places = re.findall(r"`([\w/]+\.(?:py|md)|[\w/]+/)`", text_of("docs/explanation/architecture.md"))
+    assert len(places) > MIN_PLACES
+    assert [place for place in places if not any((base / place).exists() for base in bases)] == []

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from tests.docs.pages import DOCS, sessions_in, shows, text_of
-from tests.kafka.foreign import TOPICS
 from tests.kafka.mock_cluster import MockCluster
+from tests.kafka.reference_client import TOPICS
 
 PAGE = "docs/tutorial-kafka.md"
 BROKER = "localhost:9092"
@@ -78,4 +78,4 @@ def test_the_worker_says_what_the_page_quotes(ran: Ran) -> None:
     for words in re.findall(r"warning  note +(.*)", text_of(PAGE)):
         assert words in ran.errors
     assert "request_id_reused" in ran.errors
-    assert "stopping: nothing more is taken" in ran.errors
+    assert "stopping: no more requests are consumed" in ran.errors

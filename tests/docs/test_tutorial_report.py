@@ -14,7 +14,7 @@ import pytest
 from tests.docs.pages import files_in, sessions_in, shows, text_of
 
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest
-from modules.llm_platform.presentation.cli.planning import MENU, PROMPT
+from modules.llm_platform.presentation.cli.commands.plan import MENU, PROMPT
 from modules.llm_platform.presentation.rest.research_routes import ResearchApiRequest
 
 PAGE = "docs/tutorial-report.md"

@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.docs.pages import ROOT, rows_of, sessions_in, shows, text_of
+from tests.docs.pages import rows_of, sessions_in, shows, text_of
 
 from modules.llm_platform.container import build_platform, build_worker_parts
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, Filters, RagQuestion
+from modules.llm_platform.domain.metrics import PREFIX, WORKER_METRICS
 from modules.llm_platform.infrastructure.adapters.wordllama_embedder import WordllamaEmbedder
 from modules.llm_platform.infrastructure.vectors import payloads, qdrant_server
-from modules.llm_platform.presentation.cli import index_command
+from modules.llm_platform.presentation.cli.commands import index as index_command
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord
-from modules.llm_platform.presentation.kafka.worker.clients import PROMISED_CONSUMER, PROMISED_PRODUCER, check_given
+from modules.llm_platform.presentation.kafka.worker.clients import REQUIRED_CONSUMER, REQUIRED_PRODUCER, check_config
 from shared.config import Settings, SettingsError
 
 INDEXING, SCALING = "docs/howto/index-documents.md", "docs/howto/scale-out-workers.md"
 TENANTS, QDRANT = "docs/howto/several-tenants.md", "docs/howto/qdrant-server.md"
 DELIVERY = "docs/explanation/delivery.md"
-FIGURES = ROOT / "src/modules/llm_platform/presentation/kafka/worker/http.py"
 
 
 def json_lines(page: str) -> str:
@@ -37,7 +37,7 @@ def test_another_embedder_is_refused_in_these_words() -> None:
     """Who looks the message up finds it."""
     there = Collection(name="documents", embedder=WordllamaEmbedder.name, dimension=256)
     wanted = Collection(name="documents", embedder="none", dimension=0)
-    assert payloads.another_embedder(there, wanted).message in text_of(INDEXING)
+    assert payloads.embedder_mismatch(there, wanted).message in text_of(INDEXING)
 
 
 def test_what_took_anothers_place_is_told_in_these_words() -> None:
@@ -48,17 +48,19 @@ def test_what_took_anothers_place_is_told_in_these_words() -> None:
 def test_a_setting_that_breaks_the_promise_is_refused_in_these_words() -> None:
     """And each that the explanation names is among them."""
     with pytest.raises(SettingsError) as refused:
-        check_given({"acks": 1})
+        check_config({"acks": 1})
     assert f"llm-platform: {refused.value}" in text_of(SCALING)
-    named = re.findall(r"`([a-z.]+)`", text_of(DELIVERY).partition("a value for")[2].partition("stops the worker")[0])
+    named = re.findall(
+        r"`([a-z.]+)`", text_of(DELIVERY).partition("start with values for")[2].partition("other properties")[0]
+    )
     assert len(named) == 4
-    assert set(named) <= {**PROMISED_CONSUMER, **PROMISED_PRODUCER}.keys()
+    assert set(named) <= {**REQUIRED_CONSUMER, **REQUIRED_PRODUCER}.keys()
 
 
 def test_what_a_server_is_said_to_do_wrong() -> None:
     """The table of messages."""
     table = {row[0] for row in rows_of(QDRANT)}
-    said = {qdrant_server.NO_ANSWER, qdrant_server.ANOTHER, qdrant_server.TOO_SLOW}
+    said = {qdrant_server.NO_ANSWER, qdrant_server.NOT_QDRANT, qdrant_server.TOO_SLOW}
     assert said | {payloads.no_collection("documents").message} <= table
 
 
@@ -66,7 +68,7 @@ def test_every_metric_is_in_the_table() -> None:
     """And the table has no other."""
     cells = [row[0] for row in rows_of(SCALING)]
     named = {name for cell in cells if cell.startswith("`") for name in re.findall(r"`(\w+)`", cell)}
-    assert named == set(re.findall(r'(?:_gauge\("|_counter\("|\{PREFIX\})(\w+)"', FIGURES.read_text("utf-8")))
+    assert named == {each.name.removeprefix(f"{PREFIX}worker_") for each in WORKER_METRICS}
 
 
 async def test_documents_as_lines_are_found_by_their_fields(tmp_path: Path) -> None:

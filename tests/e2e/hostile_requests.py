@@ -116,9 +116,29 @@ def encodings() -> Iterator[Case]:
 
 def questions() -> Iterator[Case]:
     nothing = ["", "ab", "  ab  ", "b" * 501, "   ", "\t\r\n", "\u200b\u200b\u200b\u200b", "\u2060\ufeff\u200d"]
-    nothing += ["\u3000\u3000\u3000", "\u200b \u00a0 \u200b", "\u202e\u202e\u202e", "\u3164\u3164\u3164", "\ufe0f\ufe0f\ufe0f"]
-    something = ["🙂🙂🙂", "b" * 500, "  abc  ", "'; DROP TABLE x; --", "${jndi:ldap://evil.test/a}", "{{7*7}}", "%s%n {0}"]
-    something += ["../../etc/passwd", "<script>alert(1)</script>", "!!g solar sails", ":de !news solar", "\u202esolar sails"]
+    nothing += [
+        "\u3000\u3000\u3000",
+        "\u200b \u00a0 \u200b",
+        "\u202e\u202e\u202e",
+        "\u3164\u3164\u3164",
+        "\ufe0f\ufe0f\ufe0f",
+    ]
+    something = [
+        "🙂🙂🙂",
+        "b" * 500,
+        "  abc  ",
+        "'; DROP TABLE x; --",
+        "${jndi:ldap://evil.test/a}",
+        "{{7*7}}",
+        "%s%n {0}",
+    ]
+    something += [
+        "../../etc/passwd",
+        "<script>alert(1)</script>",
+        "!!g solar sails",
+        ":de !news solar",
+        "\u202esolar sails",
+    ]
     something += ["a\u0301" * 100, "日本の首都は", "%00%0d%0aSet-Cookie: a=b", "👩\u200d👩\u200d👧 family"]
     other: list[Any] = [0, 1.5, True, None, [], {}, ["solar sails"], {"password": MARK}, MARK * 12_500]
     yield from fields(RESEARCH, {"query": [*nothing, *other]})
@@ -134,7 +154,16 @@ def research_fields() -> Iterator[Case]:
         "omit_raw": ["true", 1, None, "yes", []],
         "stream": ["true", 1, None, 0],
         "time_range": ["hour", "DAY", 1, [], "oneDay", ""],
-        "domains": ["python.org", [1], ["http://x.org"], ["*.org"], [""], ["a" * 70 + ".org/"], ["python.org"] * 21, ["-"]],
+        "domains": [
+            "python.org",
+            [1],
+            ["http://x.org"],
+            ["*.org"],
+            [""],
+            ["a" * 70 + ".org/"],
+            ["python.org"] * 21,
+            ["-"],
+        ],
     }
     yield from fields(RESEARCH, wrong)
     ignored = {"language": ["en_US"], "base_url": ["http://evil.test/"], "api_key": [MARK], "__proto__": [{"a": 1}]}
@@ -145,9 +174,21 @@ def reports() -> Iterator[Case]:
     wrong: dict[str, list[Any]] = {
         "plan": ["solar", [], ["ab"], [1], [None], {}, True, ["sail?"] * 11, [MARK * 100], ["\x00sail"], [["sail?"]]],
         "urls": [
-            "https://a.test/", ["ftp://a.test/"], ["javascript:alert(1)"], ["file:///etc/passwd"], ["//a.test"], [""], [1],
-            ["https://a.test/" + "b" * 2000], ["https://a.test/\nb"], ["https://a.test/ b"], ["https://a.test/"] * 21, [None],
-            ["https://a.test/\x00"], ["https://a.test/\u202e"], [f"data:text/html,{MARK}"],
+            "https://a.test/",
+            ["ftp://a.test/"],
+            ["javascript:alert(1)"],
+            ["file:///etc/passwd"],
+            ["//a.test"],
+            [""],
+            [1],
+            ["https://a.test/" + "b" * 2000],
+            ["https://a.test/\nb"],
+            ["https://a.test/ b"],
+            ["https://a.test/"] * 21,
+            [None],
+            ["https://a.test/\x00"],
+            ["https://a.test/\u202e"],
+            [f"data:text/html,{MARK}"],
         ],
         "instructions": ["x" * 2001, 1, [], {"a": 1}, True, MARK * 300],
         "max_llm_calls": [-1, 10_001, 1.5, "1", True, [], 10**30],
@@ -162,11 +203,15 @@ def reports() -> Iterator[Case]:
     right = {"plan": [["What is a sail?"]], "max_llm_calls": [0], "max_seconds": [30], "instructions": ["", "short"]}
     for name, values in right.items():
         yield from posted(RESEARCH, ({**REPORT, name: value} for value in values), (200,))
-    within = {"urls": [["http://127.0.0.1:9/"], ["http://169.254.169.254/latest/meta-data/"], ["http://[::1]/"], ["http:///"]]}
+    within = {
+        "urls": [["http://127.0.0.1:9/"], ["http://169.254.169.254/latest/meta-data/"], ["http://[::1]/"], ["http:///"]]
+    }
     for name, values in within.items():
         yield from posted(RESEARCH, ({**REPORT, name: value} for value in values), (200, 422, 502, 503))
     yield from fields(PLAN, {"query": ["", "ab", 1, None, [], "\u200b\u200b\u200b", "b" * 501, {"password": MARK}]})
-    yield from fields(PLAN, {"language": ["x", 1, ""], "other_than": ["solar", [1], ["ab"], [None], ["sail?"] * 31, {}]})
+    yield from fields(
+        PLAN, {"language": ["x", 1, ""], "other_than": ["solar", [1], ["ab"], [None], ["sail?"] * 31, {}]}
+    )
     yield from fields(PLAN, {"other_than": [[], ["What is a sail?"]], "language": ["en_US"], "depth": ["deep"]}, (200,))
 
 
@@ -175,8 +220,29 @@ def search_fields() -> Iterator[Case]:
         "count": [0, 51, -1, "10", 1.0, 1.5, None, True, [], 10**30, -(10**30), ""],
         "page": [0, 51, -1, "1", None, True, 1.5],
         "summary": ["true", 1, 0, None],
-        "freshness": ["", 1, [], "lastWeek", "2025-02-30", "2025-13-01", "2025-01-02..2025-01-01", "2025-01-01..", MARK],
-        "engines": ["google", ["goo\ngle"], ["g" * 61], ["a;b"], [""], [" "], ["google"] * 51, [None], ["g\x00"], ["гугл"]],
+        "freshness": [
+            "",
+            1,
+            [],
+            "lastWeek",
+            "2025-02-30",
+            "2025-13-01",
+            "2025-01-02..2025-01-01",
+            "2025-01-01..",
+            MARK,
+        ],
+        "engines": [
+            "google",
+            ["goo\ngle"],
+            ["g" * 61],
+            ["a;b"],
+            [""],
+            [" "],
+            ["google"] * 51,
+            [None],
+            ["g\x00"],
+            ["гугл"],
+        ],
         "sources": [[], ["x"]],
         "language": ["english-language"],
     }
@@ -214,11 +280,39 @@ def conversations() -> Iterator[Case]:
 
 def query_strings() -> Iterator[Case]:
     wrong = ["", "q=", "q=%20%20", "q=%00", "q=%E2%80%8B", "q=!!g+solar", "q=%21%21g", "q=a&page=0", "q=a&page=-1"]
-    wrong += ["q=a&page=51", "q=a&page=1.5", "q=a&page=%D9%A1", "q=a&page=1e1", "q=a&page=99999999999999999999", "q=a&page="]
-    wrong += ["q=a&pageno=two", "q=a&page=0x10", "q=a&language=en__US", "q=a&time_range=hour", "q=a&engines=a;b", "q[]=a"]
+    wrong += [
+        "q=a&page=51",
+        "q=a&page=1.5",
+        "q=a&page=%D9%A1",
+        "q=a&page=1e1",
+        "q=a&page=99999999999999999999",
+        "q=a&page=",
+    ]
+    wrong += [
+        "q=a&pageno=two",
+        "q=a&page=0x10",
+        "q=a&language=en__US",
+        "q=a&time_range=hour",
+        "q=a&engines=a;b",
+        "q[]=a",
+    ]
     wrong += ["q=a&engines=%00", ";q=a", "Q=a", "q=a&engines=" + ",".join(f"e{number}" for number in range(400))]
-    odd = ["q=%ff%fe", "q=%ed%a0%80", "q=%zz", "q=a&q=b", "q=a&page=1&page=2", "q=a&engines=google,bing&engines=duckduckgo"]
-    odd += ["q=a&format=html", "q=a&pageno=2", "q=a&language=all", "q=a&time_range=", "q=%s%n%d", "q=a%0d%0aX-Evil:%20a"]
+    odd = [
+        "q=%ff%fe",
+        "q=%ed%a0%80",
+        "q=%zz",
+        "q=a&q=b",
+        "q=a&page=1&page=2",
+        "q=a&engines=google,bing&engines=duckduckgo",
+    ]
+    odd += [
+        "q=a&format=html",
+        "q=a&pageno=2",
+        "q=a&language=all",
+        "q=a&time_range=",
+        "q=%s%n%d",
+        "q=a%0d%0aX-Evil:%20a",
+    ]
     odd += ["q=a&" + "&".join(f"a{number}=1" for number in range(2000))]
     for query in wrong:
         yield Case("wrong", REFUSED, "GET", f"{SEARCH}?{query}", {})
@@ -229,8 +323,21 @@ def query_strings() -> Iterator[Case]:
 
 
 def media_types() -> Iterator[Case]:
-    refused = ["text/plain", "application/xml", "multipart/form-data; boundary=x", "application/json5", "application/jsonx"]
-    refused += ["*/*", "application/yaml", f"{MARK}/{MARK}", "text/html", "application/octet-stream", "application/x-ndjson"]
+    refused = [
+        "text/plain",
+        "application/xml",
+        "multipart/form-data; boundary=x",
+        "application/json5",
+        "application/jsonx",
+    ]
+    refused += [
+        "*/*",
+        "application/yaml",
+        f"{MARK}/{MARK}",
+        "text/html",
+        "application/octet-stream",
+        "application/x-ndjson",
+    ]
     taken = ["application/json; charset=utf-8", "APPLICATION/JSON", " application/json ", "application/json;;;;"]
     taken += ["application/x-www-form-urlencoded", "application/x-www-form-urlencoded; charset=UTF-8"]
     for target in (RESEARCH, SEARCH):
@@ -249,14 +356,37 @@ def methods_and_paths() -> Iterator[Case]:
     for method in ("PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "FOO"):
         for target in (*PLAIN, "/health"):
             yield Case("another method", (400, 404, 405), method, target, {})
-    for target in (RESEARCH, PLAN, WEB, CHAT):
+    for target in (PLAN, WEB, CHAT):
         yield Case("no reading", (404, 405), "GET", target, {})
     missing = ["//", "//research", "/research/", "/Research", "/research/..", "/../../etc/passwd", "/.env"]
     missing += ["/..%2f..%2fetc%2fpasswd", "/%2e%2e/%2e%2e/etc/passwd", "/research%00", "/research%2f"]
-    missing += ["/docs/", "/docs/index.html", "/docs/LICENSE", "/docs/../app.py", "/docs/..%2fapp.py", "/docs/%2e%2e%2fapp.py"]
+    missing += [
+        "/docs/",
+        "/docs/index.html",
+        "/docs/LICENSE",
+        "/docs/../app.py",
+        "/docs/..%2fapp.py",
+        "/docs/%2e%2e%2fapp.py",
+    ]
+    missing += ["/page/", "/page/index.html", "/page/../app.py", "/page/..%2fapp.py", "/page/%2e%2e/app.py", "/page/main.js%00"]
+    missing += ["/page/lang/..%2fmain.js", "/page//main.js", "/page/vendor/", "/page/MAIN.js", "/page/main.js/"]
     missing += ["/docs/swagger-ui.css%00", "/docsx", "/redoc", "/admin", "/config"]
-    missing += ["/settings", "/debug/pprof", "/searxng/search", "/%ff%fe", f"/{MARK}<script>", "/research;a=b", "/health/"]
-    missing += ["/llm-platform", "/llm-platform//chat", "/v1/chat/completions", "/research/x/sources/", "/research/sources/1"]
+    missing += [
+        "/settings",
+        "/debug/pprof",
+        "/searxng/nothing",
+        "/%ff%fe",
+        f"/{MARK}<script>",
+        "/research;a=b",
+        "/health/",
+    ]
+    missing += [
+        "/llm-platform",
+        "/llm-platform//chat",
+        "/v2/chat/completions",
+        "/research/x/sources/",
+        "/research/sources/1",
+    ]
     missing += ["/research/x/sources/1", f"/research/{'x' * 5000}/sources/1", "/research/..%2f/sources/1"]
     for target in missing:
         yield Case("nothing there", (404,), "GET", target, {})
@@ -267,18 +397,37 @@ def methods_and_paths() -> Iterator[Case]:
 
 def senders() -> Iterator[Case]:
     foreign = [{"origin": value} for value in ("null", "http://evil.test", "", "http://localhost:1", "file://", MARK)]
-    foreign += [{"origin": value} for value in ("http://localhost.evil.test", "https://localhost@evil.test", "chrome-extension://abc")]
+    foreign += [
+        {"origin": value}
+        for value in ("http://localhost.evil.test", "https://localhost@evil.test", "chrome-extension://abc")
+    ]
     foreign += [{"sec-fetch-site": value} for value in ("cross-site", "same-site", "", MARK)]
     foreign += [{"origin": "http://evil.test", "sec-fetch-site": "same-origin"}]
     for headers in foreign:
         yield Case(str(headers), (403,), headers={**JSON, **headers}, body=_bytes(PLAIN[RESEARCH]))
         yield Case(str(headers), (403,), "GET", f"{SEARCH}?q=solar", headers)
-    strangers = ["evil.test", "evil.test:8000", "127.0.0.1.evil.test", "localhost.evil.test", f"a.b.c.{MARK}", "évil.test"]
+    strangers = [
+        "evil.test",
+        "evil.test:8000",
+        "127.0.0.1.evil.test",
+        "localhost.evil.test",
+        f"a.b.c.{MARK}",
+        "évil.test",
+    ]
     strangers += ["evil.test#localhost", "evil.test@localhost", "[evil.test]", "[evil.test"]
     for host in strangers:
         yield Case(host, (400, 421), headers={**JSON, "host": host}, body=_bytes(PLAIN[RESEARCH]))
-    friends = [{"host": "[::1]:8000"}, {"host": "127.0.0.1"}, {"sec-fetch-site": "none"}, {"sec-fetch-site": "same-origin"}]
-    friends += [{"x-forwarded-host": "evil.test"}, {"x-forwarded-for": "1.2.3.4, 5.6.7.8"}, {"origin": "http://localhost"}]
+    friends = [
+        {"host": "[::1]:8000"},
+        {"host": "127.0.0.1"},
+        {"sec-fetch-site": "none"},
+        {"sec-fetch-site": "same-origin"},
+    ]
+    friends += [
+        {"x-forwarded-host": "evil.test"},
+        {"x-forwarded-for": "1.2.3.4, 5.6.7.8"},
+        {"origin": "http://localhost"},
+    ]
     friends += [{"expect": "100-continue"}, {"range": "bytes=0-1"}, {"x-big": "v" * 20_000}]
     friends += [{"connection": "Upgrade, HTTP2-Settings", "upgrade": "h2c", "http2-settings": "AAMAAABkAAQAAP__"}]
     for headers in friends:
@@ -308,7 +457,9 @@ READY = "GET /ready HTTP/1.1\r\nHost: localhost\r\n"
 
 
 def _chunked(*parts: str) -> str:
-    return HEAD + "Transfer-Encoding: chunked\r\n\r\n" + "".join(f"{len(part):x}\r\n{part}\r\n" for part in (*parts, ""))
+    return (
+        HEAD + "Transfer-Encoding: chunked\r\n\r\n" + "".join(f"{len(part):x}\r\n{part}\r\n" for part in (*parts, ""))
+    )
 
 
 def wires() -> Iterator[Case]:
@@ -358,7 +509,45 @@ def wires() -> Iterator[Case]:
         yield Case(repr(text[:90]), status, "", "", wire=text.encode())
 
 
+ASKED: Mapping[str, dict[str, Any]] = {  # the compatible APIs
+    "/perplexity/chat/completions": {"model": "sonar", "messages": [{"role": "user", "content": "solar sails"}]},
+    "/perplexity/search": {"query": "solar sails"},
+    "/tavily/search": {"query": "solar sails"},
+    "/tavily/extract": {"urls": "http://127.0.0.1:9/"},
+    "/searxng/search": {"q": "solar sails"},
+    "/open-webui/search": {"query": "solar sails"},
+    "/open-webui/load": {"urls": ["http://127.0.0.1:9/"]},
+    "/v1/chat/completions": {"model": "research-shallow", "messages": [{"role": "user", "content": "solar sails"}]},
+    "/v1/responses": {"model": "research-shallow", "input": "solar sails"},
+    "/v1/embeddings": {"model": "wordllama/l2_supercat_256", "input": "solar sails"},
+}
+INVALID = (400, 404, 422)  # each API has its own number for an invalid field
+
+
+def compatible_apis() -> Iterator[Case]:
+    odd: list[Any] = [None, 7, -1, 1.5, True, "", MARK, [], {}, [None], [[]], {MARK: MARK}, "\x00", "x" * 70_000, [MARK] * 3000]
+    for target, plain in ASKED.items():
+        for body in ("", "null", "[]", f'"{MARK}"', "{", f'{{"query":"{MARK}', "NaN", '{"query":"\\ud800"}', "[" * 100_000):
+            yield from posted(target, [body], INVALID)
+        for name in plain:
+            yield from posted(target, ({**plain, name: value} for value in odd), (200, 502, 503, *INVALID))
+        yield from posted(target, ({**plain, MARK: value, "stream": value} for value in odd), (200, 503, *INVALID))
+        yield from posted(target, [{**plain, "x" * 9000: 1, "ä\r\nX-Evil: 1": 1}], (200, 503))
+        yield Case("another type", (415,), target=target, headers={"content-type": "text/plain"}, body=_bytes(plain))
+        yield Case("another site", (403,), target=target, headers={**JSON, "origin": "http://evil.test"}, body=_bytes(plain))
+        yield Case("another method", (405,), "DELETE", target, {})
+    for name in ("tools", "functions", "stop", "logprobs", "conversation", "prompt", "disable_search", "response_format"):
+        for target in ("/perplexity/chat/completions", "/v1/chat/completions", "/v1/responses"):
+            yield from posted(target, [{**ASKED[target], name: [{"type": MARK}]}], (200, *INVALID))
+    for query in ("", "query=", "query=%00", "query=a&count=x", "query=a&api_key=" + "x" * 5000, "query=%ff", f"x={MARK}"):
+        yield Case("a query", (200, *INVALID), "GET", f"/gpt-researcher?{query}", {})
+    for query in ("", "q=", "q=a&format=html", "q=a&pageno=0", "q=!!g+a", "q=%ff", f"q=a&time_range={MARK}"):
+        yield Case("a query", (200, *INVALID), "GET", f"/searxng/search?{query}", {})
+    for path in ("/v1", "/v1/models/../x", f"/v1/models/{MARK}", "/v1/models/" + "x" * 5000, "/v1/files", "/tavily"):
+        yield Case("nothing there", (404,), "GET", path, {})
+
+
 GROUPS = (
     no_objects, encodings, questions, research_fields, reports, search_fields, conversations, query_strings, media_types,
-    methods_and_paths, senders, bodies, wires,
+    methods_and_paths, senders, bodies, wires, compatible_apis,
 )  # fmt: skip

@@ -66,7 +66,7 @@ class TestCompletion:
 
 
 class TestDocuments:
-    def test_a_question_over_a_folder_without_key_or_network(self, notes: Path) -> None:
+    def test_folder_is_researched_without_key_or_network(self, notes: Path) -> None:
         """The answer, its sources, each quote with its verdict; nothing on standard error; exit code 0."""
         ended = call("research", "What heats the greenhouse?", "--documents", str(notes), "--offline")
         assert (ended.returncode, ended.stderr) == (0, "")
@@ -75,7 +75,7 @@ class TestDocuments:
         assert re.search(r"✔ quoted word for word  “.*heat pump.*” — \[\d+\]", ended.stdout)
         assert "No language model is configured" in ended.stdout
 
-    def test_json_is_parseable_and_alone(self, notes: Path) -> None:
+    def test_json_is_all_of_standard_output(self, notes: Path) -> None:
         """Standard output is one JSON document with the fields of the HTTP answer."""
         ended = call("research", "--documents", str(notes), "--offline", "--json", stdin="What heats the greenhouse?\n")
         answer = json.loads(ended.stdout)
@@ -85,20 +85,20 @@ class TestDocuments:
         stored = {result["url"]: result["content"] for result in answer["raw_results"]}["doc:heating.md"]
         assert stored[quote["quote_start"] : quote["quote_end"]] == quote["quote"]
 
-    def test_a_search_over_a_folder(self, notes: Path) -> None:
+    def test_folder_is_searched(self, notes: Path) -> None:
         """The same folder as a list of hits."""
         ended = call("search", "rain water tanks", "--documents", str(notes), "--offline")
         assert ended.returncode == 0
         assert "doc:water.md" in ended.stdout
 
-    def test_a_file(self, notes: Path, tmp_path: Path) -> None:
+    def test_output_file_is_written(self, notes: Path, tmp_path: Path) -> None:
         """--output writes the answer, and standard output stays empty."""
         target = tmp_path / "answer.html"
         ended = call("research", "What heats the greenhouse?", "--documents", str(notes), "--output", str(target))
         assert (ended.returncode, ended.stdout) == (0, "")
         assert "heat pump" in target.read_text(encoding="utf-8")
 
-    def test_a_terminal_gets_steps_and_a_rendered_answer(self, notes: Path) -> None:
+    def test_terminal_gets_progress_and_a_rendered_answer(self, notes: Path) -> None:
         """On a terminal progress is shown, the answer is rendered, and it stands there once."""
         code, shown = on_a_terminal("research", "What heats the greenhouse?", "--documents", str(notes), "--offline")
         assert code == 0
@@ -112,7 +112,7 @@ class TestDocuments:
 
 class TestLeaving:
     @pytest.mark.parametrize("command", ["search", "research"])
-    def test_ctrl_c_is_prompt_and_closes_what_was_open(self, command: str) -> None:
+    def test_ctrl_c_ends_promptly_and_closes_connections(self, command: str) -> None:
         """While the upstream is silent: exit code 130 at once, the connection closed, no traceback."""
         with silent_upstream() as (address, upstream):
             process = subprocess.Popen(
@@ -128,7 +128,7 @@ class TestLeaving:
             assert (process.returncode, out, err) == (130, "", "")
             assert upstream.closed.wait(PROMPT_S)
 
-    def test_a_reader_that_has_enough(self, notes: Path) -> None:
+    def test_closed_pipe_ends_the_command_quietly(self, notes: Path) -> None:
         """`| head -0`: no complaint, no failure."""
         process = subprocess.Popen(
             [*PROGRAM, "research", "What heats the greenhouse?", "--documents", str(notes), "--offline", "--json"],
@@ -151,7 +151,7 @@ class TestLeaving:
             (["topics", "show", "no such topic"], 1, "llm-platform topics list"),
         ],
     )
-    def test_a_failure_is_a_line_and_a_code(self, arguments: list[str], code: int, says: str) -> None:
+    def test_failure_is_one_line_and_an_exit_code(self, arguments: list[str], code: int, says: str) -> None:
         """What to change is named, nothing stands on standard output, and nothing looks like a traceback."""
         ended = call(*arguments)
         assert (ended.returncode, ended.stdout) == (code, "")
@@ -159,7 +159,7 @@ class TestLeaving:
         assert "Traceback" not in ended.stderr
         assert code == 2 or ended.stderr.count("\n") == 1
 
-    def test_without_a_network_the_last_line_says_what_to_set(self) -> None:
+    def test_missing_network_names_the_settings(self) -> None:
         """Nothing configured, nobody to ask: exit code 1 and the remedy."""
         ended = call("search", "asyncio")
         first, last = ended.stderr.splitlines()
@@ -190,7 +190,7 @@ class TestSecrets:
 
 
 class TestWeight:
-    def test_a_search_loads_what_it_needs(self, notes: Path) -> None:
+    def test_search_imports_only_what_it_needs(self, notes: Path) -> None:
         """No web framework, no model library, nothing that draws or logs, no client of a server: a person waits for every
         import. (numpy is needed: the folder is searched by meaning.)
         """

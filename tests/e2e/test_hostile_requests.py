@@ -14,10 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.e2e import hostile_doors
 from tests.e2e.hostile_requests import GROUPS, HEAD, MARK, Case
+
+from modules.llm_platform.presentation.rest.access import first_segment
+from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFIX
 
 START_S = 60.0
 ANSWER_S = 10.0 + 20.0  # nobody is kept waiting longer than ten seconds; the rest is a busy machine's
+SECRET = {"WEBHOOK_SECRET": "whsec_" + "QUJD" * 8}
+NO_LIMITS = {"RATE_LIMIT_PER_MINUTE": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "0"}
 LONGEST_REFUSAL = 4096  # bytes
 PROBLEM = {"type", "title", "status", "detail", "instance", "code", "retryable", "request_id"}
 
@@ -27,7 +33,8 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """`llm-platform serve` over a folder, without a key, and the port that it chose."""
     folder = tmp_path_factory.mktemp("served")
     (folder / "sails.md").write_text("# Solar sails\n\nSolar sails are pushed by light.\n")
-    settings = {"DOCUMENTS_DIR": str(folder), "LLM_PLATFORM_OFFLINE": "true", "LLM_PLATFORM_PORT": "0"}
+    settings = {"DOCUMENTS_DIR": str(folder), "LLM_PLATFORM_OFFLINE": "true", "LLM_PLATFORM_PORT": "0", **NO_LIMITS, **SECRET}
+    settings["LLM_PLATFORM_DATA_DIR"] = str(tmp_path_factory.mktemp("data"))
     log = (folder.parent / "served.log").open("w+")
     server = subprocess.Popen(
         [sys.executable, "-m", "modules.llm_platform", "serve"], env={**os.environ, **settings}, stderr=log
@@ -76,8 +83,22 @@ def _wrong(case: Case, answer: bytes) -> Iterator[str]:
         yield "no request id"
     elif case.request_id is not None and name[1].decode() != case.request_id:
         yield "another request id"
-    if status >= 400:
+    if b"set-cookie" in head.lower():
+        yield "a header of the sender's"
+    if status >= 400 and first_segment(case.target.partition("?")[0]) in DIALECT_OF_PREFIX:
+        yield from _wrong_error(head, body)
+    elif status >= 400:
         yield from _wrong_problem(status, head, body)
+
+
+def _wrong_error(head: bytes, body: bytes) -> Iterator[str]:
+    """An error as clients of another system read it."""
+    error: dict[str, Any] = json.loads(body)
+    error.pop("instance", None)
+    if b"content-type: application/json" not in head or len(body) > LONGEST_REFUSAL:
+        yield f"no JSON of a decent size: {body[:80]!r}"
+    if MARK in json.dumps(error):
+        yield "an echo"
 
 
 def _wrong_problem(status: int, head: bytes, body: bytes) -> Iterator[str]:
@@ -94,7 +115,7 @@ def _wrong_problem(status: int, head: bytes, body: bytes) -> Iterator[str]:
         yield "an echo"
 
 
-@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.__name__)
+@pytest.mark.parametrize("group", [*GROUPS, *hostile_doors.GROUPS], ids=lambda group: group.__name__)
 async def test_strangers_are_answered_in_order(group: Callable[[], Iterator[Case]], port: int) -> None:
     """The right status within ten seconds, a request id, a complete problem for every refusal, nothing of the sender's."""
     faults = []
@@ -108,6 +129,21 @@ async def test_strangers_are_answered_in_order(group: Callable[[], Iterator[Case
 def test_there_are_many_cases() -> None:
     """A generator that lost its cases would pass in silence."""
     assert sum(1 for group in GROUPS for _ in group()) > 500
+    assert sum(1 for group in hostile_doors.GROUPS for _ in group()) > 1500
+
+
+async def test_pages_inside_are_read_for_nobody(port: int) -> None:
+    """Neither those of this machine nor those of its network, through any interface that reads pages."""
+    for target, failed in (("/open-webui/load", "error"), ("/tavily/extract", "failed_results")):
+        urls = [*hostile_doors.INSIDE, f"http://127.0.0.1:{port}/health", f"http://localhost:{port}/metrics"]
+        case = Case("inside", (200,), target=target, body=json.dumps({"urls": urls[:20]}).encode())
+        async with asyncio.timeout(ANSWER_S * 2):
+            answer = json.loads((await _answer(port, case.bytes())).partition(b"\r\n\r\n")[2])
+        if failed == "error":
+            assert [page["page_content"] for page in answer] == [""] * 20
+            assert all(page["metadata"]["error"] for page in answer)
+        else:
+            assert (answer["results"], len(answer[failed])) == ([], 20)
 
 
 async def test_a_body_after_an_offer_to_upgrade(port: int) -> None:

@@ -22,7 +22,9 @@ PROMPT_S = 20.0  # Ctrl-C to exit, on a slow and busy machine
 PROMPT = "plan> "
 QUESTION = "What heats the greenhouse and where is rain water kept?"
 # Only the terminal that a session has taken for its own turns Ctrl-C into a signal.
-TAKE_THE_TERMINAL = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+TAKE_THE_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+)
 CTRL_C, CTRL_D = "\x03", "\x04"
 
 
@@ -71,9 +73,7 @@ class Terminal:
 
 
 @contextmanager
-def terminal(
-    *arguments: str, stdout: int | None = None, env: Mapping[str, str] | None = None
-) -> Iterator[Terminal]:
+def terminal(*arguments: str, stdout: int | None = None, env: Mapping[str, str] | None = None) -> Iterator[Terminal]:
     """The program on a dumb terminal of its own, which Ctrl-C reaches; `stdout` may go elsewhere."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
@@ -94,7 +94,7 @@ def report(notes: Path, *options: str) -> tuple[str, ...]:
     return ("research", QUESTION, "--depth", "report", "--documents", str(notes), "--offline", *options)
 
 
-def test_a_plan_is_gone_over(notes: Path, tmp_path: Path) -> None:
+def test_plan_is_edited_on_a_terminal(notes: Path, tmp_path: Path) -> None:
     """Added, edited, moved and removed with the keyboard; the report answers exactly what was accepted."""
     target = tmp_path / "report.json"
     with terminal(*report(notes, "--output", str(target))) as screen:
@@ -105,7 +105,7 @@ def test_a_plan_is_gone_over(notes: Path, tmp_path: Path) -> None:
             screen.type(f"d {number}\n")
             screen.wait_for(PROMPT)
         screen.type("e 1\n")
-        screen.wait_for("in other words")
+        screen.wait_for("new text of")
         screen.type("Что греет теплицу?\n")
         screen.wait_for(PROMPT)
         screen.type("a Where is rain water kept?\n")
@@ -116,10 +116,10 @@ def test_a_plan_is_gone_over(notes: Path, tmp_path: Path) -> None:
         assert screen.wait() == 0, screen.seen
     metadata = json.loads(target.read_text(encoding="utf-8"))["metadata"]
     assert metadata["plan"] == ["Where is rain water kept?", "Что греет теплицу?"]
-    assert "\x1b" not in screen.seen.partition("asking: ")[0]
+    assert "\x1b" not in screen.seen.partition("searching for: ")[0]
 
 
-def test_a_plan_that_was_accepted_outlives_the_process(notes: Path, tmp_path: Path) -> None:
+def test_accepted_plan_is_restored_after_a_kill(notes: Path, tmp_path: Path) -> None:
     """Killed with the report under way: the same command shows the person's plan, says so, and Enter goes on with it."""
     env = {"LLM_PLATFORM_DATA_DIR": str(tmp_path / "data")}
     with terminal(*report(notes), env=env) as screen:
@@ -130,7 +130,7 @@ def test_a_plan_that_was_accepted_outlives_the_process(notes: Path, tmp_path: Pa
         screen.type("a Where is rain water kept?\n")
         screen.wait_for(PROMPT)
         screen.type("\n")
-        screen.wait_for("asking: ")
+        screen.wait_for("searching for: ")
         screen.process.kill()
     target = tmp_path / "report.json"
     with terminal(*report(notes, "--output", str(target)), env=env) as screen:
@@ -142,7 +142,7 @@ def test_a_plan_that_was_accepted_outlives_the_process(notes: Path, tmp_path: Pa
     assert json.loads(target.read_text(encoding="utf-8"))["metadata"]["plan"] == ["Where is rain water kept?"]
 
 
-def test_the_menu_is_not_in_the_answer(notes: Path, tmp_path: Path) -> None:
+def test_menu_is_not_on_standard_output(notes: Path, tmp_path: Path) -> None:
     """Who sends the answer to a file is still asked on the terminal, and the file holds the answer alone."""
     with (tmp_path / "out.md").open("wb") as file, terminal(*report(notes), stdout=file.fileno()) as screen:
         screen.wait_for(PROMPT)
@@ -155,7 +155,9 @@ def test_the_menu_is_not_in_the_answer(notes: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("key", "lines"), [(CTRL_C, 0), (CTRL_D, 1), ("q\n", 1)], ids=["ctrl-c", "ctrl-d", "q"])
 @pytest.mark.parametrize("before", ["", "a\n"], ids=["menu", "question"])
-def test_nothing_is_researched_without_a_yes(key: str, lines: int, before: str, notes: Path, tmp_path: Path) -> None:
+def test_nothing_is_researched_without_acceptance(
+    key: str, lines: int, before: str, notes: Path, tmp_path: Path
+) -> None:
     """Each way out is one key, at the menu and amid a change: exit code 130 at once, no traceback, no file."""
     if before and key == "q\n":
         key = "\nq\n"  # there q is a word of the sub-question
@@ -169,20 +171,20 @@ def test_nothing_is_researched_without_a_yes(key: str, lines: int, before: str, 
         screen.type(key)
         assert screen.wait() == 130
         assert time.monotonic() - began < PROMPT_S
-    assert screen.seen.count("llm-platform: the report was called off") == lines
+    assert screen.seen.count("llm-platform: the report was cancelled") == lines
     assert "Traceback" not in screen.seen
     assert not target.exists()
 
 
 @pytest.mark.parametrize("options", [("--yes",), ("--json",), ("--plan-only",)], ids=" ".join)
-def test_who_has_decided_is_not_asked(options: tuple[str, ...], notes: Path) -> None:
+def test_plan_is_not_reviewed_with_yes_json_or_plan_only(options: tuple[str, ...], notes: Path) -> None:
     """On a terminal too: no question stands in the way of a script that runs there."""
     with terminal(*report(notes, *options)) as screen:
         assert screen.wait() == 0, screen.seen
     assert PROMPT not in screen.seen
 
 
-def test_a_plan_survives_the_way_through_a_file(notes: Path, tmp_path: Path) -> None:
+def test_plan_file_round_trip(notes: Path, tmp_path: Path) -> None:
     """What --plan-only prints is what --plan takes, as lines and as JSON."""
     for options in ((), ("--json",)):
         printed = subprocess.run(

@@ -28,11 +28,22 @@ SECONDS = 2.0  # max_seconds of a report whose upstreams hang
 async def served(upstream: Upstream, data: Path) -> AsyncIterator[httpx2.AsyncClient]:
     """A client of a server of its own, whose upstreams are `upstream`."""
     async with serving(upstream.handle) as loopback:
-        off = {"RATE_LIMIT_PER_MINUTE": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "0", "LLM_PLATFORM_PORT": "0", "CACHE_TTL_S": "0"}
+        off = {
+            "RATE_LIMIT_PER_MINUTE": "0",
+            "RATE_LIMIT_GLOBAL_PER_HOUR": "0",
+            "LLM_PLATFORM_PORT": "0",
+            "CACHE_TTL_S": "0",
+        }
+        data.mkdir(exist_ok=True)
         log = data / "server.log"
         with log.open("w") as file:
             server = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "modules.llm_platform", "serve", env={**environment(loopback, data), **off}, stderr=file
+                sys.executable,
+                "-m",
+                "modules.llm_platform",
+                "serve",
+                env={**environment(loopback, data), **off},
+                stderr=file,
             )
         try:
             address = await asyncio.wait_for(_address(log), START_S)
@@ -49,7 +60,9 @@ async def _address(log: Path) -> str:
     return found[0]
 
 
-async def asked(client: httpx2.AsyncClient, query: str, **more: object) -> tuple[int, dict[str, Any], Mapping[str, str]]:
+async def request_report(
+    client: httpx2.AsyncClient, query: str, **more: object
+) -> tuple[int, dict[str, Any], Mapping[str, str]]:
     answer = await client.post("/research", json={"query": query, "depth": "report", **more})
     return answer.status_code, answer.json(), answer.headers
 
@@ -68,7 +81,7 @@ async def test_every_door_gives_the_same_report(tmp_path: Path) -> None:
         assert made["synthesis"] == "".join(each["text"] for each in first if each["type"] == "token")
         assert replayed["synthesis"] == made["synthesis"]
         assert replayed["metadata"]["stored_at"]
-        _, whole, _ = await asked(client, QUESTION)
+        _, whole, _ = await request_report(client, QUESTION)
         assert whole["citations"] == made["citations"]
         form = await client.post(
             "/research", content=json.dumps({"query": QUESTION, "depth": "report"}),
@@ -89,9 +102,9 @@ async def test_a_plan_is_looked_at_and_changed(tmp_path: Path) -> None:
         plan = (await client.post("/research/plan", json={"query": QUESTION})).json()
         assert plan["questions"] == list(SUB_QUESTIONS)
         assert "@" not in plan["planner"]
-        _, answer, _ = await asked(client, QUESTION, plan=[plan["questions"][1], "Is a heat pump loud?"])
+        _, answer, _ = await request_report(client, QUESTION, plan=[plan["questions"][1], "Is a heat pump loud?"])
         assert answer["metadata"]["plan"] == [SUB_QUESTIONS[1], "Is a heat pump loud?"]
-        status, refused, _ = await asked(client, QUESTION, max_cost_usd=1.0)
+        status, refused, _ = await request_report(client, QUESTION, max_cost_usd=1.0)
         assert (status, refused["code"]) == (422, "price_unknown")
 
 
@@ -107,11 +120,11 @@ NO_SEARCH = [
 
 async def test_no_search_no_answer(tmp_path: Path) -> None:
     """Where every search fails the error is the provider's, as problem+json and in time; as events it is the last one."""
-    upstream = Upstream()
-    async with served(upstream, tmp_path) as client:
-        for fault, status, code in NO_SEARCH:
-            upstream.faults = {"search": fault}
-            got, problem, headers = await asked(client, QUESTION, max_seconds=SECONDS)
+    for number, (fault, status, code) in enumerate(NO_SEARCH):  # a server each: a circuit opens after some failures
+        upstream = Upstream()
+        upstream.faults = {"search": fault}
+        async with served(upstream, tmp_path / str(number)) as client:
+            got, problem, headers = await request_report(client, QUESTION, max_seconds=SECONDS)
             assert (got, problem["code"]) == (status, code), fault
             assert headers["content-type"] == "application/problem+json"
             assert ("retry-after" in headers) is problem["retryable"]
@@ -129,11 +142,11 @@ ELSEWHERE = [
 
 async def test_whatever_else_fails_a_cited_report_comes(tmp_path: Path) -> None:
     """A model or the readers with each fault: 200, citations, and `degraded` names who failed."""
-    upstream = Upstream()
-    async with served(upstream, tmp_path) as client:
-        for number, faults in enumerate(ELSEWHERE):
-            upstream.faults = faults
-            status, answer, _ = await asked(client, f"{QUESTION} Part {number}", max_seconds=SECONDS)
+    for number, faults in enumerate(ELSEWHERE):  # a server each: a circuit opens after some failures
+        upstream = Upstream()
+        upstream.faults = faults
+        async with served(upstream, tmp_path / str(number)) as client:
+            status, answer, _ = await request_report(client, f"{QUESTION} Part {number}", max_seconds=SECONDS)
             assert status == 200, (faults, answer)
             assert answer["citations"], faults
             assert answer["degraded"] or faults == {"read": "garbage"}, faults  # there the other reader stands in

@@ -54,7 +54,7 @@ async def report(env: Mapping[str, str], *more: str) -> dict[str, Any]:
     return dict(json.loads(out))
 
 
-async def test_killed_anywhere_and_run_again_nothing_is_paid_for_twice(tmp_path: Path) -> None:
+async def test_killed_report_resumes_without_repeated_calls(tmp_path: Path) -> None:
     """SIGKILL in one stage after the other, of one report: each run asks only for what had no answer, and the last one
     ends with a report.
     """
@@ -77,7 +77,7 @@ async def test_killed_anywhere_and_run_again_nothing_is_paid_for_twice(tmp_path:
     assert answer["metadata"]["llm_calls"] == sum(not name.startswith(("read", "search")) for name in second.answered)
 
 
-async def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
+async def test_ctrl_c_prints_the_resume_command(tmp_path: Path) -> None:
     """It ends with 130, and the command that it names, run in a shell as it stands there, finishes the report: what was
     paid for, also under --fresh, is not paid for again.
     """
@@ -94,7 +94,7 @@ async def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
         out, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
         assert (process.returncode, out) == (130, b"")
         said, command = err.decode().splitlines()
-        assert said == "Interrupted. What was finished is stored. To go on from there:"
+        assert said == "Interrupted. Finished steps are stored. To continue, run:"
         assert command == f"llm-platform research --depth report --yes --json '{QUESTION}'"
         upstream[0] = second
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
@@ -106,7 +106,7 @@ async def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     assert json.loads(out)["citations"]
 
 
-async def test_a_finished_report_is_replayed_offline_and_elsewhere(tmp_path: Path) -> None:
+async def test_finished_report_is_replayed_offline_and_elsewhere(tmp_path: Path) -> None:
     """With the upstream gone the same report comes from the store, with its date; exported and imported it comes there too."""
     async with serving(Upstream().handle) as loopback:
         env = environment(loopback, tmp_path / "here")
@@ -126,7 +126,7 @@ async def test_a_finished_report_is_replayed_offline_and_elsewhere(tmp_path: Pat
     assert (await report(there, "--offline"))["synthesis"] == first["synthesis"]
 
 
-async def test_the_ledger_tells_every_host(tmp_path: Path) -> None:
+async def test_egress_log_names_every_host(tmp_path: Path) -> None:
     """What was sent to whom stands in the answer, and is what the upstream received: queries, addresses, page text."""
     upstream = Upstream()
     async with serving(upstream.handle) as loopback:

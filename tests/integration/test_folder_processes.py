@@ -22,7 +22,7 @@ from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.infrastructure.adapters import document_web_search
 from modules.llm_platform.testing import HashEmbedder, MemoryVectorStore
-from modules.llm_platform.testing.patience import becomes
+from modules.llm_platform.testing.waiting import becomes_true
 from modules.llm_platform.wiring import resources as resources_module
 from shared.config import Settings
 
@@ -30,7 +30,10 @@ SOURCE = Path(document_web_search.__file__).parents[4]
 PATIENCE_S = 120.0
 FILES = 40
 MANY_FILES = 1500  # enough for a kill to come while they are read
-TEXT = "# Page {0}\n\nThe gateway number {0} restarts after a timeout of {0} seconds.\n\n" + "More words of page {0}. " * 20
+TEXT = (
+    "# Page {0}\n\nThe gateway number {0} restarts after a timeout of {0} seconds.\n\n"
+    + "More words of page {0}. " * 20
+)
 
 Configure = Callable[..., Settings]
 
@@ -66,7 +69,7 @@ async def started(folder: Path, data: Path, query: str = "gateway timeout") -> P
     return await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE, env=environment)
 
 
-async def told(process: Process) -> dict[str, Any]:
+async def read_reply(process: Process) -> dict[str, Any]:
     async with asyncio.timeout(PATIENCE_S):
         out, complaint = await process.communicate()
     assert process.returncode == 0, complaint.decode()
@@ -82,7 +85,7 @@ async def search(settings: Settings, query: str = "gateway timeout", **overrides
 async def test_several_processes_at_once(folder: Path, data: Path) -> None:
     """None of them fails, and all find the same; there is one index then."""
     processes = [await started(folder, data) for _ in range(3)]
-    answers = [await told(process) for process in processes]
+    answers = [await read_reply(process) for process in processes]
     assert all(len(answer["urls"]) == FILES and not answer["degraded"] for answer in answers)
     assert len({frozenset(answer["urls"]) for answer in answers}) == 1
     assert len([path for path in (data / "folders").iterdir() if path.is_dir()]) == 1
@@ -92,12 +95,14 @@ async def test_whoever_is_killed_while_reading_harms_nobody(folder: Path, data: 
     """The one that waited reads on, and finds everything."""
     write(folder, MANY_FILES)
     first = await started(folder, data)
-    assert await becomes(lambda: bool(list(data.glob("folders/*/documents/work"))), PATIENCE_S), await first.communicate()
+    assert await becomes_true(lambda: bool(list(data.glob("folders/*/documents/work"))), PATIENCE_S), (
+        await first.communicate()
+    )
     second = await started(folder, data, "the gateway number 1499")
     first.send_signal(signal.SIGKILL)
     await first.communicate()
     assert not list(data.glob("folders/*/state.json")), "it was not killed in the middle"
-    answer = await told(second)
+    answer = await read_reply(second)
     assert answer["urls"][0] == "doc:page1499.md"
 
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from modules.llm_platform.application.services.retrieval_service import RetrievalService
+from modules.llm_platform.application.rag.retrieval import RetrievalService
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagSearch
 from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
-from modules.llm_platform.infrastructure.policies.unconfigured import NoneEmbedder
+from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 DOCUMENTS = 32
@@ -29,16 +29,15 @@ PROGRAM = """
 import asyncio, sys, types
 from contextlib import asynccontextmanager
 from pathlib import Path
-import typer
-from modules.llm_platform.application.rag import indexing
-from modules.llm_platform.application.services.indexing_service import IndexingService
+from modules.llm_platform.application.rag import intake
+from modules.llm_platform.application.rag.indexing import IndexingService
 from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
 from modules.llm_platform.infrastructure.documents.file_source import FileDocumentSource
-from modules.llm_platform.presentation.cli.index_command import index
+from modules.llm_platform.presentation.cli.main import run
 from modules.llm_platform.presentation.cli.setup import Wiring
 from modules.llm_platform.testing import HashEmbedder
 
-indexing.BATCH_PASSAGES, indexing.MEAN_FROM = 4, 1
+intake.BATCH_PASSAGES, intake.MEAN_PASSAGES = 4, 1
 folder, pause, *arguments = sys.argv[1:]
 
 class Slow(HashEmbedder):
@@ -59,9 +58,7 @@ async def platform(settings):
     finally:
         await store.aclose()
 
-app = typer.Typer()
-app.command()(index)
-app(args=arguments, obj=Wiring(platform, None, None, None, None))
+sys.exit(run(["index", *arguments], Wiring(platform, None, None, None, None)))
 """
 
 
@@ -191,5 +188,5 @@ async def test_ctrl_c_keeps_what_was_done(tmp_path: Path, notes: Path, reader: Q
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
-    assert "what was indexed is kept" in err
+    assert "what was indexed is stored" in err
     assert 0 < await whole_documents(reader) < DOCUMENTS

@@ -60,7 +60,7 @@ def found() -> WebSearchResultItem:
     return WebSearchResultItem(title="Loops", url="https://docs.test/loops", snippet=LOOP)
 
 
-async def ask(wired: LLMPlatform, **wishes: Any) -> ResearchResponse:
+async def run_research(wired: LLMPlatform, **wishes: Any) -> ResearchResponse:
     return await wired.research.research(ResearchRequest.model_validate({"query": QUESTION, **wishes}))
 
 
@@ -76,7 +76,7 @@ async def test_the_setting_decides_which_answers_are_judged(setting: str, depth:
     """One call an answer, or none; and the answer says of each citation who judged it."""
     model = Model()
     async with platform(model, CITATION_JUDGE=setting) as wired:
-        done = await ask(wired, depth=depth)
+        done = await run_research(wired, depth=depth)
     assert len(model.judged) == calls
     assert {each.checked_by for each in done.citations} == {"model" if calls else "words"}
     assert done.metadata.llm_calls == len(model.requests)
@@ -94,9 +94,9 @@ async def test_a_cached_answer_is_not_paid_for_again() -> None:
     """Text and verdicts come from the cache: no call, and the same verdicts."""
     model = Model()
     async with platform(model, CITATION_JUDGE="all") as wired:
-        first = await ask(wired)
+        first = await run_research(wired)
         asked = len(model.requests)
-        again = await ask(wired)
+        again = await run_research(wired)
     assert asked == 2
     assert len(model.requests) == asked
     assert again.metadata.cache_hit
@@ -147,14 +147,16 @@ async def test_a_judge_of_ones_own_needs_no_model() -> None:
     }
     async with build_platform(Settings(CITATION_JUDGE="all", STORE_TTL_DAYS=0), overrides) as wired:
         for depth in ("shallow", "report"):
-            done = await ask(wired, depth=depth)
+            done = await run_research(wired, depth=depth)
             assert {each.verdict for each in done.citations} == {"partial"}
     assert len(judge.calls) == 2
 
 
 def test_a_model_of_its_own() -> None:
     """LLM_STAGES names who judges, in reports and elsewhere."""
-    models = [{"name": n, "kind": "openai", "api_key": "k", "base_url": "http://127.0.0.1:1/v1", "model": n} for n in "ab"]
+    models = [
+        {"name": n, "kind": "openai", "api_key": "k", "base_url": "http://127.0.0.1:1/v1", "model": n} for n in "ab"
+    ]
     settings = Settings(LLM_PROVIDERS=json.dumps(models), LLM_STAGES={"judge": "b"}, CITATION_JUDGE="all")
     wired = Container(settings=settings)
     first = wired.stage_llms()["judge"]._registry.providers[0].name  # type: ignore[attr-defined]

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from tests.kafka.broker import Broker
 from tests.kafka.contract import PromiseContract, ScenarioContract, answered, data_dir, options, start
-from tests.kafka.foreign import TOPICS
 from tests.kafka.mock_cluster import MockCluster
+from tests.kafka.reference_client import TOPICS
 
 __all__ = ["answered", "data_dir", "options", "start"]  # the suites' fixtures
 

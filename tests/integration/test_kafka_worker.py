@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -15,14 +17,13 @@ from tests.kafka.broker import Broker
 from tests.kafka.crash_points import At, Point, crash_points
 from tests.kafka.mock_cluster import MockCluster
 
-from modules.llm_platform.presentation.cli.exit_codes import run
-from modules.llm_platform.presentation.cli.worker_command import quick_loop
+from modules.llm_platform.presentation.cli.commands.worker import uvloop_factory
+from modules.llm_platform.presentation.cli.exit_codes import run_async
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord, OutgoingRecord
 from modules.llm_platform.presentation.kafka.worker import lag_monitor
-from modules.llm_platform.presentation.kafka.worker.request import Slot
-from modules.llm_platform.presentation.kafka.worker.scheduler import Handler
+from modules.llm_platform.presentation.kafka.worker.scheduler import Handler, Slot
 from modules.llm_platform.presentation.kafka.worker.worker import Worker, WorkerOptions, run_worker
-from modules.llm_platform.testing.patience import becomes
+from modules.llm_platform.testing.waiting import becomes_true
 from shared.config import SettingsError
 
 REQUESTS, RESULTS, FAILED = "rag_search_request", "rag_search_result", "rag_failed"
@@ -45,16 +46,16 @@ class Echo:
         self.handled: list[IncomingRecord] = []
         self.answer: Callable[[IncomingRecord], bytes] = lambda record: record.value or b"tombstone"
 
-    async def look_up(self, records: Sequence[IncomingRecord]) -> Sequence[IncomingRecord]:
+    async def prepare(self, records: Sequence[IncomingRecord]) -> Sequence[IncomingRecord]:
         return records
 
-    async def carry_out(self, job: IncomingRecord, slot: Slot) -> OutgoingRecord:
+    async def process(self, job: IncomingRecord, slot: Slot) -> OutgoingRecord:
         async with slot:
             self.handled.append(job)
             await self.gate.wait()
         return OutgoingRecord(RESULTS, job.key, self.answer(job), job.headers)
 
-    def too_large(self, record: IncomingRecord) -> OutgoingRecord:
+    def oversized(self, record: IncomingRecord) -> OutgoingRecord:
         return OutgoingRecord(FAILED, record.key, b"too large")
 
 
@@ -74,7 +75,7 @@ async def working(handler: Handler, told: WorkerOptions) -> AsyncIterator[Worker
     worker = Worker(handler, told)
     running = asyncio.create_task(worker.run())
     try:
-        assert await becomes(lambda: not worker.not_ready() or running.done(), PATIENCE_S)
+        assert await becomes_true(lambda: not worker.not_ready() or running.done(), PATIENCE_S)
         yield worker
     finally:
         worker.stop()
@@ -110,23 +111,23 @@ def committed(broker: MockCluster, partition: int = 0) -> int:
     return int(place.offset)
 
 
-async def test_from_request_to_commit(broker: MockCluster) -> None:
-    """In the order of the key, a tombstone among them; all is committed, and no lag is left."""
+async def test_requests_are_answered_and_committed(broker: MockCluster) -> None:
+    """In the order of the key, with a tombstone; no lag remains."""
     points: list[Point] = []
     handler = Echo()
     async with watched(points.append), working(handler, options(broker)) as worker:
         await asyncio.to_thread(send, broker, [b"1", None, b"3"])
         assert await asyncio.to_thread(read, broker, RESULTS, 3) == [b"1", b"tombstone", b"3"]
-        assert await becomes(lambda: worker.lag_monitor.lag.get((REQUESTS, 0)) == 0, PATIENCE_S)
-        assert worker.reader.commits.age() == 0
+        assert await becomes_true(lambda: worker.lag_monitor.lag.get((REQUESTS, 0)) == 0, PATIENCE_S)
+        assert worker.consumer.committer.age_s() == 0
     assert await asyncio.to_thread(committed, broker) == 3
     assert {"after_poll", "after_produce", "before_commit", "after_commit", "in_rebalance", "in_shutdown"} <= set(
         points
     )
 
 
-def test_on_the_loop_of_the_command(broker: MockCluster) -> None:
-    """As the command runs it: requests are answered, and SIGTERM ends it with all of them committed."""
+def test_worker_runs_on_the_event_loop_of_the_command(broker: MockCluster) -> None:
+    """SIGTERM ends it with all requests committed."""
     values = [b"%d" % number for number in range(200)]
 
     async def play() -> None:
@@ -137,49 +138,66 @@ def test_on_the_loop_of_the_command(broker: MockCluster) -> None:
         async with asyncio.timeout(PATIENCE_S):
             await running
 
-    run(play(), quick_loop())
+    run_async(play(), uvloop_factory())
     assert committed(broker) == len(values)
 
 
-async def test_no_more_than_the_window_is_read(broker: MockCluster) -> None:
-    """With every request at work and as many waiting nothing more is taken, however long it lasts; then all is done."""
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_worker_uses_kip_848_where_the_brokers_know_it(
+    broker: MockCluster, is_known: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without any setting; else the classic protocol. Settings of the other protocol are left out."""
+    caplog.set_level(logging.INFO)
+    if not is_known:
+        broker.forget_kip_848()
+    client = {name: value for name, value in broker.client.items() if name != "group.protocol"}
+    config = {**client, "statistics.interval.ms": 100, "session.timeout.ms": 3000, "group.remote.assignor": "range"}
+    async with working(Echo(), replace(options(broker), config=config)):
+        await asyncio.to_thread(send, broker, [b"1"])
+        assert await asyncio.to_thread(read, broker, RESULTS, 1) == [b"1"]
+    assert await asyncio.to_thread(committed, broker) == 1
+    assert ("it uses the classic protocol" in caplog.text) is not is_known
+
+
+async def test_window_limits_consumed_requests(broker: MockCluster) -> None:
+    """Then all are answered."""
     handler = Echo()
     handler.gate.clear()
     async with working(handler, options(broker, concurrency=3)) as worker:
         await asyncio.to_thread(send, broker, [b"%d" % number for number in range(50)])
-        assert await becomes(lambda: worker.desk.waiting == 3, PATIENCE_S)
+        assert await becomes_true(lambda: worker.scheduler.waiting == 3, PATIENCE_S)
         await asyncio.sleep(1.5)  # longer than it takes until the partitions are paused
-        assert (worker.desk.in_flight, worker.desk.waiting) == (3, 3)
+        assert (worker.scheduler.in_flight, worker.scheduler.waiting) == (3, 3)
         assert worker.not_ready() == []
-        assert await becomes(lambda: worker.lag_monitor.lag.get((REQUESTS, 0)) == 50, PATIENCE_S)
+        assert await becomes_true(lambda: worker.lag_monitor.lag.get((REQUESTS, 0)) == 50, PATIENCE_S)
         handler.gate.set()
         assert len(await asyncio.to_thread(read, broker, RESULTS, 50)) == 50
 
 
-async def test_a_stop_waits_for_what_runs(broker: MockCluster) -> None:
-    """And takes nothing more: what was begun is told and committed, the rest is left for the next worker."""
+async def test_stop_waits_for_running_requests(broker: MockCluster) -> None:
+    """Nothing more is consumed; running requests are written and committed."""
     handler = Echo()
     handler.gate.clear()
     async with working(handler, options(broker, concurrency=2)) as worker:
         await asyncio.to_thread(send, broker, [b"%d" % number for number in range(10)])
-        assert await becomes(lambda: len(handler.handled) == 2, PATIENCE_S)
+        assert await becomes_true(lambda: len(handler.handled) == 2, PATIENCE_S)
         worker.stop()
         assert worker.not_ready() == ["stopping"]
         await asyncio.sleep(0.2)
         handler.gate.set()
-        assert await becomes(lambda: worker.desk.in_flight == 0, PATIENCE_S)
+        assert await becomes_true(lambda: worker.scheduler.in_flight == 0, PATIENCE_S)
     assert len(handler.handled) == 2
     assert await asyncio.to_thread(committed, broker) == 2
 
 
-async def test_a_stop_has_an_end(broker: MockCluster) -> None:
-    """A request that outlasts the drain is given up and not committed: the next worker does it."""
+async def test_drain_timeout_ends_the_worker(broker: MockCluster) -> None:
+    """A longer request is not committed, and the next worker answers it."""
     handler = Echo()
     handler.gate.clear()
     began = 0.0
     async with working(handler, options(broker, drain_s=0.2)) as worker:
         await asyncio.to_thread(send, broker, [b"slow"])
-        assert await becomes(lambda: len(handler.handled) == 1, PATIENCE_S)
+        assert await becomes_true(lambda: len(handler.handled) == 1, PATIENCE_S)
         began = time.monotonic()
         worker.stop()
         await asyncio.sleep(0.3)
@@ -190,8 +208,8 @@ async def test_a_stop_has_an_end(broker: MockCluster) -> None:
         assert await asyncio.to_thread(read, broker, RESULTS, 1) == [b"slow"]
 
 
-async def test_an_outcome_beyond_the_clients_limit_becomes_a_failure(broker: MockCluster) -> None:
-    """And the requests behind it are answered."""
+async def test_outcome_beyond_the_client_limit_becomes_a_failure(broker: MockCluster) -> None:
+    """Later requests are answered."""
     handler = Echo()
     handler.answer = lambda record: (record.value or b"") * (2_000_000 if record.value == b"x" else 1)
     async with working(handler, options(broker)):
@@ -200,8 +218,8 @@ async def test_an_outcome_beyond_the_clients_limit_becomes_a_failure(broker: Moc
         assert await asyncio.to_thread(read, broker, RESULTS, 1) == [b"y"]
 
 
-async def test_a_defect_stops_the_worker_with_its_error(broker: MockCluster) -> None:
-    """What the handler should never raise is not passed over: nothing of it is committed."""
+async def test_handler_defect_ends_the_worker(broker: MockCluster) -> None:
+    """Its request is not committed."""
     handler = Echo()
 
     def broken(record: IncomingRecord) -> bytes:
@@ -216,13 +234,9 @@ async def test_a_defect_stops_the_worker_with_its_error(broker: MockCluster) -> 
     assert await asyncio.to_thread(committed, broker) < 0
 
 
-async def test_a_partition_that_is_not_read_makes_the_worker_not_ready(
-    broker: MockCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The client does not fetch it, whatever the reason, and requests wait there: the brokers know, and the worker says so
-    until they are read. The other partition is answered meanwhile.
-    """
-    monkeypatch.setattr(lag_monitor, "LOOK_S", 0.1)
+async def test_stalled_partition_makes_the_worker_unready(broker: MockCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until it is read. The other partition is answered meanwhile."""
+    monkeypatch.setattr(lag_monitor, "QUERY_INTERVAL_S", 0.1)
     stranded = [TopicPartition(REQUESTS, 1)]
     on_its_thread: list[Callable[[], None]] = []  # what to do to the client, behind the worker's back
 
@@ -231,71 +245,70 @@ async def test_a_partition_that_is_not_read_makes_the_worker_not_ready(
             on_its_thread.pop()()
 
     async with watched(passed), working(Echo(), options(broker, stall_s=1.0)) as worker:
-        monitor, consumer = worker.lag_monitor, worker.reader._consumer
-        assert await becomes(lambda: monitor.lag == {(REQUESTS, 0): 0, (REQUESTS, 1): 0}, PATIENCE_S)
+        monitor, consumer = worker.lag_monitor, worker.consumer._consumer
+        assert await becomes_true(lambda: monitor.lag == {(REQUESTS, 0): 0, (REQUESTS, 1): 0}, PATIENCE_S)
         on_its_thread.append(lambda: consumer.pause(stranded))
         await asyncio.to_thread(send, broker, [b"first"])
         assert await asyncio.to_thread(read, broker, RESULTS, 1) == [b"first"]
         await asyncio.to_thread(send, broker, [b"waits"] * 14, 1)
         await asyncio.to_thread(send, broker, [b"goes on"])
         assert await asyncio.to_thread(read, broker, RESULTS, 2) == [b"first", b"goes on"]
-        assert await becomes(lambda: bool(worker.not_ready()), PATIENCE_S)
+        assert await becomes_true(lambda: bool(worker.not_ready()), PATIENCE_S)
         assert list(monitor.stalled) == [(REQUESTS, 1)]
         assert monitor.lag == {(REQUESTS, 0): 0, (REQUESTS, 1): 14}
         on_its_thread.append(lambda: consumer.resume(stranded))
         await asyncio.to_thread(send, broker, [b"last"])
-        assert await becomes(lambda: not worker.not_ready() and monitor.lag[REQUESTS, 1] == 0, PATIENCE_S)
+        assert await becomes_true(lambda: not worker.not_ready() and monitor.lag[REQUESTS, 1] == 0, PATIENCE_S)
 
 
-async def test_a_full_window_is_no_stall(broker: MockCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slow model under a backlog: what waits for room is late, not stranded, and the lag says how much it is."""
-    monkeypatch.setattr(lag_monitor, "LOOK_S", 0.1)
+async def test_full_window_does_not_stall(broker: MockCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lag shows the backlog."""
+    monkeypatch.setattr(lag_monitor, "QUERY_INTERVAL_S", 0.1)
     handler = Echo()
     handler.gate.clear()
     async with working(handler, options(broker, concurrency=1, stall_s=0.5)) as worker:
         await asyncio.to_thread(send, broker, [b"slow"] * 20)
-        assert await becomes(lambda: worker.lag_monitor.lag.get((REQUESTS, 0)) == 20, PATIENCE_S)
+        assert await becomes_true(lambda: worker.lag_monitor.lag.get((REQUESTS, 0)) == 20, PATIENCE_S)
         await asyncio.sleep(2)
         assert worker.not_ready() == []
         handler.gate.set()
 
 
-async def test_partitions_that_another_worker_took_are_no_lag(broker: MockCluster) -> None:
-    """Each worker counts its own; one broker is one broker, however many connections there are to it."""
+async def test_each_worker_counts_the_lag_of_its_partitions(broker: MockCluster) -> None:
+    """A broker counts once, however many connections there are."""
     handler = Echo()
     handler.gate.clear()
     async with working(handler, options(broker)) as worker:
         for partition in range(PARTITIONS):
             await asyncio.to_thread(send, broker, [b"waits"] * 9, partition)
         both = {(REQUESTS, partition): 9 for partition in range(PARTITIONS)}
-        assert await becomes(lambda: worker.lag_monitor.lag == both, PATIENCE_S)
-        assert worker.reader.view.brokers_up == 1
+        assert await becomes_true(lambda: worker.lag_monitor.lag == both, PATIENCE_S)
+        assert worker.consumer.state.brokers_up == 1
         async with working(handler, options(broker)) as another:
-            assert await becomes(
-                lambda: dict(worker.lag_monitor.lag) | dict(another.lag_monitor.lag) == both
-                and len(worker.lag_monitor.lag) == len(another.lag_monitor.lag) == 1,
+            assert await becomes_true(
+                lambda: (
+                    dict(worker.lag_monitor.lag) | dict(another.lag_monitor.lag) == both
+                    and len(worker.lag_monitor.lag) == len(another.lag_monitor.lag) == 1
+                ),
                 PATIENCE_S,
             )
             handler.gate.set()
 
 
-@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "event"])
-async def test_it_ends_when_it_is_told(broker: MockCluster, how: str) -> None:
-    """By a signal or by the event, and leaves no handler of signals behind."""
-    stop, handler = asyncio.Event(), Echo()
-    running = asyncio.create_task(run_worker(handler, options(broker), stop=stop))
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+async def test_signal_stops_the_worker(broker: MockCluster, name: str) -> None:
+    """The signal handlers are removed at the end."""
+    handler = Echo()
+    running = asyncio.create_task(run_worker(handler, options(broker)))
     await asyncio.to_thread(send, broker, [b"1"])
-    assert await becomes(lambda: len(handler.handled) == 1, PATIENCE_S)
-    if how == "event":
-        stop.set()
-    else:
-        os.kill(os.getpid(), signal.Signals[how])
+    assert await becomes_true(lambda: len(handler.handled) == 1, PATIENCE_S)
+    os.kill(os.getpid(), signal.Signals[name])
     async with asyncio.timeout(PATIENCE_S):
         await running
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
-async def test_wrong_settings_stop_the_start() -> None:
-    """Before anything is connected."""
+async def test_invalid_config_prevents_the_start() -> None:
+    """Before a connection is made."""
     with pytest.raises(SettingsError, match="acks"):
         await run_worker(Echo(), WorkerOptions(["127.0.0.1:9"], config={"acks": 0}))

@@ -19,7 +19,7 @@ from tests.reading_pages import html
 from modules.llm_platform import LLMPlatform, ResearchRequest
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.sent import Sent
-from modules.llm_platform.presentation.cli.render_terminal import NOTHING_SENT, render_egress_log
+from modules.llm_platform.presentation.cli.render.terminal import NOTHING_SENT, render_egress_log
 from shared.config import Settings
 
 HERE, THERE = "127.0.0.1", "localhost"  # two names of this machine, to tell searches and pages from models

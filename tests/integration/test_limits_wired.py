@@ -18,7 +18,7 @@ from modules.llm_platform import (
     WebSearchRequest,
 )
 from modules.llm_platform.container import Container, build_platform
-from modules.llm_platform.infrastructure.policies.rate_limits import LONGEST_LLM_WAIT_S
+from modules.llm_platform.infrastructure.policies.rate_limits import MAX_LLM_WAIT_S
 from modules.llm_platform.testing import FakeLLM, FakeWebSearch
 from modules.llm_platform.testing.llm import question
 from shared.config import Settings, SettingsError
@@ -70,8 +70,8 @@ class TestSearches:
                 await ordinary.search(search(number))
             for number in range(100, 110):
                 await reports.search(search(number))
-            pace = container.search_paces()["searxng"]
-            assert 50 < pace._foreseen() - pace._clock() <= 60
+            pace = container.search_rate_limiters()["searxng"]
+            assert 50 < pace.earliest_wait_s() <= 60
             await container.resources().aclose()
         assert len(upstream.requests) == 25
 
@@ -187,7 +187,7 @@ class TestModels:
                 await ordinary.generate(question())
             await wired.resources().aclose()
         assert caught.value.retry_after_s is not None
-        assert caught.value.retry_after_s > LONGEST_LLM_WAIT_S
+        assert caught.value.retry_after_s > MAX_LLM_WAIT_S
         assert len(server.asked) == 1
 
     async def test_without_one_only_reports_are_slowed_down(self) -> None:
@@ -201,9 +201,9 @@ class TestModels:
             report = wired.stage_llms()["rank"]
             await report.generate(question())
             await report.generate(question())
-            pace, others = wired.llm_paces()["only"], wired.llm_paces()["other"]
-            assert 0 < pace._foreseen() - pace._clock() <= 1
-            assert others._foreseen() - others._clock() <= 0
+            pace, others = wired.llm_rate_limiters()["only"], wired.llm_rate_limiters()["other"]
+            assert 0 < pace.earliest_wait_s() <= 1
+            assert others.earliest_wait_s() <= 0
             await wired.resources().aclose()
         assert len(server.asked) == 8
 

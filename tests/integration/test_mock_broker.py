@@ -12,8 +12,8 @@ from confluent_kafka import Producer
 from tests.kafka import mock_api
 from tests.kafka.broker import Broker, wait_until
 from tests.kafka.broker_contract import BrokerContract, quiet
-from tests.kafka.foreign import TOPICS
 from tests.kafka.mock_cluster import MockCluster, read_endpoint
+from tests.kafka.reference_client import TOPICS
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ class TestMockBroker(BrokerContract):
     maker = ("tests.kafka.mock_cluster", "MockCluster")
 
 
-def test_other_processes_find_it_by_its_endpoint_file() -> None:
+def test_endpoint_file_has_the_address() -> None:
     """The file is there when the broker is ready, and gone with it."""
     with MockCluster() as mock:
         assert read_endpoint(mock.endpoint) == mock.bootstrap
@@ -37,7 +37,7 @@ def test_other_processes_find_it_by_its_endpoint_file() -> None:
         read_endpoint(file)
 
 
-def test_an_endpoint_file_of_a_dead_process_is_no_broker(tmp_path: Path) -> None:
+def test_endpoint_file_of_an_ended_process_is_refused(tmp_path: Path) -> None:
     """A file left behind by a machine that was switched off is not believed."""
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
@@ -46,7 +46,7 @@ def test_an_endpoint_file_of_a_dead_process_is_no_broker(tmp_path: Path) -> None
         read_endpoint(tmp_path / "endpoint.json")
 
 
-def test_a_command_that_it_does_not_know_is_refused() -> None:
+def test_unknown_command_is_refused() -> None:
     """The one line in, one line out of the process does not get out of step after a mistake."""
     with MockCluster() as mock:
         with pytest.raises(RuntimeError, match="partition"):
@@ -58,7 +58,7 @@ def test_a_command_that_it_does_not_know_is_refused() -> None:
 class TestPlainWay:
     """Where a wheel's librdkafka cannot be called by name, a setting of a producer makes the same broker."""
 
-    def test_it_takes_records(self) -> None:
+    def test_plain_mock_accepts_records(self) -> None:
         """Four partitions a topic, made when they are asked for."""
         with MockCluster({"plain": 4}, plain=True) as mock:
             sender = Producer(quiet(mock, acks="all"))
@@ -67,12 +67,14 @@ class TestPlainWay:
             wait_until(lambda: sender.poll(0.05) >= 0 and bool(reports), "the delivery")
             assert reports == [None]
 
-    def test_it_says_what_it_cannot(self) -> None:
+    def test_plain_mock_refuses_unsupported_commands(self) -> None:
         """A suite that needs twelve partitions does not run on four without a word."""
         with pytest.raises(RuntimeError, match="4 partitions a topic, not 12"), MockCluster({"plain": 12}, plain=True):
             raise AssertionError
 
-    def test_a_library_without_the_functions_is_recognised(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def test_library_without_mock_functions_is_detected(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
         """Another build of librdkafka raises what the fallback waits for."""
         (tmp_path / "librdkafka.so").write_bytes(b"no library")
         monkeypatch.setattr(mock_api, "library", lambda: tmp_path / "librdkafka.so")

@@ -29,7 +29,7 @@ who, first, count = sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 
 async def keep(number):
     body = (who * (number % 50 + 1) * 40).encode()
-    [kept] = await store.keep([
+    [kept] = await store.put_if_absent([
         Outcome(stage="search", request_id=str(number), kind="result", body=body, request_sha256="0" * 64)
     ])
     print(json.dumps([number, hashlib.sha256(kept.body).hexdigest()]), flush=True)
@@ -66,7 +66,7 @@ def go(child: subprocess.Popen[str]) -> None:
     child.stdin.flush()
 
 
-def told(text: str) -> dict[int, str]:
+def printed_outcomes(text: str) -> dict[int, str]:
     """What a process was told, without a last line that was cut off by its end."""
     lines = text.splitlines() if text.endswith("\n") or not text else text.splitlines()[:-1]
     return dict(map(json.loads, lines))
@@ -82,7 +82,7 @@ async def test_what_was_told_outlives_a_kill(tmp_path: Path, seed: int) -> None:
         lines = [child.stdout.readline() for _ in range(random.Random(seed).randint(1, 900))]
         child.kill()
         rest = child.stdout.read()  # `communicate` would pass over what is buffered already
-    numbers = told("".join(lines) + rest)
+    numbers = printed_outcomes("".join(lines) + rest)
     assert len(numbers) >= len(lines)
     store = SqliteOutcomeStore(file, 7)
     for number in numbers:
@@ -98,7 +98,7 @@ async def test_processes_that_race_are_told_the_same(tmp_path: Path) -> None:
     with keeping(file, "a", 400) as one, keeping(file, "b", 400) as two, keeping(file, "c", 400) as three:
         for child in (one, two, three):
             go(child)
-        answers = [told(child.communicate(timeout=PATIENCE_S)[0]) for child in (one, two, three)]
+        answers = [printed_outcomes(child.communicate(timeout=PATIENCE_S)[0]) for child in (one, two, three)]
         assert [child.returncode for child in (one, two, three)] == [0, 0, 0]
     assert answers[0] == answers[1] == answers[2]
     assert len(answers[0]) == 400

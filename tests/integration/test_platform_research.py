@@ -38,7 +38,7 @@ from modules.llm_platform import (
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.research_dtos import SynthesisPart
 from modules.llm_platform.testing import FakeLLM, FakeWebSearch, result_item
-from modules.llm_platform.testing.patience import CLOSES_WITHIN_S, RETURNS_WITHIN_S, STARTS_WITHIN_S, becomes
+from modules.llm_platform.testing.waiting import CANCEL_TIMEOUT_S, CLOSE_TIMEOUT_S, START_TIMEOUT_S, becomes_true
 from shared.config import Settings
 
 QUESTION = "What does the event loop run?"
@@ -85,7 +85,7 @@ async def platform(
         yield await stack.enter_async_context(build_platform(Settings(**(said | settings)))), upstream
 
 
-def ask(**wishes: Any) -> ResearchRequest:
+def research_request(**wishes: Any) -> ResearchRequest:
     return ResearchRequest.model_validate({"query": QUESTION, **wishes})
 
 
@@ -100,7 +100,9 @@ def assert_quotes_hold(response: ResearchResponse) -> None:
 
 # --- models that fail ---------------------------------------------------------------------------------------------------
 
-SHUT_OUT = {"error": {"type": "access_terminated_error", "message": "only available for Coding Agents such as Kimi CLI"}}
+SHUT_OUT = {
+    "error": {"type": "access_terminated_error", "message": "only available for Coding Agents such as Kimi CLI"}
+}
 USED_UP = {"error": {"type": "access_terminated_error", "message": "You've reached your weekly usage limit"}}
 
 
@@ -125,15 +127,16 @@ async def test_when_the_model_fails_quotes_answer_and_the_answer_says_so(odd: Re
     """The text, `synthesizer` and `degraded` tell; each try is counted; nothing of it is kept."""
     chat = ChatServer(odd)
     async with platform(chat) as (wired, _):
-        response = await wired.research.research(ask())
-        again = await wired.research.research(ask())
+        response = await wired.research.research(research_request())
+        again = await wired.research.research(research_request())
     assert response.metadata.synthesizer == "extractive"
     assert response.synthesis.startswith(LOOP[:-1])
     assert response.synthesis.endswith(FAILED)
     assert response.metadata.llm_calls == calls
     assert any(says in entry.reason for entry in response.degraded)
     assert not again.metadata.cache_hit
-    assert again.metadata.llm_calls == calls
+    is_closed = odd.headers.get("retry-after") is not None  # a Retry-After is honoured: no second call before its end
+    assert again.metadata.llm_calls == (0 if is_closed else calls)
     assert_quotes_hold(response)
 
 
@@ -141,7 +144,7 @@ async def test_a_model_that_stumbles_is_asked_once_more() -> None:
     """A 503 and then an answer is an answer: both calls are counted, nothing is degraded."""
     chat = ChatServer(error(503, {}, retry_after="0"), kimi())
     async with platform(chat) as (wired, _):
-        response = await wired.research.research(ask())
+        response = await wired.research.research(research_request())
     assert response.synthesis == WRITTEN
     assert response.degraded == ()
     assert (response.metadata.llm_calls, response.metadata.synthesizer) == (2, "kimi/kimi-for-coding")
@@ -150,7 +153,7 @@ async def test_a_model_that_stumbles_is_asked_once_more() -> None:
 async def test_without_a_model_nothing_failed() -> None:
     """The extractive writer is the default: its answer holds the sources' words and none of ours."""
     async with platform() as (wired, _):
-        response = await wired.research.research(ask())
+        response = await wired.research.research(research_request())
     assert response.synthesis == f"{LOOP[:-1]} [1]."
     assert response.degraded == ()
     assert (response.metadata.llm_calls, response.metadata.cost_usd) == (0, 0.0)
@@ -160,7 +163,7 @@ async def test_the_next_model_answers_and_the_first_rests() -> None:
     """Both calls are paid for; while the first rests, only the second is asked, and the answer says why."""
     first, second = ChatServer(error(500, {})), ChatServer(kimi())
     async with platform(first, second) as (wired, _):
-        responses = [await wired.research.research(ask(depth=depth)) for depth in ("shallow", "deep")]
+        responses = [await wired.research.research(research_request(depth=depth)) for depth in ("shallow", "deep")]
     assert [response.metadata.synthesizer for response in responses] == ["b/b-1", "b/b-1"]
     assert [response.metadata.llm_calls for response in responses] == [2, 2]
     assert [response.metadata.cost_usd for response in responses] == pytest.approx([0.0012, 0.0024])
@@ -172,7 +175,7 @@ async def test_the_next_model_answers_and_the_first_rests() -> None:
 async def test_a_price_that_is_not_known_is_no_cost_of_zero() -> None:
     """cost_usd is null as soon as one price is missing; the tokens are known all the same."""
     async with platform(ChatServer(error(500, {})), ChatServer(kimi()), priced=False) as (wired, _):
-        metadata = (await wired.research.research(ask())).metadata
+        metadata = (await wired.research.research(research_request())).metadata
     assert (metadata.cost_usd, metadata.tokens_used) == (None, 1100)
 
 
@@ -180,7 +183,7 @@ async def test_a_model_that_dies_half_way_is_taken_back() -> None:
     """The reader is told to forget its words; the synthesis is the tokens since then; both calls are counted."""
     dying = ChatServer(stream(chunk("The event loop "), chunk("runs tasks [1]. And it "), ending="drop"))
     async with platform(dying, ChatServer(spoken(WRITTEN))) as (wired, _):
-        events = [event async for event in wired.research.stream(ask())]
+        events = [event async for event in wired.research.stream(research_request())]
     kinds = [event.type for event in events]
     assert kinds.count("reset") == 1
     after = events[kinds.index("reset") :]
@@ -200,13 +203,13 @@ async def test_a_synthesis_is_not_paid_for_twice(first_streamed: bool) -> None:
     chat = ChatServer(spoken(WRITTEN) if first_streamed else kimi())
     async with platform(chat) as (wired, upstream):
         if first_streamed:
-            *_, done = [event async for event in wired.research.stream(ask())]
+            *_, done = [event async for event in wired.research.stream(research_request())]
             assert done.type == "done"
             first = done.response
         else:
-            first = await wired.research.research(ask())
-        second = await wired.research.research(ask())
-        *_, done = [event async for event in wired.research.stream(ask())]
+            first = await wired.research.research(research_request())
+        second = await wired.research.research(research_request())
+        *_, done = [event async for event in wired.research.stream(research_request())]
         assert done.type == "done"
     for again in (second, done.response):
         assert (again.synthesis, again.citations) == (first.synthesis, first.citations)
@@ -224,9 +227,9 @@ async def test_a_deep_question_is_paid_for_once() -> None:
     """Asked again, questions, searches and text come from the cache: no call of the model, no search, the same answer."""
     chat = ChatServer(kimi(QUESTIONS), kimi())
     async with platform(chat) as (wired, upstream):
-        first = await wired.research.research(ask(depth="deep"))
-        second = await wired.research.research(ask(depth="deep"))
-        events = [event async for event in wired.research.stream(ask(depth="deep"))]
+        first = await wired.research.research(research_request(depth="deep"))
+        second = await wired.research.research(research_request(depth="deep"))
+        events = [event async for event in wired.research.stream(research_request(depth="deep"))]
     third = events[-1]
     assert third.type == "done"
     for again in (second, third.response):
@@ -249,9 +252,9 @@ async def test_a_plan_that_failed_is_not_cached(plan: Reply) -> None:
     retried = [plan] if plan.status < 500 else [plan, plan]  # a fault of the server is tried twice
     chat = ChatServer(*retried, kimi(), kimi(QUESTIONS))
     async with platform(chat) as (wired, _):
-        await wired.research.research(ask(depth="deep"))
+        await wired.research.research(research_request(depth="deep"))
         before = len(chat.asked)
-        again = await wired.research.research(ask(depth="deep"))
+        again = await wired.research.research(research_request(depth="deep"))
     assert again.metadata.llm_calls >= 1
     assert len(chat.asked) > before
 
@@ -261,14 +264,14 @@ async def test_no_time_to_live_keeps_no_synthesis() -> None:
     chat = ChatServer(kimi())
     async with platform(chat, CACHE_TTL_S=0) as (wired, upstream):
         for _ in range(2):
-            assert not (await wired.research.research(ask())).metadata.cache_hit
+            assert not (await wired.research.research(research_request())).metadata.cache_hit
     assert (len(chat.asked), len(upstream.requests)) == (2, 2)
 
 
 async def test_the_texts_are_held_under_the_numbers_of_the_answer() -> None:
     """`source` gives what the quotes point into, also when it was not cited; other numbers and ids are not held."""
     async with platform() as (wired, _):
-        response = await wired.research.research(ask())
+        response = await wired.research.research(research_request())
         assert response.raw_results is not None
         for index, raw in enumerate(response.raw_results, 1):
             held = await wired.research.source(response.metadata.request_id, index)
@@ -282,7 +285,7 @@ async def test_quotes_hold_in_texts_that_were_cleaned() -> None:
     """A key that a page sends back is taken out before anything is numbered, so offsets count what is shown."""
     text = f"Keys such as {KEY} are secret. 𝒯he key \U0001f511 stays away. {LOOP} 你好，世界。"
     async with platform(ChatServer(kimi()), search=found(text)) as (wired, _):
-        response = await wired.research.research(ask())
+        response = await wired.research.research(research_request())
     assert_quotes_hold(response)
     assert KEY not in response.model_dump_json()
     assert response.citations[0].verdict == "supported"
@@ -296,13 +299,13 @@ async def test_three_different_questions_are_searched_at_the_same_time() -> None
     waiting = asyncio.Barrier(3)
 
     async def together(exchange: Exchange) -> None:
-        async with asyncio.timeout(STARTS_WITHIN_S):
+        async with asyncio.timeout(START_TIMEOUT_S):
             await waiting.wait()
         await found()(exchange)
 
     chat = ChatServer(kimi("Question: event loop callbacks\nQuestion: Event loop: callbacks?\n"), kimi())
     async with platform(chat, search=together) as (wired, upstream):
-        response = await wired.research.research(ask(depth="deep"))
+        response = await wired.research.research(research_request(depth="deep"))
     asked = [request.form["q"] for request in upstream.requests]
     assert len(set(asked)) == 3
     assert "event loop callbacks" in asked
@@ -319,7 +322,7 @@ async def test_one_of_three_failing_is_degraded() -> None:
         await (reply(500, b"") if next(numbers) == 1 else found())(exchange)
 
     async with platform(search=second_fails) as (wired, _):
-        response = await wired.research.research(ask(depth="deep"))
+        response = await wired.research.research(research_request(depth="deep"))
     assert response.synthesis.startswith(LOOP[:-1])
     assert [entry.component for entry in response.degraded] == ["search/2"]
 
@@ -329,8 +332,8 @@ async def test_providers_that_failed_are_no_empty_answer(depth: str) -> None:
     """All failing is the provider's error, as an exception and as the last event."""
     async with platform(search=reply(500, b"")) as (wired, _):
         with pytest.raises(WebSearchError):
-            await wired.research.research(ask(depth=depth))
-        *_, last = [event async for event in wired.research.stream(ask(depth=depth))]
+            await wired.research.research(research_request(depth=depth))
+        *_, last = [event async for event in wired.research.stream(research_request(depth=depth))]
     assert last.type == "failed"
     assert (last.problem["status"], last.problem["code"], last.problem["request_id"]) == (
         502,
@@ -353,7 +356,7 @@ async def test_a_failing_suggestion_is_told() -> None:
 
     chat = ChatServer(kimi("Question: event loop\nQuestion: nothing here\nQuestion: callbacks"), kimi())
     async with platform(chat, search=sparse) as (wired, _):
-        response = await wired.research.research(ask(depth="deep"))
+        response = await wired.research.research(research_request(depth="deep"))
     assert response.synthesis == WRITTEN
     assert [entry.component for entry in response.degraded] == ["search/suggested"]
     assert response.metadata.searches == 4
@@ -366,8 +369,8 @@ async def test_near_the_deadline_quotes_answer() -> None:
     """A silent model costs the time allowed and a call, not the answer; `degraded` names who was late."""
     began = time.perf_counter()
     async with platform(ChatServer(Reply(ending="hang")), RESEARCH_TIMEOUT_S=1) as (wired, _):
-        response = await wired.research.research(ask())
-    assert time.perf_counter() - began < 1 + STARTS_WITHIN_S  # the start of everything is in it
+        response = await wired.research.research(research_request())
+    assert time.perf_counter() - began < 1 + START_TIMEOUT_S  # the start of everything is in it
     assert response.synthesis.endswith(FAILED)
     assert [entry.component for entry in response.degraded] == ["llm"]
     assert response.metadata.llm_calls == 1
@@ -377,7 +380,7 @@ async def test_a_plan_that_does_not_come_is_done_without() -> None:
     """Planning gets a share of the time; the late call is counted and told."""
     chat = ChatServer(Reply(ending="hang"), kimi())
     async with platform(chat, RESEARCH_TIMEOUT_S=2) as (wired, upstream):
-        response = await wired.research.research(ask(depth="deep"))
+        response = await wired.research.research(research_request(depth="deep"))
     assert len(upstream.requests) == 3
     assert response.synthesis == WRITTEN
     assert [entry.component for entry in response.degraded] == ["plan"]
@@ -388,10 +391,10 @@ async def test_nothing_before_the_deadline_is_a_timeout() -> None:
     """Nothing there to answer from: an error that says which setting to raise."""
     async with platform(search=silence, RESEARCH_TIMEOUT_S=0.3) as (wired, _):
         with pytest.raises(ResearchTimeoutError, match="RESEARCH_TIMEOUT_S"):
-            await wired.research.research(ask())
+            await wired.research.research(research_request())
     async with platform(search=silence, SEARXNG_TIMEOUT_S=0.2) as (wired, _):
         with pytest.raises(WebSearchTimeoutError):
-            await wired.research.research(ask())
+            await wired.research.research(research_request())
 
 
 @pytest.mark.parametrize("depth", ["shallow", "deep"])
@@ -399,14 +402,16 @@ async def test_nothing_before_the_deadline_is_a_timeout() -> None:
 async def test_cancelling_is_over_at_once(depth: str, streamed: bool) -> None:
     """For the caller, and for every server that was asked."""
     async with platform(search=silence) as (wired, upstream):
-        stream_ = wired.research.stream(ask(depth=depth))
-        task = asyncio.create_task(_last(stream_) if streamed else wired.research.research(ask(depth=depth)))
+        stream_ = wired.research.stream(research_request(depth=depth))
+        task = asyncio.create_task(
+            _last(stream_) if streamed else wired.research.research(research_request(depth=depth))
+        )
         while upstream.busy < (1 if depth == "shallow" else 3):
             await asyncio.sleep(0.005)
         task.cancel()
-        await asyncio.wait([task], timeout=RETURNS_WITHIN_S)
+        await asyncio.wait([task], timeout=CANCEL_TIMEOUT_S)
         assert task.cancelled()
-        assert await becomes(lambda: not upstream.busy, CLOSES_WITHIN_S)
+        assert await becomes_true(lambda: not upstream.busy, CLOSE_TIMEOUT_S)
 
 
 async def _last(events: AsyncIterator[Any]) -> Any:
@@ -417,13 +422,13 @@ async def test_cancelling_leaves_the_model_too() -> None:
     """A model that is writing sees that nobody reads any more."""
     chat = ChatServer(Reply(ending="hang"))
     async with platform(chat) as (wired, _):
-        task = asyncio.create_task(wired.research.research(ask()))
+        task = asyncio.create_task(wired.research.research(research_request()))
         while not chat.asked:
             await asyncio.sleep(0.005)
         task.cancel()
-        await asyncio.wait([task], timeout=RETURNS_WITHIN_S)
+        await asyncio.wait([task], timeout=CANCEL_TIMEOUT_S)
         assert task.cancelled()
-        await asyncio.wait_for(chat.gone.wait(), CLOSES_WITHIN_S)
+        await asyncio.wait_for(chat.gone.wait(), CLOSE_TIMEOUT_S)
 
 
 # --- who is asked for what -------------------------------------------------------------------------------------------------
@@ -432,9 +437,9 @@ async def test_cancelling_leaves_the_model_too() -> None:
 async def test_the_latest_is_searched_in_the_last_month_first() -> None:
     """With nothing there, in all times; a question that names a time of its own is searched as it is."""
     async with platform(search=json_reply({"results": []})) as (wired, upstream):
-        await wired.research.research(ask(query="latest python release"))
+        await wired.research.research(research_request(query="latest python release"))
         assert [request.form.get("time_range") for request in upstream.requests] == ["month", None]
-        await wired.research.research(ask(query="latest python release of 2024"))
+        await wired.research.research(research_request(query="latest python release of 2024"))
         assert [request.form.get("time_range") for request in upstream.requests[2:]] == [None]
 
 
@@ -442,7 +447,9 @@ async def test_documents_are_not_searched_by_a_date_that_nobody_named(tmp_path: 
     """The latest among documents is asked once, and nothing is said of a date."""
     (tmp_path / "a.md").write_text("# Releases\n\nThe latest release of the tool is 4.2.\n")
     async with platform(DOCUMENTS_DIR=str(tmp_path)) as (wired, _):
-        response = await wired.research.research(ask(query="What is the latest release?", sources=("documents",)))
+        response = await wired.research.research(
+            research_request(query="What is the latest release?", sources=("documents",))
+        )
     assert response.degraded == ()
     assert response.metadata.searches == 1
 
@@ -451,7 +458,7 @@ async def test_the_web_and_documents_are_two_providers_and_two_requests(tmp_path
     """Each is named in `providers` and counted in `searches`."""
     (tmp_path / "loop.md").write_text(f"# Loop\n\n{LOOP}\n")
     async with platform(DOCUMENTS_DIR=str(tmp_path)) as (wired, _):
-        response = await wired.research.research(ask(sources=("web", "documents")))
+        response = await wired.research.research(research_request(sources=("web", "documents")))
     assert set(response.metadata.providers) == {"searxng", "documents"}
     assert response.metadata.searches == 2
     assert_quotes_hold(response)
@@ -469,7 +476,7 @@ async def test_the_web_and_documents_are_two_providers_and_two_requests(tmp_path
 async def test_the_language_of_a_question(query: str, wished: str | None, searched: str, own: str) -> None:
     """By the wish, else by the question's script and words; unsure, all are searched and our own words are English."""
     async with platform() as (wired, upstream):
-        response = await wired.research.research(ask(query=query, language=wished))
+        response = await wired.research.research(research_request(query=query, language=wished))
     assert upstream.requests[0].form["language"] == searched
     assert response.metadata.language == own
 
@@ -477,7 +484,7 @@ async def test_the_language_of_a_question(query: str, wished: str | None, search
 async def test_a_question_cannot_steer_the_search_engine() -> None:
     """Bangs, redirects and language marks inside a question are words."""
     async with platform() as (wired, upstream):
-        await wired.research.research(ask(query="What is !!g and :de in <5 !images?"))
+        await wired.research.research(research_request(query="What is !!g and :de in <5 !images?"))
     assert upstream.requests[0].form["q"] == "What is g and de in 5 images?"
 
 
@@ -488,7 +495,7 @@ async def test_offline_asks_no_model_elsewhere() -> None:
     async with build_platform(settings, overrides={IWebSearchProvider: FakeWebSearch([result_item(1)])}) as wired:
         with pytest.raises(LLMConfigError, match=r"Offline.*loopback"):
             await wired.llm.generate(request)
-        assert (await wired.research.research(ask())).metadata.synthesizer == "extractive"
+        assert (await wired.research.research(research_request())).metadata.synthesizer == "extractive"
     async with build_platform(Settings()) as wired:
         with pytest.raises(LLMConfigError, match="LLM_API_KEY"):
             await wired.llm.generate(request)
@@ -502,7 +509,7 @@ async def test_fakes_take_the_place_of_ports() -> None:
     """What a user's test replaces is replaced, policies included: each search reaches the fake."""
     search, llm = FakeWebSearch([result_item(1, "event loop")]), FakeLLM([WRITTEN])
     async with build_platform(Settings(), overrides={IWebSearchProvider: search, ILLMProvider: llm}) as wired:
-        responses = [await wired.research.research(ask()) for _ in range(2)]
+        responses = [await wired.research.research(research_request()) for _ in range(2)]
     assert [response.metadata.synthesizer for response in responses] == ["fake/fake-1"] * 2
     assert len(search.requests) == 2
 
@@ -523,8 +530,11 @@ async def test_a_writer_of_ones_own_that_fails_is_replaced() -> None:
     """Whoever writes: a failure costs the answer its style, not itself, and what it cost is told."""
     overrides = {IWebSearchProvider: FakeWebSearch([result_item(1, "event loop")]), ISynthesizer: Mute()}
     async with build_platform(Settings(), overrides=overrides) as wired:
-        response = await wired.research.research(ask(query="What does page 1 say about event loop?"))
-        events = [event async for event in wired.research.stream(ask(query="What does page 1 say about event loop?"))]
+        response = await wired.research.research(research_request(query="What does page 1 say about event loop?"))
+        events = [
+            event
+            async for event in wired.research.stream(research_request(query="What does page 1 say about event loop?"))
+        ]
     assert response.metadata.synthesizer == "extractive"
     assert (response.metadata.llm_calls, response.metadata.tokens_used) == (1, 7)
     assert [entry.component for entry in response.degraded] == ["custom"]
@@ -542,8 +552,10 @@ async def test_no_key_is_said(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
     for said in (kimi(f"The key is {KEY} [1]."), error(401, {"error": {"message": f"wrong key {KEY}", "type": KEY}})):
         async with platform(ChatServer(said)) as (wired, _):
-            told = (await wired.research.research(ask())).model_dump_json()
-            told += "".join([event.model_dump_json() async for event in wired.research.stream(ask(depth="deep"))])
+            told = (await wired.research.research(research_request())).model_dump_json()
+            told += "".join(
+                [event.model_dump_json() async for event in wired.research.stream(research_request(depth="deep"))]
+            )
             try:
                 await wired.llm.generate(LLMRequest(messages=(ChatMessage(role="user", content="Hello"),)))
             except AppException as failure:

@@ -38,8 +38,9 @@ from modules.llm_platform import (
     WebSearchTimeoutError,
 )
 from modules.llm_platform.container import build_platform
+from modules.llm_platform.domain.exceptions import WebSearchUnavailableError
 from modules.llm_platform.testing import FakeWebSearch, result_item
-from modules.llm_platform.testing.patience import CLOSES_WITHIN_S, RETURNS_WITHIN_S, becomes
+from modules.llm_platform.testing.waiting import CANCEL_TIMEOUT_S, CLOSE_TIMEOUT_S, becomes_true
 from shared.config import Settings
 
 QUERY = "What does the event loop run?"
@@ -63,7 +64,10 @@ def bocha(*titles: str) -> Handler:
 async def platform(handler: Handler, **settings: Any) -> AsyncIterator[tuple[LLMPlatform, Loopback]]:
     """`{url}` in a setting is the upstream's address."""
     async with serving(handler) as upstream:
-        said = {name: value.format(url=upstream.url) if isinstance(value, str) else value for name, value in settings.items()}
+        said = {
+            name: value.format(url=upstream.url) if isinstance(value, str) else value
+            for name, value in settings.items()
+        }
         async with build_platform(Settings(**(said or {"SEARXNG_URL": upstream.url}))) as wired:
             yield wired, upstream
 
@@ -74,14 +78,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def ask(**wishes: Any) -> WebSearchRequest:
+def search_request(**wishes: Any) -> WebSearchRequest:
     return WebSearchRequest.model_validate({"query": QUERY, **wishes})
 
 
 async def test_several_sources_are_one_request_with_the_union_of_engines() -> None:
     """web, news and academic together: one POST, each engine once."""
     async with platform(found("a")) as (wired, upstream):
-        await wired.web_search.search(ask(sources=("web", "news", "academic")))
+        await wired.web_search.search(search_request(sources=("web", "news", "academic")))
     (request,) = upstream.requests
     assert request.form["engines"] == "google,bing,duckduckgo,google news,bing news,google scholar,arxiv"
 
@@ -89,7 +93,7 @@ async def test_several_sources_are_one_request_with_the_union_of_engines() -> No
 async def test_web_and_documents_are_asked_side_by_side_and_fused(folder: Path) -> None:
     """Best of each first; both are named; a document bears no path of the server."""
     async with platform(found("a", "b"), SEARXNG_URL="{url}", DOCUMENTS_DIR=str(folder)) as (wired, _):
-        answer = await wired.web_search.search(ask(sources=("web", "documents")))
+        answer = await wired.web_search.search(search_request(sources=("web", "documents")))
     assert [item.url for item in answer.results] == ["https://docs.test/a", "doc:loop.md", "https://docs.test/b"]
     assert set(answer.provider.split("+")) == {"searxng", "documents"}
     assert str(folder) not in answer.model_dump_json()
@@ -98,7 +102,7 @@ async def test_web_and_documents_are_asked_side_by_side_and_fused(folder: Path) 
 async def test_documents_alone_ask_nobody_else(folder: Path) -> None:
     """The folder answers; the web hears nothing of it."""
     async with platform(found("a"), SEARXNG_URL="{url}", DOCUMENTS_DIR=str(folder)) as (wired, upstream):
-        answer = await wired.web_search.search(ask(sources=("documents",)))
+        answer = await wired.web_search.search(search_request(sources=("documents",)))
     assert [item.url for item in answer.results] == ["doc:loop.md"]
     assert upstream.requests == []
 
@@ -107,7 +111,7 @@ async def test_documents_alone_ask_nobody_else(folder: Path) -> None:
 async def test_where_documents_are_all_there_is_they_are_asked_once(folder: Path, sources: tuple[str, ...]) -> None:
     """They serve the web's kind too; nothing is fused with itself."""
     async with build_platform(Settings(DOCUMENTS_DIR=folder)) as wired:
-        answer = await wired.web_search.search(ask(sources=sources))
+        answer = await wired.web_search.search(search_request(sources=sources))
     assert (answer.provider, [item.url for item in answer.results]) == ("documents", ["doc:loop.md"])
     assert answer.degraded == ()
 
@@ -115,13 +119,15 @@ async def test_where_documents_are_all_there_is_they_are_asked_once(folder: Path
 async def test_news_on_bocha_are_degraded() -> None:
     """A provider that lacks a kind searches without it and says so."""
     async with platform(bocha("a"), BOCHA_API_KEY="a-key-of-bocha", BOCHA_BASE_URL="{url}") as (wired, _):
-        answer = await wired.web_search.search(ask(sources=("news",)))
+        answer = await wired.web_search.search(search_request(sources=("news",)))
     assert answer.results
     assert [entry.component for entry in answer.degraded] == ["bocha"]
     assert "news" in answer.degraded[0].reason
 
 
-@pytest.mark.parametrize(("order", "first"), [("auto", "searxng"), ("bocha,searxng", "bocha"), ("searxng,bocha", "searxng")])
+@pytest.mark.parametrize(
+    ("order", "first"), [("auto", "searxng"), ("bocha,searxng", "bocha"), ("searxng,bocha", "searxng")]
+)
 async def test_the_order_of_providers(order: str, first: str) -> None:
     """As named; left to us, in our own order."""
 
@@ -130,14 +136,14 @@ async def test_the_order_of_providers(order: str, first: str) -> None:
 
     settings = {"SEARXNG_URL": "{url}", "BOCHA_API_KEY": "a-key-of-bocha", "BOCHA_BASE_URL": "{url}"}
     async with platform(both, **settings, SEARCH_PROVIDERS=order) as (wired, upstream):
-        assert (await wired.web_search.search(ask())).provider == first
+        assert (await wired.web_search.search(search_request())).provider == first
     assert len(upstream.requests) == 1
 
 
 async def test_instances_of_a_list_are_tried_in_order() -> None:
     """The second instance answers, and the answer says why the first did not."""
     async with platform(found("a"), SEARXNG_URL=f"{DEAD},{{url}}") as (wired, _):
-        answer = await wired.web_search.search(ask())
+        answer = await wired.web_search.search(search_request())
     assert answer.results
     assert [entry.component for entry in answer.degraded] == ["searxng"]
 
@@ -146,7 +152,7 @@ async def test_nothing_found_is_not_failed_over() -> None:
     """An empty answer is an answer: the next provider is not asked."""
     settings = {"SEARXNG_URL": "{url}", "BOCHA_API_KEY": "a-key-of-bocha", "BOCHA_BASE_URL": DEAD}
     async with platform(found(), **settings) as (wired, _):
-        answer = await wired.web_search.search(ask())
+        answer = await wired.web_search.search(search_request())
     assert (answer.results, answer.provider, answer.degraded) == ((), "searxng", ())
 
 
@@ -155,7 +161,7 @@ async def test_the_callers_mistake_is_not_failed_over() -> None:
     settings = {"SEARXNG_URL": "{url}", "BOCHA_API_KEY": "a-key-of-bocha", "BOCHA_BASE_URL": "{url}"}
     async with platform(found("a"), **settings) as (wired, upstream):
         with pytest.raises(WebSearchRequestError):
-            await wired.web_search.search(ask(freshness="sometimes"))
+            await wired.web_search.search(search_request(freshness="sometimes"))
     assert upstream.requests == []
 
 
@@ -165,7 +171,7 @@ async def test_the_callers_mistake_is_not_failed_over() -> None:
         (hang_up, 2, WebSearchConnectionError),
         (silence, 1, WebSearchTimeoutError),
         (recorded("searxng/17_limiter_429"), 1, WebSearchBlockedError),
-        (recorded("searxng/21_bad_gateway_502"), 1, WebSearchError),
+        (recorded("searxng/21_bad_gateway_502"), 1, WebSearchUnavailableError),
         (recorded("searxng/16_json_not_enabled_403"), 1, WebSearchConfigError),
     ],
 )
@@ -173,7 +179,7 @@ async def test_only_a_lost_connection_is_tried_again(fault: Handler, asked: int,
     """Once; a timeout, a block and an answer are final."""
     async with platform(fault, SEARXNG_URL="{url}", SEARXNG_TIMEOUT_S=0.3) as (wired, upstream):
         with pytest.raises(error) as caught:
-            await wired.web_search.search(ask())
+            await wired.web_search.search(search_request())
     assert type(caught.value) is error
     assert len(upstream.requests) == asked
 
@@ -182,8 +188,8 @@ async def test_failures_are_not_kept_and_answers_are() -> None:
     """The search after a failure asks again; the one after an answer does not, and says so."""
     async with platform(in_turn(reply(500, b""), found("a"))) as (wired, upstream):
         with pytest.raises(WebSearchError):
-            await wired.web_search.search(ask())
-        assert [(await wired.web_search.search(ask())).cached for _ in range(3)] == [False, True, True]
+            await wired.web_search.search(search_request())
+        assert [(await wired.web_search.search(search_request())).cached for _ in range(3)] == [False, True, True]
     assert len(upstream.requests) == 2
 
 
@@ -197,15 +203,15 @@ async def test_failures_are_not_kept_and_answers_are() -> None:
 async def test_every_field_that_changes_the_answer_is_asked_anew(change: dict[str, Any]) -> None:
     """The cache never gives one search for another."""
     async with platform(found("a")) as (wired, upstream):
-        await wired.web_search.search(ask())
-        assert not (await wired.web_search.search(ask(**change))).cached
+        await wired.web_search.search(search_request())
+        assert not (await wired.web_search.search(search_request(**change))).cached
     assert len(upstream.requests) == 2
 
 
 async def test_no_time_to_live_is_no_cache() -> None:
     """CACHE_TTL_S=0 asks each time."""
     async with platform(found("a"), SEARXNG_URL="{url}", CACHE_TTL_S="0") as (wired, upstream):
-        assert [(await wired.web_search.search(ask())).cached for _ in range(2)] == [False, False]
+        assert [(await wired.web_search.search(search_request())).cached for _ in range(2)] == [False, False]
     assert len(upstream.requests) == 2
 
 
@@ -213,7 +219,7 @@ async def test_offline_reaches_nobody(folder: Path) -> None:
     """Even a search engine on loopback is none of offline's business; documents are."""
     settings = {"SEARXNG_URL": "{url}", "DOCUMENTS_DIR": str(folder), "LLM_PLATFORM_OFFLINE": "true"}
     async with platform(found("a"), **settings) as (wired, upstream):
-        assert (await wired.web_search.search(ask())).provider == "documents"
+        assert (await wired.web_search.search(search_request())).provider == "documents"
     assert upstream.connections == 0
 
 
@@ -221,7 +227,7 @@ async def test_offline_without_documents_says_what_to_set() -> None:
     """Not an empty answer, and not a search of the web."""
     async with platform(found("a"), SEARXNG_URL="{url}", LLM_PLATFORM_OFFLINE="true") as (wired, upstream):
         with pytest.raises(WebSearchConfigError, match="DOCUMENTS_DIR"):
-            await wired.web_search.search(ask())
+            await wired.web_search.search(search_request())
     assert upstream.connections == 0
 
 
@@ -232,7 +238,9 @@ async def test_search_multi_gives_an_answer_or_an_error_for_each() -> None:
         await (reply(500, b"") if "broken" in exchange.form["q"] else found("a"))(exchange)
 
     async with platform(by_words) as (wired, _):
-        first, second, third = await wired.web_search.search_multi([ask(), ask(query="broken"), ask(query="whole")])
+        first, second, third = await wired.web_search.search_multi(
+            [search_request(), search_request(query="broken"), search_request(query="whole")]
+        )
     assert isinstance(first, WebSearchResponse)
     assert isinstance(second, WebSearchError)
     assert isinstance(third, WebSearchResponse)
@@ -242,13 +250,13 @@ async def test_search_multi_gives_an_answer_or_an_error_for_each() -> None:
 async def test_a_cancelled_search_is_gone_at_once() -> None:
     """For the caller and for the server, which would have stayed silent for ever."""
     async with platform(silence) as (wired, upstream):
-        search = asyncio.create_task(wired.web_search.search(ask()))
+        search = asyncio.create_task(wired.web_search.search(search_request()))
         while not upstream.busy:
             await asyncio.sleep(0.005)
         search.cancel()
-        await asyncio.wait([search], timeout=RETURNS_WITHIN_S)
+        await asyncio.wait([search], timeout=CANCEL_TIMEOUT_S)
         assert search.cancelled()
-        assert await becomes(lambda: not upstream.busy, CLOSES_WITHIN_S)
+        assert await becomes_true(lambda: not upstream.busy, CLOSE_TIMEOUT_S)
 
 
 @pytest.mark.parametrize(
@@ -259,7 +267,7 @@ async def test_an_address_that_nobody_may_open_is_dropped(url: str) -> None:
     bad = WebSearchResultItem(title="bad", url=url, snippet="words")
     good = (result_item(1), WebSearchResultItem(title="document", url="doc:notes/a%20b.md", snippet="words"))
     async with build_platform(Settings(), overrides={IWebSearchProvider: FakeWebSearch([bad, *good])}) as wired:
-        assert (await wired.web_search.search(ask())).results == good
+        assert (await wired.web_search.search(search_request())).results == good
 
 
 async def test_a_provider_without_a_name_serves() -> None:
@@ -272,15 +280,17 @@ async def test_a_provider_without_a_name_serves() -> None:
             return WebSearchResponse(query=request.query, results=(result_item(1),))
 
     async with build_platform(Settings(), overrides={IWebSearchProvider: Least()}) as wired:
-        assert (await wired.web_search.search(ask())).results == (result_item(1),)
+        assert (await wired.web_search.search(search_request())).results == (result_item(1),)
         with pytest.raises(WebSearchError):
-            await wired.web_search.search(ask(page=2))
+            await wired.web_search.search(search_request(page=2))
 
 
 async def test_no_secret_is_said(caplog: pytest.LogCaptureFixture) -> None:
     """Keys and passwords that an upstream sends back stand in no answer, error, log line or repr."""
     secrets = ("key-of-bocha-123", "p4ss word/of searxng", "inner-secret-9")
-    echo = json.dumps({"results": [{"title": " ".join(secrets), "url": "https://a.test/", "content": " ".join(secrets)}]})
+    echo = json.dumps(
+        {"results": [{"title": " ".join(secrets), "url": "https://a.test/", "content": " ".join(secrets)}]}
+    )
     caplog.set_level("DEBUG")
     settings = {
         "SEARXNG_PASSWORD": secrets[1], "SEARXNG_USERNAME": "me",
@@ -292,7 +302,7 @@ async def test_no_secret_is_said(caplog: pytest.LogCaptureFixture) -> None:
             wired_with = Settings(SEARXNG_URL=(upstream.url.replace("//", f"//me:{secrets[2]}@"),), **said)
             async with build_platform(wired_with) as wired:
                 try:
-                    told = (await wired.web_search.search(ask())).model_dump_json()
+                    told = (await wired.web_search.search(search_request())).model_dump_json()
                 except AppException as error:
                     told = f"{error!r} {error.message} {error.__cause__!r} {error.__context__!r}"
                 told += repr(wired) + repr(wired_with) + repr(vars(wired.web_search))
@@ -308,7 +318,7 @@ async def test_a_changed_document_is_found_soon(folder: Path) -> None:
         async def shows(query: str, first: str | None) -> bool:
             """Whether that document comes first, or nothing where there is none."""
             for _ in range(SEARCHES):
-                results = (await wired.web_search.search(ask(query=query))).results
+                results = (await wired.web_search.search(search_request(query=query))).results
                 if (results[0].url if results else None) == first:
                     return True
                 await asyncio.sleep(0.1)

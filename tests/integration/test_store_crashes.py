@@ -18,7 +18,7 @@ import pytest
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.store_key import topic_of
 from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore
-from modules.llm_platform.testing import made_up_page
+from modules.llm_platform.testing import sample_page
 
 TOPIC = topic_of("What survives?")
 SIZES = (100, 5_000, 200_000, 600_000)  # characters; the last is written in a thread
@@ -30,14 +30,14 @@ from pathlib import Path
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.store_key import topic_of
 from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore
-from modules.llm_platform.testing import made_up_page
+from modules.llm_platform.testing import sample_page
 
 store = DiskResearchStore(Path(sys.argv[1]), 30)
 topic = topic_of("What survives?")
 sizes = {sizes}
 
 def page(name, number):
-    return made_up_page("https://example.org/" + name, name[0] * sizes[number % len(sizes)])
+    return sample_page("https://example.org/" + name, name[0] * sizes[number % len(sizes)])
 
 def say(word):
     print(word, flush=True)
@@ -75,7 +75,7 @@ async def work():
 
 
 def page(name: str, number: int) -> Page:
-    return made_up_page("https://example.org/" + name, name[0] * SIZES[number % len(SIZES)])
+    return sample_page("https://example.org/" + name, name[0] * SIZES[number % len(SIZES)])
 
 
 @contextmanager
@@ -90,7 +90,7 @@ def process(work: str, *arguments: str | Path) -> Iterator[subprocess.Popen[str]
             running.kill()
 
 
-def said(running: subprocess.Popen[str]) -> str:
+def next_line(running: subprocess.Popen[str]) -> str:
     assert running.stdout is not None
     return running.stdout.readline().strip()
 
@@ -109,7 +109,7 @@ def store(root: Path) -> DiskResearchStore:
 async def test_killed_in_the_middle_of_many_puts(after: int, store: DiskResearchStore, root: Path) -> None:
     """What a put had acknowledged is there as it was; the one that was cut off is there whole or not at all."""
     with process(PUTTING, root) as running:
-        while int(said(running)) < after:
+        while int(next_line(running)) < after:
             pass
         time.sleep(random.Random(after).random() / 500)
         running.send_signal(signal.SIGKILL)
@@ -135,7 +135,7 @@ async def test_two_processes_write_one_topic(store: DiskResearchStore, root: Pat
     """Whoever reads meanwhile, and afterwards, finds what one of them wrote, whole; every question is counted."""
     await store.put(TOPIC, "docs", "k0", page("a", SIZES[0]))  # questions are counted from the first entry on
     with process(OVERWRITING, root, "a") as first, process(OVERWRITING, root, "b") as second:
-        assert (said(first), said(second)) == ("ready", "ready")
+        assert (next_line(first), next_line(second)) == ("ready", "ready")
         reads = 0
         while first.poll() is None or second.poll() is None:
             for number in range(5):
@@ -155,7 +155,7 @@ async def test_two_processes_write_one_topic(store: DiskResearchStore, root: Pat
 async def test_written_while_another_process_cleans(store: DiskResearchStore, root: Path) -> None:
     """Clearing a topic under the hands of a process that writes it breaks neither of them."""
     with process(OVERWRITING, root, "a") as writer, process(CLEANING, root) as cleaner:
-        assert (said(writer), said(cleaner)) == ("ready", "ready")
+        assert (next_line(writer), next_line(cleaner)) == ("ready", "ready")
         assert (writer.wait(PATIENCE_S), cleaner.wait(PATIENCE_S)) == (0, 0)
     await store.put(TOPIC, "docs", "last", page("a", 0))
     assert await store.get(TOPIC, "docs", "last", Page) == page("a", 0)
@@ -169,14 +169,14 @@ async def test_killed_in_the_middle_of_an_import(delay_s: float, store: DiskRese
         await store.put(TOPIC, "docs", f"k{number}", page("a", number))
     await store.export(tmp_path / "x.zip")
     with process(IMPORTING, tmp_path / "elsewhere", tmp_path / "x.zip") as running:
-        assert said(running) == "ready"
+        assert next_line(running) == "ready"
         time.sleep(delay_s)
         running.send_signal(signal.SIGKILL)
     elsewhere = DiskResearchStore(tmp_path / "elsewhere", 30)
     there = {value.text for value in await elsewhere.values(TOPIC, "docs", Page)}
     assert there <= {"a" * size for size in SIZES}
     imported = await elsewhere.import_(tmp_path / "x.zip")
-    assert imported.taken + imported.kept == 40
+    assert imported.added + imported.skipped == 40
     assert await elsewhere.values(TOPIC, "docs", Page) == await store.values(TOPIC, "docs", Page)
     assert (await elsewhere.stats()).damaged == 0
 
@@ -190,7 +190,7 @@ async def test_killed_in_the_middle_of_an_export(delay_s: float, store: DiskRese
     for number in range(1, 40):
         await store.put(TOPIC, "docs", f"k{number}", page("a", number))
     with process(EXPORTING, root, file) as running:
-        assert said(running) == "ready"
+        assert next_line(running) == "ready"
         time.sleep(delay_s)
         running.send_signal(signal.SIGKILL)
-    assert (await DiskResearchStore(root.parent / "elsewhere", 30).import_(file)).taken in (1, 40)
+    assert (await DiskResearchStore(root.parent / "elsewhere", 30).import_(file)).added in (1, 40)

@@ -14,6 +14,7 @@ from email.utils import formatdate
 
 import httpx2
 import pytest
+from pydantic import SecretStr
 from tests.loopback_upstream import (
     Exchange,
     Handler,
@@ -29,22 +30,24 @@ from tests.loopback_upstream import (
     silence_in_body,
 )
 
-from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
+from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, WebSearchRequest
 from modules.llm_platform.domain.exceptions import (
     WebSearchBlockedError,
     WebSearchConfigError,
     WebSearchConnectionError,
     WebSearchError,
     WebSearchTimeoutError,
+    WebSearchUnavailableError,
 )
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.adapters.bocha_web_search import BochaWebSearchAdapter
-from modules.llm_platform.infrastructure.adapters.brave_web_search import BraveWebSearchAdapter
-from modules.llm_platform.infrastructure.adapters.searxng_web_search import SearXNGWebSearchAdapter
+from modules.llm_platform.infrastructure.adapters.searxng.web_search import SearXNGWebSearchAdapter
 from modules.llm_platform.infrastructure.http.client import MAX_BODY_BYTES, make_client
 from modules.llm_platform.infrastructure.http.errors import MAX_RETRY_AFTER_S
-from modules.llm_platform.testing.patience import CLOSES_WITHIN_S, RETURNS_WITHIN_S, becomes
+from modules.llm_platform.testing.waiting import CANCEL_TIMEOUT_S, CLOSE_TIMEOUT_S, becomes_true
+from modules.llm_platform.wiring.search import SEARCH_PROVIDERS, SearchParts, SearchProviderSpec, spec_of
+from shared.config import Settings
 from shared.exceptions import AppException
 
 KEY = "sk-very-secret-0123456789"
@@ -57,21 +60,45 @@ SECRET_ANSWER = b'{"message": "bad things about ' + KEY.encode() + b'"}'
 Build = Callable[[str, httpx2.AsyncClient], IWebSearchProvider]
 
 
-def searxng(url: str, client: httpx2.AsyncClient) -> IWebSearchProvider:
-    return SearXNGWebSearchAdapter(
-        url, username="me", password=KEY, timeout=TIMEOUT_S, client=client, redactor=Redactor([KEY])
-    )
+# Every provider of the table that has an address, so that a new one is tested without a word here.
+PROVIDERS = [
+    spec for spec in SEARCH_PROVIDERS if spec.name != DOCUMENTS and any(name.endswith("_URL") for name in spec.settings)
+]
 
 
-def bocha(url: str, client: httpx2.AsyncClient) -> IWebSearchProvider:
-    return BochaWebSearchAdapter(KEY, url, timeout=TIMEOUT_S, client=client, redactor=Redactor([KEY]))
+class GivenClient:
+    """The resources of an adapter: one client for any address, and the key as a secret."""
+
+    redactor = Redactor([KEY])
+
+    def __init__(self, client: httpx2.AsyncClient) -> None:
+        self._client = client
+
+    def client(self, url: str, timeout: float) -> httpx2.AsyncClient:
+        return self._client
 
 
-def brave(url: str, client: httpx2.AsyncClient) -> IWebSearchProvider:
-    return BraveWebSearchAdapter(KEY, url, timeout=TIMEOUT_S, client=client, redactor=Redactor([KEY]))
+def builder(spec: SearchProviderSpec) -> Build:
+    """Build the adapter of a row. The settings are not validated, because an address may be none."""
+
+    def build(url: str, client: httpx2.AsyncClient) -> IWebSearchProvider:
+        kinds = {"_URL": url, "_API_KEY": SecretStr(KEY), "_PASSWORD": SecretStr(KEY), "_USERNAME": "me"}
+        kinds["_TIMEOUT_S"] = TIMEOUT_S
+        values = {name: value for name in spec.settings for end, value in kinds.items() if name.endswith(end)}
+        if "SEARXNG_URL" in values:
+            values["SEARXNG_URL"] = (url,)
+        settings = Settings(_env_file=None).model_copy(update=values)
+        (adapter,) = spec.build(SearchParts(settings, GivenClient(client), None, None))  # type: ignore[arg-type]
+        return adapter
+
+    return build
 
 
-@pytest.fixture(params=[searxng, bocha, brave], ids=["searxng", "bocha", "brave"])
+BUILDERS = {spec.name: builder(spec) for spec in PROVIDERS}
+searxng, bocha = BUILDERS["searxng"], BUILDERS["bocha"]
+
+
+@pytest.fixture(params=BUILDERS.values(), ids=BUILDERS)
 def build(request: pytest.FixtureRequest) -> Build:
     builder: Build = request.param
     return builder
@@ -120,9 +147,9 @@ FAULTS: dict[str, tuple[Handler, type[AppException]]] = {
     "408": (reply(408), WebSearchTimeoutError),
     "418": (reply(418), WebSearchError),
     "429": (reply(429, b"Too Many Requests"), WebSearchBlockedError),
-    "500": (reply(500, SECRET_ANSWER), WebSearchError),
-    "502": (reply(502, HTML), WebSearchError),
-    "503": (reply(503), WebSearchError),
+    "500": (reply(500, SECRET_ANSWER), WebSearchUnavailableError),
+    "502": (reply(502, HTML), WebSearchUnavailableError),
+    "503": (reply(503), WebSearchUnavailableError),
     "gzip bomb": (packed(bytes(50 * MAX_BODY_BYTES // 8)), WebSearchError),
 }
 
@@ -144,8 +171,9 @@ async def test_a_wrong_address_names_its_setting(build: Build, fault: str) -> No
     """Who mistyped an address is told which variable holds it."""
     async with against(build, FAULTS[fault][0]) as (provider, _):
         error = await error_of(provider)
-    settings = {"searxng": "SEARXNG_URL", "bocha": "BOCHA_BASE_URL", "brave": "BRAVE_BASE_URL"}
-    assert settings[provider.name] in error.message
+    spec = spec_of(provider.name)
+    assert spec is not None
+    assert next(name for name in spec.settings if name.endswith("_URL")) in error.message
 
 
 async def test_an_endless_body_is_left_early(build: Build) -> None:
@@ -168,7 +196,7 @@ async def test_an_endless_body_is_left_early(build: Build) -> None:
 
 
 async def ends(condition: Callable[[], bool]) -> bool:
-    return await becomes(condition, CLOSES_WITHIN_S)
+    return await becomes_true(condition, CLOSE_TIMEOUT_S)
 
 
 async def test_nobody_listens(build: Build) -> None:
@@ -213,7 +241,9 @@ async def test_no_tls_on_the_other_side(build: Build) -> None:
     assert "TLS" in error.message
 
 
-@pytest.mark.parametrize("url", ["http://[::1", "http://127.0.0.1:99999", "ftp://example.org", "http://", "not an address"])
+@pytest.mark.parametrize(
+    "url", ["http://[::1", "http://127.0.0.1:99999", "ftp://example.org", "http://", "not an address"]
+)
 async def test_an_address_that_is_none(build: Build, url: str) -> None:
     """An address that cannot be one fails at the call, not at start, and names its setting."""
     async with make_client(url) as client:
@@ -256,7 +286,7 @@ async def test_cancelling_closes_the_connection_at_once(build: Build, fault: Han
         assert await ends(lambda: upstream.busy == 1)
         await asyncio.sleep(0.05)
         search.cancel()
-        await asyncio.wait([search], timeout=RETURNS_WITHIN_S)
+        await asyncio.wait([search], timeout=CANCEL_TIMEOUT_S)
         assert search.cancelled()
         assert await ends(lambda: upstream.busy == 0)
 
@@ -273,13 +303,19 @@ async def test_a_wrong_charset_is_read_all_the_same() -> None:
     """An answer in Latin-1 that says so keeps its letters; one that lies about UTF-8 is read with replacements."""
     body = '{"results": [{"url": "https://example.org/", "title": "Zürich"}]}'.encode("latin-1")
     for declared, title in (("iso-8859-1", "Zürich"), ("utf-8", "Z\ufffdrich"), ("no-such-thing", "Z\ufffdrich")):
-        async with against(searxng, reply(200, body, f"Content-Type: application/json; charset={declared}")) as (one, _):
+        async with against(searxng, reply(200, body, f"Content-Type: application/json; charset={declared}")) as (
+            one,
+            _,
+        ):
             assert (await one.search(REQUEST)).results[0].title == title
 
 
 async def test_connections_are_used_again(build: Build) -> None:
     """Searches one after another share a connection."""
-    async with against(build, json_reply({"results": [], "webPages": None, "_type": "SearchResponse"})) as (provider, up):
+    async with against(build, json_reply({"results": [], "webPages": None, "_type": "SearchResponse"})) as (
+        provider,
+        up,
+    ):
         for _ in range(3):
             await provider.search(REQUEST)
         assert up.connections == 1

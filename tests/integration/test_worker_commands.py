@@ -15,32 +15,34 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 
 import pytest
-import typer
 from confluent_kafka import KafkaError, KafkaException
 from tests.kafka.broker import Broker
-from tests.kafka.foreign import TOPICS
 from tests.kafka.mock_cluster import MockCluster
+from tests.kafka.reference_client import TOPICS
 
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
-from modules.llm_platform.presentation.cli import kafka_dev_client, worker_command
+from modules.llm_platform.presentation.cli.commands import kafka, worker
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
-from modules.llm_platform.presentation.cli.kafka_dev_client import Sending
+from modules.llm_platform.presentation.cli.main import run
+from modules.llm_platform.presentation.cli.setup import Wiring
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord
-from modules.llm_platform.presentation.kafka.worker.dependencies import Dependencies, of_outcomes
+from modules.llm_platform.presentation.kafka.contract.requests import CONTRACT_TOPICS
+from modules.llm_platform.presentation.kafka.worker.dependencies import Dependencies, outcome_store_dependency
 from modules.llm_platform.presentation.kafka.worker.handler import RagHandler
 from modules.llm_platform.presentation.kafka.worker.worker import WorkerParts
 from modules.llm_platform.testing import MemoryOutcomeStore
-from shared.config import Settings, SettingsError
+from shared.config import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
-PEM = ROOT / "tests" / "unit" / "infrastructure" / "reading" / "pages.example.net.pem"
+PEM = ROOT / "tests" / "unit" / "infrastructure" / "safe_reader" / "pages.example.net.pem"
 PATIENCE_S = 60.0
 NOTE = "the index is this machine's: several machines need QDRANT_URL"
 
@@ -51,10 +53,10 @@ from pathlib import Path
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Hit, RagAnswer, RagHits
 from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
-from modules.llm_platform.presentation.cli.console import Console
-from modules.llm_platform.presentation.cli.exit_codes import exit_codes
-from modules.llm_platform.presentation.cli.worker_command import run_worker_command
-from modules.llm_platform.presentation.kafka.worker.handler import RagHandler
+from modules.llm_platform.presentation.cli.main import run
+from modules.llm_platform.presentation.cli.setup import Wiring
+from modules.llm_platform.presentation.kafka.contract.requests import Topics
+from modules.llm_platform.presentation.kafka.worker.handler import HandlerOptions, RagHandler
 from modules.llm_platform.presentation.kafka.worker.worker import WorkerParts
 
 async def search(wanted):
@@ -66,12 +68,11 @@ async def answer(asked):
 @asynccontextmanager
 async def parts(settings):
     store = SqliteOutcomeStore(Path(sys.argv[1]) / "outcomes.sqlite3", settings.OUTCOME_TTL_DAYS)
-    yield WorkerParts(RagHandler(search, answer, store), store, (sys.argv[2],))
+    handler = RagHandler(search, answer, store, HandlerOptions(topics=Topics(settings.KAFKA_TOPICS)))
+    yield WorkerParts(handler, store, (sys.argv[2],))
     await store.aclose()
 
-console = Console()
-with exit_codes(console):
-    run_worker_command(console, parts, {}, None)
+sys.exit(run(["worker"], Wiring(None, None, None, None, parts)))
 """
 
 
@@ -121,6 +122,20 @@ async def parts(settings: Settings) -> AsyncIterator[WorkerParts]:
     yield WorkerParts(RagHandler(nobody, nobody, store), store, (NOTE,))  # type: ignore[arg-type]
 
 
+def command(console: Console, *arguments: str, build_parts: Callable[..., Any] = parts) -> int:
+    """The exit code of a command line whose worker is made of these parts."""
+    return run(arguments, Wiring(None, None, None, None, build_parts), console)  # type: ignore[arg-type]
+
+
+def send(console: Console, *arguments: str, wait: float = PATIENCE_S) -> int:
+    return command(console, "kafka", "send", *arguments, "--wait", str(wait))
+
+
+def errors(console: Console) -> str:
+    assert isinstance(console.err, io.StringIO)
+    return console.err.getvalue()
+
+
 @contextmanager
 def at_work(broker: Broker, folder: Path, **more: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A worker in a process of its own; its address."""
@@ -132,7 +147,7 @@ def at_work(broker: Broker, folder: Path, **more: str) -> Iterator[tuple[subproc
         try:
             assert child.stderr is not None
             first = child.stderr.readline()
-            yield child, first.rsplit("; ", 1)[-1].split("/ready")[0]
+            yield child, first.rsplit("; status at ", 1)[-1].split("/ready")[0]
         finally:
             child.kill()
 
@@ -146,20 +161,21 @@ def page(url: str) -> tuple[int, str]:
 
 
 @pytest.mark.usefixtures("on_the_broker")
-def test_from_a_question_to_the_end(broker: Broker, tmp_path: Path, console: Console) -> None:
+def test_worker_answers_sent_requests_and_stops_on_sigterm(broker: Broker, tmp_path: Path, console: Console) -> None:
     """Start, ready, a request by hand and its outcome, the figures, SIGTERM: done, with 0."""
     with at_work(broker, tmp_path) as (child, address):
         until = time.monotonic() + PATIENCE_S
         while page(f"{address}/ready")[0] != 200:
             assert time.monotonic() < until
             time.sleep(0.1)
-        kafka_dev_client.run_send(console, Sending("what is a topic?", "search", "mine", 3, ("lang=en", "lang=de")), PATIENCE_S)
+        filters = ("--filter", "lang=en", "--filter", "lang=de")
+        assert send(console, "what is a topic?", "--id", "mine", "--top-k", "3", *filters) == 0
         outcome = json.loads(printed(console)[-1])
         assert outcome["request_id"] == "mine"
         assert outcome["hits"][0]["doc_id"] == "what is a topic?"
-        kafka_dev_client.run_send(console, Sending("and a partition?", "answer", None, None, ()), PATIENCE_S)
+        assert send(console, "and a partition?", "--stage", "answer") == 0
         assert json.loads(printed(console)[-1])["answer"] == "and a partition?"
-        kafka_dev_client.run_send(console, Sending('{"request_id": "odd", "query": 7}', "search", None, None, ()), PATIENCE_S)
+        assert send(console, '{"request_id": "odd", "query": 7}') == 0
         assert json.loads(printed(console)[-1])["error_code"] == "invalid_payload"
         for unreadable in (
             "{broken",
@@ -168,7 +184,7 @@ def test_from_a_question_to_the_end(broker: Broker, tmp_path: Path, console: Con
             "{\udcff}",
             '{"request_id": "a", "request_id": "b"}',
         ):
-            kafka_dev_client.run_send(console, Sending(unreadable, "search", None, None, ()), PATIENCE_S)
+            assert send(console, unreadable) == 0
             told = json.loads(printed(console)[-1])
             assert re.fullmatch(r"unparsable:rag_search_request-\d+-\d+", told["request_id"])
         figures = page(f"{address}/metrics")[1]
@@ -181,21 +197,43 @@ def test_from_a_question_to_the_end(broker: Broker, tmp_path: Path, console: Con
     assert "outcomes are shared by all workers of this machine" in said
     assert NOTE in said
     again = Console(io.StringIO(), io.StringIO(), io.StringIO())
-    kafka_dev_client.run_tail(again, from_start=True, count=1, seconds=PATIENCE_S, request_id="mine", as_json=True)
+    tail = ("kafka", "tail", "--from-start", "--count", "1", "--seconds", str(PATIENCE_S), "--id", "mine", "--json")
+    assert command(again, *tail) == 0
     assert json.loads(printed(again)[0]) == outcome
 
 
-def test_one_that_is_not_ready_says_why(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("on_the_broker")
+def test_topics_may_have_other_names(
+    broker: Broker, tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Worker, check, send, tail and the AsyncAPI document use those of KAFKA_TOPICS, and no other topic."""
+    names = {name: f"acme.{name.replace('_', '-')}.v1" for name in TOPICS}
+    broker.create_topics(dict.fromkeys(names.values(), 1))
+    monkeypatch.setenv("KAFKA_TOPICS", json.dumps(names))
+    with at_work(broker, tmp_path):
+        assert send(console, "what is a topic?", "--id", "own name") == 0
+        assert json.loads(printed(console)[-1])["hits"][0]["doc_id"] == "what is a topic?"
+        assert send(console, '{"request_id": "own name 2", "query": 7}') == 0
+        assert json.loads(printed(console)[-1])["error_code"] == "invalid_payload"
+        tail = ("kafka", "tail", "--from-start", "--seconds", str(PATIENCE_S), "--count", "1")
+        assert command(console, *tail, "--id", "own name") == 0
+        assert printed(console)[-1].startswith("acme.rag-search-result.v1/0/")
+    document = Console(io.StringIO(), io.StringIO(), io.StringIO())
+    assert command(document, "kafka", "asyncapi") == 0
+    channels = json.loads("\n".join(printed(document)))["channels"]
+    assert {name: channel["address"] for name, channel in channels.items()} == names
+
+
+def test_ready_reports_unreachable_brokers(tmp_path: Path) -> None:
     """Nobody listens where the broker should be: the worker waits, and tells; a second SIGTERM is not needed."""
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         nowhere = f"127.0.0.1:{unused.getsockname()[1]}"
         broker = type("Nowhere", (), {"bootstrap": nowhere, "client": {}})()
         with at_work(broker, tmp_path) as (child, address):
-            assert page(f"{address}/ready") == (
-                503,
-                '{"status": "not ready", "detail": "no broker can be reached", "reasons": ["no broker can be reached"]}',
-            )  # fmt: skip
+            status, text = page(f"{address}/ready")
+            assert (status, json.loads(text)["status"]) == (503, "not ready")
+            assert json.loads(text)["detail"].startswith("no broker can be reached")
             assert page(f"{address}/health")[0] == 200
             began = time.monotonic()
             child.send_signal(signal.SIGTERM)
@@ -212,15 +250,15 @@ def test_two_workers_on_one_machine_need_no_settings(broker: Broker, tmp_path: P
         port = second.rpartition(":")[2]
         assert child.stderr is not None
         said = [child.stderr.readline() for _ in range(2)]
-        words = f"port 9100 is taken, so readiness and metrics are on port {port}; WORKER_HTTP_PORT chooses another"
+        words = f"port 9100 is taken, so readiness and metrics are on port {port}; to choose another port, set WORKER_HTTP_PORT"
         assert any(words in line for line in said)
         with at_work(broker, tmp_path, WORKER_HTTP_PORT=port) as (told, said):
-            assert f"WORKER_HTTP_PORT {port} of 127.0.0.1 cannot be listened on" in said
+            assert f"WORKER_HTTP_PORT {port} of 127.0.0.1 cannot be used" in said
             assert told.wait(PATIENCE_S) != 0
 
 
 @pytest.mark.usefixtures("on_the_broker")
-def test_tail_shows_what_comes(broker: Broker, console: Console) -> None:
+def test_tail_prints_new_outcomes_with_their_position(broker: Broker, console: Console) -> None:
     """From now on, with its place; and it ends after so long."""
     from confluent_kafka import Producer
 
@@ -233,20 +271,21 @@ def test_tail_shows_what_comes(broker: Broker, console: Console) -> None:
 
     late = threading.Thread(target=produce)
     late.start()
-    kafka_dev_client.run_tail(console, from_start=False, count=1, seconds=PATIENCE_S, request_id=None, as_json=False)
+    assert command(console, "kafka", "tail", "--count", "1", "--seconds", str(PATIENCE_S)) == 0
     late.join()
     assert re.fullmatch(r'rag_failed/\d+/\d+ \{"request_id": "late"\}', printed(console)[0])
-    kafka_dev_client.run_tail(console, from_start=False, count=None, seconds=0.3, request_id=None, as_json=False)
+    assert command(console, "kafka", "tail", "--seconds", "0.3") == 0
     assert len(printed(console)) == 1
 
 
 @pytest.mark.usefixtures("on_the_broker")
-def test_no_outcome_in_time_is_a_failure(console: Console) -> None:
+def test_missing_outcome_fails_after_the_wait(console: Console) -> None:
     """One line that says what to look at."""
-    with pytest.raises(CommandError, match=r"no outcome of lonely within 0.5 s.*worker --check"):
-        kafka_dev_client.run_send(console, Sending("anybody?", "search", "lonely", None, ()), 0.5)
-    with pytest.raises(CommandError, match=r"no outcome of unparsable:rag_answer_request-\d+-\d+ within 0.5 s"):
-        kafka_dev_client.run_send(console, Sending("{broken", "answer", None, None, ()), 0.5)
+    assert send(console, "anybody?", "--id", "lonely", wait=0.5) == 1
+    assert send(console, "{broken", "--stage", "answer", wait=0.5) == 1
+    first, second = errors(console).splitlines()
+    assert re.search(r"no outcome of lonely within 0.5 s.*worker --check", first)
+    assert re.search(r"no outcome of unparsable:rag_answer_request-\d+-\d+ within 0.5 s", second)
 
 
 @pytest.mark.parametrize(
@@ -262,72 +301,89 @@ def test_no_outcome_in_time_is_a_failure(console: Console) -> None:
         ("rag_search_result", None, False),
     ],
 )
-def test_a_stage_has_ids_of_its_own(topic: str, value: bytes | None, is_it: bool) -> None:
+def test_outcome_belongs_to_a_request_of_the_same_stage(topic: str, value: bytes | None, is_it: bool) -> None:
     """A search is not answered by the outcome of a question that has the same id."""
     outcome = IncomingRecord(topic, 0, 0, None, value, ())
-    assert kafka_dev_client.is_outcome_of(outcome, "search", "mine") is is_it
+    assert kafka.is_outcome_of(outcome, CONTRACT_TOPICS, "search", "mine") is is_it
 
 
 @pytest.mark.usefixtures("on_the_broker")
-def test_not_waiting_says_where_it_went(console: Console) -> None:
+def test_send_without_wait_prints_topic_partition_and_offset(console: Console) -> None:
     """Topic, partition and offset of the request, also of one that is no request."""
-    kafka_dev_client.run_send(console, Sending("{broken", "answer", None, None, ()), 0)
-    kafka_dev_client.run_send(console, Sending("unawaited", "answer", None, None, ()), 0)
-    assert isinstance(console.err, io.StringIO)
-    assert re.fullmatch(r"(sent to rag_answer_request/\d+/\d+\n){2}", console.err.getvalue())
-
-
-@pytest.mark.usefixtures("on_the_broker")
-def test_a_filter_that_is_none(console: Console) -> None:
-    """Wrong use, with an example."""
-    with pytest.raises(typer.BadParameter, match="must be KEY=VALUE, such as lang=en"):
-        kafka_dev_client.run_send(console, Sending("x", "search", None, None, ("lang",)), 0)
+    assert send(console, "{broken", "--stage", "answer", wait=0) == 0
+    assert send(console, "unawaited", "--stage", "answer", wait=0) == 0
+    assert re.fullmatch(r"(sent to rag_answer_request/\d+/\d+\n){2}", errors(console))
 
 
 @pytest.mark.parametrize(
-    ("sending", "words"),
+    ("arguments", "words"),
     [
-        (Sending('{"query": "x"}', "search", "mine", None, ()), "a whole message says this itself"),
-        (Sending(' {"query": "x"}', "search", None, 3, ()), "a whole message says this itself"),
-        (Sending("{}", "search", None, None, ("lang=en",)), "a whole message says this itself"),
-        (Sending("why?", "answer", None, 3, ()), "leave out --stage answer"),
-        (Sending("why?", "answer", None, None, ("lang=en",)), "leave out --stage answer"),
-        (Sending("why?", "answer", "", None, ()), "leave it out for a new id"),
-        (Sending("why\udcff?", "search", None, None, ()), "must be UTF-8"),
+        (('{"query": "x"}', "--id", "mine"), "a complete message has its own"),
+        ((' {"query": "x"}', "--top-k", "3"), "a complete message has its own"),
+        (("{}", "--filter", "lang=en"), "a complete message has its own"),
+        (("why?", "--stage", "answer", "--top-k", "3"), "leave out --stage answer"),
+        (("why?", "--stage", "answer", "--filter", "lang=en"), "leave out --stage answer"),
+        (("why?", "--stage", "answer", "--id", ""), "leave it out for a new id"),
+        (("why\udcff?",), "must be UTF-8"),
+        (("why?", "--filter", "lang"), "must be KEY=VALUE, such as lang=en"),
+        (("why?", "--stage", "find"), "'find' is not one of"),
     ],
 )
-def test_what_a_request_has_no_place_for_is_not_dropped(console: Console, sending: Sending, words: str) -> None:
-    """An option that would change nothing is wrong use, said before anybody is connected to."""
-    with pytest.raises(typer.BadParameter, match=words):
-        kafka_dev_client.run_send(console, sending, 0)
+def test_option_without_a_field_in_the_request_is_wrong_use(
+    console: Console, arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An option is never dropped silently, and nothing is connected to."""
+    assert send(console, *arguments, wait=0) == 2
+    assert words in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("on_the_broker")
-def test_the_check_names_what_it_looked_at(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_lists_brokers_topics_and_notes(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     """Brokers, topics, outcomes, notes; the mock tells nothing of rights and settings, which is said and is no failure."""
-    monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.ASK_S", 0.3)
-    worker_command.check(console, parts, {}, None, as_json=True)
+    monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.QUERY_TIMEOUT_S", 0.3)
+    assert command(console, "worker", "--check", "--json") == 0
     checks = {each["subject"]: each for each in json.loads("\n".join(printed(console)))["checks"]}
     assert checks["brokers"]["verdict"] == "ok"
     for topic in TOPICS:
         assert "partitions" in checks[f"topic {topic}"]["text"]
     assert checks["settings of rag_search_request"]["verdict"] == "warning"
     assert checks["note"]["text"] == NOTE
-    worker_command.check(console, parts, {}, "search", as_json=False)
+    assert command(console, "worker", "--check", "--stages", "search", "--offline") == 0
     assert not [line for line in printed(console) if "rag_answer" in line and line.startswith("!")]
 
 
 @pytest.mark.usefixtures("on_the_broker")
-def test_a_missing_topic_fails_the_check(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_topic_fails_the_check(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the one line that names it."""
-    monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.ASK_S", 0.3)
-    monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.acls.FAILED_TOPIC", "not_there")
-    with pytest.raises(CommandError, match="failed: topic not_there"):
-        worker_command.check(console, parts, {}, None, as_json=False)
+    monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.QUERY_TIMEOUT_S", 0.3)
+    monkeypatch.setenv("KAFKA_TOPICS", '{"rag_failed": "not_there"}')
+    assert command(console, "worker", "--check") == 1
+    assert errors(console) == "llm-platform: failed: topic not_there\n"
 
 
 @pytest.mark.usefixtures("on_the_broker")
-def test_a_store_that_fails_fails_the_check(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_sums_up_the_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line for what is right, and one for each problem, with those of `worker --check`."""
+    monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.QUERY_TIMEOUT_S", 0.3)
+    settings = Settings.load()
+    first, *rest = worker.check_brokers(settings)
+    assert (first.subject, first.verdict) == ("kafka", "ok")
+    assert first.text.startswith(settings.KAFKA_BOOTSTRAP_SERVERS[0])
+    assert {each.verdict for each in rest} <= {"warning"}
+    monkeypatch.setenv("KAFKA_TOPICS", '{"rag_failed": "not_there"}')
+    failed = [each for each in worker.check_brokers(Settings.load()) if each.verdict == "failed"]
+    assert [each.subject for each in failed] == ["kafka topic not_there"]
+
+
+def test_doctor_names_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers without the extra are a failed check with the line that installs it, not the end of the doctor."""
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    (result,) = worker.check_brokers(Settings(KAFKA_BOOTSTRAP_SERVERS="127.0.0.1:9"))
+    assert (result.subject, result.verdict, result.text) == ("kafka", "failed", worker.NOT_INSTALLED)
+
+
+@pytest.mark.usefixtures("on_the_broker")
+def test_failing_outcome_store_fails_the_check(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing could be answered."""
 
     class Broken(MemoryOutcomeStore):
@@ -338,19 +394,19 @@ def test_a_store_that_fails_fails_the_check(console: Console, monkeypatch: pytes
     async def broken(settings: Settings) -> AsyncIterator[WorkerParts]:
         store = Broken()
         handler = RagHandler(nobody, nobody, store)  # type: ignore[arg-type]
-        yield WorkerParts(handler, store, (), Dependencies([of_outcomes(store)]))
+        yield WorkerParts(handler, store, (), Dependencies([outcome_store_dependency(store)]))
 
-    monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.ASK_S", 0.3)
-    with pytest.raises(CommandError, match="failed: outcomes"):
-        worker_command.check(console, broken, {}, None, as_json=False)
+    monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.QUERY_TIMEOUT_S", 0.3)
+    assert command(console, "worker", "--check", build_parts=broken) == 1
+    assert errors(console) == "llm-platform: failed: outcomes\n"
 
 
-def test_brokers_that_cannot_be_reached_fail_the_check(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_brokers_fail_the_check(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what to look at."""
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9")
-    monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.ASK_S", 0.5)
-    with pytest.raises(CommandError, match="failed: brokers"):
-        worker_command.check(console, parts, {}, None, as_json=False)
+    monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.QUERY_TIMEOUT_S", 0.5)
+    assert command(console, "worker", "--check") == 1
+    assert errors(console) == "llm-platform: failed: brokers\n"
     assert any("KAFKA_BOOTSTRAP_SERVERS" in line for line in printed(console))
 
 
@@ -358,20 +414,19 @@ def brokers_say(console: Console, monkeypatch: pytest.MonkeyPatch, address: str,
     """What `--check` tells about brokers that it cannot reach there."""
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", address)
     monkeypatch.setenv("KAFKA_CONFIG", json.dumps(config))
-    monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.ASK_S", 2.0)
-    with pytest.raises(CommandError, match="failed: brokers"):
-        worker_command.check(console, parts, {}, None, as_json=True)
+    monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.QUERY_TIMEOUT_S", 2.0)
+    assert command(console, "worker", "--check", "--json") == 1
     checks = json.loads("\n".join(printed(console)))["checks"]
     return next(str(each["text"]) for each in checks if each["subject"] == "brokers")
 
 
-def test_an_unknown_host_is_named(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_host_is_named(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not `_TRANSPORT` alone. A name with a part of 64 letters is none: nobody is asked for it."""
     name = f"{'a' * 64}.invalid:9092"
     assert f"unknown host: {name} has no address" in brokers_say(console, monkeypatch, name)
 
 
-def test_an_unknown_ca_is_named(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_ca_is_named(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the setting that names the right one."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(PEM)
@@ -388,12 +443,12 @@ def test_an_unknown_ca_is_named(console: Console, monkeypatch: pytest.MonkeyPatc
         address = f"127.0.0.1:{server.getsockname()[1]}"
         said = brokers_say(console, monkeypatch, address, **{"security.protocol": "SSL"})
         assert "unknown CA" in said
-        assert "ssl.ca.location" in said
+        assert "KAFKA_SSL_CA_FILE" in said
         server.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.mark.usefixtures("on_the_broker")
-def test_a_worker_says_at_first_what_it_reads(broker: Broker, tmp_path: Path) -> None:
+def test_worker_reports_brokers_group_and_topics_at_start(broker: Broker, tmp_path: Path) -> None:
     """The brokers' addresses, the group and the topics; each line is an entry of the log where that is JSON."""
     with at_work(broker, tmp_path, LOG_FORMAT="json") as (child, address):
         assert child.stderr is not None
@@ -411,7 +466,7 @@ def test_a_worker_says_at_first_what_it_reads(broker: Broker, tmp_path: Path) ->
             assert json.loads(line)["event"]
 
 
-def test_a_start_that_fails_is_told_in_json_too(broker: Broker, tmp_path: Path) -> None:
+def test_failed_start_is_logged_as_json(broker: Broker, tmp_path: Path) -> None:
     """One entry with the reason, exit code 1; an unknown variable is another one."""
     unreadable = {"KAFKA_CONFIG": '{"acks": "1"}', "KAFKA_GRUOP_ID": "x", "LOG_FORMAT": "json"}
     with at_work(broker, tmp_path, **unreadable) as (child, _):
@@ -422,68 +477,77 @@ def test_a_start_that_fails_is_told_in_json_too(broker: Broker, tmp_path: Path) 
     assert "acks" in last["reason"]
 
 
-@pytest.mark.parametrize("command", ["worker", "check", "send"])
-def test_without_brokers_the_variable_is_named(console: Console, command: str) -> None:
-    """Whatever is started."""
-    commands = {
-        "worker": lambda: worker_command.run_worker_command(console, parts, {}, None),
-        "check": lambda: worker_command.check(console, parts, {}, None, as_json=False),
-        "send": lambda: kafka_dev_client.run_send(console, Sending("x", "search", None, None, ()), 0),
-    }
-    with pytest.raises(SettingsError, match="KAFKA_BOOTSTRAP_SERVERS"):
-        commands[command]()
+@pytest.mark.parametrize("arguments", ["worker", "worker --check", "kafka send x", "kafka tail"])
+def test_missing_brokers_setting_is_named(console: Console, arguments: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command of Kafka names the variable."""
+    monkeypatch.setenv("LOG_FORMAT", "console")
+    assert command(console, *arguments.split()) == 1
+    assert "KAFKA_BOOTSTRAP_SERVERS names no broker" in errors(console)
 
 
 @pytest.mark.usefixtures("on_the_broker")
-def test_a_setting_that_breaks_the_promise_stops_the_start(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setting_that_breaks_the_delivery_guarantee_stops_the_start(
+    console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Before anything is read."""
     monkeypatch.setenv("KAFKA_CONFIG", '{"acks": "1"}')
     monkeypatch.setenv("WORKER_HTTP_PORT", "0")
-    with pytest.raises(SettingsError, match="acks"):
-        worker_command.run_worker_command(console, parts, {}, "search")
+    monkeypatch.setenv("LOG_FORMAT", "console")
+    assert command(console, "worker", "--stages", "search") == 1
+    assert "acks" in errors(console)
 
 
-@pytest.mark.parametrize("listed", ["search,find", "", ",", "search,"])
-def test_a_stage_that_is_none(console: Console, listed: str) -> None:
-    """Wrong use with an example, before anything else is looked at; nothing is not everything."""
-    for command in (worker_command.run_worker_command, worker_command.check):
-        options = {"as_json": False} if command is worker_command.check else {}
-        with pytest.raises(typer.BadParameter, match="such as search,answer"):
-            command(console, parts, {}, listed, **options)  # type: ignore[operator]
+@pytest.mark.parametrize("check", [(), ("--check",)])
+@pytest.mark.parametrize("stages", ["search,find", "", ",", "search,"])
+def test_unknown_stage_is_wrong_use(
+    console: Console, stages: str, check: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With an example, before anything else is checked; an empty list does not mean all stages."""
+    assert command(console, "worker", "--stages", stages, *check) == 2
+    assert "such as search,answer" in capsys.readouterr().err
+
+
+def test_json_needs_check(console: Console, capsys: pytest.CaptureFixture[str]) -> None:
+    """A running worker prints nothing, so the option would do nothing."""
+    assert command(console, "worker", "--json") == 2
+    assert "--json: needs --check" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("code", "remedy"),
     [
-        (KafkaError._TRANSPORT, "is KAFKA_BOOTSTRAP_SERVERS right"),
-        (KafkaError._MSG_TIMED_OUT, "is KAFKA_BOOTSTRAP_SERVERS right"),
-        (KafkaError._AUTHENTICATION, "check the user and the password in KAFKA_CONFIG"),
+        (KafkaError._TRANSPORT, "check KAFKA_BOOTSTRAP_SERVERS"),
+        (KafkaError._MSG_TIMED_OUT, "check KAFKA_BOOTSTRAP_SERVERS"),
+        (KafkaError._AUTHENTICATION, "check KAFKA_SASL_USERNAME and its password"),
         (KafkaError._UNKNOWN_TOPIC, "create it"),
         (KafkaError.UNKNOWN_TOPIC_OR_PART, "create it"),
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, "the right to write requests and to read outcomes"),
-        (KafkaError.INVALID_REQUEST, "beyond help"),
+        (KafkaError.INVALID_REQUEST, "Kafka's client failed"),
     ],
 )
-def test_what_kafkas_client_cannot_get_over_has_a_remedy(code: int, remedy: str) -> None:
+def test_fatal_error_of_the_client_has_a_remedy(code: int, remedy: str) -> None:
     """One line, with the client's own name of the error for whoever looks it up."""
     error = KafkaError(code)
-    with pytest.raises(CommandError, match=f"{remedy}.*") as caught, worker_command.kafka_errors():
+    with pytest.raises(CommandError, match=f"{remedy}.*") as caught, worker.kafka_errors():
         raise KafkaException(error)
     assert error.name() in str(caught.value)
 
 
 @pytest.mark.usefixtures("on_the_broker")
-def test_nobody_to_send_to(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_send_to_unreachable_brokers_names_the_setting(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     """The line names what to look at, not the client's troubles."""
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9")
-    monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.dev_client.ASK_S", 0.5)
-    with pytest.raises(CommandError, match="no broker can be reached: is KAFKA_BOOTSTRAP_SERVERS right"):
-        kafka_dev_client.run_send(console, Sending("x", "search", None, None, ()), 1)
+    monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.dev_client.QUERY_TIMEOUT_S", 0.5)
+    assert send(console, "x", wait=1) == 1
+    assert "no broker can be reached: check KAFKA_BOOTSTRAP_SERVERS" in errors(console)
 
 
-@pytest.mark.parametrize("missing", worker_command.OF_THE_EXTRA)
-def test_without_the_package_its_extra_is_named(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("missing", worker.KAFKA_PACKAGES)
+def test_missing_package_names_its_extra(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The exact line to install it."""
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(CommandError, match=re.escape('pip install "llm-platform[kafka]"')), worker_command.kafka_errors():
+    with (
+        pytest.raises(CommandError, match=re.escape('pip install "llm-platform[kafka]"')),
+        worker.kafka_errors(),
+    ):
         pass

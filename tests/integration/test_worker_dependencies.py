@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -11,8 +12,8 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,13 +21,16 @@ from urllib.error import HTTPError
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from tests.kafka.foreign import TOPICS
+from tests.crash.checker import judge, read_topics
+from tests.kafka.broker import Broker
 from tests.kafka.mock_cluster import MockCluster
+from tests.kafka.reference_client import TOPICS
 from tests.small_disk import in_a_mount_namespace
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 90.0
 GROUP = "rag-core"
+COMMAND = (sys.executable, "-m", "modules.llm_platform", "worker")
 REQUESTS = 12
 NOTE = "Sessions\n\nA session token stays valid for thirty minutes after the last request.\n"
 QUESTION = "How long does a session token stay valid?"
@@ -109,7 +113,7 @@ class Running:
             return 0, ""
 
 
-def environment(broker: MockCluster, folder: Path, **more: str) -> dict[str, str]:
+def environment(broker: Broker, folder: Path, **more: str) -> dict[str, str]:
     path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
     ours = {
         "KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap, "KAFKA_CONFIG": json.dumps(dict(broker.client)),
@@ -120,13 +124,11 @@ def environment(broker: MockCluster, folder: Path, **more: str) -> dict[str, str
 
 
 @contextmanager
-def worker(variables: Mapping[str, str], folder: Path) -> Iterator[Running]:
+def worker(variables: Mapping[str, str], folder: Path, command: Sequence[str] = COMMAND) -> Iterator[Running]:
     log = folder / "worker.log"
     with (
         log.open("wb") as out,
-        subprocess.Popen(
-            [sys.executable, "-m", "modules.llm_platform", "worker"], stdout=out, stderr=out, env=dict(variables)
-        ) as child,
+        subprocess.Popen(command, stdout=out, stderr=out, env=dict(variables)) as child,
     ):
         try:
             yield Running(child, log)
@@ -141,14 +143,14 @@ def index(variables: Mapping[str, str], folder: Path) -> None:
     subprocess.run(command, check=True, env=dict(variables), capture_output=True, timeout=PATIENCE_S)
 
 
-def send(broker: MockCluster, stage: str, asked: Mapping[str, str], prefix: str) -> None:
+def send(broker: Broker, stage: str, asked: Mapping[str, str], prefix: str) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for number in range(REQUESTS):
         producer.produce(f"rag_{stage}_request", json.dumps({"request_id": f"{prefix}-{number}", **asked}), f"{number}")
     assert producer.flush(PATIENCE_S) == 0
 
 
-def outcomes(broker: MockCluster, topic: str) -> int:
+def outcomes(broker: Broker, topic: str) -> int:
     """How many there are."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "reader"})
     ends = [consumer.get_watermark_offsets(TopicPartition(topic, each), timeout=10)[1] for each in range(TOPICS[topic])]
@@ -156,7 +158,7 @@ def outcomes(broker: MockCluster, topic: str) -> int:
     return sum(ends)
 
 
-def committed(broker: MockCluster, topic: str) -> int:
+def committed(broker: Broker, topic: str) -> int:
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": GROUP})
     places = consumer.committed([TopicPartition(topic, each) for each in range(TOPICS[topic])], timeout=PATIENCE_S)
     consumer.close()
@@ -235,7 +237,88 @@ def test_a_data_folder_that_is_full_at_start_is_told(broker: MockCluster, tmp_pa
     assert done.returncode == 1, (done.returncode, done.stderr)
     failed = {line.split()[2]: line for line in done.stdout.splitlines() if "failed" in line}
     assert {"outcomes", "index"} <= set(failed)
-    assert all("its disk is full" in failed[name] and "LLM_PLATFORM_DATA_DIR" in failed[name] for name in ("outcomes", "index"))
+    assert all(
+        "its disk is full" in failed[name] and "LLM_PLATFORM_DATA_DIR" in failed[name] for name in ("outcomes", "index")
+    )
+
+
+IN_A_DISK_OF_ITS_OWN = """
+mount -t tmpfs -o size=200m tmpfs "$LLM_PLATFORM_DATA_DIR"
+"$0" -m modules.llm_platform index "$1" > /dev/null || exit 99
+[ "$2" = rw ] || mount -o remount,ro "$LLM_PLATFORM_DATA_DIR"
+exec "$0" -m modules.llm_platform worker
+"""
+
+
+@contextmanager
+def worker_on_a_disk(variables: Mapping[str, str], folder: Path, mode: str) -> Iterator[tuple[Running, Path, list[str]]]:
+    """A worker whose data folder is a small disk, mounted `rw` or `ro`; that folder as seen from here, and the words before a
+    command that may mount there.
+    """
+    unshare = in_a_mount_namespace(folder)
+    data = Path(variables["LLM_PLATFORM_DATA_DIR"])
+    data.mkdir()
+    (folder / "notes").mkdir()
+    (folder / "notes" / "sessions.md").write_text(NOTE, "utf-8")
+    log = folder / "worker.log"
+    command = [*unshare, "sh", "-euc", IN_A_DISK_OF_ITS_OWN, sys.executable, str(folder / "notes"), mode]
+    with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out, env=dict(variables)) as child:
+        try:
+            of_the_user = ["--user", "--preserve-credentials"] if "--user" in unshare else []
+            enter = ["nsenter", "--mount", *of_the_user, "--target", str(child.pid)]
+            yield Running(child, log), Path(f"/proc/{child.pid}/root{data}"), enter
+        finally:
+            child.kill()
+
+
+def answered_once_each(broker: Broker, prefix: str) -> None:
+    """Every request has its outcome and its commit, and nothing failed."""
+    until(lambda: committed(broker, "rag_search_request") == outcomes(broker, "rag_search_result"))
+    verdict = judge(asyncio.run(read_topics(broker.bootstrap)))
+    assert (verdict.problems, outcomes(broker, "rag_failed")) == ((), 0), prefix
+
+
+def test_a_disk_that_fills_up_is_waited_for(broker: MockCluster, tmp_path: Path) -> None:
+    """While the worker runs: not ready in these words, one error in the log, no outcome and no commit. With room again it
+    answers what waited, by itself.
+    """
+    variables = environment(broker, tmp_path)
+    with worker_on_a_disk(variables, tmp_path, "rw") as (running, data, _):
+        until(lambda: running.ready()[0] == 200)
+        send(broker, "search", {"query": QUESTION}, "before")
+        until(lambda: committed(broker, "rag_search_request") == REQUESTS)
+        with (data / "filling").open("wb") as file, suppress(OSError):
+            while True:
+                file.write(bytes(1024 * 1024))
+        until(lambda: "its disk is full" in running.ready()[1])
+        assert running.ready()[0] == 503
+        send(broker, "search", {"query": QUESTION}, "full")
+        time.sleep(3)  # in which it could answer them
+        assert (outcomes(broker, "rag_search_result"), committed(broker, "rag_search_request")) == (REQUESTS, REQUESTS)
+        (data / "filling").unlink()
+        until(lambda: outcomes(broker, "rag_search_result") == 2 * REQUESTS)
+        until(lambda: running.ready()[0] == 200)
+        answered_once_each(broker, "full")
+        assert {line["dependency"] for line in running.lines if line["level"] == "error"} <= {"outcomes", "index"}
+
+
+def test_a_read_only_data_folder_is_waited_for(broker: MockCluster, tmp_path: Path) -> None:
+    """From the start, as after an error of its disk: not ready in these words. Writable again, it answers by itself."""
+    variables = environment(broker, tmp_path)
+    with worker_on_a_disk(variables, tmp_path, "ro") as (running, data, enter):
+        until(lambda: "LLM_PLATFORM_DATA_DIR" in running.ready()[1])
+        status, reasons = running.ready()
+        assert status == 503
+        assert re.search("read-?only", reasons, re.IGNORECASE), reasons
+        send(broker, "search", {"query": QUESTION}, "read-only")
+        time.sleep(3)  # in which it could answer them
+        assert (outcomes(broker, "rag_search_result"), committed(broker, "rag_search_request")) == (0, 0)
+        mounted = str(variables["LLM_PLATFORM_DATA_DIR"])
+        subprocess.run([*enter, "mount", "-o", "remount,rw", mounted], check=True, timeout=PATIENCE_S)
+        until(lambda: outcomes(broker, "rag_search_result") == REQUESTS)
+        until(lambda: running.ready()[0] == 200)
+        answered_once_each(broker, "read-only")
+        assert data.is_dir()
 
 
 def test_a_second_data_folder_in_the_group_is_said(broker: MockCluster, tmp_path: Path) -> None:
@@ -264,9 +347,9 @@ def test_a_second_data_folder_in_the_group_is_said(broker: MockCluster, tmp_path
             command, capture_output=True, text=True, env=environment(broker, folder), timeout=PATIENCE_S, check=False
         )
         checks = {each["subject"]: each for each in json.loads(done.stdout)["checks"]}
-        assert checks["data folder"]["verdict"] == verdict
-    assert "LLM_PLATFORM_DATA_DIR" in checks["data folder"]["text"]
+        assert checks["outcome store"]["verdict"] == verdict
+    assert "LLM_PLATFORM_DATA_DIR" in checks["outcome store"]["text"]
 
 
 def others_in(running: Running) -> list[dict[str, object]]:
-    return [line for line in running.lines if "data folder" in str(line["event"])]
+    return [line for line in running.lines if "another outcome store" in str(line["event"])]

@@ -37,7 +37,9 @@ async def test_a_judge_is_measured_on_the_same_pairs(sets: dict[str, list[qualit
 
 
 @pytest.mark.parametrize("name", SETS)
-async def test_a_judge_that_believes_anything_lifts_no_changed_fact(sets: dict[str, list[quality.Pair]], name: str) -> None:
+async def test_a_judge_that_believes_anything_lifts_no_changed_fact(
+    sets: dict[str, list[quality.Pair]], name: str
+) -> None:
     """Of changed numbers, dates and identifiers that the words flagged none is supported, though the judge says so of all."""
     facts = [pair for pair in sets[name] if pair.kind in (*quality.NUMBER_KINDS, "identifier")]
     by_words = quality.measure(facts)

@@ -50,7 +50,9 @@ async def research(platform: LLMPlatform) -> str:
 async def report(platform: LLMPlatform) -> ResearchResponse:
     plan: ResearchPlan = await platform.research.plan(PlanRequest(query="…"))
     questions = (*plan.questions, "…")
-    request = ResearchRequest(query="…", depth="report", plan=questions, urls=("https://…",), max_llm_calls=20, fresh=True)
+    request = ResearchRequest(
+        query="…", depth="report", plan=questions, urls=("https://…",), max_llm_calls=20, fresh=True
+    )
     for topic in await platform.store.topics():
         await platform.store.clear(topic.name)
     return await platform.research.research(request)

@@ -1,0 +1,46 @@
+"""The pages about clients of other systems."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+from scripts import client_table
+from tests.docs.pages import text_of
+
+from modules.llm_platform.presentation.rest.access import first_segment
+from modules.llm_platform.presentation.rest.app import ROUTERS
+from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFIX
+
+HOWTO = "docs/howto/use-existing-clients.md"
+ADDRESS = re.compile(r"http://(?:user:KEY@)?localhost:8000(/[\w/-]+)")
+PROGRAM_NAMES = {  # the word of the how-to's line, and the program that tries it
+    "Perplexity(": "with_perplexityai", "OpenAI(": "with_openai", "TavilyClient(": "with_tavily_python",
+    "TavilySearch(": "with_langchain_tavily", "SearxSearchWrapper(": "with_langchain_community",
+    "litellm.search(": "with_litellm", "PERPLEXITY_BASE_URL": "with_langchain_perplexity",
+    "RETRIEVER_ENDPOINT": "with_gpt_researcher", "SEARX_URL": "with_gpt_researcher",
+}  # fmt: skip
+
+
+def test_table_of_clients_has_the_pinned_versions_and_all_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["client_table.py", "--check"])
+    assert client_table.main() == 0
+
+
+def test_addresses_lead_to_a_compatible_api() -> None:
+    paths = ADDRESS.findall(text_of(HOWTO))
+    assert {first_segment(path) for path in paths} == set(DIALECT_OF_PREFIX)
+    routes = {route.path for router in ROUTERS for route in router.routes}  # type: ignore[attr-defined]
+    assert all(any(route.startswith(path) for route in routes) for path in paths)
+
+
+@pytest.mark.parametrize(("word", "program"), PROGRAM_NAMES.items())
+def test_line_of_the_howto_is_what_the_tests_change(word: str, program: str) -> None:
+    """The keyword arguments and variables of the line are those of the program that `make test-services` runs."""
+    line = next(line for line in text_of(HOWTO).splitlines() if word in line)
+    tried = (client_table.CLIENTS_DIR / f"{program}.py").read_text()
+    assert word in tried
+    names = re.findall(r"\b(base_url|api_base_url|api_base|searx_host|search_provider|tavily_api_key)=", line)
+    assert all(name in tried for name in names)
+    ast.parse(tried)

@@ -1,0 +1,140 @@
+"""The same attacks on every route of docs/reference/openapi.json: a new route is attacked without a line of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+from tests.e2e.hostile_requests import JSON, MARK, MIB, Case
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "reference" / "openapi.json"
+WRONG_VALUES: tuple[Any, ...] = (
+    None, True, -1, 1.5, 10**30, "", "\x00", "\u200b", MARK * 200, [], [[]], [None], {}, {MARK: MARK}, [{"type": MARK}] * 300,
+    "../../etc/passwd", "a\r\nSet-Cookie: a=b",
+)  # fmt: skip
+NO_OBJECTS = (
+    b"", b"null", b"[]", b"0", b"{", b'"' + MARK.encode() + b'"', b'{"' + MARK.encode(), b"NaN", b"\xff\xfe", b"{}{}",
+    b"[" * 100_000, b'{"a":' * 50_000, b'{"a":1e999}', b'{"a":"\\ud800"}',
+)  # fmt: skip
+NAMES = ("a\r\nset-cookie: a=b", "é", "x" * 9000, "__proto__", "api_key", "stream", "")
+INSIDE = (
+    "http://127.0.0.1/", "http://localhost:8080/", "http://[::1]/", "http://[::ffff:127.0.0.1]/", "http://0/", "http://0x7f.1/",
+    "http://2130706433/", "http://169.254.169.254/latest/meta-data/", "http://metadata.google.internal/", "http://10.0.0.1/",
+    "http://[fd00:ec2::254]/", "http://[64:ff9b::7f00:1]/", "http://user:pass@127.0.0.1/", "http://127.0.0.1:6379/",
+    "file:///etc/passwd", "gopher://127.0.0.1:6379/_INFO", "http://127.0.0.1\\@example.org/", "http://①②⑦.⓪.⓪.①/",
+    "doc:sails.md",
+)  # fmt: skip
+IDS = (MARK, "..", "%00", "%ff", "a" * 5000, "..%2f..%2fx", "x' OR '1'='1", "%0d%0aset-cookie:%20a=b", "*", "plan%00")
+EVENT_IDS = ("-1", "9" * 9, "9" * 4000, "1e9", "١", "", "1, 2", "\t7", MARK)
+
+
+class Route(NamedTuple):
+    """A route of the document: its documented statuses, and a right body or query of its examples."""
+
+    method: str
+    path: str
+    statuses: tuple[int, ...]
+    body: Mapping[str, Any] | None
+    fields: tuple[str, ...]
+    query: Mapping[str, Any]
+
+    def case(self, why: str, body: Any = None, headers: Mapping[str, str] = JSON, **changed: Any) -> Case:
+        """A request with this body (bytes as they are) or these parameters; any documented status but 500 is right."""
+        target = quote(self.path.replace("{index}", "1"), safe="/{}").replace("{request_id}", "x")
+        if query := {**self.query, **changed}:
+            target += "?" + urlencode(query, doseq=True)
+        sent = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        return Case(why, self.statuses, self.method, target, headers, sent)
+
+    def refused(self, case: Case, *statuses: int) -> Case:
+        return Case(case.why, statuses, case.method, case.target, case.headers, case.body)
+
+
+@cache
+def routes() -> tuple[Route, ...]:
+    document = json.loads(DOCUMENT.read_text(encoding="utf-8"))
+    return tuple(
+        _route(document, path, method, operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    )
+
+
+def _route(document: Mapping[str, Any], path: str, method: str, operation: Mapping[str, Any]) -> Route:
+    media = operation.get("requestBody", {}).get("content", {}).get("application/json")
+    fields: tuple[str, ...] = ()
+    if media:
+        schema = media["schema"]
+        if "$ref" in schema:
+            schema = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+        fields = tuple(schema.get("properties", ()))
+    parameters = [each for each in operation.get("parameters", ()) if each["in"] == "query" and each["required"]]
+    query = {each["name"]: each["example"] for each in parameters}
+    statuses = tuple(int(status) for status in operation["responses"] if status != "500")
+    return Route(method.upper(), path, (*statuses, 404), media and media.get("example", {}), fields, query)
+
+
+def with_bodies() -> Iterator[Route]:
+    return (route for route in routes() if route.body is not None)
+
+
+def door_bodies() -> Iterator[Case]:
+    for route in with_bodies():
+        for body in NO_OBJECTS:
+            yield route.case(repr(body[:20]), body)
+        yield route.refused(route.case("too large", b" " * MIB + b'{"a":1}'), 413)
+        for headers in ({"content-type": "text/plain"}, {**JSON, "content-encoding": "gzip"}):
+            yield route.refused(route.case("type", dict(route.body or {}), headers), 400, 415)
+
+
+def door_fields() -> Iterator[Case]:
+    """Each field with each wrong value, and fields that the route does not have."""
+    for route in with_bodies():
+        for field in route.fields:
+            for value in WRONG_VALUES:
+                yield route.case(f"{field}={value!r:.40}", {**(route.body or {}), field: value})
+        for name in NAMES:
+            yield route.case(f"name {name!r:.40}", {**(route.body or {}), name: MARK})
+        yield route.case("many names", {**(route.body or {}), **{f"{MARK}{number}": 1 for number in range(5000)}})
+
+
+def door_queries() -> Iterator[Case]:
+    for route in routes():
+        if route.method == "GET":
+            for name in (*route.query, "api_key", "format", "limit", "before", "page"):
+                for value in ("", "\x00", "\r\nset-cookie: a=b", "1e9", "9" * 4000, MARK, ["a", "b"]):
+                    yield route.case(f"{name}={value!r:.40}", None, {}, **{name: value})
+
+
+def door_ids() -> Iterator[Case]:
+    for route in routes():
+        if "{request_id}" in route.path:
+            for name in IDS:
+                target = route.path.replace("{request_id}", name.replace(" ", "%20")).replace("{index}", "1")
+                yield Case(name[:40], (404, 405, 422), route.method, target, {})
+            for number in EVENT_IDS:
+                yield Case(number[:40], (400, 404), route.method, route.case("").target, {"last-event-id": number})
+
+
+def door_senders() -> Iterator[Case]:
+    """No page of another site, and no name that rebinds, reaches any route but the probes."""
+    for route in routes():
+        if route.path in ("/health", "/ready", "/metrics"):
+            continue
+        body = dict(route.body) if route.body is not None else None
+        for headers in ({"origin": "null"}, {"origin": "http://evil.test"}, {"sec-fetch-site": "cross-site"}):
+            yield route.refused(route.case(str(headers), body, {**JSON, **headers}), 403)
+        yield route.refused(route.case("host", body, {**JSON, "host": "evil.test"}), 421)
+
+
+def webhooks() -> Iterator[Case]:
+    for url in (*INSIDE, "https://127.0.0.1/", "https://[::1]:8443/", "https://10.1.2.3/", "https://evil.test:22/", MARK):
+        body = {"query": "solar sails", "background": True, "webhook": url}
+        yield Case(url, (422,), body=json.dumps(body).encode())
+
+
+GROUPS = (door_bodies, door_fields, door_queries, door_ids, door_senders, webhooks)

@@ -1,0 +1,179 @@
+"""Background researches with real processes: killed in the middle, restarted, stopped, shared by two servers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from tests.loopback_upstream import Loopback, serving
+from tests.report_upstream import Upstream, environment
+from tests.report_world import SUB_QUESTIONS
+
+QUESTION = "How do heat pumps work in cold winters?"
+PATIENCE_S = 120.0
+SETTINGS = {"LLM_PLATFORM_PORT": "0", "CACHE_TTL_S": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "0", "DRAIN_TIMEOUT_S": "1"}
+
+
+@dataclass
+class Server:
+    """A server process and a client of it."""
+
+    process: asyncio.subprocess.Process
+    client: httpx2.AsyncClient
+
+    async def submit(self, **body: object) -> str:
+        asked = {"query": QUESTION, "depth": "report", "background": True, **body}
+        answer = await self.client.post("/research", json=asked)
+        assert answer.status_code == 202, answer.text
+        assert answer.headers["location"] == f"/research/{answer.json()['id']}"
+        return str(answer.json()["id"])
+
+    async def state(self, name: str) -> dict[str, Any]:
+        answer = await self.client.get(f"/research/{name}")
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
+    async def events(self, name: str, after: int = 0) -> list[dict[str, Any]]:
+        """The events until the stream ends, with their numbers."""
+        answer = await self.client.get(f"/research/{name}/events", headers={"Last-Event-ID": str(after)})
+        return decoded(answer.text)
+
+    async def kill(self) -> None:
+        self.process.kill()
+        await self.process.wait()
+
+    async def stop(self) -> int:
+        self.process.terminate()
+        return await asyncio.wait_for(self.process.wait(), PATIENCE_S)
+
+
+def decoded(text: str) -> list[dict[str, Any]]:
+    frames = [frame.splitlines() for frame in text.split("\n\n") if frame.startswith("id: ")]
+    return [{"number": int(lines[0][4:]), **json.loads(lines[2][6:])} for lines in frames if len(lines) == 3]
+
+
+@asynccontextmanager
+async def server(loopback: Loopback, data: Path, **settings: str) -> AsyncIterator[Server]:
+    data.mkdir(exist_ok=True)
+    log = data / f"server-{len(list(data.glob('server-*')))}.log"
+    with log.open("w") as file:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "modules.llm_platform", "serve",
+            env={**environment(loopback, data), **SETTINGS, **settings}, stderr=file,
+        )  # fmt: skip
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while not (found := re.search(r"http://127\.0\.0\.1:\d+", log.read_text())):
+                await asyncio.sleep(0.05)
+        async with httpx2.AsyncClient(base_url=found[0], timeout=PATIENCE_S) as client:
+            yield Server(process, client)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def settled(server: Server, name: str) -> list[dict[str, Any]]:
+    """The stored events once the upstream is silent and no more come."""
+    last = -1
+    while (seen := (await server.client.get(f"/research/{name}")).json()["progress"]) != last:
+        last = seen
+        await asyncio.sleep(0.5)
+    async with server.client.stream("GET", f"/research/{name}/events") as answer:
+        text = ""
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1.0):
+                async for part in answer.aiter_text():
+                    text += part
+    return decoded(text)
+
+
+async def test_killed_in_the_middle_of_a_report(tmp_path: Path) -> None:
+    """After SIGKILL the next server finishes the report: finished items are not asked for again, events go on after the last
+    one, and the answer and its sources are there.
+    """
+    upstream = Upstream(silent_from=14)
+    async with serving(upstream.handle) as loopback:
+        async with server(loopback, tmp_path) as first:
+            name = await first.submit()
+            await asyncio.wait_for(upstream.reached.wait(), PATIENCE_S)
+            seen = await settled(first, name)
+            assert (await first.state(name))["status"] == "running"
+            await first.kill()
+        answered = upstream.answered.copy()
+        assert sum(answered.values()) >= 5
+        upstream.silent_from, upstream.reached = 10_000, asyncio.Event()
+        async with server(loopback, tmp_path) as second:
+            rest = await second.events(name, after=seen[-1]["number"])
+            state = await second.state(name)
+            assert (state["status"], state["attempts"]) == ("done", 2)
+            assert [each["number"] for each in seen + rest] == list(range(1, len(seen + rest) + 1))
+            assert (rest[0]["type"], rest[0]["reason"]) == ("reset", "interrupted")
+            assert rest[-1]["response"] == state["response"]
+            assert state["response"]["metadata"]["plan"] == list(SUB_QUESTIONS)
+            tokens = "".join(each["text"] for each in rest if each["type"] == "token")
+            assert tokens == state["response"]["synthesis"]
+            cited = state["response"]["citations"][0]
+            source = (await second.client.get(f"/research/{name}/sources/{cited['source_index']}")).json()
+            assert source["text"][cited["quote_start"] : cited["quote_end"]] == cited["quote"]
+            repeated = {name: count for name, count in upstream.answered.items() if count > 1}
+            assert not repeated
+        async with server(loopback, tmp_path) as third:  # everything is still there
+            assert await third.state(name) == state
+            assert await third.events(name, after=seen[-1]["number"]) == rest
+            assert (await third.client.get(f"/research/{name}/sources/{cited['source_index']}")).json() == source
+            assert await third.stop() == 0
+
+
+async def test_stopped_in_the_middle_of_a_report(tmp_path: Path) -> None:
+    """SIGTERM ends the server with 0 and puts the report back; a client that follows it is let go and goes on later."""
+    upstream = Upstream(silent_from=10)
+    async with serving(upstream.handle) as loopback:
+        async with server(loopback, tmp_path) as first:
+            name = await first.submit()
+            await asyncio.wait_for(upstream.reached.wait(), PATIENCE_S)
+            following = asyncio.create_task(first.events(name))
+            await asyncio.sleep(0.5)
+            assert await first.stop() == 0
+            seen = await following
+        assert seen[-1]["type"] not in ("done", "failed")
+        upstream.silent_from, upstream.reached = 10_000, asyncio.Event()
+        async with server(loopback, tmp_path) as second:
+            rest = await second.events(name, after=seen[-1]["number"])
+            assert rest[-1]["type"] == "done"
+            assert (await second.state(name))["attempts"] == 1
+
+
+async def test_two_servers_on_one_folder(tmp_path: Path) -> None:
+    """Each research runs in one server; both show, follow and cancel all of them."""
+    upstream = Upstream()
+    async with (
+        serving(upstream.handle) as loopback,
+        server(loopback, tmp_path) as one,
+        server(loopback, tmp_path, MAX_BACKGROUND_RESEARCHES="1") as two,
+    ):
+        names = [await one.submit(query=f"What is heat pump number {n}?", depth="shallow") for n in range(6)]
+        ends = await asyncio.gather(*((one, two)[n % 2].events(name) for n, name in enumerate(names)))
+        assert all(events[-1]["type"] == "done" for events in ends)
+        assert all([each["type"] for each in events].count("started") == 1 for events in ends)
+        listed = (await two.client.get("/research")).json()["researches"]
+        assert [job["id"] for job in listed] == names[::-1]
+        assert {job["attempts"] for job in listed} == {1}
+        upstream.silent_from = 0
+        name = await one.submit(query="What is never answered?")
+        await asyncio.wait_for(upstream.reached.wait(), PATIENCE_S)
+        cancelled = (await two.client.delete(f"/research/{name}")).json()
+        assert cancelled["status"] == "cancelled"
+        assert (await one.events(name))[-1]["problem"]["code"] == "research_cancelled"
+        async with asyncio.timeout(PATIENCE_S):
+            while loopback.busy:  # the other server has stopped the work, too
+                await asyncio.sleep(0.1)

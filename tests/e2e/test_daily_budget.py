@@ -1,0 +1,96 @@
+"""A server process with a budget for the day: model first, quotes when it is spent, also after a restart."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.chat_server import ChatServer, answer, completion
+from tests.server_process import SERVERS, TIMEOUT_S, Served, served
+
+CALL_USD = 0.02  # 20 tokens at 1000 dollars for a million
+USAGE = {"prompt_tokens": 11, "completion_tokens": 9}
+CHAT = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 16}
+PRICES = json.dumps({"m": {"price_in": 1000, "price_out": 1000}})
+
+
+def settings(chat: ChatServer, **more: str) -> dict[str, str]:
+    return {"LLM_API_KEY": "a-long-key", "LLM_BASE_URL": chat.url, "LLM_MODEL": "m", "LLM_PRICES": PRICES, **more}
+
+
+def chat_server() -> ChatServer:
+    return ChatServer(answer(completion("asyncio is a library to write concurrent code. [1]", usage=USAGE)))
+
+
+async def research(server: Served, **headers: str) -> dict[str, Any]:
+    body = {"query": "What is Python asyncio?"}
+    found: dict[str, Any] = (await server.client.post("/research", json=body, headers=headers)).json()
+    return found
+
+
+def budget_entries(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    return [each for each in answer["degraded"] if each["component"] == "budget/day"]
+
+
+@pytest.mark.parametrize("kind", SERVERS)
+async def test_answers_are_quotes_when_the_budget_is_spent(tmp_path: Path, kind: str) -> None:
+    """`degraded` says why, chat gets 429 with the remedy, and a restart does not fill the budget."""
+    async with chat_server().running() as chat:
+        budget = settings(chat, BUDGET_USD_PER_DAY=str(CALL_USD))
+        async with served(kind, tmp_path, **budget) as server:
+            server.search.gate.set()
+            first, second = await research(server), await research(server)
+            assert (first["metadata"]["synthesizer"], first["metadata"]["cost_usd"]) == ("openai/m", CALL_USD)
+            assert (budget_entries(first), len(chat.asked)) == ([], 1)
+            assert (second["metadata"]["synthesizer"], second["metadata"]["llm_calls"]) == ("extractive", 0)
+            (entry,) = budget_entries(second)
+            assert "BUDGET_USD_PER_DAY of 0.02" in entry["reason"]
+            assert entry["until"] == f"{datetime.now(UTC).date() + timedelta(days=1)}T00:00:00Z"
+            server.process.terminate()
+            assert await server.ended() == 0
+        async with served(kind, tmp_path, **budget) as server:
+            refused = await server.client.post("/llm-platform/chat", json=CHAT)
+            problem = refused.json()
+            assert (refused.status_code, problem["code"], problem["retryable"]) == (429, "daily_budget", True)
+            assert "raise it, or wait until 00:00 UTC" in problem["detail"]
+            assert 0 < int(refused.headers["retry-after"]) <= 86_400
+            streamed = await server.client.post("/llm-platform/chat", json={**CHAT, "stream": True})
+            assert streamed.status_code == 429
+        assert len(chat.asked) == 1
+
+
+async def test_each_api_key_has_a_budget_of_its_own(tmp_path: Path) -> None:
+    """A key that has spent its share gets quotes, another one goes on."""
+    keys = {"LLM_PLATFORM_API_KEYS": "alice:key-of-alice,key-of-nobody", "BUDGET_USD_PER_DAY_PER_KEY": "0.01,alice=1"}
+    async with chat_server().running() as chat, served("serve", tmp_path, **settings(chat, **keys)) as server:
+        server.search.gate.set()
+        writers = []
+        for key in ("key-of-nobody", "key-of-nobody", "key-of-alice", "key-of-alice"):
+            found = await research(server, Authorization=f"Bearer {key}")
+            writers.append(found["metadata"]["synthesizer"])
+        assert writers == ["openai/m", "extractive", "openai/m", "openai/m"]
+
+
+@pytest.mark.parametrize("kind", SERVERS)
+def test_unknown_price_stops_the_start(tmp_path: Path, kind: str) -> None:
+    """One line names the model and the setting to set."""
+    environment = {"LLM_API_KEY": "a-long-key", "LLM_MODEL": "m", "BUDGET_USD_PER_DAY": "1"}
+    done = subprocess.run(
+        [sys.executable, *SERVERS[kind]],
+        env={**os.environ, "LLM_PLATFORM_DATA_DIR": str(tmp_path), **environment},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert (
+        "BUDGET_USD_PER_DAY needs the price of every model, and that of m is not known: set LLM_PRICES" in done.stderr
+    )
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,296 @@
+"""The commands `outcomes show`, `forget` and `replay`, on the mock cluster with a worker that runs."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.integration.test_kafka_worker import options as worker_options
+from tests.integration.test_kafka_worker import working
+from tests.kafka.mock_cluster import MockCluster
+
+from modules.llm_platform.domain.dtos.retrieval_dtos import Hit, Outcome, RagHits, RagSearch
+from modules.llm_platform.domain.exceptions import EmbeddingError, OutcomeStoreError
+from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore, IOutcomeStore
+from modules.llm_platform.infrastructure.adapters.sqlite_failed_request_store import SqliteFailedRequestStore
+from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
+from modules.llm_platform.presentation.cli.console import Console
+from modules.llm_platform.presentation.cli.main import run
+from modules.llm_platform.presentation.cli.setup import Wiring
+from modules.llm_platform.presentation.kafka.admin.dev_client import Cluster
+from modules.llm_platform.presentation.kafka.admin.replay import Replayer
+from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord
+from modules.llm_platform.presentation.kafka.worker.handler import HandlerOptions, RagHandler
+from modules.llm_platform.presentation.kafka.worker.worker import Worker
+from shared.config import Settings
+
+REQUESTS, RESULTS, FAILED = "rag_search_request", "rag_search_result", "rag_failed"
+PATIENCE_S = 60.0
+MB = 1_000_000
+
+
+class Stores:
+    """The stores of a data folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.outcomes = SqliteOutcomeStore(folder / "outcomes.sqlite3", 7)
+        self.failed = SqliteFailedRequestStore(folder / "failed.sqlite3", MB, 1)
+
+
+class Stage:
+    """A search that fails until it is repaired."""
+
+    def __init__(self) -> None:
+        self.works = False
+        self.calls = 0
+
+    async def search(self, wanted: RagSearch) -> RagHits:
+        self.calls += 1
+        if not self.works:
+            raise EmbeddingError("the embedder is away")
+        return RagHits(hits=(Hit(doc_id=wanted.query, score=0.5),))
+
+    async def answer(self, _: object) -> Any:
+        raise AssertionError
+
+    def handler(self, stores: Stores, *, keeps: bool = True) -> RagHandler:
+        async def no_wait(_: float) -> None:
+            return
+
+        keep = stores.failed.put if keeps else None
+        return RagHandler(self.search, self.answer, stores.outcomes, HandlerOptions(), None, keep, sleep=no_wait)
+
+
+@pytest.fixture
+def broker() -> Iterator[MockCluster]:
+    with MockCluster({REQUESTS: 1, "rag_answer_request": 1, RESULTS: 1, FAILED: 1}) as mock:
+        yield mock
+
+
+@pytest.fixture(autouse=True)
+def variables(broker: MockCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", broker.bootstrap)
+    monkeypatch.setenv("KAFKA_CONFIG", json.dumps(dict(broker.client)))
+
+
+def record(request_id: str, query: str = "kafka", offset: int = 0, key: bytes | None = b"key") -> IncomingRecord:
+    value = json.dumps({"request_id": request_id, "query": query}).encode()
+    return IncomingRecord(REQUESTS, 0, offset, key, value, (("tenant", b"acme"), ("odd", None)))
+
+
+def command(folder: Path, *arguments: str) -> tuple[int, str, str]:
+    """Exit code, output and errors of `outcomes` in a process of its own would be; it opens the files by itself."""
+
+    @asynccontextmanager
+    async def opened(_: Settings) -> AsyncIterator[tuple[IOutcomeStore, IFailedRequestStore]]:
+        stores = Stores(folder)
+        yield stores.outcomes, stores.failed
+        await stores.outcomes.aclose()
+
+    out, err = io.StringIO(), io.StringIO()
+    wiring = Wiring(None, None, None, None, None, outcome_stores=opened)  # type: ignore[arg-type]
+    code = run(["outcomes", *arguments], wiring, Console(out, err, io.StringIO()))
+    return code, out.getvalue(), err.getvalue()
+
+
+async def run_command(folder: Path, *arguments: str) -> tuple[int, str, str]:
+    return await asyncio.to_thread(command, folder, *arguments)
+
+
+@asynccontextmanager
+async def worker(broker: MockCluster, handler: RagHandler) -> AsyncIterator[Worker]:
+    async with working(handler, replace(worker_options(broker), group_id="replays")) as running:
+        yield running
+
+
+async def outcome_of(stores: Stores, request_id: str, kind: str) -> Outcome:
+    until = time.monotonic() + PATIENCE_S
+    while (found := await stores.outcomes.get("search", request_id)) is None or found.kind != kind:
+        assert time.monotonic() < until
+        await asyncio.sleep(0.02)
+    return found
+
+
+async def test_show_lists_and_filters(tmp_path: Path) -> None:
+    """By status, code, topic and age; an id is printed in full."""
+    stores, stage = Stores(tmp_path), Stage()
+    handler = stage.handler(stores)
+    await handler.handle(record("fails"))
+    await handler.handle(record("invalid", query=""))
+    stage.works = True
+    await handler.handle(record("works"))
+
+    def ids(*arguments: str) -> list[str]:
+        code, out, err = command(tmp_path, "show", "--json", *arguments)
+        assert (code, err) == (0, "")
+        return [each["request_id"] for each in json.loads(out)["outcomes"]]
+
+    def check() -> None:
+        assert ids() == ["works", "invalid", "fails"]
+        assert ids("--limit", "1") == ["works"]
+        assert ids("--status", "failed") == ["invalid", "fails"]
+        assert ids("--code", "embedding_failed") == ids("--topic", FAILED, "--code", "embedding_failed") == ["fails"]
+        assert ids("--code", "ok") == ids("--topic", RESULTS) == ["works"]
+        assert ids("--topic", "rag_answer_result") == ids("--older-than", "1h") == ids("--tenant", "x") == []
+        assert ids("--newer-than", "1h", "--topic", REQUESTS) == ["works", "invalid", "fails"]
+        code, out, _ = command(tmp_path, "show", "fails")
+        assert code == 0
+        assert "can be replayed" in out
+        assert '"error_code": "embedding_failed"' in out
+        assert "can be replayed" not in command(tmp_path, "show", "invalid", "works")[1]
+        code, _, err = command(tmp_path, "show", "nobody")
+        assert (code, err) == (1, "llm-platform: no stored outcome matches nobody\n")
+        assert command(tmp_path, "show", "--older-than", "soon")[0] == 2
+        assert command(tmp_path, "show", "--topic", "other")[0] == 2
+        assert command(tmp_path, "show", "--status", "ok")[0] == 2
+
+    await asyncio.to_thread(check)
+    await stores.outcomes.aclose()
+
+
+async def test_forgotten_request_is_computed_again(tmp_path: Path) -> None:
+    """Not by the dry run, and not by a selection of everything without --all."""
+    stores, stage = Stores(tmp_path), Stage()
+    handler = stage.handler(stores)
+    await handler.handle(record("a"))
+    await handler.handle(record("b"))
+    stage.works = True
+    code, out, err = await run_command(tmp_path, "forget", "a")
+    assert (code, err) == (0, "")
+    assert "1 outcome would be forgotten." in out
+    assert "--yes" in out
+    assert (await run_command(tmp_path, "forget", "--yes"))[0] == 2
+    assert (await handler.handle(record("a"))).topic == FAILED
+    code, out, _ = await run_command(tmp_path, "forget", "a", "--yes")
+    assert (code, out) == (0, "1 outcome forgotten.\n")
+    assert [each.request_id for each in await stores.failed.list()] == ["b"]
+    assert (await handler.handle(record("a"))).topic == RESULTS
+    code, out, _ = await run_command(tmp_path, "forget", "--all", "--yes", "--json")
+    assert json.loads(out) == {"dry_run": False, "matched": 2, "removed": 2, "changed_meanwhile": 0}
+    await stores.outcomes.aclose()
+
+
+async def test_replay_answers_failed_requests(broker: MockCluster, tmp_path: Path) -> None:
+    """A running worker computes them: same id, key and headers. A second replay finds nothing; the dry run sends nothing."""
+    stores, stage = Stores(tmp_path), Stage()
+    handler = stage.handler(stores)
+    first = await handler.handle(record("again"))
+    assert first.topic == FAILED
+    stage.works = True
+    async with worker(broker, handler):
+        code, out, _ = await run_command(tmp_path, "replay", "--code", "embedding_failed")
+        assert code == 0
+        assert "1 request would be sent." in out
+        calls = stage.calls
+        code, out, err = await run_command(tmp_path, "replay", "--code", "embedding_failed", "--yes")
+        assert (code, out, err) == (0, "1 request sent.\n", "")
+        result = await outcome_of(stores, "again", "result")
+        assert stage.calls == calls + 1
+    assert json.loads(result.body)["hits"][0]["doc_id"] == "kafka"
+    assert await stores.failed.list() == []
+    assert json.loads((await run_command(tmp_path, "replay", "--all", "--yes", "--json"))[1])["sent"] == 0
+    await stores.outcomes.aclose()
+
+
+async def test_request_that_fails_again_can_be_replayed_again(broker: MockCluster, tmp_path: Path) -> None:
+    """It is stored again, and the command does not remove the new one."""
+    stores, stage = Stores(tmp_path), Stage()
+    handler = stage.handler(stores)
+    await handler.handle(record("again"))
+    async with worker(broker, handler):
+        calls = stage.calls
+        assert (await run_command(tmp_path, "replay", "again", "--yes"))[0] == 0
+        until = time.monotonic() + PATIENCE_S
+        while stage.calls == calls and time.monotonic() < until:
+            await asyncio.sleep(0.02)
+        await outcome_of(stores, "again", "failed")
+        [request] = await stores.failed.list()
+        assert (request.key, request.headers) == (b"key", (("tenant", b"acme"), ("odd", None)))
+    await stores.outcomes.aclose()
+
+
+async def test_replay_leaves_an_outcome_that_changed_meanwhile(broker: MockCluster, tmp_path: Path) -> None:
+    """Somebody else had it computed between the listing and the removal: its result stays, and nothing is sent."""
+    stores, stage = Stores(tmp_path), Stage()
+    handler = stage.handler(stores)
+    await handler.handle(record("a"))
+    failure = await stores.outcomes.get("search", "a")
+    [request] = await stores.failed.list()
+    assert failure is not None
+    stage.works = True
+    await stores.outcomes.remove([failure])
+    await handler.handle(record("a"))
+    replayer = Replayer(Cluster([broker.bootstrap], {}), stores.outcomes, stores.failed)
+    result = await replayer.replay([(request, failure)])
+    assert (result.sent, result.changed) == (0, [request])
+    assert (await outcome_of(stores, "a", "result")).kind == "result"
+    await stores.outcomes.aclose()
+
+
+async def test_interrupted_replay_is_finished_by_the_next(broker: MockCluster, tmp_path: Path) -> None:
+    """A kill after the removal and before the send leaves a request without an outcome, which the next replay sends."""
+    stores, stage = Stores(tmp_path), Stage()
+    handler = stage.handler(stores)
+    await handler.handle(record("a"))
+    failure = await stores.outcomes.get("search", "a")
+    assert failure is not None
+    await stores.outcomes.remove([failure])
+    stage.works = True
+    async with worker(broker, handler):
+        code, out, err = await run_command(tmp_path, "replay", "a", "--yes")
+        assert (code, out, err) == (0, "1 request sent.\n", "")
+        await outcome_of(stores, "a", "result")
+    await stores.outcomes.aclose()
+
+
+async def test_unreachable_brokers_change_nothing(
+    broker: MockCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The failure stays stored, and the exit code is 1."""
+    monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.replay.QUERY_TIMEOUT_S", 0.5)
+    stores, stage = Stores(tmp_path), Stage()
+    await stage.handler(stores).handle(record("a"))
+    broker.down()
+    code, _, err = await run_command(tmp_path, "replay", "a", "--yes")
+    assert code == 1
+    assert "no broker can be reached" in err
+    assert await stores.outcomes.get("search", "a") is not None
+    broker.up()
+    await stores.outcomes.aclose()
+
+
+async def test_failure_without_its_request_is_reported(tmp_path: Path) -> None:
+    """The setting is off: the message names it, with exit code 1, in the dry run too. Invalid requests are never stored."""
+    stores, stage = Stores(tmp_path), Stage()
+    await stage.handler(stores).handle(record("invalid", query=""))
+    assert "invalid_payload fail again" in (await run_command(tmp_path, "replay", "invalid"))[2]
+    await stage.handler(stores, keeps=False).handle(record("a"))
+    for more in ((), ("--yes",)):
+        code, _, err = await run_command(tmp_path, "replay", "a", *more)
+        assert code == 1
+        assert "1 failure cannot be replayed: their requests are not stored: set FAILED_REQUESTS_MAX_MB" in err
+    assert await stores.outcomes.get("search", "a") is not None
+    await stores.outcomes.aclose()
+
+
+async def test_broken_store_of_failed_requests_delays_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The outcome is the same; a log line says that the request cannot be replayed."""
+    stores, stage = Stores(tmp_path), Stage()
+
+    async def broken(_: object) -> None:
+        raise OutcomeStoreError("the disk is full")
+
+    monkeypatch.setattr(stores.failed, "put", broken)
+    assert (await stage.handler(stores).handle(record("a"))).topic == FAILED
+    assert "a failed request could not be stored" in caplog.text
+    await stores.outcomes.aclose()

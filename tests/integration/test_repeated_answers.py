@@ -1,0 +1,194 @@
+"""Answers from the caches over HTTP: what is the same as before, what is new each time, and when they are not repeated."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from tests.chat_server import ChatServer, answer, completion
+from tests.loopback_upstream import json_reply, serving
+from tests.server_process import TIMEOUT_S
+
+from modules.llm_platform.container import build_platform
+from modules.llm_platform.domain.ports.metrics import IMetrics
+from modules.llm_platform.infrastructure.adapters import memory_cache
+from modules.llm_platform.presentation.rest import request_log
+from modules.llm_platform.presentation.rest.app import create_app
+from modules.llm_platform.presentation.rest.repeated_answers import RepeatedAnswer, RepeatedAnswers
+from modules.llm_platform.testing.metrics import MemoryMetrics
+from shared.config import Settings
+
+QUESTION = {"query": "What does the event loop run?", "depth": "shallow"}
+SEARCH = {"query": "event loop", "count": 5}
+ROW = {"title": "Loop", "url": "https://docs.test/loop", "content": "The event loop runs tasks.", "engine": "google"}
+KEY, OTHER_KEY = "a-key-of-the-first-client", "a-key-of-the-second-client"
+NEW = ("latency_ms", "request_id")
+HOUR_S = 3600.0
+
+
+class Repeating:
+    """A server with upstreams on loopback; `repeated` counts the answers that were sent again."""
+
+    def __init__(self, client: httpx2.AsyncClient, answers: RepeatedAnswers, metrics: MemoryMetrics) -> None:
+        self.client = client
+        self.answers = answers
+        self.metrics = metrics
+        self.repeated = 0
+
+    async def ask(self, path: str, body: Any, **headers: str) -> httpx2.Response:
+        return await self.client.post(path, json=body, headers=headers)
+
+    async def research(self, times: int, **headers: str) -> list[dict[str, Any]]:
+        answers = [await self.ask("/research", QUESTION, **headers) for _ in range(times)]
+        assert {each.status_code for each in answers} == {200}
+        return [each.json() for each in answers]
+
+
+@asynccontextmanager
+async def server(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, rows: Sequence[Any] = (ROW,), **values: Any
+) -> AsyncIterator[Repeating]:
+    chat, metrics = ChatServer(answer(completion("The event loop runs tasks [1]."))), MemoryMetrics()
+    async with serving(json_reply({"results": rows, "unresponsive_engines": []})) as search, chat.running():
+        settings = Settings(
+            _env_file=None, SEARXNG_URL=search.url, LLM_API_KEY="sk-of-a-test", LLM_BASE_URL=chat.url, LLM_MODEL="m",
+            LLM_PLATFORM_DATA_DIR=folder, CACHE_TTL_S=HOUR_S, **{"RATE_LIMIT_PER_MINUTE": 0, **values},
+        )  # fmt: skip
+        app = create_app(build_platform(settings, {IMetrics: metrics}), settings)
+        transport = httpx2.ASGITransport(app=app)
+        async with (
+            app.router.lifespan_context(app),
+            httpx2.AsyncClient(transport=transport, base_url="http://localhost", timeout=TIMEOUT_S) as client,
+        ):
+            found = Repeating(client, app.state.server.repeated, metrics)
+            _count_repeated(found, monkeypatch)
+            yield found
+
+
+def _count_repeated(found: Repeating, monkeypatch: pytest.MonkeyPatch) -> None:
+    body_for = RepeatedAnswer.body_for
+
+    async def counted(self: RepeatedAnswer, *args: Any) -> Any:
+        body = await body_for(self, *args)
+        found.repeated += body is not None
+        return body
+
+    monkeypatch.setattr(RepeatedAnswer, "body_for", counted)
+
+
+async def test_third_research_repeats_the_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only latency and request id differ, and the sources are stored under the new request id."""
+    async with server(tmp_path, monkeypatch) as ours:
+        first, second, third = await ours.research(3)
+        assert (first["metadata"]["cache_hit"], ours.repeated) == (False, 1)
+        assert second["metadata"]["request_id"] != third["metadata"]["request_id"]
+        for each in (second, third):
+            source = await ours.client.get(f"/research/{each['metadata']['request_id']}/sources/1")
+            assert source.json()["text"] == ROW["content"]
+            for name in NEW:
+                del each["metadata"][name]
+        assert third == second
+        assert list(third["metadata"]) == list(second["metadata"])
+
+
+async def test_request_id_of_the_client_is_in_the_body(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that JSON must escape; the head of a repeated answer has the headers of every other one."""
+    async with server(tmp_path, monkeypatch) as ours:
+        wanted = 'said "so" \\ twice'
+        answers = [await ours.ask("/research", QUESTION, **{"X-Request-ID": wanted}) for _ in range(3)]
+        assert ours.repeated == 1
+        assert answers[2].json()["metadata"]["request_id"] == wanted == answers[2].headers["x-request-id"]
+        assert answers[2].headers.keys() == answers[1].headers.keys()
+
+
+async def test_search_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bytes are the same."""
+    async with server(tmp_path, monkeypatch) as ours:
+        answers = [await ours.ask("/llm-platform/web-search", SEARCH) for _ in range(3)]
+        assert ours.repeated == 1
+        assert answers[2].content == answers[1].content == answers[0].content
+
+
+async def test_requests_at_once_make_a_repeatable_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Researches that share the calls of one another know what these read from the caches."""
+    async with server(tmp_path, monkeypatch) as ours:
+        await ours.research(1)
+        await asyncio.gather(*(ours.research(1) for _ in range(10)))
+        before = ours.repeated
+        await ours.research(1)
+        assert ours.repeated == before + 1
+
+
+async def test_answer_lives_as_long_as_the_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After CACHE_TTL_S the question is searched again."""
+    now = 0.0
+    monkeypatch.setattr(memory_cache.MemoryCache.__init__, "__defaults__", (lambda: now,))
+    async with server(tmp_path, monkeypatch) as ours:
+        await ours.research(3)
+        now = HOUR_S + 1
+        (late,) = await ours.research(1)
+        assert (ours.repeated, late["metadata"]["cache_hit"], late["metadata"]["searches"]) == (1, False, 1)
+
+
+async def test_other_requests_are_not_mixed_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another key, other fields or an event stream have their own answers; an invalid body gets its error."""
+    async with server(tmp_path, monkeypatch, LLM_PLATFORM_API_KEYS=f"{KEY},{OTHER_KEY}") as ours:
+        mine, theirs = {"X-API-Key": KEY}, {"X-API-Key": OTHER_KEY}
+        third = (await ours.research(3, **mine))[2]
+        assert ours.repeated == 1
+        await ours.research(1, **theirs)
+        assert ours.repeated == 1
+        place = f"/research/{third['metadata']['request_id']}/sources/1"
+        assert (await ours.client.get(place, headers=mine)).status_code == 200
+        assert (await ours.client.get(place, headers=theirs)).status_code == 404
+        assert (await ours.ask("/research", QUESTION)).status_code == 401
+        events = await ours.ask("/research", QUESTION, Accept="text/event-stream", **mine)
+        assert events.headers["content-type"].startswith("text/event-stream")
+        bare = await ours.ask("/research", {**QUESTION, "omit_raw": True}, **mine)
+        assert bare.json()["raw_results"] is None
+        wrong = await ours.client.post("/research", content=json.dumps(QUESTION), headers={**mine, "Content-Type": "text/x"})
+        assert (wrong.status_code, ours.repeated) == (415, 1)
+
+
+async def test_limits_metrics_and_log_are_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A repeated answer is counted, limited and logged like the one that it repeats."""
+    limits = {"RATE_LIMIT_PER_MINUTE": 4, "RATE_LIMIT_BURST": 4}
+    async with server(tmp_path, monkeypatch, **limits) as ours:
+        caplog.set_level(logging.INFO, request_log.__name__)
+        await ours.research(2)
+        before = dict(ours.metrics.values)
+        await ours.research(1)
+        between = dict(ours.metrics.values)
+        await ours.research(1)
+        assert ours.repeated == 2
+        for name in ("researches_total", "cache_requests_total", "http_requests_total"):
+            assert _grown(between, before, name) > 0
+            assert _grown(dict(ours.metrics.values), between, name) == _grown(between, before, name)
+        assert (await ours.ask("/research", QUESTION)).status_code == 429
+        lines = [vars(record) for record in caplog.records if record.message == "request"][1:4]
+        assert {(line["cache"], line["route"], line["status"], line["tokens"]) for line in lines} == {
+            ("hit", "/research", 200, 0)
+        }
+
+
+async def test_secret_stays_redacted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A secret in the text of an upstream is redacted in repeated answers too."""
+    row = {**ROW, "content": f"The event loop runs tasks with {KEY}."}
+    async with server(tmp_path, monkeypatch, [row], LLM_PLATFORM_API_KEYS=KEY) as ours:
+        for path, body in (("/research", QUESTION), ("/llm-platform/web-search", SEARCH)):
+            answers = [await ours.ask(path, body, **{"X-API-Key": KEY}) for _ in range(3)]
+            assert [(KEY in each.text, "[redacted]" in each.text) for each in answers] == [(False, True)] * 3
+        assert ours.repeated == 2
+
+
+def _grown(after: Any, before: Any, name: str) -> float:
+    return sum(value - before.get(series, 0.0) for series, value in after.items() if name in str(series))

@@ -1,0 +1,369 @@
+"""Traces of a server and of a worker: what they contain, where they go on, and that they cost nothing that matters."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from tests.chat_server import ChatServer, answer, chunk, completion, stream, usage_chunk
+from tests.kafka.mock_cluster import MockCluster
+from tests.kafka.reference_client import ANSWER, ANSWERED, SEARCH, SEARCHED, TOPICS, ReferenceClient
+from tests.loopback_upstream import Exchange, Loopback, head, json_reply, serving, silence
+from tests.server_process import STREAM, TIMEOUT_S, Served, events_of, served, until
+
+from modules.llm_platform.container import build_platform
+from modules.llm_platform.domain.dtos.retrieval_dtos import Hit, RagAnswer, RagHits, RagQuestion, RagSearch
+from modules.llm_platform.domain.ports.tracing import ITracer, running
+from modules.llm_platform.domain.spans import (
+    COMPLETION_TOKENS,
+    MESSAGE_SPAN,
+    OF_EVERY_SPAN,
+    PROMPT_TOKENS,
+    REQUEST_SPAN,
+    RESEARCH_SPAN,
+    RESULT,
+    STAGE_SPAN,
+    UPSTREAM_SPAN,
+)
+from modules.llm_platform.infrastructure.adapters.otel_tracer import FLUSH_S, OtelTracer
+from modules.llm_platform.presentation.kafka.worker.handler import RagHandler
+from modules.llm_platform.presentation.kafka.worker.worker import Worker, WorkerOptions
+from modules.llm_platform.presentation.rest.app import create_app
+from modules.llm_platform.testing import MemoryOutcomeStore
+from modules.llm_platform.testing.tracing import PARENT, TRACE_ID
+from modules.llm_platform.testing.waiting import becomes_true
+from modules.llm_platform.wiring.tracing import NOT_INSTALLED, OFFLINE, UNKNOWN_EXPORTER, UNKNOWN_PROTOCOL, build_tracer
+from shared.config import Settings
+
+QUESTION = "What does a zebrafish loop run?"
+SECRET_WORD = "zebrafish"
+KEY = "sk-a-long-random-key"
+ROW = {"title": "Loop", "url": "https://docs.test/loop?q=1", "content": "The loop runs tasks.", "engine": "google"}
+USAGE = {"prompt_tokens": 10, "completion_tokens": 5}
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+HANGING_EXIT_S = 30.0  # far below the 10 s of each export and the 30 s of the SDK's shutdown, on a loaded machine
+
+
+class Traced:
+    """An application with real upstreams on loopback, and the spans that it ended."""
+
+    def __init__(self, client: httpx2.AsyncClient, exporter: InMemorySpanExporter) -> None:
+        self.client = client
+        self._exporter = exporter
+
+    @property
+    def spans(self) -> Sequence[ReadableSpan]:
+        return self._exporter.get_finished_spans()
+
+    def named(self, name: str) -> list[ReadableSpan]:
+        return [span for span in self.spans if span.name == name]
+
+    def path(self, span: ReadableSpan) -> list[str]:
+        """The names from the outermost span on."""
+        by_id = {each.context.span_id: each for each in self.spans}
+        parent = by_id.get(span.parent.span_id) if span.parent else None
+        return [*(self.path(parent) if parent else ()), span.name]
+
+
+@asynccontextmanager
+async def traced_server(
+    search: Loopback, chat: ChatServer, folder: Path, **values: Any
+) -> AsyncIterator[Traced]:
+    exporter = InMemorySpanExporter()
+    tracer = OtelTracer("test", "1", SimpleSpanProcessor(exporter))
+    settings = Settings(
+        _env_file=None,
+        SEARXNG_URL=search.url,
+        LLM_API_KEY=KEY,
+        LLM_BASE_URL=chat.url,
+        LLM_MODEL="m",
+        LLM_PLATFORM_DATA_DIR=folder,
+        CACHE_TTL_S=0,
+        RATE_LIMIT_PER_MINUTE=0,
+        RATE_LIMIT_GLOBAL_PER_HOUR=0,
+        **values,
+    )
+    app = create_app(build_platform(settings, {ITracer: tracer}), settings)
+    transport = httpx2.ASGITransport(app=app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx2.AsyncClient(transport=transport, base_url="http://localhost", timeout=TIMEOUT_S) as client,
+    ):
+        yield Traced(client, exporter)
+    await tracer.aclose()
+
+
+def attributes(span: ReadableSpan) -> Mapping[str, Any]:
+    return dict(span.attributes or {})
+
+
+def span_id_of(headers: Mapping[str, str]) -> str:
+    version, trace_id, span_id, flags = headers["traceparent"].split("-")
+    assert (version, trace_id, flags) == ("00", TRACE_ID, "01")
+    return span_id
+
+
+@pytest.fixture
+async def search() -> AsyncIterator[Loopback]:
+    async with serving(json_reply({"results": [ROW], "unresponsive_engines": []})) as upstream:
+        yield upstream
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_research_is_one_trace(search: Loopback, tmp_path: Path, streamed: bool) -> None:
+    """The trace of the client goes on: request, research, stages, and calls of upstreams, which get their own span."""
+    plan = answer(completion(json.dumps(["What is it?", "Which tasks?", "What are callbacks?"]), "stop", USAGE))
+    text = "The loop runs tasks [1]."
+    events = stream(chunk(text), chunk(finish="stop"), usage_chunk(10, 5))
+    written = events if streamed else answer(completion(text, "stop", USAGE))
+    body = {"query": QUESTION, "depth": "deep", "stream": streamed}
+    async with ChatServer(plan, written).running() as chat, traced_server(search, chat, tmp_path) as server:
+        response = await server.client.post("/research", json=body, headers={"traceparent": PARENT})
+        assert response.status_code == 200
+        [root] = server.named("POST /research")
+        assert {f"{span.context.trace_id:032x}" for span in server.spans} == {TRACE_ID}
+        assert f"{root.parent.span_id:016x}" == PARENT.split("-")[2] if root.parent else None
+        assert attributes(root)["http.response.status_code"] == 200
+
+        under = ["POST /research", "research deep"]
+        llm_name = next(span.name for span in server.spans if span.name.startswith("llm "))
+        llms, searches = server.named(llm_name), server.named("search searxng")
+        assert sorted(server.path(span) for span in llms) == [[*under, "plan", llm_name], [*under, "write", llm_name]]
+        assert [server.path(span) for span in searches] == [[*under, "search", "search searxng"]] * 3
+        assert [attributes(span)[PROMPT_TOKENS] for span in llms] == [10, 10]
+        assert [attributes(span)[COMPLETION_TOKENS] for span in llms] == [5, 5]
+        assert server.named("verify")
+
+        sent = [exchange.headers for exchange in search.requests]
+        assert sorted(map(span_id_of, sent)) == sorted(f"{span.context.span_id:016x}" for span in searches)
+        assert [span_id_of(asked.headers) for asked in chat.asked] == [f"{span.context.span_id:016x}" for span in llms]
+
+
+async def test_spans_are_those_of_the_table_and_tell_nothing(search: Loopback, tmp_path: Path) -> None:
+    """A report's spans have the declared names and attributes: no text of a question, no key, no address."""
+    types = {each.name.partition(" ")[0]: each for each in (REQUEST_SPAN, RESEARCH_SPAN, UPSTREAM_SPAN)}
+    async with ChatServer(answer()).running() as chat, traced_server(search, chat, tmp_path) as server:
+        await server.client.post("/research", json={"query": QUESTION, "depth": "report"})
+        await server.client.get("/search", params={"q": QUESTION})
+        await server.client.get(f"/{SECRET_WORD}")
+        stages = {span.name for span in server.spans if "llm_platform.stage" in attributes(span)}
+        assert {"plan", "queries", "search", "rank", "write", "verify"} <= stages
+        for span in server.spans:
+            declared = STAGE_SPAN if span.name in stages else types.get(span.name.partition(" ")[0], UPSTREAM_SPAN)
+            declared = REQUEST_SPAN if "http.route" in attributes(span) else declared
+            assert set(attributes(span)) <= {*declared.attributes, *OF_EVERY_SPAN}, span.name
+        for private in (SECRET_WORD, KEY, "docs.test", search.url, chat.url):
+            assert private not in "".join(span.to_json() for span in server.spans)
+        assert server.named("GET unmatched")
+
+
+async def test_probes_have_no_spans_and_lines_have_the_trace_id(
+    search: Loopback, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """/ready is polled, so it is not traced; the log line of a request names its trace."""
+    caplog.set_level(logging.INFO)
+    async with ChatServer(answer()).running() as chat, traced_server(search, chat, tmp_path) as server:
+        await server.client.get("/ready")
+        assert not server.spans
+        await server.client.get("/search", params={"q": "x"}, headers={"traceparent": PARENT})
+        await server.client.get("/search", params={"q": "x"}, headers={"traceparent": "00-nonsense"})
+    lines = [record for record in caplog.records if record.message == "request"]
+    assert lines[0].trace_id == TRACE_ID
+    assert len(lines[1].trace_id) == 32
+    assert lines[1].trace_id != TRACE_ID
+
+
+async def test_a_failed_upstream_is_a_failed_span(tmp_path: Path) -> None:
+    """The spans of the call and of the request have the codes of their errors; the message of the upstream is in none."""
+    search_down = json_reply({"error": SECRET_WORD}, status=500)
+    async with (
+        serving(search_down) as broken,
+        ChatServer(answer()).running() as chat,
+        traced_server(broken, chat, tmp_path) as server,
+    ):
+        response = await server.client.post("/research", json={"query": QUESTION})
+        assert response.status_code >= 500
+        assert {attributes(span)[RESULT] for span in server.named("search searxng")} == {"web_search_error"}
+        [root] = server.named("POST /research")
+        assert attributes(root)[RESULT] == response.json()["code"]
+        assert not root.status.is_ok
+        assert SECRET_WORD not in "".join(span.to_json() for span in server.spans)
+
+
+async def test_a_stranger_gets_no_trace(tmp_path: Path) -> None:
+    """A page that is read gets no traceparent: it would tell its owner that two visits belong together."""
+
+    async def page(exchange: Exchange) -> None:
+        body = b"<html><head><title>A page</title></head><body><p>Some text.</p></body></html>"
+        await exchange.send(head(200, "Content-Type: text/html", length=len(body)) + body)
+
+    tracer = OtelTracer("test", "1")
+    async with serving(page) as site:
+        settings = Settings(_env_file=None, READER_ALLOWED_HOSTS=site.url.removeprefix("http://"), READER_TIMEOUT_S=20)
+        async with build_platform(settings, {ITracer: tracer}) as platform:
+            with running(tracer.start(REQUEST_SPAN, "test", {})):
+                assert (await platform.pages.read(f"{site.url}/a")).reader == "direct"
+    assert not [name for each in site.requests for name in each.headers if name.startswith("trace")]
+    await tracer.aclose()
+
+
+# --- export ---------------------------------------------------------------------------------------------------------------
+
+
+def exported(collector: Loopback) -> dict[str, str]:
+    """The names of the spans that a collector got, with their services."""
+    found: dict[str, str] = {}
+    for exchange in collector.requests:
+        assert exchange.path == "/v1/traces"
+        for resource in ExportTraceServiceRequest.FromString(exchange.body).resource_spans:
+            service = {each.key: each.value.string_value for each in resource.resource.attributes}["service.name"]
+            found |= {span.name: service for scope in resource.scope_spans for span in scope.spans}
+    return found
+
+
+async def accepted(exchange: Exchange) -> None:
+    await exchange.send(head(200, "Content-Type: application/x-protobuf", length=0))
+
+
+async def search_once(server: Served) -> None:
+    server.search.gate.set()
+    response = await server.client.post("/research", json={"query": QUESTION}, headers=STREAM)
+    assert events_of(response)[-1]["type"] == "done"
+
+
+@pytest.mark.parametrize("kind", ["serve", "uvicorn"])
+async def test_spans_are_exported_when_the_server_stops(tmp_path: Path, kind: str) -> None:
+    """OTEL_EXPORTER_OTLP_ENDPOINT is enough; what was not exported by SIGTERM is exported then."""
+    async with serving(accepted) as collector:
+        never = {"OTEL_BSP_SCHEDULE_DELAY": "600000", "OTEL_SERVICE_NAME": "mine" if kind == "serve" else ""}
+        async with served(kind, tmp_path, **{ENDPOINT: collector.url}, **never) as server:
+            await search_once(server)
+            assert not collector.requests
+            server.process.terminate()
+            assert await server.ended() == 0
+    service = "mine" if kind == "serve" else "llm-platform"
+    assert exported(collector)["POST /research"] == service
+    assert "search searxng" in exported(collector)
+
+
+async def test_a_collector_that_hangs_disturbs_nothing(tmp_path: Path) -> None:
+    """Requests are answered while an export hangs, and the server ends without waiting for it."""
+    async with serving(silence) as collector:
+        often = {"OTEL_BSP_SCHEDULE_DELAY": "10"}
+        async with served("serve", tmp_path, **{ENDPOINT: collector.url}, **often) as server:
+            await search_once(server)
+            await until(lambda: collector.requests)
+            for _ in range(20):
+                await search_once(server)
+            began = asyncio.get_running_loop().time()
+            server.process.terminate()
+            assert await server.ended() == 0
+            assert asyncio.get_running_loop().time() - began < HANGING_EXIT_S
+    assert "Traceback" not in (tmp_path / "server.log").read_text()
+    assert FLUSH_S < HANGING_EXIT_S
+
+
+async def test_the_sampler_is_that_of_the_variables(tmp_path: Path) -> None:
+    """With OTEL_TRACES_SAMPLER=always_off upstreams learn that nothing is sampled, and nothing is exported."""
+    async with serving(accepted) as collector:
+        off = {ENDPOINT: collector.url, "OTEL_TRACES_SAMPLER": "always_off"}
+        async with served("serve", tmp_path, **off) as server:
+            await search_once(server)
+            [exchange] = server.upstream.requests
+            assert int(exchange.headers["traceparent"].rpartition("-")[2], 16) & 1 == 0
+            server.process.terminate()
+            assert await server.ended() == 0
+    assert not collector.requests
+
+
+@pytest.mark.parametrize(
+    ("variables", "warning"),
+    [
+        ({}, None),
+        ({"OTEL_SERVICE_NAME": "x"}, None),
+        ({ENDPOINT: "http://127.0.0.1:9", "OTEL_SDK_DISABLED": "true"}, None),
+        ({ENDPOINT: "http://127.0.0.1:9", "OTEL_TRACES_EXPORTER": "none"}, None),
+        ({"OTEL_TRACES_EXPORTER": "zipkin"}, UNKNOWN_EXPORTER),
+        ({ENDPOINT: "http://127.0.0.1:9", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, UNKNOWN_PROTOCOL),
+        ({ENDPOINT: "http://collector.example:4318", "LLM_PLATFORM_OFFLINE": "true"}, OFFLINE),
+    ],
+)
+async def test_tracing_is_off(
+    variables: dict[str, str], warning: str | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is traced without an exporter, and what cannot be exported is one warning and no error."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert not build_tracer(Settings(_env_file=None), "test").is_enabled
+    assert [record.message for record in caplog.records] == ([warning] if warning else [])
+
+
+async def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """The server runs without traces, and the warning has the command that installs the package."""
+    monkeypatch.setenv(ENDPOINT, "http://127.0.0.1:9")
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+    assert not build_tracer(Settings(_env_file=None), "test").is_enabled
+    assert [record.message for record in caplog.records] == [NOT_INSTALLED]
+    assert 'pip install "llm-platform[otel]"' in NOT_INSTALLED
+
+
+# --- Kafka ----------------------------------------------------------------------------------------------------------------
+
+
+async def found(request: RagSearch) -> RagHits:
+    return RagHits(hits=(Hit(doc_id="doc-10", score=0.9),))
+
+
+async def answered(request: RagQuestion) -> RagAnswer:
+    return RagAnswer(answer="Because.")
+
+
+async def test_spans_are_linked_across_the_topics() -> None:
+    """A search and the answer that follows from it: each worker span is linked to the message that caused it, and its outcome
+    carries it on, beside the other headers of the request.
+    """
+    exporter = InMemorySpanExporter()
+    tracer = OtelTracer("test", "1", SimpleSpanProcessor(exporter))
+    handler = RagHandler(found, answered, MemoryOutcomeStore(), tracer=tracer)
+    with MockCluster(TOPICS) as broker:
+        options = WorkerOptions([broker.bootstrap], "team", config={**broker.client, "statistics.interval.ms": 100})
+        worker = Worker(handler, options)
+        task = asyncio.create_task(worker.run())
+        assert await becomes_true(lambda: not worker.not_ready() or task.done(), TIMEOUT_S)
+        async with ReferenceClient(broker.bootstrap, "team") as client:
+            sent = (("traceparent", PARENT.encode()), ("tenant", b"acme"))
+            await client.send(SEARCH, {"request_id": "s", "query": QUESTION}, b"k", sent)
+            [hits] = (await client.settled())["s"]
+            await client.send(ANSWER, {"request_id": "a", "question": QUESTION}, b"k", hits.headers)
+            await client.send(ANSWER, {"request_id": "b", "question": ""}, b"k")
+            outcomes = await client.settled()
+        worker.stop()
+        await task
+    await tracer.aclose()
+    [answer_] = outcomes["a"]
+    assert (hits.topic, answer_.topic) == (SEARCHED, ANSWERED)
+    spans = {attributes(span)["llm_platform.request_id"]: span for span in exporter.get_finished_spans()}
+    assert all(set(attributes(span)) <= {*MESSAGE_SPAN.attributes, *OF_EVERY_SPAN} for span in spans.values())
+    for request_id, outcome, cause in (("s", hits, PARENT), ("a", answer_, dict(hits.headers)["traceparent"].decode())):
+        span = spans[request_id]
+        [link] = span.links
+        assert f"{link.context.trace_id:032x}-{link.context.span_id:016x}" in cause
+        headers = dict(outcome.headers)
+        assert headers["traceparent"] == f"00-{TRACE_ID}-{span.context.span_id:016x}-01".encode()
+        assert headers["tenant"] == b"acme"
+    assert spans["b"].parent is None
+    assert not spans["b"].links
+    assert attributes(spans["b"])[RESULT] == "invalid_payload"
+    assert SECRET_WORD not in "".join(span.to_json() for span in spans.values())

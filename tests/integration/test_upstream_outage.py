@@ -1,0 +1,146 @@
+"""An outage of a search service over HTTP: what it costs, how quickly callers hear of it, and how the service comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.loopback_upstream import Exchange, Handler, json_reply, reply, serving
+
+from modules.llm_platform import WebSearchRequest
+from modules.llm_platform.container import Container
+from modules.llm_platform.domain.exceptions import WebSearchConnectionError, WebSearchError
+from modules.llm_platform.infrastructure.policies.circuit_breaker import COOLDOWN_S, FAILURES_TO_OPEN, CircuitBreaker
+from modules.llm_platform.wiring.resources import upstream_states
+from shared.config import Settings
+
+REQUESTS = 100
+FOUND = json_reply(
+    {"results": [{"title": "a", "url": "https://docs.test/a", "content": "b"}], "unresponsive_engines": []}
+)
+
+
+class Service:
+    """A SearXNG that works or fails as the test says."""
+
+    def __init__(self) -> None:
+        self.handler: Handler = FOUND
+
+    async def __call__(self, exchange: Exchange) -> None:
+        await self.handler(exchange)
+
+
+async def hang_up(exchange: Exchange) -> None:
+    exchange.writer.close()
+    raise ConnectionResetError
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def search(number: int) -> WebSearchRequest:
+    return WebSearchRequest(query=f"question number {number}")
+
+
+def container_of(url: str, clock: Clock, failures_to_open: int = FAILURES_TO_OPEN, **settings: Any) -> Container:
+    container = Container(settings=Settings(SEARXNG_URL=url, **settings))
+    (state,) = upstream_states(["searxng"]).values()
+    circuit = CircuitBreaker("searxng", failures_to_open=failures_to_open, clock=clock)
+    container.search_upstreams.override({"searxng": type(state)(circuit, state.retries, state.calls)})
+    return container
+
+
+@pytest.mark.parametrize("handler", [reply(500), reply(503), hang_up], ids=["500", "503", "hangs up"])
+@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "in turn"])
+async def test_an_outage_costs_at_most_a_tenth_more_calls(handler: Handler, at_once: bool) -> None:
+    """100 different searches, before the circuit opens: at most 110 requests arrive."""
+    async with serving(handler) as upstream:
+        container = container_of(upstream.url, Clock(), failures_to_open=1_000_000)
+        provider = container.web_search_provider()
+        searches = [provider.search(search(number)) for number in range(REQUESTS)]
+        if at_once:
+            errors = await asyncio.gather(*searches, return_exceptions=True)
+        else:
+            errors = [(await asyncio.gather(each, return_exceptions=True))[0] for each in searches]
+        await container.resources().aclose()
+        assert all(isinstance(error, (WebSearchError, WebSearchConnectionError)) for error in errors)
+        assert REQUESTS <= len(upstream.requests) <= 1.1 * REQUESTS
+
+
+async def test_a_circuit_spares_a_service_that_is_down_and_finds_it_again() -> None:
+    """After a run of failures nothing is sent; after the cooldown one probe is, and its success opens the way for all."""
+    service, clock = Service(), Clock()
+    async with serving(service) as upstream:
+        container = container_of(upstream.url, clock)
+        provider = container.web_search_provider()
+        service.handler = reply(503)
+        for number in range(REQUESTS):
+            with pytest.raises((WebSearchError, WebSearchConnectionError)) as caught:
+                await provider.search(search(number))
+        assert len(upstream.requests) == FAILURES_TO_OPEN
+        assert caught.value.retry_after_s == pytest.approx(COOLDOWN_S)
+        assert (await container.health().check()).components["searxng"].status == "unhealthy"
+
+        service.handler = FOUND
+        clock.now += COOLDOWN_S
+        before = len(upstream.requests)
+        outcomes = await asyncio.gather(
+            *(provider.search(search(number)) for number in range(20)), return_exceptions=True
+        )
+        assert len(upstream.requests) - before == 1
+        assert sum(isinstance(outcome, WebSearchConnectionError) for outcome in outcomes) == 19
+        assert all([(await provider.search(search(number))).results for number in range(20)])
+        await container.resources().aclose()
+
+
+async def test_identical_questions_at_once_are_one_request() -> None:
+    """500 callers cost the service one request."""
+    async with serving(FOUND) as upstream:
+        container = container_of(upstream.url, Clock())
+        provider = container.web_search_provider()
+        answers = await asyncio.gather(*(provider.search(search(1)) for _ in range(500)))
+        await container.resources().aclose()
+        assert len(upstream.requests) == 1
+        assert all(answer.results for answer in answers)
+
+
+async def test_calls_outside_of_reports_are_bounded() -> None:
+    """However many searches start at once, a service has at most 250 of them."""
+    most = 0
+
+    async def busy(exchange: Exchange) -> None:
+        nonlocal most
+        most = max(most, upstream.busy)
+        await asyncio.sleep(0.01)
+        await FOUND(exchange)
+
+    async with serving(busy) as upstream:
+        container = container_of(upstream.url, Clock())
+        provider = container.web_search_provider()
+        await asyncio.gather(*(provider.search(search(number)) for number in range(600)))
+        await container.resources().aclose()
+        assert len(upstream.requests) == 600
+        assert most <= 250
+
+
+async def test_old_results_bridge_an_outage() -> None:
+    """When the cached response has expired and the service is down, the old results come with a note in `degraded`."""
+    service = Service()
+    async with serving(service) as upstream:
+        container = container_of(upstream.url, Clock(), CACHE_TTL_S=0.001)
+        provider = container.web_search_provider()
+        fresh = await provider.search(search(1))
+        await asyncio.sleep(0.01)
+        service.handler = reply(500)
+        stale = await provider.search(search(1))
+        await container.resources().aclose()
+        assert stale.results == fresh.results
+        assert stale.cached
+        assert stale.degraded[0].component == "searxng"
+        assert "min old" in stale.degraded[0].reason

@@ -1,0 +1,195 @@
+"""Webhooks to a receiver on loopback that misbehaves in every way: signed, retried, delivered at least once."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from standardwebhooks.webhooks import Webhook
+from tests.loopback_upstream import Exchange, Loopback, head, serving
+
+from modules.llm_platform.application.services.webhook_service import WebhookService
+from modules.llm_platform.domain.dtos.research_job_dtos import NewResearchJob, ResearchProgress
+from modules.llm_platform.domain.exceptions import WebhookError
+from modules.llm_platform.infrastructure.adapters.guarded_webhook_sender import GuardedWebhookSender
+from modules.llm_platform.infrastructure.adapters.sqlite_research_job_store import SqliteResearchJobStore
+from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections
+from modules.llm_platform.infrastructure.safe_reader.guard import AllowedHosts, Guard, SystemResolver
+from modules.llm_platform.testing import MemoryMetrics
+from modules.llm_platform.testing.research_job_store import MANY, PROBLEM, TTL_DAYS, event, new_job
+from shared.config import Settings, SettingsError, decode_webhook_secret
+
+OLD, NEW = (f"whsec_{base64.b64encode(bytes([number]) * 32).decode()}" for number in (1, 2))
+DELAYS_S = (0.01,) * 6
+PATIENCE_S = 60.0
+
+
+class Receiver:
+    """Does the next of `steps` with each request: a status, "hang", "reset", "endless", or "redirect"."""
+
+    def __init__(self, *steps: int | str) -> None:
+        self.steps = list(steps)
+        self.requests: list[Exchange] = []
+
+    async def handle(self, exchange: Exchange) -> None:
+        self.requests.append(exchange)
+        step = self.steps.pop(0) if self.steps else 200
+        if step == "hang":
+            await exchange.reader.read()
+        elif step == "reset":
+            exchange.writer.transport.abort()
+        elif step == "endless":
+            await exchange.send(head(200, "Content-Type: text/plain"))
+            while not exchange.writer.is_closing():
+                await exchange.send(b"x" * 65_536)
+        elif step == "redirect":
+            await exchange.send(head(302, "Location: /elsewhere", length=0))
+        else:
+            await exchange.send(head(int(step), length=0))
+
+
+@asynccontextmanager
+async def delivering(
+    store: SqliteResearchJobStore, loopback: Loopback, metrics: MemoryMetrics, *, timeout_s: float = 5.0
+) -> AsyncIterator[None]:
+    resolver = SystemResolver()
+    guard = Guard(resolver, AllowedHosts(["127.0.0.1"]))
+    sender = GuardedWebhookSender(guard, PinnedConnections(), timeout_s=timeout_s)
+    secrets = [decode_webhook_secret(secret) for secret in (NEW, OLD)]
+    task = asyncio.create_task(WebhookService(store, sender, secrets, metrics, DELAYS_S).run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await resolver.aclose()
+
+
+async def ended_research(store: SqliteResearchJobStore, name: str, url: str) -> None:
+    job: NewResearchJob = new_job(name, "me", url)
+    await store.add(job, MANY)
+    claimed = await store.claim("worker", 60.0)
+    assert claimed is not None
+    await store.finish(claimed, "failed", [event(1, "failed", PROBLEM)], ResearchProgress())
+
+
+async def settled(store: SqliteResearchJobStore, name: str) -> tuple[str, int]:
+    async with asyncio.timeout(PATIENCE_S):
+        while (job := await store.get("me", name)) and job.webhook and job.webhook.status == "pending":
+            await asyncio.sleep(0.02)
+    assert job is not None
+    assert job.webhook is not None
+    return job.webhook.status, job.webhook.attempts
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteResearchJobStore]:
+    store = SqliteResearchJobStore(tmp_path / "researches.sqlite3", TTL_DAYS)
+    yield store
+    await store.aclose()
+
+
+async def test_delivered_at_least_once(store: SqliteResearchJobStore) -> None:
+    """After 500, a hang, a reset, a redirect and an endless body the next attempt is made; each has the same id and body, and
+    a signature that the library of the specification verifies with each of both secrets.
+    """
+    receiver, metrics = Receiver(500, "hang", "reset", "redirect", 200), MemoryMetrics()
+    async with serving(receiver.handle) as loopback, delivering(store, loopback, metrics, timeout_s=0.5):
+        await ended_research(store, "a", f"{loopback.url}/hook?x=1")
+        assert await settled(store, "a") == ("delivered", 5)
+        receiver.steps = ["endless"]
+        await ended_research(store, "b", f"{loopback.url}/hook?x=1")
+        status, _ = await settled(store, "b")
+        assert status == "delivered"
+    assert {request.path for request in receiver.requests} == {"/hook?x=1"}  # no redirect was followed
+    first = [request for request in receiver.requests if request.headers["webhook-id"] == "msg_a"]
+    assert len(first) == 5
+    assert len({request.body for request in first}) == 1
+    for request in receiver.requests:
+        for secret in (OLD, NEW):
+            message: Any = Webhook(secret).verify(request.body, request.headers)
+        assert request.headers["content-type"] == "application/json"
+    assert message["type"] == "research.failed"
+    assert json.loads(first[0].body)["data"] == {
+        **json.loads(first[0].body)["data"],
+        "id": "a",
+        "status": "failed",
+        "location": "/research/a",
+        "problem": {"code": "timeout"},
+    }
+    delivered = ("llm_platform_webhook_deliveries_total", "delivered")
+    retried = ("llm_platform_webhook_deliveries_total", "retried")
+    assert (metrics.values[delivered], metrics.values[retried]) == (2, 4)
+
+
+async def test_receivers_that_hang_do_not_delay_the_others(store: SqliteResearchJobStore) -> None:
+    """Those of one client, as many as it may have in the time of an attempt."""
+    hanging, other = Receiver(*["hang"] * 10), Receiver()
+    async with serving(hanging.handle) as slow, serving(other.handle) as loopback:
+        for number in range(10):
+            await ended_research(store, f"slow{number}", slow.url)
+        async with delivering(store, loopback, MemoryMetrics(), timeout_s=PATIENCE_S):
+            async with asyncio.timeout(PATIENCE_S / 2):
+                while len(hanging.requests) < 10:
+                    await asyncio.sleep(0.02)
+            await ended_research(store, "quick", loopback.url)
+            assert await settled(store, "quick") == ("delivered", 1)
+
+
+async def test_given_up(store: SqliteResearchJobStore) -> None:
+    """410 ends the attempts at once; other failures end them after the last delay."""
+    receiver, metrics = Receiver(410, *[503] * 20), MemoryMetrics()
+    async with serving(receiver.handle) as loopback, delivering(store, loopback, metrics):
+        await ended_research(store, "gone", loopback.url)
+        assert await settled(store, "gone") == ("failed", 1)
+        await ended_research(store, "down", loopback.url)
+        assert await settled(store, "down") == ("failed", len(DELAYS_S) + 1)
+    assert metrics.values["llm_platform_webhook_deliveries_total", "failed"] == 2
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("http://example.org/hook", "https"),
+        ("https://127.0.0.2/hook", "WEBHOOK_ALLOWED_HOSTS"),
+        ("https://10.0.0.1/hook", "WEBHOOK_ALLOWED_HOSTS"),
+        ("https://169.254.169.254/latest", "WEBHOOK_ALLOWED_HOSTS"),
+        ("https://[::1]/hook", "WEBHOOK_ALLOWED_HOSTS"),
+        ("https://intranet/hook", "WEBHOOK_ALLOWED_HOSTS"),
+        ("https://rebinds.example.org/hook", "WEBHOOK_ALLOWED_HOSTS"),
+        ("https://93.184.216.34:22/hook", "WEBHOOK_ALLOWED_HOSTS"),
+        ("https://93.184.216.34/hook", "offline"),
+        ("https://nowhere.example.org/hook", "cannot be found"),
+    ],
+)
+async def test_addresses_that_get_nothing(url: str, reason: str) -> None:
+    """Neither when the webhook is submitted nor when it is sent: private addresses, plain http, names that lead there."""
+
+    class Resolver:
+        async def resolve(self, host: str, port: int) -> list[str]:
+            if host == "nowhere.example.org":
+                raise OSError("no such name")
+            return ["93.184.216.34", "10.0.0.1"]
+
+    sender = GuardedWebhookSender(
+        Guard(Resolver(), AllowedHosts(["127.0.0.1"])), PinnedConnections(), offline=reason == "offline"
+    )
+    with pytest.raises(WebhookError, match=reason):
+        await sender.check(url)
+    reply = await sender.send(url, {}, b"{}")
+    assert not reply.is_delivered
+
+
+@pytest.mark.parametrize("secret", ["whsec_c2hvcnQ=", "no prefix at all", "whsec_***", NEW.removeprefix("whsec_")])
+def test_a_secret_that_is_none(secret: str) -> None:
+    """It stops the start with an error that names the variable and shows how to make one, without the value."""
+    with pytest.raises(SettingsError, match=r"WEBHOOK_SECRET .*whsec_.*Example") as error:
+        Settings.load(_env_file=None, WEBHOOK_SECRET=f"{NEW},{secret}")
+    assert secret not in str(error.value)
+    assert len(Settings.load(_env_file=None, WEBHOOK_SECRET=f"{NEW},{OLD}").WEBHOOK_SECRET) == 2

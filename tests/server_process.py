@@ -1,0 +1,105 @@
+"""A server process with an upstream of its own, started as users start it: `llm-platform serve`, or uvicorn."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import sys
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from tests.loopback_upstream import Exchange, Loopback, json_reply, serving
+
+TIMEOUT_S = 60.0
+SERVERS = {
+    "serve": ["-m", "modules.llm_platform", "serve", "--port", "0"],
+    "uvicorn": ["-m", "uvicorn", "modules.llm_platform.asgi:app", "--port", "0"],
+}
+SEVERAL_PROCESSES = {"workers": [*SERVERS["uvicorn"], "--workers", "2"]}  # answer in turn, so no state is to be seen
+RESULT = {
+    "title": "asyncio",
+    "url": "https://example.org/a",
+    "content": "asyncio is a library to write concurrent code.",
+}
+STREAM = {"Accept": "text/event-stream"}
+
+
+class GatedSearch:
+    """A SearXNG that answers only when `gate` is set."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+
+    async def handle(self, exchange: Exchange) -> None:
+        gone = asyncio.create_task(exchange.reader.read(1))
+        opened = asyncio.create_task(self.gate.wait())
+        await asyncio.wait({gone, opened}, return_when=asyncio.FIRST_COMPLETED)
+        opened.cancel()
+        gone.cancel()
+        if not self.gate.is_set():
+            raise ConnectionResetError
+        await json_reply({"query": "q", "results": [RESULT], "unresponsive_engines": []})(exchange)
+
+
+@dataclass
+class Served:
+    process: Process
+    client: httpx2.AsyncClient
+    upstream: Loopback
+    search: GatedSearch
+
+    def research(self, number: int, **headers: str) -> asyncio.Task[httpx2.Response]:
+        body = {"query": f"What is Python asyncio {number}?"}
+        return asyncio.create_task(self.client.post("/research", json=body, headers=headers))
+
+    async def ended(self) -> int:
+        return await asyncio.wait_for(self.process.wait(), TIMEOUT_S)
+
+
+@asynccontextmanager
+async def served(kind: str, folder: Path, **settings: str) -> AsyncIterator[Served]:
+    search = GatedSearch()
+    async with serving(search.handle) as upstream:
+        environment = {
+            **os.environ,
+            "SEARXNG_URL": upstream.url,
+            "CACHE_TTL_S": "0",
+            "RATE_LIMIT_PER_MINUTE": "0",
+            "RATE_LIMIT_GLOBAL_PER_HOUR": "0",
+            "LLM_PLATFORM_DATA_DIR": str(folder),
+            "RESEARCH_TIMEOUT_S": str(TIMEOUT_S),
+            "SEARXNG_TIMEOUT_S": str(TIMEOUT_S),
+            **settings,
+        }
+        log = folder / "server.log"
+        with log.open("w") as file:
+            words = (SERVERS | SEVERAL_PROCESSES)[kind]
+            process = await asyncio.create_subprocess_exec(sys.executable, *words, env=environment, stderr=file)
+        try:
+            found = await until(lambda: re.search(r"http://127\.0\.0\.1:\d+", log.read_text()))
+            async with httpx2.AsyncClient(
+                base_url=found[0], timeout=TIMEOUT_S, limits=httpx2.Limits(max_connections=1000)
+            ) as client:
+                yield Served(process, client, upstream, search)
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+
+
+async def until(condition: Callable[[], Any]) -> Any:
+    async with asyncio.timeout(TIMEOUT_S):
+        while not (value := condition()):
+            await asyncio.sleep(0.02)
+    return value
+
+
+def events_of(response: httpx2.Response) -> list[dict[str, Any]]:
+    return [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: ")]
