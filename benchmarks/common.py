@@ -37,6 +37,8 @@ def environment(upstream: str) -> dict[str, str]:
         "JINA_BASE_URL": f"{upstream}/r", "READER_ALLOWED_HOSTS": "127.0.0.1",
         "SEARXNG_RPM": "600000", "LLM_RPS": "10000", "JINA_RPS": "10000",
         "QUERY_LANGUAGES": "ru,en",  # six searches, as the floors make
+        # counted as always, and never refused
+        "RATE_LIMIT_PER_MINUTE": "10000000", "RATE_LIMIT_BURST": "1000000", "RATE_LIMIT_GLOBAL_PER_HOUR": "100000000",
         "CITATION_JUDGE": "off",  # the floors verify nothing
     }  # fmt: skip
     return {**kept, **ours, "PYTHONPATH": str(ROOT)}

@@ -3,7 +3,8 @@
     python benchmarks/fake_upstreams.py --port 0            prints the address, runs until it is terminated
 
 Delays in milliseconds: POST /_ctl/latency {"search": 300, "first_token": 200, "token": 2, "reader": 400}; with "jitter": 0.6
-each is 0.4 to 1.6 times that, by what is asked alone, so that the same request waits as long in every run. Every request is
+each is 0.4 to 1.6 times that, by what is asked alone, so that the same request waits as long in every run. Faults: POST
+/_ctl/faults {"share": 0.1} spoils one request in ten: 429, 500, a reset, no answer, or half of a JSON text. Every request is
 logged with its beginning and end on the monotonic clock, those to the model with the stage and the tokens: GET /_ctl/log, POST
 /_ctl/reset. Plain asyncio, so that the fake costs little beside what is measured.
 """
@@ -30,6 +31,9 @@ from benchmarks.fake_model import CHARS_A_TOKEN, answer
 TOKENS_A_CHUNK = 4
 LATENCY_MS = {"search": 300.0, "first_token": 200.0, "token": 2.0, "reader": 400.0, "jitter": 0.0}
 READER = "/r/"
+FAULTS = ("429 Too Many Requests", "500 Internal Server Error", "reset", "hang", "bad JSON")
+HANG_S = 3600.0  # the client gives up before
+MAX_LOG = 100_000  # entries; the log of a long run begins anew
 _ORIGIN = re.compile(r"http://127\.0\.0\.1:\d+")
 
 
@@ -40,21 +44,40 @@ class Fake:
         self.origin = "http://127.0.0.1"
         self.latency = dict(LATENCY_MS)
         self.log: list[dict[str, Any]] = []
+        self.fault_share = 0.0
+        self._chance = random.Random(1)
 
     async def answer(self, connection: Connection, path: str, body: bytes) -> None:
         if path.startswith("/_ctl/"):
             connection.send_json(self._control(path.removeprefix("/_ctl/"), body))
             return
         entry: dict[str, Any] = {"path": urlsplit(path).path, "t0": time.monotonic()}
+        if len(self.log) >= MAX_LOG:
+            self.log.clear()
         self.log.append(entry)
         try:
-            await self._serve(connection, path, body, entry)
+            if self.fault_share and self._chance.random() < self.fault_share:
+                await self._spoil(connection, self._chance.choice(FAULTS))
+            else:
+                await self._serve(connection, path, body, entry)
         finally:
             entry["t1"] = time.monotonic()
+
+    async def _spoil(self, connection: Connection, fault: str) -> None:
+        if fault == "reset":
+            connection.transport.abort()
+        elif fault == "hang":
+            await asyncio.sleep(HANG_S)
+        elif fault == "bad JSON":
+            connection.send(b'{"results": [{"url": "http')
+        else:
+            connection.send(b"{}", status=fault)
 
     def _control(self, command: str, body: bytes) -> Any:
         if command == "latency":
             self.latency.update(json.loads(body))
+        elif command == "faults":
+            self.fault_share = json.loads(body)["share"]
         elif command == "reset":
             self.log.clear()
         return self.log if command == "log" else self.latency

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Literal
 
-from benchmarks.floor import ANSWER, RULES, Hits, make_client
-from fastapi import FastAPI
+from benchmarks.floor import ANSWER, PLAN, RULES, Hits, make_client
+from fastapi import FastAPI, Response
 from pydantic import BaseModel, Field
 
 UPSTREAM = os.environ["FLOOR_UPSTREAM"]
@@ -21,7 +23,7 @@ class SearchIn(BaseModel):
 
 class ResearchIn(BaseModel):
     query: str = Field(min_length=3, max_length=500)
-    depth: Literal["shallow"] = "shallow"
+    depth: Literal["shallow", "deep"] = "shallow"
 
 
 class Hit(BaseModel):
@@ -58,18 +60,37 @@ async def search(body: SearchIn) -> SearchOut:
     return SearchOut(query=body.query, results=[Hit.model_validate(hit) for hit in await find(body.query)])
 
 
-@app.post("/research")
-async def research(body: ResearchIn) -> ResearchOut:
-    hits = await find(body.query)
-    sources = "\n\n".join(f"[{n}] {hit['title']}\n{hit['url']}\n{hit['content']}" for n, hit in enumerate(hits, 1))
-    user = ANSWER.format(sources=sources, question=body.query)
-    messages = [{"role": "system", "content": RULES}, {"role": "user", "content": user}]
+async def chat(messages: list[dict[str, str]]) -> str:
     ask = {"model": "fake", "messages": messages, "max_tokens": 2048}
     answer = (await app.state.http.post(f"{UPSTREAM}/v1/chat/completions", json=ask)).json()
-    text = answer["choices"][0]["message"]["content"]
+    return answer["choices"][0]["message"]["content"]  # type: ignore[no-any-return]
+
+
+async def find_deep(question: str) -> Hits:
+    plan = await chat([{"role": "user", "content": PLAN.format(question=question)}])
+    queries = [line.removeprefix("Question:").strip() for line in plan.splitlines()]
+    found = await asyncio.gather(*map(find, queries))
+    return list({hit["url"]: hit for part in found for hit in part}.values())
+
+
+@app.post("/research")
+async def research(body: ResearchIn) -> ResearchOut:
+    hits = await (find_deep if body.depth == "deep" else find)(body.query)
+    sources = "\n\n".join(f"[{n}] {hit['title']}\n{hit['url']}\n{hit['content']}" for n, hit in enumerate(hits, 1))
+    user = ANSWER.format(sources=sources, question=body.query)
+    text = await chat([{"role": "system", "content": RULES}, {"role": "user", "content": user}])
     return ResearchOut(query=body.query, results=[Hit.model_validate(hit) for hit in hits], synthesis=text)
 
 
 @app.get("/health")
 async def health() -> dict[str, str]:
     return {"status": "healthy"}
+
+
+bare = FastAPI()  # a route that does nothing but send the bytes of BARE_FILE
+SAME = Path(os.environ.get("BARE_FILE", os.devnull)).read_bytes()
+
+
+@bare.post(os.environ.get("BARE_PATH", "/"))
+async def same() -> Response:
+    return Response(SAME, media_type="application/json")

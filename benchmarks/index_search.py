@@ -18,7 +18,7 @@ from uuid import UUID
 
 from benchmarks.indexing import COLLECTION, passages_of, write_documents
 
-from modules.llm_platform.application.services.retrieval_service import PASSAGES_PER_DOCUMENT, RetrievalService
+from modules.llm_platform.application.rag.retrieval import PASSAGES_PER_DOCUMENT, RetrievalService
 from modules.llm_platform.domain.dtos.retrieval_dtos import (
     Collection,
     EmbeddedPassage,
@@ -29,7 +29,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
 from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
 from modules.llm_platform.infrastructure.adapters.wordllama_embedder import WordllamaEmbedder
 from modules.llm_platform.infrastructure.vectors.embedded_collection import engine
-from modules.llm_platform.infrastructure.vectors.hybrid import question
+from modules.llm_platform.infrastructure.vectors.hybrid import hybrid_query
 
 PASSAGES = 100_000
 PER_DOCUMENT = 10
@@ -75,7 +75,7 @@ async def build(store: QdrantEdgeVectorStore, facts: Collection, filled: Iterato
 
 def engine_s(shard: Any, facts: Collection, text: str, vector: Any) -> float:
     edge = engine()
-    asked = question(facts, text, vector, TOP_K * PASSAGES_PER_DOCUMENT)
+    asked = hybrid_query(facts, text, vector, TOP_K * PASSAGES_PER_DOCUMENT)
     words = edge.SparseVector(asked.words.indices, asked.words.values)
     lists = [edge.Query.Nearest(asked.vector, "d"), edge.Query.Nearest(words, "s")]
     request = edge.QueryRequest(

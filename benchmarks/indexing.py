@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.common import median
 
-from modules.llm_platform.application.rag.indexing import BATCH_PASSAGES, cut_document
-from modules.llm_platform.application.services.indexing_service import IndexingService
+from modules.llm_platform.application.rag.indexing import IndexingService
+from modules.llm_platform.application.rag.intake import BATCH_PASSAGES, chunk_document
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, FoundDocument
 from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
 from modules.llm_platform.infrastructure.adapters.wordllama_embedder import WordllamaEmbedder
@@ -40,7 +40,7 @@ def passages_of(folder: Path) -> tuple[int, list[str]]:
     """How many documents there are, and what an embedder is given of them."""
     found = [each for each in FileDocumentSource().walk([folder]) if isinstance(each, FoundDocument)]
     read = [(each, text) for each in found if isinstance(text := each.read(), DocumentText)]
-    return len(read), [passage for each, text in read for passage in cut_document(each.doc_id, each.digest, text).to_embed]
+    return len(read), [passage for each, text in read for passage in chunk_document(each.doc_id, each.digest, text).to_embed]
 
 
 async def embedding_s(embedder: WordllamaEmbedder, texts: list[str]) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagHits, RagQuestion, RagSearch
 from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
-from modules.llm_platform.presentation.cli.worker_command import quick_loop
+from modules.llm_platform.presentation.cli.commands.worker import uvloop_factory
 from modules.llm_platform.presentation.kafka.worker.handler import RagHandler
 from modules.llm_platform.presentation.kafka.worker.worker import WorkerOptions, run_worker
 from modules.llm_platform.presentation.rest.server import tune_gc
@@ -42,5 +42,5 @@ async def work(told: dict[str, Any]) -> None:
 
 if __name__ == "__main__":  # as the command does it
     tune_gc()
-    with asyncio.Runner(loop_factory=quick_loop()) as runner:
+    with asyncio.Runner(loop_factory=uvloop_factory()) as runner:
         runner.run(work(json.loads(sys.argv[1])))

@@ -14,12 +14,13 @@ from typing import Any
 
 from benchmarks.common import USUAL_LATENCY, control, environment, percentile, stopped_at_the_end, topic, wait_until
 
-CLIENTS = 50
+CLIENTS, CROWD = 50, 500
 LOAD_S = 5.0
 WARM_S = 1.5
 ROUTES: dict[str, tuple[str, dict[str, Any]]] = {
     "search": ("/llm-platform/web-search", {"count": 10}),
     "shallow": ("/research", {"depth": "shallow"}),
+    "deep": ("/research", {"depth": "deep"}),
 }
 SERVERS = {"floor": "benchmarks.floor_server:app", "ours": "modules.llm_platform.asgi:app"}
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -46,17 +47,17 @@ def cpu_seconds(pid: int) -> float:
 
 
 class Load:
-    """C clients, each asking again as soon as it was answered, over one kept-alive connection."""
+    """As many clients, each asking again as soon as it was answered, over one kept-alive connection."""
 
-    def __init__(self, port: int, path: str, body: dict[str, Any]) -> None:
-        self.port, self.path, self.body = port, path, body
+    def __init__(self, port: int, path: str, body: dict[str, Any], clients: int = CLIENTS) -> None:
+        self.port, self.path, self.body, self.clients = port, path, body, clients
         self.walls: list[float] = []
         self.errors = 0
         self._asked = 0
 
     async def run(self, seconds: float) -> None:
         until = time.monotonic() + seconds
-        await asyncio.gather(*(self._client(until) for _ in range(CLIENTS)))
+        await asyncio.gather(*(self._client(until) for _ in range(self.clients)))
 
     async def _client(self, until: float) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
@@ -68,8 +69,11 @@ class Load:
             self.errors += status != 200
         writer.close()
 
+    def _body(self, query: str) -> dict[str, Any]:
+        return {**self.body, "query": query}
+
     async def _ask(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, query: str) -> int:
-        body = json.dumps({**self.body, "query": query}).encode()
+        body = json.dumps(self._body(query)).encode()
         head = f"POST {self.path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         writer.write(f"{head}Accept: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
         answer = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
@@ -78,26 +82,35 @@ class Load:
         return int(answer.split(" ", 2)[1])
 
 
-async def loaded(upstream: str, app: str, path: str, body: dict[str, Any]) -> dict[str, float]:
+async def loaded(upstream: str, app: str, path: str, body: dict[str, Any], clients: int) -> dict[str, float]:
     port = free_port()
     words = [sys.executable, "-m", "uvicorn", app, "--port", str(port), "--no-access-log", "--log-level", "warning"]
     env = {**environment(upstream), "LLM_PLATFORM_PORT": str(port)}
     with stopped_at_the_end(subprocess.Popen(words, env=env, text=True)) as server:
         wait_until(lambda: answers(port) or server.poll() is not None)
-        await Load(port, path, body).run(WARM_S)
-        load, cpu = Load(port, path, body), cpu_seconds(server.pid)
+        await Load(port, path, body, clients).run(WARM_S)
+        load, cpu, began = Load(port, path, body, clients), cpu_seconds(server.pid), time.monotonic()
         await load.run(LOAD_S)
+        took = time.monotonic() - began
         cpu = cpu_seconds(server.pid) - cpu
-    return {"cpu_ms": cpu / len(load.walls) * 1e3, "p99_s": percentile(load.walls, 0.99), "errors": load.errors}
+    return {
+        "cpu_ms": cpu / len(load.walls) * 1e3,
+        "p99_s": percentile(load.walls, 0.99),
+        "a_second": len(load.walls) / took,
+        "errors": load.errors,
+    }
 
 
 async def main() -> None:
     upstream = os.environ["FLOOR_UPSTREAM"]
     control(upstream, "latency", USUAL_LATENCY)
-    result = {
-        route: {name: await loaded(upstream, app, path, body) for name, app in SERVERS.items()}
-        for route, (path, body) in ROUTES.items()
-    }
+    rounds = [(clients, route) for clients, routes in ((CLIENTS, ROUTES), (CROWD, ["shallow"])) for route in routes]
+    result: dict[int, dict[str, Any]] = {CLIENTS: {}, CROWD: {}}
+    for clients, route in rounds:
+        path, body = ROUTES[route]
+        result[clients][route] = {
+            name: await loaded(upstream, app, path, body, clients) for name, app in SERVERS.items()
+        }
     print(json.dumps(result))
 
 
