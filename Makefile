@@ -7,10 +7,14 @@ BIN := $(VENV)/bin
 # New lock or new metadata: install again. The stamp is the last thing written, so a broken installation is not mistaken for one.
 READY := $(VENV)/.installed
 KAFKA := build/kafka
-WORKERS ?= 2
+# Tests wait for processes now and then, so three workers fill two processors.
+WORKERS ?= 3
+FUZZ_SECONDS ?= 7200
+MINUTES ?= 20
+FUZZ := tests/security tests/unit/presentation/rest/test_openapi.py tests/unit/presentation/kafka/contract/test_requests.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test suite test-services crash kafka-jars kafka lint check-docs docs serve bench debian-docs quality faq-quality manual-answers blind swagger-ui sizes lock clean
+.PHONY: help demo test suite coverage test-services client-table screenshots image-test release crash crash-postgres fuzz soak kafka-jars kafka lint check-docs docs serve bench worker-memory debian-docs quality faq-quality manual-answers blind vendored sizes lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -18,18 +22,49 @@ help:  ## this list
 demo: $(READY)  ## ask a question about this project's own documents: no key, no network
 	@$(BIN)/llm-platform research "$(QUESTION)" --documents docs --offline
 
-# Style and types run beside the tests, which wait for processes now and then. With more processors: make test WORKERS=4
+# Style and types run beside the tests. With more processors: make test WORKERS=6
 test: $(READY)  ## everything that CI checks
 	@$(MAKE) --no-print-directory --jobs=2 lint check-docs suite
 
 suite: $(READY)
+	$(BIN)/pytest -n $(WORKERS) --dist=loadfile --no-loadscope-reorder
+
+coverage: $(READY)  ## the same tests with their line coverage, at least 92 % (takes twice the time)
 	$(BIN)/pytest -n $(WORKERS) --dist=loadfile --no-loadscope-reorder --cov --cov-report=term
 
-test-services: $(READY) kafka-jars  ## the same suites on real services, here Apache Kafka (needs Java 17 and Maven)
+test-services: $(READY) kafka-jars  ## the same suites on real services: Kafka, Redis, PostgreSQL, nginx, a browser (needs Java 17, Maven, npm)
+	$(BIN)/python scripts/vendored.py axe-core
+	PYTHON=$(BIN)/python bash scripts/client_environments.sh
 	$(BIN)/pytest -m services tests/services
 
-crash: $(READY)  ## kill workers 200 times under 10,000 requests, then look whether anything was lost (about ten minutes)
-	$(BIN)/python -m tests.crash.run
+client-table: $(READY)  ## try the clients of other systems and write the table of what passed into the docs (installs them: 2 GB)
+	$(BIN)/pytest -m services tests/services/test_clients.py
+	$(BIN)/python scripts/client_table.py
+
+screenshots: $(READY)  ## pictures of the page for README and docs (needs chromium and the font Inter)
+	@bash scripts/service_tools.sh
+	$(BIN)/python -m tests.services.screenshots
+
+image-test: $(READY)  ## carry out the Dockerfile in a clean Debian and start the result (as root on Linux, about five minutes)
+	$(BIN)/python scripts/clean_root.py build/image
+	$(BIN)/pytest -m image tests/image
+
+release: $(READY)  ## build a source archive and a wheel in dist/ and try them; nothing is uploaded (REHEARSAL=1: at any time)
+	$(BIN)/python scripts/release.py $(if $(REHEARSAL),--rehearsal)
+
+fuzz: $(READY)  ## hostile addresses, requests, messages and answers, other ones in each run (FUZZ_SECONDS at most)
+	timeout --foreground --signal=INT --kill-after=60 $(FUZZ_SECONDS) $(BIN)/pytest -n $(WORKERS) --hypothesis-profile=thorough $(FUZZ)
+
+# Without Java: make crash BROKER=mock
+soak: $(READY)  ## mixed load with failing upstreams for MINUTES=20: no growth, every request answered, few errors
+	$(BIN)/python -m benchmarks.soak --minutes $(MINUTES)
+
+crash: $(READY) $(if $(filter mock,$(BROKER)),,kafka-jars)  ## kill workers 200 times under 10,000 requests, and one of three brokers 12 times, then look whether anything was lost (a quarter of an hour)
+	$(BIN)/python -m tests.crash.run --broker $(or $(BROKER),cluster) --restarts $(or $(RESTARTS),12)
+
+crash-postgres: $(READY) $(if $(filter mock,$(BROKER)),,kafka-jars)  ## the same with one broker and workers that share PostgreSQL; both are taken away 4 times
+	@bash scripts/service_tools.sh
+	$(BIN)/python -m tests.crash.run --broker $(or $(BROKER),kafka) --outcomes postgres --restarts $(or $(RESTARTS),8)
 
 kafka-jars: $(KAFKA)/.ready  ## fetch Kafka's jars into build/kafka, through Maven
 
@@ -42,13 +77,18 @@ lint: $(READY)  ## style, types, layers
 	$(BIN)/lint-imports
 
 check-docs: $(READY)  ## generated files are up to date
+	$(BIN)/python scripts/public_names.py --check
 	$(BIN)/python scripts/settings_reference.py --check
+	$(BIN)/python scripts/metrics_reference.py --check
 	$(BIN)/python scripts/cli_reference.py --check
 	$(BIN)/python scripts/openapi.py --check
 	$(BIN)/python scripts/asyncapi.py --check
+	$(BIN)/python scripts/client_table.py --check
 
-docs: $(READY)  ## write the generated files: .env.example and docs/reference
+docs: $(READY)  ## write the generated files: .env.example, docs/reference and the stub of the public names
+	$(BIN)/python scripts/public_names.py
 	$(BIN)/python scripts/settings_reference.py
+	$(BIN)/python scripts/metrics_reference.py
 	$(BIN)/python scripts/cli_reference.py
 	$(BIN)/python scripts/openapi.py
 	$(BIN)/python scripts/asyncapi.py
@@ -58,6 +98,9 @@ serve: $(READY)  ## the server on http://127.0.0.1:8000, until Ctrl-C
 
 bench: $(READY)  ## our own overhead against a floor, on fake upstreams and brokers (about ten minutes)
 	$(BIN)/python benchmarks/run.py
+
+worker-memory: $(READY) kafka-jars  ## memory of one worker over MESSAGES (a million) on a real broker
+	$(BIN)/python -m benchmarks.kafka_memory --messages $(or $(MESSAGES),1000000)
 
 debian-docs:  ## fetch documentation of Debian into build/debian-docs, to research without a key (needs apt)
 	bash scripts/debian_docs.sh build/debian-docs
@@ -79,16 +122,19 @@ manual-answers: $(READY)  ## answers without a model to 60 questions about manua
 blind: $(READY)  ## 20 questions with two answers each, to be judged blind; SHEET=FILE scores a filled-in one
 	$(BIN)/python scripts/blind.py $(if $(SHEET),score $(SHEET),write $(BLIND))
 
-swagger-ui: $(READY)  ## fetch the script behind /docs, of the pinned version and hashes (needs npm)
-	$(BIN)/python scripts/swagger_ui.py
+vendored: $(READY)  ## fetch the scripts behind /docs and the page, of the pinned versions and hashes (needs npm)
+	$(BIN)/python scripts/vendored.py
 
 sizes: $(READY)  ## lines of files and functions, cycles, broad handlers
 	$(BIN)/python scripts/sizes.py
 
+# The image's locks are parts of requirements.lock: what runs, and what builds a wheel.
+lock: UV = $(BIN)/python -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 lock: $(READY)  ## resolve the dependencies again, with hashes and without the address of an index
 	$(BIN)/python -m uv --version >/dev/null 2>&1 || $(BIN)/python -m pip install --quiet uv
-	$(BIN)/python -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-		--no-header --all-extras --group dev pyproject.toml -o requirements.lock
+	$(UV) --all-extras --group dev pyproject.toml -o requirements.lock
+	$(UV) --no-annotate --constraint requirements.lock --all-extras pyproject.toml -o deploy/image/runtime.lock
+	echo hatchling | $(UV) --no-annotate --constraint requirements.lock - -o deploy/image/build.lock
 
 clean:  ## remove the environment and everything that tools leave behind
 	rm -rf $(VENV) build dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

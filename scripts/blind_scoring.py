@@ -98,13 +98,13 @@ def lines(result: Score) -> Iterator[str]:
     yield f"{result.judged} of {result.asked} questions judged"
     for variant, tally in result.tallies.items():
         yield f"{variant.upper()}  {tally.name}"
-        yield "   " + " · ".join(_said(tally))
+        yield "   " + " · ".join(_verdict_lines(tally))
         yield "   " + " · ".join(_took(tally))
     yield f"ties: {result.ties}"
     yield _verdict(result)
 
 
-def _said(tally: Tally) -> Iterator[str]:
+def _verdict_lines(tally: Tally) -> Iterator[str]:
     yield f"better in {tally.wins}"
     if tally.quality:
         yield f"quality {fmean(tally.quality):.2f} (of {len(tally.quality)})"

@@ -21,13 +21,13 @@ sys.path.insert(0, str(ROOT))
 from scripts.faq_sets import SOURCES, FaqSet, build  # noqa: E402
 from scripts.retrieval_quality import COLLECTION, RANKED, RECALLED, Figures  # noqa: E402
 
-from modules.llm_platform.application.services.indexing_service import IndexingService  # noqa: E402
-from modules.llm_platform.application.services.retrieval_service import RetrievalService  # noqa: E402
+from modules.llm_platform.application.rag.indexing import IndexingService  # noqa: E402
+from modules.llm_platform.application.rag.retrieval import RetrievalService  # noqa: E402
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagSearch  # noqa: E402
 from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore  # noqa: E402
 from modules.llm_platform.infrastructure.adapters.wordllama_embedder import WordllamaEmbedder  # noqa: E402
 from modules.llm_platform.infrastructure.documents.file_source import FileDocumentSource  # noqa: E402
-from modules.llm_platform.infrastructure.policies.unconfigured import NoneEmbedder  # noqa: E402
+from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder  # noqa: E402
 
 
 def write(asked: FaqSet, folder: Path) -> None:
@@ -69,7 +69,7 @@ def main(words: list[str]) -> None:
         return
     if len(words) != 1:
         raise SystemExit("usage: faq_quality.py FOLDER | --packages")
-    print("| questions | sections | words alone | both |\n|---|---|---|---|", flush=True)
+    print("| questions | sections | keywords only | hybrid |\n|---|---|---|---|", flush=True)
     for name, source in SOURCES.items():
         asked = build(Path(words[0]), source)
         with tempfile.TemporaryDirectory() as folder:

@@ -103,7 +103,7 @@ def build(folder: Path, source: Source) -> FaqSet:
     pages = sorted(_pages(folder, source), key=lambda page: page[0])
     asking = [(name, page) for name, page in pages if re.search(source.faq, name)]
     others = [page for name, page in pages if not re.search(source.faq, name)]
-    sections = [(page.title, *section) for name, page in asking for section in _sections(page.text, _asked(name))]
+    sections = [(page.title, *section) for name, page in asking for section in _sections(page.text, _question_pattern(name))]
     known = {_plain(question) for _, question, _ in sections if question}
     made = FaqSet()
     for title, question, text in sections:
@@ -138,7 +138,7 @@ def _pages(folder: Path, source: Source) -> Iterator[tuple[str, DocumentText]]:
                     yield name, page
 
 
-def _asked(name: str) -> re.Pattern[str] | None:
+def _question_pattern(name: str) -> re.Pattern[str] | None:
     return next((pattern for end, pattern in _ASKED.items() if name.endswith(end)), None)
 
 

@@ -20,7 +20,7 @@ from scripts.quality import Figures, Pair, load, measure, report  # noqa: E402
 from modules.llm_platform.application.research.verification import LLMCitationJudge  # noqa: E402
 from modules.llm_platform.container import Container  # noqa: E402
 from modules.llm_platform.domain.citations.checker import CitationChecker  # noqa: E402
-from modules.llm_platform.domain.citations.judged import can_be_judged, claims_of, judged  # noqa: E402
+from modules.llm_platform.domain.citations.model_verdicts import apply_model_verdict, can_be_judged, claims_of  # noqa: E402
 from modules.llm_platform.domain.dtos.research_dtos import Citation, CitedClaim, Source  # noqa: E402
 from modules.llm_platform.domain.exceptions import LLMException  # noqa: E402
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge  # noqa: E402
@@ -42,7 +42,7 @@ async def measure_judge(judge: ICitationJudge, pairs: Sequence[Pair]) -> tuple[F
         missing += sum(verdict is None for verdict in verdicts.values())
         for n, (citation, claim) in enumerate(checked):
             verdict = verdicts.get(n)
-            final.append(judged(citation, claim.claim, verdict) if verdict else citation)
+            final.append(apply_model_verdict(citation, claim.claim, verdict) if verdict else citation)
     return measure(pairs, [each.verdict for each in final]), missing
 
 

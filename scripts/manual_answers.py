@@ -49,7 +49,7 @@ def read_questions(text: str) -> Iterator[tuple[int, str, str]]:
 
 async def answers(asked: list[tuple[int, str, str]], folder: Path) -> list[str]:
     """Each question with its answer and its sources."""
-    told = []
+    sheet = []
     for manual in dict.fromkeys(manual for _, manual, _ in asked):
         searched = {"DOCUMENTS_DIR": _manual(folder, manual), "SEARCH_PROVIDERS": "documents", "CACHE_TTL_S": 0}
         settings = Settings.load(**{"LLM_PLATFORM_DATA_DIR": folder / "index", **searched})
@@ -61,8 +61,8 @@ async def answers(asked: list[tuple[int, str, str]], folder: Path) -> list[str]:
                     await asyncio.sleep(WAIT_SECONDS)
                     response = await platform.research.research(request)
                 sources = "\n".join(f"[{each.index}] {each.title} ({each.url})" for each in response.sources)
-                told.append(f"=== {number} [{manual}] {question}\n\n{response.synthesis}\n\n{sources}\n")
-    return told
+                sheet.append(f"=== {number} [{manual}] {question}\n\n{response.synthesis}\n\n{sources}\n")
+    return sheet
 
 
 def _manual(folder: Path, manual: str) -> Path:

@@ -1,22 +1,20 @@
-"""How well the citation checker tells what a source bears out: figures over the labelled pairs.
+"""Measure the citation checker on labelled pairs of sentences and sources.
 
-    python scripts/quality.py          the figures of each set; tests/quality holds the bars
+    python scripts/quality.py          the shares of each set; tests/quality holds the bars
 
-Some sets were read while the checker was made ("tuned on", "written last", both of the second author, "pages"): their
-figures are those of a checker that knows its examination. Their wrong verdicts are printed.
+The rules were written while some sets were read ("tuned on", "written last", both of the second author, "pages"): their
+results are those of a checker that knows the answers. Their wrong verdicts are printed.
 
-The others are held back. Nobody looks at their single verdicts, and the script does not print them. A rule of the checker
-stays when one of these sets gets worse without it, so their totals have been acted upon:
+The others are blind: nobody reads their single verdicts, and the script does not print them. Their totals have been acted
+upon: a rule of the checker stays when one of these sets gets worse without it.
 
 - "unseen": 120 pairs by a third author who had not seen the checker.
-- "pages, held back": by the author of the other pages, who made the first rules for pages too.
-- "documentation": sentences about passages of the manuals of Git, Postfix, SQLite, Python and Debian, drawn by lot and
+- "pages, held back": by the author of the other pages, who also made the first rules for pages.
+- "documentation": sentences about passages of the manuals of Git, Postfix, SQLite, Python and Debian, drawn at random and
   labelled before the checker ran on them, by somebody who had read its code. "documentation, on pages": the same
-  sentences, and the text around each passage as well.
-- "documentation, edited": a program changed a figure, a name or a "not" of sentences drawn by lot; no person chose one.
-
-Nothing was acted upon after the two sets called "last" were written, the same way on other passages, and measured: they
-are what to expect of new text. Leave it so, or write new ones.
+  sentences, with the text around each passage.
+- "documentation, edited": a program changed a number, a name or a "not" of sentences drawn at random.
+- "last" and "last, edited": made in the same way later, on other passages. New text is best compared with these two.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from modules.llm_platform.domain.citations.checker import CitationChecker  # noqa: E402
 from modules.llm_platform.domain.dtos.research_dtos import Source, Verdict  # noqa: E402
-from modules.llm_platform.domain.text.tokens import sentence_spans  # noqa: E402
+from modules.llm_platform.domain.text.sentences import sentence_spans  # noqa: E402
 
 NUMBER_KINDS = frozenset({"number", "date"})
 NAME_KINDS = frozenset({"name", "identifier"})
@@ -49,8 +47,8 @@ EDITED = "documentation, edited"
 DOCUMENTATION_PAGES = "documentation, on pages"
 LAST = "last"
 LAST_EDITED = "last, edited"
-NOT_NAMED = (UNSEEN, HELD_PAGES, DOCUMENTATION, EDITED, DOCUMENTATION_PAGES, LAST, LAST_EDITED)
-CHECKERS_KEPT = 64  # prepared sources remembered; a page is asked for each of its sentences
+BLIND = (UNSEEN, HELD_PAGES, DOCUMENTATION, EDITED, DOCUMENTATION_PAGES, LAST, LAST_EDITED)
+CACHED_CHECKERS = 64  # one for each prepared source
 
 
 @dataclass(frozen=True)
@@ -69,8 +67,8 @@ class Pair:
 
 @dataclass(frozen=True)
 class Figures:
-    """Shares, 0..1. `flagged`: unsupported sentences not called supported, of all or of those with a changed number or name;
-    `supported`: supported sentences called so; `verbatim`: sentences of the sources found supported."""
+    """Shares, 0..1. `flagged`, `numbers`, `names`: unsupported sentences not called supported, of all or of those with a
+    changed number or name; `supported`: supported sentences called so; `verbatim`: sentences of the sources found supported."""
 
     pairs: int
     three_class: float
@@ -83,7 +81,7 @@ class Figures:
 
 
 def load() -> dict[str, list[Pair]]:
-    """The sets of pairs by name, in the order in which the checker met them."""
+    """The sets of pairs by name, in the order in which they were written."""
     pairs = _read("citation_pairs.jsonl")
     pages = _on_pages()
     return {
@@ -113,19 +111,19 @@ def _rows(name: str) -> list[dict[str, Any]]:
 def _of_documentation(source: str, prefix: str = "") -> list[Pair]:
     """The pairs about passages of manuals. `source` is made of the passage's `text`, `before` and `behind`."""
     passages = {row["passage"]: source.format_map(row) for row in _rows("documentation_passages.jsonl")}
-    told = [(row.pop("passage"), row) for row in _rows("documentation_pairs.jsonl")]
-    return [Pair(**{**row, "id": prefix + row["id"]}, source=passages[name].strip()) for name, row in told]
+    rows = [(row.pop("passage"), row) for row in _rows("documentation_pairs.jsonl")]
+    return [Pair(**{**row, "id": prefix + row["id"]}, source=passages[name].strip()) for name, row in rows]
 
 
 def _on_pages() -> list[Pair]:
     """Sentences about whole pages. `padding` says how many characters of other texts stand around the page's own, before
     and behind it; `stray` is the wrong fact as it stands elsewhere on the same page."""
-    told = [json.loads(line) for line in (PAIRS / "page_pairs.jsonl").read_text(encoding="utf-8").splitlines()]
-    names = dict.fromkeys((pair["page"], pair["language"]) for pair in told)
+    rows = [json.loads(line) for line in (PAIRS / "page_pairs.jsonl").read_text(encoding="utf-8").splitlines()]
+    names = dict.fromkeys((pair["page"], pair["language"]) for pair in rows)
     pages = {name: (PAIRS / "pages" / f"{name}.txt").read_text(encoding="utf-8").strip() for name, _ in names}
     others = _short_texts()
     pairs = []
-    for pair in told:
+    for pair in rows:
         name, size, _ = pair.pop("page"), pair.pop("padding"), pair.pop("stray")
         padding = others[pair["language"]] + [
             pages[other] for other, language in names if language == pair["language"] and other != name
@@ -137,7 +135,7 @@ def _on_pages() -> list[Pair]:
 
 
 def _short_texts() -> dict[str, list[str]]:
-    """All texts of the other sets by language, but for those of the unseen one."""
+    """The texts of the sets without pages by language, except those of the unseen set."""
     pairs = [pair for name in ("citation_pairs", "second_pairs", "third_pairs") for pair in _read(f"{name}.jsonl")]
     found: dict[str, list[str]] = {}
     for source, language in dict.fromkeys((pair.source, pair.language) for pair in pairs):
@@ -147,12 +145,12 @@ def _short_texts() -> dict[str, list[str]]:
 
 def strays() -> list[tuple[str, str]]:
     """Each wrong fact of the sentences about pages, and the page on which it stands."""
-    told = [json.loads(line) for line in (PAIRS / "page_pairs.jsonl").read_text(encoding="utf-8").splitlines()]
-    return [(pair["stray"], page.source) for pair, page in zip(told, _on_pages(), strict=True) if pair["stray"]]
+    rows = [json.loads(line) for line in (PAIRS / "page_pairs.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [(pair["stray"], page.source) for pair, page in zip(rows, _on_pages(), strict=True) if pair["stray"]]
 
 
 def _padding(texts: Sequence[str], size: int) -> tuple[list[str], list[str]]:
-    """As many of the texts as fit, in two halves."""
+    """The texts that fit into `size` characters, in two halves."""
     ends = accumulate(map(len, texts))
     fitting = [text for text, end in zip(texts, ends, strict=True) if end <= size]
     return fitting[::2], fitting[1::2]
@@ -162,13 +160,13 @@ def verdict_of(sentence: str, source: str, language: str, title: str = "") -> Ve
     return _checker(source, language, title).check(f"{sentence} [1]").citations[-1].verdict
 
 
-@lru_cache(maxsize=CHECKERS_KEPT)
+@lru_cache(maxsize=CACHED_CHECKERS)
 def _checker(source: str, language: str, title: str) -> CitationChecker:
     return CitationChecker([Source(index=1, title=title, url="https://example.org/", text=source)], language)
 
 
 def measure(pairs: Sequence[Pair], final: Sequence[Verdict] | None = None) -> Figures:
-    """`final` are the verdicts that somebody else gave, in the order of the pairs; None: those of the checker."""
+    """`final` are the verdicts to measure, in the order of the pairs; None: those of the checker."""
     final = final or [verdict_of(pair.sentence, pair.source, pair.language, pair.title) for pair in pairs]
     verdicts = list(zip(pairs, final, strict=True))
     bad = [(pair, verdict) for pair, verdict in verdicts if pair.label == "unsupported"]
@@ -202,7 +200,7 @@ def report(title: str, figures: Figures) -> None:
     print(f"{title}: {figures.pairs} pairs")
     for name in ("three_class", "flagged", "numbers", "names", "supported", "verbatim"):
         print(f"  {name:13} {getattr(figures, name):.2f}")
-    for pair, verdict in figures.wrong if title not in NOT_NAMED else ():  # to name them would be to see them
+    for pair, verdict in figures.wrong if title not in BLIND else ():
         print(f"    {pair.id} ({pair.kind}): {verdict}, should be {pair.label}")
 
 

@@ -1,4 +1,4 @@
-"""How well indexed documents are found: nDCG@10 and recall@5 over labelled questions, by words alone and hybrid.
+"""How well indexed documents are found: nDCG@10 and recall@5 over labelled questions, by keywords only and hybrid.
 
     python scripts/retrieval_quality.py          figures, and the questions whose answers stand in no passage any more
 
@@ -28,15 +28,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
-from modules.llm_platform.application.services.indexing_service import IndexingService  # noqa: E402
-from modules.llm_platform.application.services.retrieval_service import RetrievalService  # noqa: E402
+from modules.llm_platform.application.rag.indexing import IndexingService  # noqa: E402
+from modules.llm_platform.application.rag.retrieval import RetrievalService  # noqa: E402
 from modules.llm_platform.domain.dtos.retrieval_dtos import Passage, RagSearch  # noqa: E402
 from modules.llm_platform.domain.ports.embedder import IEmbedder  # noqa: E402
 from modules.llm_platform.domain.ports.vector_store import IVectorStore  # noqa: E402
 from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore  # noqa: E402
 from modules.llm_platform.infrastructure.adapters.wordllama_embedder import WordllamaEmbedder  # noqa: E402
 from modules.llm_platform.infrastructure.documents.file_source import FileDocumentSource  # noqa: E402
-from modules.llm_platform.infrastructure.policies.unconfigured import NoneEmbedder  # noqa: E402
+from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder  # noqa: E402
 
 QUESTIONS = ROOT / "tests" / "quality" / "retrieval" / "questions.jsonl"
 DOCS = ROOT / "docs"
@@ -119,9 +119,9 @@ async def measure(service: RetrievalService, questions: dict[Labelled, int]) -> 
 
 @dataclass(frozen=True)
 class Compared:
-    """Figures by words alone and hybrid, of all questions and of each half; the questions that nothing answers."""
+    """Figures by keywords only and hybrid, of all questions and of each half; the questions that nothing answers."""
 
-    figures: dict[str, dict[str, Figures]]  # of "all", TUNED, HELD_BACK, then of "words alone", "hybrid"
+    figures: dict[str, dict[str, Figures]]  # of "all", TUNED, HELD_BACK, then of "keywords only", "hybrid"
     counts: dict[str, int]  # questions of each
     unanswered: list[Labelled]
     passages: int
@@ -133,7 +133,7 @@ async def compare(folder: Path) -> Compared:
     try:
         passages = await indexed(embedder, store, folder)
         asked = answerable(questions, passages)
-        ways = {"words alone": NoneEmbedder(), "hybrid": embedder}
+        ways = {"keywords only": NoneEmbedder(), "hybrid": embedder}
         services = {name: RetrievalService(each, store, COLLECTION, top_k=RANKED) for name, each in ways.items()}
         parts = {"all": asked, **{half: _half(asked, half) for half in (TUNED, HELD_BACK)}}
         figures = {

@@ -1,13 +1,29 @@
 #!/usr/bin/env bash
-# What the tests with real services need beyond Python: a Java and Maven. Installs them where it may, says so where not.
+# Installs what the tests with real services need beyond Python, as root on Debian; elsewhere it names what is missing.
 set -euo pipefail
+shopt -s nullglob
 missing=()
-command -v java >/dev/null || missing+=(default-jre-headless)
-command -v mvn >/dev/null || missing+=(maven)
+need() { command -v "$1" >/dev/null || missing+=("$2"); }
+need java default-jre-headless
+need mvn maven
+need redis-server redis-server
+need nginx nginx-light
+need promtool prometheus
+need chromium chromium
+need npm npm
+postgres=(/usr/lib/postgresql/*/bin/postgres)
+[ ${#postgres[@]} -gt 0 ] || command -v postgres >/dev/null || missing+=(postgresql)
 [ ${#missing[@]} -eq 0 ] && exit 0
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
-    echo "Kafka's tests need Java 17 or newer and Maven; install them first (Debian: apt-get install ${missing[*]})" >&2
+    echo "The tests with real services need Java 17, Maven, Redis, PostgreSQL, nginx, promtool, Chromium and npm (Debian: apt-get install ${missing[*]})" >&2
     exit 1
+fi
+# Debian starts a service when it is installed. The tests start their own servers, so nothing may be started here.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+    trap 'rm -f "$policy"' EXIT
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod +x "$policy"
 fi
 apt-get -qq update
 DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends "${missing[@]}" >/dev/null
