@@ -11,7 +11,7 @@ KAFKA := build/kafka
 WORKERS ?= 3
 FUZZ_SECONDS ?= 7200
 MINUTES ?= 20
-FUZZ := tests/security tests/unit/presentation/rest/test_openapi.py tests/unit/presentation/kafka/contract/test_requests.py
+FUZZ := tests/security tests/unit/presentation/rest/http/test_openapi.py tests/unit/presentation/kafka/contract/test_requests.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test suite coverage test-services client-table screenshots image-test release crash crash-postgres fuzz soak kafka-jars kafka lint check-docs docs serve bench worker-memory debian-docs quality faq-quality manual-answers blind vendored sizes lock clean

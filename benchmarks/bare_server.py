@@ -11,7 +11,7 @@ from typing import Any
 
 from modules.llm_platform.domain.ports.metrics import NO_METRICS
 from modules.llm_platform.infrastructure.policies.rate_limits import _LimitedCalls
-from modules.llm_platform.presentation.rest.request_log import RequestLog
+from modules.llm_platform.presentation.rest.http.request_log import RequestLog
 from modules.llm_platform.wiring import llms, search, services
 
 OFF = {"RATE_LIMIT_PER_MINUTE": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "0", "LOG_LEVEL": "ERROR"}

@@ -15,7 +15,7 @@ import pytest
 from packaging.markers import Marker
 from scripts import sizes
 
-from modules.llm_platform.domain import wheels
+from modules.llm_platform.domain import package
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -88,9 +88,9 @@ def test_extra_and_code_agree_on_wordllama(
     (line,) = [line for line in PROJECT["optional-dependencies"]["retrieval"] if requirement(line) == "wordllama"]
     python, (system, processor) = "{}.{}".format(*version), machine
     environment = {"python_version": python, "sys_platform": system, "platform_machine": processor}
-    monkeypatch.setattr(wheels, "sys", SimpleNamespace(version_info=(*version, 0), platform=system))
-    monkeypatch.setattr(wheels, "platform", SimpleNamespace(machine=lambda: processor))
-    assert wheels.has_wordllama_wheel() is Marker(line.partition(";")[2].strip()).evaluate(environment)
+    monkeypatch.setattr(package, "sys", SimpleNamespace(version_info=(*version, 0), platform=system))
+    monkeypatch.setattr(package, "platform", SimpleNamespace(machine=lambda: processor))
+    assert package.has_wordllama_wheel() is Marker(line.partition(";")[2].strip()).evaluate(environment)
 
 
 def test_lock_has_hashes_and_no_urls() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import FailedRequest
-from modules.llm_platform.infrastructure.adapters.sqlite_failed_request_store import SqliteFailedRequestStore
+from modules.llm_platform.infrastructure.sqlite.failed_request_store import SqliteFailedRequestStore
 from modules.llm_platform.testing import FailedRequestStoreContract, MemoryFailedRequestStore
 from modules.llm_platform.testing.failed_request_store import MAX_BYTES, TTL_DAYS
 from modules.llm_platform.testing.outcome_store import Elapse

@@ -29,8 +29,8 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchConfigError,
     WebSearchConnectionError,
 )
-from modules.llm_platform.domain.merge_passages import merge_document_text
 from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.retrieval.merge_passages import merge_document_text
 from modules.llm_platform.infrastructure.adapters import document_web_search
 from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
 from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch

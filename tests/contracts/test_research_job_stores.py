@@ -10,7 +10,7 @@ import pytest
 
 from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
-from modules.llm_platform.infrastructure.adapters.sqlite_research_job_store import SqliteResearchJobStore
+from modules.llm_platform.infrastructure.sqlite.research_job_store import SqliteResearchJobStore
 from modules.llm_platform.testing import MemoryResearchJobStore, ResearchJobStoreContract
 from modules.llm_platform.testing.research_job_store import MANY, TTL_DAYS, Elapse, new_job
 

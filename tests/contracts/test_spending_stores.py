@@ -8,7 +8,7 @@ import pytest
 
 from modules.llm_platform.domain.exceptions import SpendingStoreError
 from modules.llm_platform.domain.ports.spending_store import ISpendingStore
-from modules.llm_platform.infrastructure.adapters.sqlite_spending_store import SqliteSpendingStore
+from modules.llm_platform.infrastructure.sqlite.spending_store import SqliteSpendingStore
 from modules.llm_platform.testing import SpendingStoreContract
 
 

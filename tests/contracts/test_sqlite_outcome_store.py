@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
+from modules.llm_platform.infrastructure.sqlite.outcome_store import SqliteOutcomeStore
 from modules.llm_platform.testing import OutcomeStoreContract
 from modules.llm_platform.testing.outcome_store import TTL_DAYS, Elapse
 

@@ -9,9 +9,9 @@ import pytest
 from scripts import client_table
 from tests.docs.pages import text_of
 
-from modules.llm_platform.presentation.rest.access import first_segment
 from modules.llm_platform.presentation.rest.app import ROUTERS
 from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFIX
+from modules.llm_platform.presentation.rest.http.access import first_segment
 
 HOWTO = "docs/howto/use-existing-clients.md"
 ADDRESS = re.compile(r"http://(?:user:KEY@)?localhost:8000(/[\w/-]+)")

@@ -17,8 +17,8 @@ from modules.llm_platform.domain.dtos.health_dtos import HealthReport
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import HeldSource, ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.sent import Sent
-from modules.llm_platform.presentation.rest import problems as rest_problems
 from modules.llm_platform.presentation.rest.chat_routes import ChatApiRequest, ChatApiResponse
+from modules.llm_platform.presentation.rest.http import problems as rest_problems
 from modules.llm_platform.presentation.rest.research_routes import ResearchApiRequest
 from modules.llm_platform.presentation.rest.search_routes import WebSearchApiRequest, WebSearchApiResponse
 from shared.exceptions import AppException

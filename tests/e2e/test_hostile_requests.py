@@ -17,8 +17,8 @@ import pytest
 from tests.e2e import hostile_doors
 from tests.e2e.hostile_requests import GROUPS, HEAD, MARK, Case
 
-from modules.llm_platform.presentation.rest.access import first_segment
 from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFIX
+from modules.llm_platform.presentation.rest.http.access import first_segment
 
 START_S = 60.0
 ANSWER_S = 10.0 + 20.0  # nobody is kept waiting longer than ten seconds; the rest is a busy machine's

@@ -19,9 +19,9 @@ import pytest
 from tests.unit.presentation.rest.fake_platform import FakeServices, platform_of
 
 from modules.llm_platform.application.services.health_service import DEADLINE_S, HealthService
-from modules.llm_platform.presentation.rest import body as body_module
 from modules.llm_platform.presentation.rest import server as server_module
-from modules.llm_platform.presentation.rest.body import MAX_BODY_BYTES
+from modules.llm_platform.presentation.rest.http import body as body_module
+from modules.llm_platform.presentation.rest.http.body import MAX_BODY_BYTES
 from modules.llm_platform.presentation.rest.server import (
     DrainingServer,
     check_address,

@@ -167,7 +167,7 @@ async def test_where_wordllama_has_no_package_keywords_are_searched(
 ) -> None:
     """One line says why, with this Python and machine, and names no package that cannot be installed."""
     monkeypatch.setattr(resources_module, "find_spec", lambda name: None if name == "wordllama" else object())
-    monkeypatch.setattr("modules.llm_platform.domain.wheels.platform.machine", lambda: "riscv64")
+    monkeypatch.setattr("modules.llm_platform.domain.package.platform.machine", lambda: "riscv64")
     answer = await search(configure())
     assert len(answer.results) == FILES
     (word,) = answer.degraded

@@ -19,9 +19,9 @@ from tests.server_process import TIMEOUT_S
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.infrastructure.adapters import memory_cache
-from modules.llm_platform.presentation.rest import request_log
 from modules.llm_platform.presentation.rest.app import create_app
-from modules.llm_platform.presentation.rest.repeated_answers import RepeatedAnswer, RepeatedAnswers
+from modules.llm_platform.presentation.rest.http import request_log
+from modules.llm_platform.presentation.rest.http.repeated_answers import RepeatedAnswer, RepeatedAnswers
 from modules.llm_platform.testing.metrics import MemoryMetrics
 from shared.config import Settings
 

@@ -18,9 +18,9 @@ from modules.llm_platform.application.services.webhook_service import WebhookSer
 from modules.llm_platform.domain.dtos.research_job_dtos import NewResearchJob, ResearchProgress
 from modules.llm_platform.domain.exceptions import WebhookError
 from modules.llm_platform.infrastructure.adapters.guarded_webhook_sender import GuardedWebhookSender
-from modules.llm_platform.infrastructure.adapters.sqlite_research_job_store import SqliteResearchJobStore
 from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections
 from modules.llm_platform.infrastructure.safe_reader.guard import AllowedHosts, Guard, SystemResolver
+from modules.llm_platform.infrastructure.sqlite.research_job_store import SqliteResearchJobStore
 from modules.llm_platform.testing import MemoryMetrics
 from modules.llm_platform.testing.research_job_store import MANY, PROBLEM, TTL_DAYS, event, new_job
 from shared.config import Settings, SettingsError, decode_webhook_secret

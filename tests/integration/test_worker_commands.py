@@ -52,7 +52,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Hit, RagAnswer, RagHits
-from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
+from modules.llm_platform.infrastructure.sqlite.outcome_store import SqliteOutcomeStore
 from modules.llm_platform.presentation.cli.main import run
 from modules.llm_platform.presentation.cli.setup import Wiring
 from modules.llm_platform.presentation.kafka.contract.requests import Topics

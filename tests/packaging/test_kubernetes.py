@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from modules.llm_platform.domain.metrics import WORKER_LAG
-from modules.llm_platform.presentation.rest.access import PROBE_PATHS
+from modules.llm_platform.presentation.rest.http.access import PROBE_PATHS
 from shared.config import Settings, variable_names
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "kubernetes"

@@ -92,7 +92,7 @@ def _serve(settings: Settings) -> None:
 
     check_daily_budget(settings)
     check_rate_limits(settings)
-    from modules.llm_platform.presentation.rest.request_log import quiet_steps
+    from modules.llm_platform.presentation.rest.http.request_log import quiet_steps
     from modules.llm_platform.presentation.rest.server import serve
     from shared.logging import configure_logging
 

@@ -8,9 +8,9 @@ import pytest
 
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore, NoResearchStore
-from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
 from modules.llm_platform.infrastructure.postgres.outcome_store import PostgresOutcomeStore
 from modules.llm_platform.infrastructure.postgres.research_store import PostgresResearchStore
+from modules.llm_platform.infrastructure.sqlite.outcome_store import SqliteOutcomeStore
 from modules.llm_platform.wiring import stores
 from modules.llm_platform.wiring.resources import Resources
 from shared.config import Settings, SettingsError

@@ -10,7 +10,7 @@ from typing import Final
 from modules.llm_platform.domain.dtos.research_dtos import HeldSources, ResearchRequest, Source
 from modules.llm_platform.domain.dtos.research_job_dtos import ClaimedJob, JobEvent, NewResearchJob, ResearchProgress
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, LeaseLostError
-from modules.llm_platform.infrastructure.adapters.sqlite_research_job_store import MEMORY, SqliteResearchJobStore
+from modules.llm_platform.infrastructure.sqlite.research_job_store import MEMORY, SqliteResearchJobStore
 
 TTL_DAYS: Final = 30.0
 DAY_S: Final = 86_400.0

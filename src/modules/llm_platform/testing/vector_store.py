@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from modules.llm_platform.domain.bm25 import SparseVector, passage_words, question_words
 from modules.llm_platform.domain.dtos.retrieval_dtos import (
     Collection,
     EmbeddedPassage,
@@ -18,8 +17,9 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
     Passage,
     Vector,
 )
-from modules.llm_platform.domain.mean_centering import mean_centered
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
+from modules.llm_platform.domain.retrieval.bm25 import SparseVector, passage_words, question_words
+from modules.llm_platform.domain.retrieval.mean_centering import mean_centered
 from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.vectors.payloads import (
     embedder_mismatch,

@@ -71,6 +71,6 @@ def _build_spending_store(settings: Settings, redis: RedisClient | None) -> ISpe
         from modules.llm_platform.infrastructure.redis.spending_store import RedisSpendingStore
 
         return RedisSpendingStore(redis)
-    from modules.llm_platform.infrastructure.adapters.sqlite_spending_store import SqliteSpendingStore
+    from modules.llm_platform.infrastructure.sqlite.spending_store import SqliteSpendingStore
 
     return SqliteSpendingStore(data_folder(settings) / SPENDING_FILE)

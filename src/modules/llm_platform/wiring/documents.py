@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
-from modules.llm_platform.domain.package import package_version
+from modules.llm_platform.domain.package import has_wordllama_wheel, no_wordllama, package_version
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
-from modules.llm_platform.domain.wheels import has_wordllama_wheel, no_wordllama
 from modules.llm_platform.wiring.resources import Resources, data_folder, is_installed, is_loopback
 from modules.llm_platform.wiring.search import INDEX_FOLDER, STORE_PACKAGES
 from shared.config import Settings
@@ -151,7 +150,7 @@ def build_folder_index(
     if folder is None:
         return None
     from modules.llm_platform.application.rag import intake
-    from modules.llm_platform.domain import bm25
+    from modules.llm_platform.domain.retrieval import bm25
     from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex, SharedIndex
     from modules.llm_platform.infrastructure.documents.folder_state import key_of
     from modules.llm_platform.infrastructure.documents.index_directory import IndexDirectory

@@ -28,7 +28,7 @@ def build_research_job_store(
         from modules.llm_platform.infrastructure.postgres.research_job_store import PostgresResearchJobStore
 
         return PostgresResearchJobStore(database, settings.STORE_TTL_DAYS)
-    from modules.llm_platform.infrastructure.adapters.sqlite_research_job_store import SqliteResearchJobStore
+    from modules.llm_platform.infrastructure.sqlite.research_job_store import SqliteResearchJobStore
 
     store = SqliteResearchJobStore(data_folder(settings) / FILE, settings.STORE_TTL_DAYS)
     resources.on_close(store.aclose)

@@ -54,7 +54,7 @@ def build_outcome_store(settings: Settings, resources: Resources, database: Data
         shared = PostgresOutcomeStore(database, settings.OUTCOME_TTL_DAYS)
         resources.on_close(shared.aclose)
         return shared
-    from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
+    from modules.llm_platform.infrastructure.sqlite.outcome_store import SqliteOutcomeStore
 
     store = SqliteOutcomeStore(data_folder(settings) / "outcomes.sqlite3", settings.OUTCOME_TTL_DAYS)
     resources.on_close(store.aclose)
@@ -69,7 +69,7 @@ def build_failed_request_store(
         from modules.llm_platform.infrastructure.postgres.failed_request_store import PostgresFailedRequestStore
 
         return PostgresFailedRequestStore(database, *limits)
-    from modules.llm_platform.infrastructure.adapters.sqlite_failed_request_store import SqliteFailedRequestStore
+    from modules.llm_platform.infrastructure.sqlite.failed_request_store import SqliteFailedRequestStore
 
     return SqliteFailedRequestStore(data_folder(settings) / "failed_requests.sqlite3", *limits)
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
-from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
 from modules.llm_platform.infrastructure.files.private_files import (
     make_private_folder,
     private_opener,
     restrict_to_owner,
 )
+from modules.llm_platform.infrastructure.sqlite.outcome_store import SqliteOutcomeStore
 from modules.llm_platform.testing.outcome_store import sample_outcome
 from modules.llm_platform.testing.vector_store_contract import COLLECTION_NAME, fill_store, put_document
 

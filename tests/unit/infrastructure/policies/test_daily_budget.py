@@ -16,9 +16,9 @@ from modules.llm_platform.domain.exceptions import DailyBudgetError, LLMUnavaila
 from modules.llm_platform.domain.metrics import BUDGET_REFUSALS, BUDGET_SPENT
 from modules.llm_platform.domain.ports.llm import LLMRegistry
 from modules.llm_platform.domain.ports.spending_store import ISpendingStore
-from modules.llm_platform.infrastructure.adapters.sqlite_spending_store import SqliteSpendingStore
 from modules.llm_platform.infrastructure.policies.daily_budget import DailyBudget, DailyBudgetLLM, DailyLimits
 from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
+from modules.llm_platform.infrastructure.sqlite.spending_store import SqliteSpendingStore
 from modules.llm_platform.testing import FakeLLM, MemoryMetrics
 
 REQUEST = LLMRequest(messages=(ChatMessage(role="user", content="hi"),), max_tokens=1000)

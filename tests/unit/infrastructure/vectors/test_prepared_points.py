@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, EmbeddedPassage, Passage, Vector
-from modules.llm_platform.domain.mean_centering import mean_centered
+from modules.llm_platform.domain.retrieval.mean_centering import mean_centered
 from modules.llm_platform.infrastructure.vectors.payloads import prepared
 
 FACTS = Collection(name="n", embedder="e", dimension=3, mean=(0.25, 0.0, -0.5))

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.domain.bm25 import FORM
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, IndexedDocument, Passage
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError
+from modules.llm_platform.domain.retrieval.bm25 import FORM
 from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.vectors.payloads import (
     document_of,

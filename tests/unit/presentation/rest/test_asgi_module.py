@@ -11,7 +11,7 @@ from fastapi import FastAPI
 
 import shared.logging
 from modules.llm_platform import asgi
-from modules.llm_platform.presentation.rest.shutdown import RunningRequests, drain_on_signals
+from modules.llm_platform.presentation.rest.http.shutdown import RunningRequests, drain_on_signals
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from tests.unit.presentation.rest.fake_platform import REF, STORED_SOURCE, FakeS
 from modules.llm_platform.domain.dtos.report_dtos import MAX_OTHER_THAN
 from modules.llm_platform.domain.dtos.research_dtos import MAX_PLAN_QUESTIONS, OF_A_REPORT
 from modules.llm_platform.domain.exceptions import WebSearchBlockedError
-from modules.llm_platform.presentation.rest import sse
+from modules.llm_platform.presentation.rest.http import sse
 
 QUESTION = {"query": "What is Python asyncio?"}
 EVENTS = {"Accept": "text/event-stream"}

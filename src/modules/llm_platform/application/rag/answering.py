@@ -16,10 +16,10 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, Filters
 from modules.llm_platform.domain.exceptions import PageTimeoutError, VectorStoreError
 from modules.llm_platform.domain.markdown.markers import renumber_markers
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
-from modules.llm_platform.domain.merge_passages import merge_document_text
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
+from modules.llm_platform.domain.retrieval.merge_passages import merge_document_text
 from shared.exceptions import AppException
 
 MAX_TITLE_CHARS: Final = 300

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 from uuid import UUID, uuid5
 
-from modules.llm_platform.domain.chunking import HEADING_SEPARATOR, MAX_WORDS, split_chunks
 from modules.llm_platform.domain.dtos.indexing_dtos import (
     ORIGIN_FIELD,
     DocumentText,
@@ -26,9 +25,10 @@ from modules.llm_platform.domain.dtos.indexing_dtos import (
     LeftOut,
 )
 from modules.llm_platform.domain.dtos.retrieval_dtos import EmbeddedPassage, IndexedDocument, Passage, Vector
-from modules.llm_platform.domain.mean_centering import MAX_VECTORS, mean_vector
 from modules.llm_platform.domain.ports.document_source import IDocumentSource, IDocumentWalk
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
+from modules.llm_platform.domain.retrieval.chunking import HEADING_SEPARATOR, MAX_WORDS, split_chunks
+from modules.llm_platform.domain.retrieval.mean_centering import MAX_VECTORS, mean_vector
 from modules.llm_platform.domain.text.language import detect
 
 MAX_PROBLEMS: Final = 1000  # in a report

@@ -21,8 +21,8 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchConnectionError,
     WebSearchTimeoutError,
 )
-from modules.llm_platform.domain.merge_passages import merge_document_text
 from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.domain.retrieval.merge_passages import merge_document_text
 from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
 from modules.llm_platform.infrastructure.documents.decoding import printable
 from modules.llm_platform.infrastructure.documents.folder_state import FolderView

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Final
 
 from modules.llm_platform.application.rag.retrieval import MAX_TOP_K, SCORE_DIGITS, RetrievalService
-from modules.llm_platform.domain.bm25 import passage_words, question_words
 from modules.llm_platform.domain.canonical_url import is_openable
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.retrieval_dtos import FoundPassage, Passage, RagSearch
@@ -23,9 +22,10 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchTimeoutError,
 )
 from modules.llm_platform.domain.freshness import freshness_window
-from modules.llm_platform.domain.merge_passages import merge_passages
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.retrieval.bm25 import passage_words, question_words
+from modules.llm_platform.domain.retrieval.merge_passages import merge_passages
 from modules.llm_platform.infrastructure.documents.addresses import DocumentAddresses
 from modules.llm_platform.infrastructure.documents.decoding import printable
 from modules.llm_platform.infrastructure.documents.file_source import INDEXED

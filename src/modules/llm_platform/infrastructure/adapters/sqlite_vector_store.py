@@ -18,7 +18,6 @@ from statistics import fmean, pstdev
 from types import TracebackType
 from typing import Any, Final
 
-from modules.llm_platform.domain.bm25 import passage_words
 from modules.llm_platform.domain.dtos.retrieval_dtos import (
     Collection,
     Filters,
@@ -28,6 +27,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
     Vector,
 )
 from modules.llm_platform.domain.exceptions import VectorStoreError
+from modules.llm_platform.domain.retrieval.bm25 import passage_words
 from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.adapters.embedded_vector_store import Documents, EmbeddedVectorStore
 from modules.llm_platform.infrastructure.files.private_files import make_private_folder, private_opener

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
 from modules.llm_platform.domain.exceptions import EmbeddingConfigError
-from modules.llm_platform.domain.mean_centering import MIN_LENGTH
+from modules.llm_platform.domain.package import has_wordllama_wheel, no_wordllama
 from modules.llm_platform.domain.ports.embedder import IEmbedder
-from modules.llm_platform.domain.wheels import has_wordllama_wheel, no_wordllama
+from modules.llm_platform.domain.retrieval.mean_centering import MIN_LENGTH
 from modules.llm_platform.infrastructure.vectors.embeddable import beginnings
 
 if TYPE_CHECKING:

@@ -26,10 +26,10 @@ from modules.llm_platform.domain.exceptions import (
     VectorStoreError,
     WebSearchConfigError,
 )
-from modules.llm_platform.domain.mean_centering import MIN_VECTORS
 from modules.llm_platform.domain.ports.document_source import IDocumentSource, IDocumentWalk
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
+from modules.llm_platform.domain.retrieval.mean_centering import MIN_VECTORS
 from modules.llm_platform.infrastructure.documents.decoding import printable
 from modules.llm_platform.infrastructure.documents.file_source import (
     INDEXED,

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from modules.llm_platform.domain.dtos.retrieval_dtos import FailedRequest
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore
-from modules.llm_platform.infrastructure.adapters.sqlite_failed_request_store import (
+from modules.llm_platform.infrastructure.postgres.pool import Database, DatabaseError
+from modules.llm_platform.infrastructure.sqlite.failed_request_store import (
     bytes_of,
     decode_headers,
     encode_headers,
     text_of,
 )
-from modules.llm_platform.infrastructure.postgres.pool import Database, DatabaseError
 
 if TYPE_CHECKING:
     from modules.llm_platform.infrastructure.postgres.pool import Connection

@@ -7,6 +7,7 @@ transaction. Statements name their parameters as `:name`; `:now` is the store's 
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -378,8 +379,9 @@ class SqlResearchJobStore(IResearchJobStore):
     def __init__(self, ttl_days: float) -> None:
         self._ttl_s = ttl_days * DAY_S
 
+    @abstractmethod
     async def _transact(self, make: Callable[[], Operation[Result]]) -> Result:
-        raise NotImplementedError
+        """Run the operation that `make` returns in one transaction."""
 
     async def _query(self, make: Callable[[], Operation[Result]], empty: Result) -> Result:
         """As `_transact`; `empty` is the result where no research was ever added."""

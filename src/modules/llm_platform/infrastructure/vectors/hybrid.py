@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from modules.llm_platform.domain.bm25 import SparseVector, question_words
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, Filters, Vector
-from modules.llm_platform.domain.mean_centering import mean_centered
+from modules.llm_platform.domain.retrieval.bm25 import SparseVector, question_words
+from modules.llm_platform.domain.retrieval.mean_centering import mean_centered
 
 CANDIDATES: Final = 200  # per list, or twice the limit
 CANDIDATES_PER_RESULT: Final = 2

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID, uuid5
 
-from modules.llm_platform.domain.bm25 import FORM, SparseVector, passage_words
 from modules.llm_platform.domain.dtos.retrieval_dtos import (
     Collection,
     EmbeddedPassage,
@@ -22,7 +21,8 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
     Vector,
 )
 from modules.llm_platform.domain.exceptions import VectorStoreBusyError, VectorStoreConfigError, VectorStoreError
-from modules.llm_platform.domain.mean_centering import MIN_LENGTH, mean_centered
+from modules.llm_platform.domain.retrieval.bm25 import FORM, SparseVector, passage_words
+from modules.llm_platform.domain.retrieval.mean_centering import MIN_LENGTH, mean_centered
 from modules.llm_platform.domain.text.scripts import replace_surrogates
 
 # Errors that all vector stores raise in the same words.

@@ -26,23 +26,23 @@ from modules.llm_platform.presentation.rest import (
     search_routes,
     searxng_shape,
 )
-from modules.llm_platform.presentation.rest.access import PROBE_PATHS, AccessPolicy
-from modules.llm_platform.presentation.rest.body import field_errors
 from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFIX, DIALECTS
 from modules.llm_platform.presentation.rest.examples import add_examples
-from modules.llm_platform.presentation.rest.mcp_routes import McpEndpoint, mcp_route
-from modules.llm_platform.presentation.rest.middleware import GuardMiddleware
-from modules.llm_platform.presentation.rest.openapi import openapi_document
-from modules.llm_platform.presentation.rest.problems import (
+from modules.llm_platform.presentation.rest.http.access import PROBE_PATHS, AccessPolicy
+from modules.llm_platform.presentation.rest.http.body import field_errors
+from modules.llm_platform.presentation.rest.http.middleware import GuardMiddleware
+from modules.llm_platform.presentation.rest.http.openapi import openapi_document
+from modules.llm_platform.presentation.rest.http.problems import (
     BadRequestError,
     InvalidRequestError,
     MethodNotAllowedError,
     NotFoundError,
 )
-from modules.llm_platform.presentation.rest.rate_limits import ClientAddresses
-from modules.llm_platform.presentation.rest.request_log import RequestLog
-from modules.llm_platform.presentation.rest.responses import ServerState
-from modules.llm_platform.presentation.rest.shutdown import drain_on_signals
+from modules.llm_platform.presentation.rest.http.rate_limits import ClientAddresses
+from modules.llm_platform.presentation.rest.http.request_log import RequestLog
+from modules.llm_platform.presentation.rest.http.responses import ServerState
+from modules.llm_platform.presentation.rest.http.shutdown import drain_on_signals
+from modules.llm_platform.presentation.rest.mcp_routes import McpEndpoint, mcp_route
 from shared.config import Settings
 
 TITLE = "llm-platform"

@@ -20,14 +20,14 @@ from modules.llm_platform.domain.dtos.llm_dtos import (
     Spending,
 )
 from modules.llm_platform.domain.dtos.sent import SentKind
-from modules.llm_platform.presentation.rest.body import read_body
-from modules.llm_platform.presentation.rest.openapi import body_of
-from modules.llm_platform.presentation.rest.problems import (
+from modules.llm_platform.presentation.rest.http.body import read_body
+from modules.llm_platform.presentation.rest.http.openapi import body_of
+from modules.llm_platform.presentation.rest.http.problems import (
     BODY_STATUSES,
     UPSTREAM_STATUSES,
     problem_responses,
 )
-from modules.llm_platform.presentation.rest.responses import (
+from modules.llm_platform.presentation.rest.http.responses import (
     ANSWER,
     CancelOnDisconnect,
     excluded_fields,
@@ -35,7 +35,12 @@ from modules.llm_platform.presentation.rest.responses import (
     request_id,
     services,
 )
-from modules.llm_platform.presentation.rest.sse import Event, EventStream, accepts_event_stream, event_stream_response
+from modules.llm_platform.presentation.rest.http.sse import (
+    Event,
+    EventStream,
+    accepts_event_stream,
+    event_stream_response,
+)
 
 router = APIRouter(tags=["chat"])
 

@@ -14,9 +14,9 @@ from fastapi import Request, Response
 from pydantic_core import to_json
 from starlette.routing import Route
 
-from modules.llm_platform.presentation.rest.access import HEADERS
-from modules.llm_platform.presentation.rest.problems import NotFoundError
-from modules.llm_platform.presentation.rest.responses import JSON
+from modules.llm_platform.presentation.rest.http.access import HEADERS
+from modules.llm_platform.presentation.rest.http.problems import NotFoundError
+from modules.llm_platform.presentation.rest.http.responses import JSON
 
 FOLDER: Final = Path(__file__).parent / "swagger_ui"
 MEDIA_TYPES: Final[Mapping[str, str]] = {  # files that the page loads; nothing else in the folder is served

@@ -35,13 +35,13 @@ from modules.llm_platform.domain.dtos.research_job_dtos import (
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import ResearchCancelledError, SourceNotHeldError, WebSearchError
 from modules.llm_platform.domain.ports.rate_limiter import LimitState, RateLimit
-from modules.llm_platform.presentation.rest import problems
-from modules.llm_platform.presentation.rest.access import first_segment
 from modules.llm_platform.presentation.rest.chat_routes import ChatApiResponse, ChatDone
 from modules.llm_platform.presentation.rest.compat.dialect import Example
 from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFIX, DIALECTS
+from modules.llm_platform.presentation.rest.http import problems
+from modules.llm_platform.presentation.rest.http.access import first_segment
+from modules.llm_platform.presentation.rest.http.sse import MEDIA_TYPE, Event, NumberedEvents
 from modules.llm_platform.presentation.rest.searxng_shape import to_searxng
-from modules.llm_platform.presentation.rest.sse import MEDIA_TYPE, Event, NumberedEvents
 from shared.exceptions import AppException
 
 QUESTION: Final = "What is Python asyncio?"

@@ -7,8 +7,8 @@ from pydantic import BaseModel
 
 from modules.llm_platform.domain.dtos.health_dtos import HealthReport
 from modules.llm_platform.domain.metrics import HTTP_IN_PROGRESS
-from modules.llm_platform.presentation.rest.problems import NoMetricsError, NotServingError, problem_responses
-from modules.llm_platform.presentation.rest.responses import json_response, server_state, services
+from modules.llm_platform.presentation.rest.http.problems import NoMetricsError, NotServingError, problem_responses
+from modules.llm_platform.presentation.rest.http.responses import json_response, server_state, services
 
 router = APIRouter(tags=["health"])
 PROBE_RESPONSES = problem_responses(is_probe=True)

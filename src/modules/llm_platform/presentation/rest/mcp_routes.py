@@ -23,16 +23,16 @@ from modules.llm_platform.domain.api_key_label import set_api_key_label
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.presentation.mcp.calls import Call
-from modules.llm_platform.presentation.rest.access import HEADERS
-from modules.llm_platform.presentation.rest.body import MAX_BODY_BYTES, parse_object, receive_body
-from modules.llm_platform.presentation.rest.middleware import COUNT_REQUEST
-from modules.llm_platform.presentation.rest.problems import (
+from modules.llm_platform.presentation.rest.http.access import HEADERS
+from modules.llm_platform.presentation.rest.http.body import MAX_BODY_BYTES, parse_object, receive_body
+from modules.llm_platform.presentation.rest.http.middleware import COUNT_REQUEST
+from modules.llm_platform.presentation.rest.http.problems import (
     REQUEST_ID,
     InvalidRequestError,
     NoMcpError,
     NotServingError,
 )
-from modules.llm_platform.presentation.rest.responses import ANSWER, CALLER, ERROR, ServerState
+from modules.llm_platform.presentation.rest.http.responses import ANSWER, CALLER, ERROR, ServerState
 from shared.exceptions import AppException
 from shared.logging import bind_request_id
 

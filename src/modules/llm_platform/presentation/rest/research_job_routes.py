@@ -14,10 +14,10 @@ from starlette.convertors import StringConvertor, register_url_convertor
 from modules.llm_platform.application.services.research_job_service import MAX_PAGE
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent, ResearchJobDetail, ResearchJobPage
-from modules.llm_platform.presentation.rest.access import HEADERS
-from modules.llm_platform.presentation.rest.problems import OverloadedError, problem_responses
-from modules.llm_platform.presentation.rest.responses import caller_id, json_response, server_state, services
-from modules.llm_platform.presentation.rest.sse import (
+from modules.llm_platform.presentation.rest.http.access import HEADERS
+from modules.llm_platform.presentation.rest.http.problems import OverloadedError, problem_responses
+from modules.llm_platform.presentation.rest.http.responses import caller_id, json_response, server_state, services
+from modules.llm_platform.presentation.rest.http.sse import (
     RESEARCH_EVENTS,
     ResumableEventStream,
     event_stream_response,

@@ -15,15 +15,14 @@ from modules.llm_platform.domain.cache_reads import record_cache_reads
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import GivenUrl, HeldSource, ResearchRequest, ResearchResponse
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
-from modules.llm_platform.presentation.rest.body import read_body
-from modules.llm_platform.presentation.rest.openapi import body_of
-from modules.llm_platform.presentation.rest.problems import (
+from modules.llm_platform.presentation.rest.http.body import read_body
+from modules.llm_platform.presentation.rest.http.openapi import body_of
+from modules.llm_platform.presentation.rest.http.problems import (
     BODY_STATUSES,
     UPSTREAM_STATUSES,
     problem_responses,
 )
-from modules.llm_platform.presentation.rest.research_job_routes import submit
-from modules.llm_platform.presentation.rest.responses import (
+from modules.llm_platform.presentation.rest.http.responses import (
     CancelOnDisconnect,
     caller_id,
     json_response,
@@ -31,12 +30,13 @@ from modules.llm_platform.presentation.rest.responses import (
     server_state,
     services,
 )
-from modules.llm_platform.presentation.rest.sse import (
+from modules.llm_platform.presentation.rest.http.sse import (
     RESEARCH_EVENTS,
     accepts_event_stream,
     event_stream_response,
     stream_research,
 )
+from modules.llm_platform.presentation.rest.research_job_routes import submit
 
 router = APIRouter(prefix="/research", tags=["research"])
 

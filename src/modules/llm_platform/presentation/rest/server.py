@@ -18,14 +18,14 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.presentation.rest.app import create_app
-from modules.llm_platform.presentation.rest.problems import (
+from modules.llm_platform.presentation.rest.http.problems import (
     REQUEST_ID,
     BadRequestError,
     HeadTimeoutError,
     RestError,
     problem_response,
 )
-from modules.llm_platform.presentation.rest.responses import ServerState
+from modules.llm_platform.presentation.rest.http.responses import ServerState
 from shared.config import Settings, SettingsError
 
 HEAD_TIMEOUT_S = 8.0  # for the head of a request, from its first byte or from the start of the connection

@@ -146,7 +146,7 @@ class TestDoctor:
     def test_missing_wheel_has_no_install_command(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Where wordllama has no package, that is said, and not a line that would fail."""
         monkeypatch.setattr(doctor_module, "find_spec", lambda name: None if name == "wordllama" else object())
-        monkeypatch.setattr("modules.llm_platform.domain.wheels.platform.machine", lambda: "riscv64")
+        monkeypatch.setattr("modules.llm_platform.domain.package.platform.machine", lambda: "riscv64")
         (finding,) = check_extras()
         assert (finding.subject, finding.verdict) == ("extra retrieval", "warning")
         assert "riscv64" in finding.text

@@ -124,7 +124,7 @@ def test_only_failed_documents_are_a_failure(run: Run) -> None:
 def test_unrequested_keyword_index_is_reported(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where wordllama has no package, one line says so; with EMBEDDER=none it is what was asked for."""
     outcome = IndexReport(collection="documents", embedder="none", added=1)
-    monkeypatch.setattr("modules.llm_platform.domain.wheels.platform.machine", lambda: "riscv64")
+    monkeypatch.setattr("modules.llm_platform.domain.package.platform.machine", lambda: "riscv64")
     assert "indexed for keyword search only" in run(".", outcome=outcome).err
     monkeypatch.setenv("EMBEDDER", "none")
     assert "indexed for keyword search only" not in run(".", outcome=outcome).err

@@ -13,9 +13,9 @@ import httpx2
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
 from modules.llm_platform.domain.exceptions import EmbeddingConfigError, EmbeddingError
-from modules.llm_platform.domain.mean_centering import mean_centered
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.retrieval.mean_centering import mean_centered
 from modules.llm_platform.domain.task_group import gather_all
 from modules.llm_platform.infrastructure.http.client import Upstream
 from modules.llm_platform.infrastructure.http.errors import ErrorFamily, Rule

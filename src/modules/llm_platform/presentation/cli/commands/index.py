@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 import typer
 
 from modules.llm_platform.domain.dtos.indexing_dtos import IndexProgress, IndexReport
-from modules.llm_platform.domain.wheels import has_wordllama_wheel, no_wordllama
+from modules.llm_platform.domain.package import has_wordllama_wheel, no_wordllama
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.exit_codes import CommandError

@@ -28,9 +28,9 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     Turn,
 )
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
-from modules.llm_platform.presentation.rest.body import field_errors
-from modules.llm_platform.presentation.rest.problems import InvalidRequestError, problem_object
-from modules.llm_platform.presentation.rest.sse import Event
+from modules.llm_platform.presentation.rest.http.body import field_errors
+from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError, problem_object
+from modules.llm_platform.presentation.rest.http.sse import Event
 from shared.exceptions import AppException
 
 MAX_PARTS: Final = 100  # of one message

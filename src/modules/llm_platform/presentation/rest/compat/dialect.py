@@ -18,9 +18,9 @@ from pydantic import BaseModel, StringConstraints
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import MAX_URL_CHARS
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
-from modules.llm_platform.presentation.rest.access import FindKey
-from modules.llm_platform.presentation.rest.problems import ACCESS_STATUSES, COMMON_STATUSES, ErrorFormat
-from modules.llm_platform.presentation.rest.responses import ANSWER, CancelOnDisconnect, services
+from modules.llm_platform.presentation.rest.http.access import FindKey
+from modules.llm_platform.presentation.rest.http.problems import ACCESS_STATUSES, COMMON_STATUSES, ErrorFormat
+from modules.llm_platform.presentation.rest.http.responses import ANSWER, CancelOnDisconnect, services
 from shared.exceptions import AppException
 
 JSON: Final = "application/json"

@@ -12,8 +12,6 @@ from pydantic_core import to_json
 from starlette.types import Receive, Scope
 
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_COUNT, Query, WebSearchRequest
-from modules.llm_platform.presentation.rest.access import Headers
-from modules.llm_platform.presentation.rest.body import validate
 from modules.llm_platform.presentation.rest.compat.dialect import (
     JSON,
     Dialect,
@@ -22,8 +20,10 @@ from modules.llm_platform.presentation.rest.compat.dialect import (
     report_ignored,
     search_web,
 )
-from modules.llm_platform.presentation.rest.openapi import query_of
-from modules.llm_platform.presentation.rest.problems import UPSTREAM_STATUSES
+from modules.llm_platform.presentation.rest.http.access import Headers
+from modules.llm_platform.presentation.rest.http.body import validate
+from modules.llm_platform.presentation.rest.http.openapi import query_of
+from modules.llm_platform.presentation.rest.http.problems import UPSTREAM_STATUSES
 from shared.exceptions import AppException
 
 router = APIRouter(prefix="/gpt-researcher", tags=["compatible"])

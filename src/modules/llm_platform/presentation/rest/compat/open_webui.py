@@ -12,7 +12,6 @@ from pydantic_core import to_json
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import MAX_URLS
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_COUNT, Query, WebSearchRequest
-from modules.llm_platform.presentation.rest.body import read_body
 from modules.llm_platform.presentation.rest.compat.dialect import (
     JSON,
     Dialect,
@@ -23,8 +22,9 @@ from modules.llm_platform.presentation.rest.compat.dialect import (
     report_ignored,
     search_web,
 )
-from modules.llm_platform.presentation.rest.openapi import body_of
-from modules.llm_platform.presentation.rest.problems import BODY_STATUSES, UPSTREAM_STATUSES
+from modules.llm_platform.presentation.rest.http.body import read_body
+from modules.llm_platform.presentation.rest.http.openapi import body_of
+from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES
 from shared.exceptions import AppException
 
 router = APIRouter(prefix="/open-webui", tags=["compatible"])

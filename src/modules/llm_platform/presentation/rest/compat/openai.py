@@ -20,7 +20,6 @@ from modules.llm_platform.domain.dtos.llm_dtos import MAX_ANSWER_TOKENS, LLMResp
 from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchResponse, SourceRef
 from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
 from modules.llm_platform.domain.text.tokens import count_tokens
-from modules.llm_platform.presentation.rest.body import read_body
 from modules.llm_platform.presentation.rest.chat_routes import ChatDone, chat_events
 from modules.llm_platform.presentation.rest.compat import openai_models, openai_responses
 from modules.llm_platform.presentation.rest.compat.chat_completions import (
@@ -56,15 +55,16 @@ from modules.llm_platform.presentation.rest.compat.openai_responses import (
     generate,
     llm_request,
 )
-from modules.llm_platform.presentation.rest.openapi import body_of
-from modules.llm_platform.presentation.rest.problems import InvalidRequestError
-from modules.llm_platform.presentation.rest.responses import (
+from modules.llm_platform.presentation.rest.http.body import read_body
+from modules.llm_platform.presentation.rest.http.openapi import body_of
+from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
+from modules.llm_platform.presentation.rest.http.responses import (
     CancelOnDisconnect,
     request_id,
     run_research,
     services,
 )
-from modules.llm_platform.presentation.rest.sse import Event, EventStream, data_stream_response, stream_research
+from modules.llm_platform.presentation.rest.http.sse import Event, EventStream, data_stream_response, stream_research
 from shared.exceptions import AppException
 
 MAX_INPUTS: Final = 2048  # the vendor's limit

@@ -14,8 +14,8 @@ from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel
 from modules.llm_platform.domain.dtos.research_dtos import Depth
 from modules.llm_platform.presentation.rest.compat.chat_completions import refused
 from modules.llm_platform.presentation.rest.compat.dialect import JSON, Example, error_responses
-from modules.llm_platform.presentation.rest.problems import RestError
-from modules.llm_platform.presentation.rest.responses import services
+from modules.llm_platform.presentation.rest.http.problems import RestError
+from modules.llm_platform.presentation.rest.http.responses import services
 
 router = APIRouter(prefix="/v1", tags=["compatible"])  # of all routes of the dialect
 

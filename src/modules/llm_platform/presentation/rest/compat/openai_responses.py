@@ -20,7 +20,6 @@ from modules.llm_platform.application.research.events import Done, Failed, Reset
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_ANSWER_TOKENS, ConfiguredModel, LLMRequest, LLMResponse
 from modules.llm_platform.domain.dtos.research_dtos import Depth, PreviousId, ResearchResponse
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_DOMAINS, Domain
-from modules.llm_platform.presentation.rest.body import field_errors, read_body
 from modules.llm_platform.presentation.rest.chat_routes import ChatDone, chat_events
 from modules.llm_platform.presentation.rest.compat.chat_completions import (
     EXTENSION,
@@ -39,21 +38,22 @@ from modules.llm_platform.presentation.rest.compat.openai_models import (
     refuse_fields,
     router,
 )
-from modules.llm_platform.presentation.rest.openapi import body_of
-from modules.llm_platform.presentation.rest.problems import (
+from modules.llm_platform.presentation.rest.http.body import field_errors, read_body
+from modules.llm_platform.presentation.rest.http.openapi import body_of
+from modules.llm_platform.presentation.rest.http.problems import (
     BODY_STATUSES,
     UPSTREAM_STATUSES,
     InvalidRequestError,
     problem_object,
 )
-from modules.llm_platform.presentation.rest.responses import (
+from modules.llm_platform.presentation.rest.http.responses import (
     ANSWER,
     CancelOnDisconnect,
     request_id,
     run_research,
     services,
 )
-from modules.llm_platform.presentation.rest.sse import Event, EventStream, data_stream_response, stream_research
+from modules.llm_platform.presentation.rest.http.sse import Event, EventStream, data_stream_response, stream_research
 from shared.exceptions import AppException
 
 ERROR_STATUSES: Final = (400, 404, *BODY_STATUSES[:-1], *UPSTREAM_STATUSES)  # 400 instead of 422

@@ -32,7 +32,6 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
     WebSearchRequest,
     WebSearchResultItem,
 )
-from modules.llm_platform.presentation.rest.body import read_body
 from modules.llm_platform.presentation.rest.compat.chat_completions import (
     Completion,
     CompletionStream,
@@ -51,10 +50,11 @@ from modules.llm_platform.presentation.rest.compat.dialect import (
     report_ignored,
     search_web_multi,
 )
-from modules.llm_platform.presentation.rest.openapi import body_of
-from modules.llm_platform.presentation.rest.problems import BODY_STATUSES, UPSTREAM_STATUSES
-from modules.llm_platform.presentation.rest.responses import request_id, run_research, services
-from modules.llm_platform.presentation.rest.sse import data_stream_response, stream_research
+from modules.llm_platform.presentation.rest.http.body import read_body
+from modules.llm_platform.presentation.rest.http.openapi import body_of
+from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES
+from modules.llm_platform.presentation.rest.http.responses import request_id, run_research, services
+from modules.llm_platform.presentation.rest.http.sse import data_stream_response, stream_research
 from shared.exceptions import AppException
 
 router = APIRouter(prefix="/perplexity", tags=["compatible"])

@@ -13,11 +13,11 @@ from typing import Any, Final
 from fastapi import APIRouter, Request, Response
 from starlette.types import Receive, Scope
 
-from modules.llm_platform.presentation.rest.access import Headers
-from modules.llm_platform.presentation.rest.body import validate
 from modules.llm_platform.presentation.rest.compat.dialect import Dialect, Example, error_responses
-from modules.llm_platform.presentation.rest.openapi import body_of
-from modules.llm_platform.presentation.rest.problems import BODY_STATUSES, UPSTREAM_STATUSES, InvalidRequestError
+from modules.llm_platform.presentation.rest.http.access import Headers
+from modules.llm_platform.presentation.rest.http.body import validate
+from modules.llm_platform.presentation.rest.http.openapi import body_of
+from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, InvalidRequestError
 from modules.llm_platform.presentation.rest.search_routes import (
     PASS_THROUGH,
     search_by_body,

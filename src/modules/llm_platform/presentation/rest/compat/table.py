@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from modules.llm_platform.presentation.rest.access import first_segment
 from modules.llm_platform.presentation.rest.compat import (
     gpt_researcher,
     open_webui,
@@ -15,6 +14,7 @@ from modules.llm_platform.presentation.rest.compat import (
     tavily,
 )
 from modules.llm_platform.presentation.rest.compat.dialect import Dialect
+from modules.llm_platform.presentation.rest.http.access import first_segment
 
 DIALECTS: Final[tuple[Dialect, ...]] = (
     perplexity.DIALECT,

@@ -25,8 +25,6 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
     TimeRange,
     WebSearchRequest,
 )
-from modules.llm_platform.presentation.rest.access import Headers
-from modules.llm_platform.presentation.rest.body import field_errors, read_body, receive_body
 from modules.llm_platform.presentation.rest.compat.chat_completions import refused
 from modules.llm_platform.presentation.rest.compat.dialect import (
     JSON,
@@ -38,9 +36,11 @@ from modules.llm_platform.presentation.rest.compat.dialect import (
     report_ignored,
     search_web,
 )
-from modules.llm_platform.presentation.rest.openapi import body_of
-from modules.llm_platform.presentation.rest.problems import BODY_STATUSES, UPSTREAM_STATUSES, InvalidRequestError
-from modules.llm_platform.presentation.rest.responses import request_id, run_research
+from modules.llm_platform.presentation.rest.http.access import Headers
+from modules.llm_platform.presentation.rest.http.body import field_errors, read_body, receive_body
+from modules.llm_platform.presentation.rest.http.openapi import body_of
+from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, InvalidRequestError
+from modules.llm_platform.presentation.rest.http.responses import request_id, run_research
 from shared.exceptions import AppException
 
 router = APIRouter(prefix="/tavily", tags=["compatible"])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.domain.mean_centering import MAX_VECTORS, MIN_VECTORS, mean_centered, mean_vector
+from modules.llm_platform.domain.retrieval.mean_centering import MAX_VECTORS, MIN_VECTORS, mean_centered, mean_vector
 
 
 def test_the_mean() -> None:

@@ -23,7 +23,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import Outcome, OutcomeFilt
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
 from modules.llm_platform.infrastructure.files.private_files import require_free_space
-from modules.llm_platform.infrastructure.files.shared_sqlite import open_shared_file, transaction
+from modules.llm_platform.infrastructure.sqlite.shared_file import open_shared_file, transaction
 
 log = logging.getLogger(__name__)
 

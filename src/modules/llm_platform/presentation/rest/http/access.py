@@ -11,7 +11,7 @@ from typing import Protocol
 
 from starlette.types import Receive, Scope
 
-from modules.llm_platform.presentation.rest.problems import (
+from modules.llm_platform.presentation.rest.http.problems import (
     CrossSiteError,
     ErrorFormat,
     UnauthorizedError,

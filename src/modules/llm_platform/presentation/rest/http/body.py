@@ -15,8 +15,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 from starlette.types import Receive
 
-from modules.llm_platform.presentation.rest.access import HEADERS
-from modules.llm_platform.presentation.rest.problems import (
+from modules.llm_platform.presentation.rest.http.access import HEADERS
+from modules.llm_platform.presentation.rest.http.problems import (
     BodyTimeoutError,
     BodyTooLargeError,
     ClientDisconnectedError,

@@ -18,10 +18,10 @@ from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.application.research.events import ResearchEvent
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
 from modules.llm_platform.domain.ports.rate_limiter import IRateLimiter
-from modules.llm_platform.presentation.rest.admission import ResearchAdmission
-from modules.llm_platform.presentation.rest.problems import REQUEST_ID, ClientDisconnectedError, NotServingError
-from modules.llm_platform.presentation.rest.repeated_answers import RepeatedAnswers
-from modules.llm_platform.presentation.rest.shutdown import RunningRequests
+from modules.llm_platform.presentation.rest.http.admission import ResearchAdmission
+from modules.llm_platform.presentation.rest.http.problems import REQUEST_ID, ClientDisconnectedError, NotServingError
+from modules.llm_platform.presentation.rest.http.repeated_answers import RepeatedAnswers
+from modules.llm_platform.presentation.rest.http.shutdown import RunningRequests
 
 JSON = "application/json"
 ANSWER = "llm_platform.answer"  # key in the ASGI scope: the answer that is sent, for the log line of the request

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from modules.llm_platform.presentation.rest.problems import ClientDisconnectedError
-from modules.llm_platform.presentation.rest.responses import CancelOnDisconnect
+from modules.llm_platform.presentation.rest.http.problems import ClientDisconnectedError
+from modules.llm_platform.presentation.rest.http.responses import CancelOnDisconnect
 
 
 def receive_of(disconnects_after_s: float | None) -> Any:

@@ -17,7 +17,7 @@ from modules.llm_platform.domain.ports.rate_limiter import (
     RateLimitDecision,
     RateLimits,
 )
-from modules.llm_platform.presentation.rest.problems import RateLimitedError
+from modules.llm_platform.presentation.rest.http.problems import RateLimitedError
 
 UNKNOWN_ADDRESS = "unknown"  # the client of a Unix socket
 MAX_FORWARDED = 32  # entries of X-Forwarded-For that are read, from the right

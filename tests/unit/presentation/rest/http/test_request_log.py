@@ -11,7 +11,7 @@ from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 from modules.llm_platform.application.services import research_job_worker, store_service, webhook_service
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError
-from modules.llm_platform.presentation.rest import request_log
+from modules.llm_platform.presentation.rest.http import request_log
 
 QUERY = "a private question"
 KEY = "a-long-random-word"

@@ -17,10 +17,10 @@ from scripts import openapi as script
 from tests import fuzz
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client, platform_of
 
-from modules.llm_platform.presentation.rest.access import PROBE_PATHS, first_segment
 from modules.llm_platform.presentation.rest.app import BODIES, create_app
 from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFIX
 from modules.llm_platform.presentation.rest.examples import EXAMPLES, add_examples
+from modules.llm_platform.presentation.rest.http.access import PROBE_PATHS, first_segment
 from shared.config import Settings
 
 Node = dict[str, Any]

@@ -20,7 +20,7 @@ from modules.llm_platform.domain.api_key_label import set_api_key_label
 from modules.llm_platform.domain.metrics import RATE_LIMIT_DECISIONS
 from modules.llm_platform.domain.ports.metrics import NO_METRICS
 from modules.llm_platform.domain.ports.rate_limiter import RateLimitDecision
-from modules.llm_platform.presentation.rest.access import (
+from modules.llm_platform.presentation.rest.http.access import (
     COUNTED_BY_ROUTE,
     HEADERS,
     PROBE_PATHS,
@@ -31,8 +31,8 @@ from modules.llm_platform.presentation.rest.access import (
     first_segment,
     is_limited,
 )
-from modules.llm_platform.presentation.rest.body import receive_body
-from modules.llm_platform.presentation.rest.problems import (
+from modules.llm_platform.presentation.rest.http.body import receive_body
+from modules.llm_platform.presentation.rest.http.problems import (
     ERROR_FORMAT,
     REQUEST_ID,
     BadRequestError,
@@ -45,20 +45,20 @@ from modules.llm_platform.presentation.rest.problems import (
     problem_response,
     to_app_exception,
 )
-from modules.llm_platform.presentation.rest.rate_limits import (
+from modules.llm_platform.presentation.rest.http.rate_limits import (
     ClientAddresses,
     Header,
     WrongKeyLimit,
     policy_header,
     rate_limit_header,
 )
-from modules.llm_platform.presentation.rest.repeated_answers import (
+from modules.llm_platform.presentation.rest.http.repeated_answers import (
     REPEATED_PATHS,
     received_again,
     request_key,
 )
-from modules.llm_platform.presentation.rest.request_log import CLIENT_CLOSED, RequestLog
-from modules.llm_platform.presentation.rest.responses import ANSWER, CALLER, ERROR, ServerState
+from modules.llm_platform.presentation.rest.http.request_log import CLIENT_CLOSED, RequestLog
+from modules.llm_platform.presentation.rest.http.responses import ANSWER, CALLER, ERROR, ServerState
 from shared.exceptions import AppException
 from shared.logging import bind_request_id
 

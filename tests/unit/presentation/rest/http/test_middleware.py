@@ -15,13 +15,13 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchError,
     WebSearchRequestError,
 )
-from modules.llm_platform.presentation.rest.access import PROBE_PATHS, AccessPolicy
 from modules.llm_platform.presentation.rest.app import create_app
-from modules.llm_platform.presentation.rest.middleware import GuardMiddleware
-from modules.llm_platform.presentation.rest.problems import DEFAULT_RETRY_AFTER_S
-from modules.llm_platform.presentation.rest.rate_limits import ClientAddresses
-from modules.llm_platform.presentation.rest.request_log import RequestLog
-from modules.llm_platform.presentation.rest.responses import ServerState
+from modules.llm_platform.presentation.rest.http.access import PROBE_PATHS, AccessPolicy
+from modules.llm_platform.presentation.rest.http.middleware import GuardMiddleware
+from modules.llm_platform.presentation.rest.http.problems import DEFAULT_RETRY_AFTER_S
+from modules.llm_platform.presentation.rest.http.rate_limits import ClientAddresses
+from modules.llm_platform.presentation.rest.http.request_log import RequestLog
+from modules.llm_platform.presentation.rest.http.responses import ServerState
 from shared.config import Settings
 from shared.exceptions import AppException
 from shared.logging import bound_request_id

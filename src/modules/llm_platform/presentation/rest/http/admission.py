@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from modules.llm_platform.domain.metrics import RESEARCHES_REFUSED, RESEARCHES_RUNNING, RESEARCHES_WAITING
 from modules.llm_platform.domain.ports.metrics import IMetrics
-from modules.llm_platform.presentation.rest.problems import OverloadedError
+from modules.llm_platform.presentation.rest.http.problems import OverloadedError
 
 Event = TypeVar("Event")
 

@@ -9,8 +9,8 @@ from contextlib import aclosing
 import pytest
 
 from modules.llm_platform.domain.metrics import RESEARCHES_REFUSED, RESEARCHES_RUNNING, RESEARCHES_WAITING
-from modules.llm_platform.presentation.rest.admission import ResearchAdmission
-from modules.llm_platform.presentation.rest.problems import OverloadedError
+from modules.llm_platform.presentation.rest.http.admission import ResearchAdmission
+from modules.llm_platform.presentation.rest.http.problems import OverloadedError
 from modules.llm_platform.testing import MemoryMetrics
 
 

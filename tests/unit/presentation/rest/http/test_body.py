@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
-from modules.llm_platform.presentation.rest import body as body_module
-from modules.llm_platform.presentation.rest.body import MAX_BODY_BYTES
+from modules.llm_platform.presentation.rest.http import body as body_module
+from modules.llm_platform.presentation.rest.http.body import MAX_BODY_BYTES
 
 SENT_TEXT = "Zq7mark"
 LARGEST_PROBLEM_BYTES = 16_384

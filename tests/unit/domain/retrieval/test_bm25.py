@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.domain.bm25 import MAX_QUESTION_WORDS, SparseVector, passage_words, question_words
+from modules.llm_platform.domain.retrieval.bm25 import MAX_QUESTION_WORDS, SparseVector, passage_words, question_words
 
 
 def weights(vector: SparseVector) -> dict[int, float]:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.small_disk import in_a_mount_namespace
 
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
-from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import (
+from modules.llm_platform.infrastructure.sqlite.outcome_store import (
     CLEANED_AT_ONCE,
     FORMAT,
     OutcomeTable,
@@ -193,7 +193,7 @@ def _cannot_open(self: OutcomeTable) -> sqlite3.Connection:
 FULL_DISK = """
 import asyncio, pathlib, sys
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
-from modules.llm_platform.infrastructure.adapters.sqlite_outcome_store import SqliteOutcomeStore
+from modules.llm_platform.infrastructure.sqlite.outcome_store import SqliteOutcomeStore
 
 async def main():
     store = SqliteOutcomeStore(pathlib.Path(sys.argv[1]) / "outcomes.sqlite3", 7)

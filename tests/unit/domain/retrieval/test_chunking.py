@@ -1,4 +1,4 @@
-"""domain/chunking.py"""
+"""domain/retrieval/chunking.py"""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.growth import is_linear
 
-from modules.llm_platform.domain.chunking import CHARS_PER_WORD, STRETCH, TINY_SHARE, Chunk, split_chunks
+from modules.llm_platform.domain.retrieval.chunking import CHARS_PER_WORD, STRETCH, TINY_SHARE, Chunk, split_chunks
 
 LINES = st.sampled_from(
     [

@@ -10,10 +10,10 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from modules.llm_platform.presentation.rest.access import PROBE_PATHS
-from modules.llm_platform.presentation.rest.body import FORM
-from modules.llm_platform.presentation.rest.problems import Problem, ValidationProblem
-from modules.llm_platform.presentation.rest.responses import JSON
+from modules.llm_platform.presentation.rest.http.access import PROBE_PATHS
+from modules.llm_platform.presentation.rest.http.body import FORM
+from modules.llm_platform.presentation.rest.http.problems import Problem, ValidationProblem
+from modules.llm_platform.presentation.rest.http.responses import JSON
 
 REFERENCE = "#/components/schemas/{model}"
 BODY_NOTE = (

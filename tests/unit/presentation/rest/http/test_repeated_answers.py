@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from modules.llm_platform.presentation.rest.repeated_answers import (
+from modules.llm_platform.presentation.rest.http.repeated_answers import (
     MAX_KEY_BYTES,
     RepeatedAnswer,
     RepeatedAnswers,

@@ -13,10 +13,10 @@ from starlette.types import Receive, Scope, Send
 from modules.llm_platform.application.research.events import Failed
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent
-from modules.llm_platform.presentation.rest.access import HEADERS
-from modules.llm_platform.presentation.rest.middleware import STREAM_ERROR_HANDLER
-from modules.llm_platform.presentation.rest.problems import REQUEST_ID, problem_object
-from modules.llm_platform.presentation.rest.responses import (
+from modules.llm_platform.presentation.rest.http.access import HEADERS
+from modules.llm_platform.presentation.rest.http.middleware import STREAM_ERROR_HANDLER
+from modules.llm_platform.presentation.rest.http.problems import REQUEST_ID, problem_object
+from modules.llm_platform.presentation.rest.http.responses import (
     ANSWER,
     ERROR,
     CancelOnDisconnect,

@@ -13,8 +13,8 @@ from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
 from modules.llm_platform.domain.ports.rate_limiter import LimitState, RateLimit, RateLimits
 from modules.llm_platform.infrastructure.adapters.memory_rate_limiter import MemoryRateLimiter
-from modules.llm_platform.presentation.rest.problems import QUOTA_EXCEEDED, RateLimitedError
-from modules.llm_platform.presentation.rest.rate_limits import UNKNOWN_ADDRESS, ClientAddresses, WrongKeyLimit
+from modules.llm_platform.presentation.rest.http.problems import QUOTA_EXCEEDED, RateLimitedError
+from modules.llm_platform.presentation.rest.http.rate_limits import UNKNOWN_ADDRESS, ClientAddresses, WrongKeyLimit
 
 HOUR_S = 3600
 KEY, OTHER_KEY = "a-long-random-word", "another-random-word"

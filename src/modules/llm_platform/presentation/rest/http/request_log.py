@@ -29,8 +29,8 @@ from modules.llm_platform.domain.metrics import (
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.tracing import TRACE_HEADERS, ISpan, ITracer, running
 from modules.llm_platform.domain.spans import METHOD, REQUEST_ID, REQUEST_SPAN, ROUTE, STATUS
-from modules.llm_platform.presentation.rest import problems
-from modules.llm_platform.presentation.rest.responses import ANSWER, CALLER, ERROR, ServerState
+from modules.llm_platform.presentation.rest.http import problems
+from modules.llm_platform.presentation.rest.http.responses import ANSWER, CALLER, ERROR, ServerState
 
 log = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.domain.chunking import split_chunks
 from modules.llm_platform.domain.dtos.retrieval_dtos import FoundPassage, Passage
-from modules.llm_platform.domain.merge_passages import merge_document_text, merge_passages
+from modules.llm_platform.domain.retrieval.chunking import split_chunks
+from modules.llm_platform.domain.retrieval.merge_passages import merge_document_text, merge_passages
 
 TEXT = "Apples are red. Pears are green.\n\nPlums are blue, äöü 😀 and ripe in autumn."
 CUT = st.tuples(st.integers(0, len(TEXT) - 1), st.integers(1, 30)).map(lambda cut: (cut[0], min(sum(cut), len(TEXT))))
