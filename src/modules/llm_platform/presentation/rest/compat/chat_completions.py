@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 from starlette.types import Scope
 
@@ -28,11 +28,13 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     Turn,
 )
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
-from modules.llm_platform.presentation.rest.http.body import field_errors
+from modules.llm_platform.presentation.rest.http.body import validate
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError, problem_object
 from modules.llm_platform.presentation.rest.http.sse import Event
 from shared.exceptions import AppException
 
+CHUNKS: Final = "The answer; as a stream, chunks of it, and `[DONE]` at the end."
+HARMLESS: Final[tuple[object, ...]] = (None, False, "", "none", "auto", [], {}, ["text"])  # values of a refused field
 MAX_PARTS: Final = 100  # of one message
 END_OF_STREAM: Final = b"data: [DONE]\n\n"
 RESTARTED: Final = "\n\n---\n\nThe model failed here. The text above is void, and a new answer follows.\n\n"
@@ -81,13 +83,12 @@ def research_request(
         **fields,
     }
     try:
-        return ResearchRequest(**values)
-    except ValidationError as error:
-        details = error.errors(include_url=False, include_context=False, include_input=False)
-        for detail in details:
-            name = detail["loc"][0]
-            detail["loc"] = (field, *detail["loc"]) if name in ("query", "instructions") else detail["loc"]
-        raise InvalidRequestError(field_errors(details, "body")) from None
+        return validate(ResearchRequest, values, "body")
+    except InvalidRequestError as error:
+        for each in error.errors:
+            if each["loc"][1] in ("query", "instructions"):
+                each["loc"].insert(1, field)
+        raise
 
 
 def _history(messages: Sequence[CompletionMessage]) -> tuple[Turn, ...]:
@@ -100,6 +101,20 @@ def _history(messages: Sequence[CompletionMessage]) -> tuple[Turn, ...]:
         elif message.role == "assistant" and turns and not turns[-1].answer:
             turns[-1] = turns[-1].model_copy(update={"answer": text[:MAX_STORED_ANSWER_CHARS]})
     return tuple(turns[-MAX_STORED_TURNS:])
+
+
+def refuse_fields(body: BaseModel, reasons: Mapping[str, str]) -> None:
+    """Raise for a field that would change the answer and is not supported."""
+    sent = body.model_extra or {}
+    for name, reason in reasons.items():
+        if sent.get(name) not in HARMLESS:
+            raise refused(name, reason)
+
+
+def refuse_format(answer_format: Mapping[str, Any] | None) -> None:
+    """Raise for a `response_format` other than text."""
+    if (answer_format or {}).get("type", "text") != "text":
+        raise refused("response_format", "only text is supported: leave the field out")
 
 
 def refused(name: str, message: str) -> InvalidRequestError:

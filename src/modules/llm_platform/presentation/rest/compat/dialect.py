@@ -13,14 +13,23 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, StringConstraints
+from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic_core import to_json
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import MAX_URL_CHARS
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.presentation.rest.http.access import FindKey
-from modules.llm_platform.presentation.rest.http.problems import ACCESS_STATUSES, COMMON_STATUSES, ErrorFormat
+from modules.llm_platform.presentation.rest.http.openapi import body_of
+from modules.llm_platform.presentation.rest.http.problems import (
+    ACCESS_STATUSES,
+    BODY_STATUSES,
+    COMMON_STATUSES,
+    UPSTREAM_STATUSES,
+    ErrorFormat,
+)
 from modules.llm_platform.presentation.rest.http.responses import ANSWER, CancelOnDisconnect, services
+from modules.llm_platform.presentation.rest.http.sse import data_stream_response
 from shared.exceptions import AppException
 
 JSON: Final = "application/json"
@@ -29,7 +38,17 @@ MAX_IGNORED_FIELDS: Final = 30
 _FIELD_NAME: Final = re.compile(r"[A-Za-z_]\w{0,59}", re.ASCII)  # clients and proxies refuse headers of some kilobytes
 MAX_CONCURRENT_READS: Final = 5  # pages of one request
 
+ERROR_STATUSES: Final = (*BODY_STATUSES, *UPSTREAM_STATUSES)
+ERROR_STATUSES_400: Final = (400, *BODY_STATUSES[:-1], *UPSTREAM_STATUSES)  # of `status_400`
+
 PageUrl = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_URL_CHARS)]
+
+
+class DialectBody(BaseModel):
+    """What a client sends. Fields that are not served are reported by `report_ignored`."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
 
 @dataclass(frozen=True, slots=True)
 class Example:
@@ -101,6 +120,24 @@ def report_ignored(response: Response, body: BaseModel, *partly_served: str) -> 
     if ignored:
         response.headers[IGNORED_FIELDS] = ", ".join(ignored[:MAX_IGNORED_FIELDS])
     return response
+
+
+def json_answer(content: Any, body: BaseModel, *partly_served: str) -> Response:
+    """Return the content as JSON, with the header of `report_ignored`."""
+    return report_ignored(Response(to_json(content), media_type=JSON), body, *partly_served)
+
+
+def status_400(error: AppException) -> int:
+    """Return the status of an error. Invalid fields are a 400, which clients turn into their BadRequestError."""
+    return HTTPStatus.BAD_REQUEST if error.status_code == HTTPStatus.UNPROCESSABLE_ENTITY else error.status_code
+
+
+def declaration(
+    summary: str, body: type[BaseModel], answer: Any, statuses: Sequence[int] = ERROR_STATUSES, stream: str = ""
+) -> dict[str, Any]:
+    """Return the arguments of a route that calls `read_body`. `stream`: describes an answer that can be a stream too."""
+    responses = {**error_responses(*statuses), **(data_stream_response(stream) if stream else {})}
+    return {"summary": summary, "response_model": answer, "responses": responses, "openapi_extra": body_of(body)}
 
 
 def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:

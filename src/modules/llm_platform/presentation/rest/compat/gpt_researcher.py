@@ -7,17 +7,16 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic_core import to_json
+from pydantic import BaseModel, Field
 from starlette.types import Receive, Scope
 
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_COUNT, Query, WebSearchRequest
 from modules.llm_platform.presentation.rest.compat.dialect import (
-    JSON,
     Dialect,
+    DialectBody,
     Example,
     error_responses,
-    report_ignored,
+    json_answer,
     search_web,
 )
 from modules.llm_platform.presentation.rest.http.access import Headers
@@ -33,10 +32,8 @@ MAX_PARAMETERS: Final = 20
 DEFAULT_COUNT: Final = 10
 
 
-class RetrieverQuery(BaseModel):
+class RetrieverQuery(DialectBody):
     """The query string of GPT Researcher: `query`, and what the variables `RETRIEVER_ARG_…` add to it."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
 
     query: Query
     count: int = Field(default=DEFAULT_COUNT, ge=1, le=MAX_COUNT)
@@ -64,7 +61,7 @@ async def retrieve(request: Request) -> Response:
     query = validate(RetrieverQuery, sent, "query")
     found = await search_web(request, WebSearchRequest(query=query.query, count=query.count))
     results = [{"url": item.url, "raw_content": item.text} for item in found.results[: query.count]]
-    return report_ignored(Response(to_json(results), media_type=JSON), query)
+    return json_answer(results, query)
 
 
 async def _find_key(scope: Scope, headers: Headers, receive: Receive) -> tuple[bytes, Receive]:

@@ -6,43 +6,36 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic_core import to_json
+from pydantic import BaseModel, Field
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import MAX_URLS
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_COUNT, Query, WebSearchRequest
 from modules.llm_platform.presentation.rest.compat.dialect import (
-    JSON,
     Dialect,
+    DialectBody,
     Example,
     PageUrl,
-    error_responses,
+    declaration,
+    json_answer,
     read_pages,
-    report_ignored,
     search_web,
 )
 from modules.llm_platform.presentation.rest.http.body import read_body
-from modules.llm_platform.presentation.rest.http.openapi import body_of
-from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES
 from shared.exceptions import AppException
 
 router = APIRouter(prefix="/open-webui", tags=["compatible"])
 
 
-class OpenWebuiSearchRequest(BaseModel):
+class OpenWebuiSearchRequest(DialectBody):
     """What Open WebUI sends to an external search engine."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
 
     query: Query
     count: int = Field(default=5, ge=1, le=MAX_COUNT, strict=True)
 
 
-class OpenWebuiLoadRequest(BaseModel):
+class OpenWebuiLoadRequest(DialectBody):
     """What Open WebUI sends to an external web loader."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
 
     urls: tuple[PageUrl, ...] = Field(min_length=1, max_length=MAX_URLS)
 
@@ -62,32 +55,20 @@ class OpenWebuiDocument(BaseModel):
     metadata: dict[str, str]
 
 
-@router.post(
-    "/search",
-    summary="Search, for Open WebUI",
-    response_model=list[OpenWebuiResult],
-    responses=error_responses(*BODY_STATUSES, *UPSTREAM_STATUSES),
-    openapi_extra=body_of(OpenWebuiSearchRequest),
-)
+@router.post("/search", **declaration("Search, for Open WebUI", OpenWebuiSearchRequest, list[OpenWebuiResult]))
 async def search(request: Request) -> Response:
     body = await read_body(request, OpenWebuiSearchRequest)
     found = await search_web(request, WebSearchRequest(query=body.query, count=body.count))
     results = [{"link": item.url, "title": item.title, "snippet": item.text} for item in found.results[: body.count]]
-    return report_ignored(Response(to_json(results), media_type=JSON), body)
+    return json_answer(results, body)
 
 
-@router.post(
-    "/load",
-    summary="Read pages, for Open WebUI",
-    response_model=list[OpenWebuiDocument],
-    responses=error_responses(*BODY_STATUSES, *UPSTREAM_STATUSES),
-    openapi_extra=body_of(OpenWebuiLoadRequest),
-)
+@router.post("/load", **declaration("Read pages, for Open WebUI", OpenWebuiLoadRequest, list[OpenWebuiDocument]))
 async def load(request: Request) -> Response:
     body = await read_body(request, OpenWebuiLoadRequest)
     read = await read_pages(request, body.urls)
     documents = [_document(url, page) for url, page in read.items()]
-    return report_ignored(Response(to_json(documents), media_type=JSON), body)
+    return json_answer(documents, body)
 
 
 def _document(url: str, page: Page | AppException) -> dict[str, Any]:

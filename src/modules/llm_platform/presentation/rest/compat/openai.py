@@ -9,12 +9,10 @@ from __future__ import annotations
 import struct
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
-from pydantic_core import to_json
 
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_ANSWER_TOKENS, LLMResponse
 from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchResponse, SourceRef
@@ -23,6 +21,7 @@ from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.presentation.rest.chat_routes import ChatDone, chat_events
 from modules.llm_platform.presentation.rest.compat import openai_models, openai_responses
 from modules.llm_platform.presentation.rest.compat.chat_completions import (
+    CHUNKS,
     END_OF_STREAM,
     EXTENSION,
     Completion,
@@ -31,23 +30,26 @@ from modules.llm_platform.presentation.rest.compat.chat_completions import (
     chat_annotations,
     data_part,
     openai_error,
+    refuse_fields,
+    refuse_format,
     refused,
     research_request,
     token_usage,
 )
 from modules.llm_platform.presentation.rest.compat.dialect import (
-    JSON,
     Dialect,
+    DialectBody,
     Example,
-    error_responses,
+    declaration,
+    json_answer,
     report_ignored,
+    status_400,
 )
 from modules.llm_platform.presentation.rest.compat.openai_models import (
     DEPTHS,
     ModelName,
     ModelNotFoundError,
     find_llm,
-    refuse_fields,
     router,
 )
 from modules.llm_platform.presentation.rest.compat.openai_responses import (
@@ -56,7 +58,6 @@ from modules.llm_platform.presentation.rest.compat.openai_responses import (
     llm_request,
 )
 from modules.llm_platform.presentation.rest.http.body import read_body
-from modules.llm_platform.presentation.rest.http.openapi import body_of
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
 from modules.llm_platform.presentation.rest.http.responses import (
     CancelOnDisconnect,
@@ -64,7 +65,7 @@ from modules.llm_platform.presentation.rest.http.responses import (
     run_research,
     services,
 )
-from modules.llm_platform.presentation.rest.http.sse import Event, EventStream, data_stream_response, stream_research
+from modules.llm_platform.presentation.rest.http.sse import Event, EventStream, stream_research
 from shared.exceptions import AppException
 
 MAX_INPUTS: Final = 2048  # the vendor's limit
@@ -89,10 +90,8 @@ class OpenaiStreamOptions(BaseModel):
     include_usage: bool = Field(default=False, strict=True)
 
 
-class OpenaiChatRequest(BaseModel):
+class OpenaiChatRequest(DialectBody):
     """A conversation with a research or a configured language model."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
 
     model: ModelName
     messages: Messages
@@ -112,10 +111,8 @@ class OpenaiChatRequest(BaseModel):
 Input = Annotated[str, StringConstraints(min_length=1)]
 
 
-class OpenaiEmbeddingRequest(BaseModel):
+class OpenaiEmbeddingRequest(DialectBody):
     """One text or several; tokens are refused, because they belong to the tokenizer of another model."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
 
     model: ModelName
     input: Input | Annotated[tuple[Input, ...], Field(min_length=1, max_length=MAX_INPUTS)]
@@ -147,19 +144,14 @@ class OpenaiEmbeddings(BaseModel):
 
 @router.post(
     "/chat/completions",
-    summary="Answer a conversation, for clients of OpenAI",
-    response_model=OpenaiChatResponse,
-    responses={
-        **error_responses(*ERROR_STATUSES),
-        **data_stream_response("The answer; as a stream, chunks of it, and `[DONE]` at the end."),
-    },
-    openapi_extra=body_of(OpenaiChatRequest),
+    **declaration(
+        "Answer a conversation, for clients of OpenAI", OpenaiChatRequest, OpenaiChatResponse, ERROR_STATUSES, CHUNKS
+    ),
 )
 async def chat(request: Request) -> Response:
     body = await read_body(request, OpenaiChatRequest)
     refuse_fields(body, REFUSED)
-    if (body.response_format or {}).get("type", "text") != "text":
-        raise refused("response_format", "only text is supported: leave the field out")
+    refuse_format(body.response_format)
     if body.model in DEPTHS:
         return await _research(request, body, DEPTHS[body.model])
     return await _chat(request, body)
@@ -173,7 +165,7 @@ async def _research(request: Request, body: OpenaiChatRequest, depth: Depth) -> 
         stream = await stream_research(request, question, ChatStream(completion, body.includes_usage))
         return report_ignored(stream, body, *partly_served)
     answer = completion.whole(await run_research(request, question))
-    return report_ignored(Response(to_json(answer), media_type=JSON), body, *partly_served)
+    return json_answer(answer, body, *partly_served)
 
 
 async def _chat(request: Request, body: OpenaiChatRequest) -> Response:
@@ -190,7 +182,7 @@ async def _chat(request: Request, body: OpenaiChatRequest) -> Response:
     message = {"role": "assistant", "content": answer.content}
     choice = {"index": 0, "finish_reason": _finish_reason(answer), "message": message}
     whole = {**completion.head("chat.completion"), "choices": [choice], "usage": _llm_usage(answer)}
-    return report_ignored(Response(to_json(whole), media_type=JSON), body)
+    return json_answer(whole, body)
 
 
 class ChatStream(CompletionStream):
@@ -236,10 +228,7 @@ def _llm_usage(answer: LLMResponse) -> dict[str, int]:
 
 @router.post(
     "/embeddings",
-    summary="Embed texts, for clients of OpenAI",
-    response_model=OpenaiEmbeddings,
-    responses=error_responses(*ERROR_STATUSES),
-    openapi_extra=body_of(OpenaiEmbeddingRequest),
+    **declaration("Embed texts, for clients of OpenAI", OpenaiEmbeddingRequest, OpenaiEmbeddings, ERROR_STATUSES),
 )
 async def embed(request: Request) -> Response:
     body = await read_body(request, OpenaiEmbeddingRequest)
@@ -259,7 +248,7 @@ async def embed(request: Request) -> Response:
     ]
     usage = {"prompt_tokens": sum(sizes), "total_tokens": sum(sizes)}
     answer = {"object": "list", "model": embeddings.name, "data": data, "usage": usage}
-    return report_ignored(Response(to_json(answer), media_type=JSON), body)
+    return json_answer(answer, body)
 
 
 def _valid(vector: Vector | None, place: int) -> Vector:
@@ -281,12 +270,10 @@ def _invalid_input(place: int, message: str, kind: str) -> InvalidRequestError:
 
 
 def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
-    """Invalid fields are a 400, which the client turns into its BadRequestError."""
     formatted = openai_error(problem)
     if isinstance(error, ModelNotFoundError):
         formatted["error"]["param"] = "model"
-    is_invalid = error.status_code == HTTPStatus.UNPROCESSABLE_ENTITY
-    return (HTTPStatus.BAD_REQUEST if is_invalid else error.status_code), formatted
+    return status_400(error), formatted
 
 
 _URL_CITATION: Final = {"start_index": 0, "end_index": 12, "title": "Tea", "url": "https://example.org/tea"}

@@ -12,7 +12,6 @@ from pydantic_core import to_json
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel
 from modules.llm_platform.domain.dtos.research_dtos import Depth
-from modules.llm_platform.presentation.rest.compat.chat_completions import refused
 from modules.llm_platform.presentation.rest.compat.dialect import JSON, Example, error_responses
 from modules.llm_platform.presentation.rest.http.problems import RestError
 from modules.llm_platform.presentation.rest.http.responses import services
@@ -25,7 +24,6 @@ DEPTHS: Final[Mapping[str, Depth]] = {
     "research-report": "report",
 }
 OWNER: Final = "llm-platform"
-HARMLESS: Final[tuple[object, ...]] = (None, False, "none", "auto", [], {}, ["text"])  # values of a refused field
 
 ModelName = Annotated[str, StringConstraints(min_length=1, max_length=320)]
 
@@ -83,14 +81,6 @@ def find_llm(request: Request, model: str) -> ConfiguredModel:
         if _id(each) == model:
             return each
     raise ModelNotFoundError
-
-
-def refuse_fields(body: BaseModel, reasons: Mapping[str, str]) -> None:
-    """Raise for a field that would change the answer and is not supported."""
-    sent = body.model_extra or {}
-    for name, reason in reasons.items():
-        if sent.get(name) not in HARMLESS:
-            raise refused(name, reason)
 
 
 def _models(platform: LLMPlatform) -> Iterator[Mapping[str, Any]]:

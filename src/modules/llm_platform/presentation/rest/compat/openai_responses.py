@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import Request, Response
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 from starlette.types import Scope
 
@@ -26,26 +26,22 @@ from modules.llm_platform.presentation.rest.compat.chat_completions import (
     RESTARTED,
     CompletionMessage,
     Messages,
+    refuse_fields,
     refused,
     research_request,
     url_citations,
 )
-from modules.llm_platform.presentation.rest.compat.dialect import JSON, Example, error_responses, report_ignored
-from modules.llm_platform.presentation.rest.compat.openai_models import (
-    DEPTHS,
-    ModelName,
-    find_llm,
-    refuse_fields,
-    router,
+from modules.llm_platform.presentation.rest.compat.dialect import (
+    ERROR_STATUSES_400,
+    DialectBody,
+    Example,
+    declaration,
+    json_answer,
+    report_ignored,
 )
-from modules.llm_platform.presentation.rest.http.body import field_errors, read_body
-from modules.llm_platform.presentation.rest.http.openapi import body_of
-from modules.llm_platform.presentation.rest.http.problems import (
-    BODY_STATUSES,
-    UPSTREAM_STATUSES,
-    InvalidRequestError,
-    problem_object,
-)
+from modules.llm_platform.presentation.rest.compat.openai_models import DEPTHS, ModelName, find_llm, router
+from modules.llm_platform.presentation.rest.http.body import read_body, validate
+from modules.llm_platform.presentation.rest.http.problems import problem_object
 from modules.llm_platform.presentation.rest.http.responses import (
     ANSWER,
     CancelOnDisconnect,
@@ -53,12 +49,11 @@ from modules.llm_platform.presentation.rest.http.responses import (
     run_research,
     services,
 )
-from modules.llm_platform.presentation.rest.http.sse import Event, EventStream, data_stream_response, stream_research
+from modules.llm_platform.presentation.rest.http.sse import Event, EventStream, stream_research
 from shared.exceptions import AppException
 
-ERROR_STATUSES: Final = (400, 404, *BODY_STATUSES[:-1], *UPSTREAM_STATUSES)  # 400 instead of 422
+ERROR_STATUSES: Final = (404, *ERROR_STATUSES_400)
 MAX_TOOLS: Final = 10
-STREAM_DESCRIPTION: Final = "The response; as a stream, the events response.created to response.completed."
 REFUSED: Final = {
     "conversation": "conversations are not stored: send the whole conversation as input",
     "prompt": "stored prompts are not supported: use instructions",
@@ -84,10 +79,8 @@ class WebSearchTool(BaseModel):
     filters: WebSearchFilters | None = None
 
 
-class OpenaiResponsesRequest(BaseModel):
+class OpenaiResponsesRequest(DialectBody):
     """A question, or a conversation that ends with one."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
 
     model: ModelName
     input: Annotated[str, Field(min_length=1)] | Messages
@@ -132,10 +125,13 @@ class OpenaiResponse(BaseModel):
 
 @router.post(
     "/responses",
-    summary="Answer a question, for clients of OpenAI's Responses API",
-    response_model=OpenaiResponse,
-    responses={**error_responses(*ERROR_STATUSES), **data_stream_response(STREAM_DESCRIPTION)},
-    openapi_extra=body_of(OpenaiResponsesRequest),
+    **declaration(
+        "Answer a question, for clients of OpenAI's Responses API",
+        OpenaiResponsesRequest,
+        OpenaiResponse,
+        ERROR_STATUSES,
+        "The response; as a stream, the events response.created to response.completed.",
+    ),
 )
 async def respond(request: Request) -> Response:
     body = await read_body(request, OpenaiResponsesRequest)
@@ -163,7 +159,7 @@ async def _research(request: Request, body: OpenaiResponsesRequest, depth: Depth
         stream = await stream_research(request, question, ResponseStream(writing))
         return report_ignored(stream, body, *body.partly_served)
     answer = writing.of_research(await run_research(request, question))
-    return report_ignored(Response(to_json(answer), media_type=JSON), body, *body.partly_served)
+    return json_answer(answer, body, *body.partly_served)
 
 
 async def _chat(request: Request, body: OpenaiResponsesRequest, writing: Writing) -> Response:
@@ -176,22 +172,14 @@ async def _chat(request: Request, body: OpenaiResponsesRequest, writing: Writing
         events = chat_events(services(request).llm, prompt, writing.id)
         return report_ignored(await EventStream.start(request, events, ResponseStream(writing)), body)
     answer = writing.of_llm(await generate(request, prompt))
-    return report_ignored(Response(to_json(answer), media_type=JSON), body)
+    return json_answer(answer, body)
 
 
 def llm_request(model: ConfiguredModel, messages: Sequence[CompletionMessage], max_tokens: int | None) -> LLMRequest:
     """Return the prompt of a conversation. Raises InvalidRequestError for an empty message."""
     turns = [{"role": each.role.replace("developer", "system"), "content": each.text} for each in messages]
-    try:
-        return LLMRequest(
-            messages=turns,  # type: ignore[arg-type]  # pydantic checks them
-            provider=model.provider,
-            model=model.model,
-            max_tokens=max_tokens,
-        )
-    except ValidationError as error:
-        details = error.errors(include_url=False, include_context=False, include_input=False)
-        raise InvalidRequestError(field_errors(details, "body")) from None
+    values = {"messages": turns, "provider": model.provider, "model": model.model, "max_tokens": max_tokens}
+    return validate(LLMRequest, values, "body")
 
 
 async def generate(request: Request, prompt: LLMRequest) -> LLMResponse:

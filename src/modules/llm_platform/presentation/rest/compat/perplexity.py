@@ -11,7 +11,6 @@ from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
-from pydantic_core import to_json
 
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
@@ -33,28 +32,29 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
     WebSearchResultItem,
 )
 from modules.llm_platform.presentation.rest.compat.chat_completions import (
+    CHUNKS,
     Completion,
     CompletionStream,
     Messages,
     extension,
     openai_error,
-    refused,
+    refuse_fields,
+    refuse_format,
     research_request,
     token_usage,
 )
 from modules.llm_platform.presentation.rest.compat.dialect import (
-    JSON,
     Dialect,
+    DialectBody,
     Example,
-    error_responses,
+    declaration,
+    json_answer,
     report_ignored,
     search_web_multi,
 )
 from modules.llm_platform.presentation.rest.http.body import read_body
-from modules.llm_platform.presentation.rest.http.openapi import body_of
-from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES
 from modules.llm_platform.presentation.rest.http.responses import request_id, run_research, services
-from modules.llm_platform.presentation.rest.http.sse import data_stream_response, stream_research
+from modules.llm_platform.presentation.rest.http.sse import stream_research
 from shared.exceptions import AppException
 
 router = APIRouter(prefix="/perplexity", tags=["compatible"])
@@ -83,9 +83,7 @@ Recency = Literal["hour", "day", "week", "month", "year"]
 Domains = Annotated[tuple[Domain, ...], Field(max_length=MAX_DOMAINS)]
 
 
-class _Filters(BaseModel):
-    model_config = ConfigDict(extra="allow", frozen=True)
-
+class _Filters(DialectBody):
     search_domain_filter: Domains | None = None
     search_recency_filter: Recency | None = None
     search_language_filter: Annotated[tuple[Language, ...], Field(max_length=MAX_LANGUAGES)] | None = None
@@ -150,13 +148,9 @@ class PerplexitySearchResponse(BaseModel):
 
 @router.post(
     "/chat/completions",
-    summary="Answer a question, for clients of Perplexity",
-    response_model=PerplexityChatResponse,
-    responses={
-        **error_responses(*BODY_STATUSES, *UPSTREAM_STATUSES),
-        **data_stream_response("The answer; as a stream, chunks of it, and `[DONE]` at the end."),
-    },
-    openapi_extra=body_of(PerplexityChatRequest),
+    **declaration(
+        "Answer a question, for clients of Perplexity", PerplexityChatRequest, PerplexityChatResponse, stream=CHUNKS
+    ),
 )
 async def chat(request: Request) -> Response:
     body = await read_body(request, PerplexityChatRequest)
@@ -170,19 +164,16 @@ async def chat(request: Request) -> Response:
     if related is not None:
         answer["related_questions"] = [each for each in related.questions if each != question.query]
         _add_spending(answer["usage"], related.spent)
-    return report_ignored(Response(to_json(answer), media_type=JSON), body, *body.partly_served)
+    return json_answer(answer, body, *body.partly_served)
 
 
 @router.post(
     "/search",
-    summary="Search, for clients of Perplexity",
-    response_model=PerplexitySearchResponse,
-    responses=error_responses(*BODY_STATUSES, *UPSTREAM_STATUSES),
-    openapi_extra=body_of(PerplexitySearchRequest),
+    **declaration("Search, for clients of Perplexity", PerplexitySearchRequest, PerplexitySearchResponse),
 )
 async def search(request: Request) -> Response:
     body = await read_body(request, PerplexitySearchRequest)
-    _refuse(body)
+    refuse_fields(body, REFUSED)
     queries = (body.query,) if isinstance(body.query, str) else body.query
     searches = [
         WebSearchRequest(
@@ -197,13 +188,12 @@ async def search(request: Request) -> Response:
     found = await search_web_multi(request, searches)
     results = list({item.url: _search_result(item) for each in found for item in each.results}.values())
     answer = {"id": request_id(request), "results": results[: body.max_results * len(queries)]}
-    return report_ignored(Response(to_json(answer), media_type=JSON), body, *body.partly_served)
+    return json_answer(answer, body, *body.partly_served)
 
 
 def _question(body: PerplexityChatRequest) -> ResearchRequest:
-    _refuse(body)
-    if (body.response_format or {}).get("type", "text") != "text":
-        raise refused("response_format", "only text is supported: leave the field out")
+    refuse_fields(body, REFUSED)
+    refuse_format(body.response_format)
     return research_request(
         body.messages,
         DEPTHS[body.model],
@@ -212,13 +202,6 @@ def _question(body: PerplexityChatRequest) -> ResearchRequest:
         time_range=body.time_range,
         language=body.language,
     )
-
-
-def _refuse(body: _Filters) -> None:
-    """Raise for a field that would change the answer and is not supported."""
-    for name, message in REFUSED.items():
-        if (body.model_extra or {}).get(name):
-            raise refused(name, message)
 
 
 async def _answer(

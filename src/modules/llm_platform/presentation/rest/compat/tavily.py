@@ -8,12 +8,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from datetime import date
-from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationError
-from pydantic_core import from_json, to_json
+from pydantic import BaseModel, BeforeValidator, Field, StrictBool
+from pydantic_core import from_json
 from starlette.types import Message, Receive, Scope
 
 from modules.llm_platform.domain.dtos.research_dtos import MAX_URLS, ResearchRequest
@@ -27,25 +26,24 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
 )
 from modules.llm_platform.presentation.rest.compat.chat_completions import refused
 from modules.llm_platform.presentation.rest.compat.dialect import (
-    JSON,
+    ERROR_STATUSES_400,
     Dialect,
+    DialectBody,
     Example,
     PageUrl,
-    error_responses,
+    declaration,
+    json_answer,
     read_pages,
-    report_ignored,
     search_web,
+    status_400,
 )
 from modules.llm_platform.presentation.rest.http.access import Headers
-from modules.llm_platform.presentation.rest.http.body import field_errors, read_body, receive_body
-from modules.llm_platform.presentation.rest.http.openapi import body_of
-from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, InvalidRequestError
+from modules.llm_platform.presentation.rest.http.body import read_body, receive_body, validate
 from modules.llm_platform.presentation.rest.http.responses import request_id, run_research
 from shared.exceptions import AppException
 
 router = APIRouter(prefix="/tavily", tags=["compatible"])
 
-ERROR_STATUSES: Final = (HTTPStatus.BAD_REQUEST, *BODY_STATUSES[:-1], *UPSTREAM_STATUSES)  # 400 instead of 422
 MAX_RESULTS: Final = 20  # the vendor's limit
 SOURCES: Final[Mapping[str, tuple[SourceKind, ...]]] = {"general": ("web",), "finance": ("web",), "news": ("news",)}
 
@@ -61,10 +59,8 @@ Day = Annotated[date, BeforeValidator(_text_only, json_schema_input_type=str)]
 Domains = Annotated[tuple[Domain, ...], Field(max_length=MAX_DOMAINS)]
 
 
-class TavilySearchRequest(BaseModel):
+class TavilySearchRequest(DialectBody):
     """A search; `include_answer` adds a research with the same filters, `advanced` a deep one."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
 
     query: Query
     api_key: str | None = Field(default=None, repr=False)
@@ -89,10 +85,8 @@ class TavilySearchRequest(BaseModel):
         return (*(self.include_domains or ()), *(f"-{domain}" for domain in self.exclude_domains or ()))
 
 
-class TavilyExtractRequest(BaseModel):
+class TavilyExtractRequest(DialectBody):
     """One address or several."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
 
     urls: PageUrl | Annotated[tuple[PageUrl, ...], Field(min_length=1, max_length=MAX_URLS)]
     api_key: str | None = Field(default=None, repr=False)
@@ -121,10 +115,7 @@ class TavilyExtractResponse(BaseModel):
 
 @router.post(
     "/search",
-    summary="Search, for clients of Tavily",
-    response_model=TavilySearchResponse,
-    responses=error_responses(*ERROR_STATUSES),
-    openapi_extra=body_of(TavilySearchRequest),
+    **declaration("Search, for clients of Tavily", TavilySearchRequest, TavilySearchResponse, ERROR_STATUSES_400),
 )
 async def search(request: Request) -> Response:
     began = time.perf_counter()
@@ -142,15 +133,12 @@ async def search(request: Request) -> Response:
         **_footer(request, began),
     }
     partly_served = ("topic",) if body.topic == "finance" else ()
-    return report_ignored(Response(to_json(content), media_type=JSON), body, *partly_served)
+    return json_answer(content, body, *partly_served)
 
 
 @router.post(
     "/extract",
-    summary="Read pages, for clients of Tavily",
-    response_model=TavilyExtractResponse,
-    responses=error_responses(*ERROR_STATUSES),
-    openapi_extra=body_of(TavilyExtractRequest),
+    **declaration("Read pages, for clients of Tavily", TavilyExtractRequest, TavilyExtractResponse, ERROR_STATUSES_400),
 )
 async def extract(request: Request) -> Response:
     began = time.perf_counter()
@@ -167,7 +155,7 @@ async def extract(request: Request) -> Response:
         "failed_results": [{"url": url, "error": error.message} for url, error in failed.items()],
         **_footer(request, began),
     }
-    return report_ignored(Response(to_json(content), media_type=JSON), body)
+    return json_answer(content, body)
 
 
 async def _searched(request: Request, body: TavilySearchRequest) -> tuple[None, list[dict[str, Any]]]:
@@ -190,18 +178,14 @@ async def _answered(request: Request, body: TavilySearchRequest) -> tuple[str, l
     """Return the answer of a research and its numbered sources: [n] in the answer is result n."""
     if body.start_date or body.end_date:
         raise refused("include_answer", "dates are not supported with an answer: use time_range")
-    try:
-        question = ResearchRequest(
-            query=body.query,
-            depth="deep" if body.include_answer == "advanced" else "shallow",
-            sources=SOURCES[body.topic],
-            time_range=body.range,
-            domains=body.domains,
-        )
-    except ValidationError as error:
-        details = error.errors(include_url=False, include_context=False, include_input=False)
-        raise InvalidRequestError(field_errors(details, "body")) from None
-    response = await run_research(request, question)
+    values = {
+        "query": body.query,
+        "depth": "deep" if body.include_answer == "advanced" else "shallow",
+        "sources": SOURCES[body.topic],
+        "time_range": body.range,
+        "domains": body.domains,
+    }
+    response = await run_research(request, validate(ResearchRequest, values, "body"))
     return response.synthesis, [
         _result(each.title, each.url, each.content, each.published) for each in response.raw_results or ()
     ]
@@ -243,11 +227,9 @@ async def _find_key(scope: Scope, headers: Headers, receive: Receive) -> tuple[b
 
 
 def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
-    """Invalid fields are a 400, which the client turns into its BadRequestError."""
     errors = problem.get("errors") or ()
     detail = "; ".join(f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in errors) or problem["detail"]
-    is_invalid = error.status_code == HTTPStatus.UNPROCESSABLE_ENTITY
-    return (HTTPStatus.BAD_REQUEST if is_invalid else error.status_code), {"detail": {"error": detail}}
+    return status_400(error), {"detail": {"error": detail}}
 
 
 DIALECT: Final = Dialect(
