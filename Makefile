@@ -77,21 +77,11 @@ lint: $(READY)  ## style, types, layers
 	$(BIN)/lint-imports
 
 check-docs: $(READY)  ## generated files are up to date
-	$(BIN)/python scripts/public_names.py --check
-	$(BIN)/python scripts/settings_reference.py --check
-	$(BIN)/python scripts/metrics_reference.py --check
-	$(BIN)/python scripts/cli_reference.py --check
-	$(BIN)/python scripts/openapi.py --check
-	$(BIN)/python scripts/asyncapi.py --check
+	$(BIN)/python scripts/generated_files.py --check
 	$(BIN)/python scripts/client_table.py --check
 
 docs: $(READY)  ## write the generated files: .env.example, docs/reference and the stub of the public names
-	$(BIN)/python scripts/public_names.py
-	$(BIN)/python scripts/settings_reference.py
-	$(BIN)/python scripts/metrics_reference.py
-	$(BIN)/python scripts/cli_reference.py
-	$(BIN)/python scripts/openapi.py
-	$(BIN)/python scripts/asyncapi.py
+	$(BIN)/python scripts/generated_files.py
 
 serve: $(READY)  ## the server on http://127.0.0.1:8000, until Ctrl-C
 	$(BIN)/llm-platform serve

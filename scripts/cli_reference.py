@@ -1,10 +1,8 @@
-"""Writes docs/reference/cli.md from the command line's own help; --check fails when it is stale."""
+"""The text of docs/reference/cli.md, made from the command line's own help."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import typer
 from typer.testing import CliRunner
@@ -12,12 +10,9 @@ from typer.testing import CliRunner
 from modules.llm_platform.__main__ import wiring
 from modules.llm_platform.presentation.cli.main import PROGRAM, app
 
-ROOT = Path(__file__).resolve().parent.parent
-REFERENCE = ROOT / "docs" / "reference" / "cli.md"
-COMMAND = "python scripts/cli_reference.py"
 COLUMNS = 100
 
-HEAD = f"""\
+HEAD = """\
 # Command line
 
 The answer goes to standard output, progress and warnings to standard error, progress only to a terminal. `--json` prints
@@ -31,7 +26,7 @@ PowerShell, from the next terminal on; it adds a line to the shell's start file.
 With nothing configured, `search` and `research` ask public search engines through ddgs, after a line that says so.
 Without a language model the answer is made of quotes from the sources.
 
-<!-- Made by `{COMMAND}`; do not edit. -->
+<!-- Made by `make docs`; do not edit. -->
 """
 
 
@@ -59,20 +54,3 @@ def commands(group: object, *above: str) -> Iterator[tuple[str, ...]]:
     for name, command in getattr(group, "commands", {}).items():
         yield (*above, name)
         yield from commands(command, *above, name)
-
-
-def main(arguments: list[str]) -> int:
-    """Write the file, or with --check say whether it is stale."""
-    wanted = reference()
-    if REFERENCE.exists() and REFERENCE.read_text(encoding="utf-8") == wanted:
-        return 0
-    if "--check" in arguments:
-        print(f"{REFERENCE.relative_to(ROOT)} is stale: run {COMMAND}", file=sys.stderr)
-        return 1
-    REFERENCE.parent.mkdir(parents=True, exist_ok=True)
-    REFERENCE.write_text(wanted, encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,17 +1,12 @@
-"""Writes docs/reference/metrics.md from the table of metrics in domain/metrics.py; --check fails if it is stale."""
+"""The text of docs/reference/metrics.md, made from the table of metrics in domain/metrics.py."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from modules.llm_platform.domain.metrics import SERVER_METRICS, WORKER_METRICS, Metric
 
-ROOT = Path(__file__).resolve().parent.parent
-REFERENCE = ROOT / "docs" / "reference" / "metrics.md"
-COMMAND = "python scripts/metrics_reference.py"
-HEAD = f"""\
+HEAD = """\
 # Metrics
 
 `GET /metrics` of a server and of a worker is in Prometheus' text format 0.0.4. It needs no API key and has no rate limit.
@@ -22,7 +17,7 @@ appears with its first value. No label contains a query, a URL or a request id; 
 label values, and further ones are counted as `other`. `process_…` metrics (memory, CPU time, open files) are those of
 prometheus-client, on Linux.
 
-<!-- Written by `{COMMAND}`; do not edit. -->
+<!-- Written by `make docs`; do not edit. -->
 """
 SECTIONS = (
     ("Of a server", "A worker has those of upstreams, caches, models and stores too.", SERVER_METRICS),
@@ -53,19 +48,3 @@ def _row(metric: Metric) -> str:
 
 def _joined(parts: Iterable[str]) -> str:
     return ", ".join(parts)
-
-
-def main(arguments: list[str]) -> int:
-    """Write the page, or with --check report that it is stale."""
-    text = reference()
-    if REFERENCE.exists() and REFERENCE.read_text(encoding="utf-8") == text:
-        return 0
-    if "--check" in arguments:
-        print(f"{REFERENCE.relative_to(ROOT)} is stale: run {COMMAND}", file=sys.stderr)
-        return 1
-    REFERENCE.write_text(text, encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

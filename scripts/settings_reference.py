@@ -1,20 +1,14 @@
-"""Writes .env.example and docs/reference/settings.md from shared.config.Settings; --check fails if they are stale."""
+"""The texts of .env.example and docs/reference/settings.md, made from shared.config.Settings."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from pydantic import SecretStr
 
 from modules.llm_platform.wiring.search import SEARCH_PROVIDERS, SearchProviderSpec, provider_names
 from shared.config import SECTIONS, Settings, example_line, format_value, variable_names
 
-ROOT = Path(__file__).resolve().parent.parent
-ENV_EXAMPLE = ROOT / ".env.example"
-REFERENCE = ROOT / "docs" / "reference" / "settings.md"
-COMMAND = "python scripts/settings_reference.py"
 WIDTH = 100  # columns of a comment
 PROVIDERS = "SEARCH_PROVIDERS"
 PROVIDERS_HEAD = """
@@ -25,11 +19,11 @@ and reports that in `degraded`. `llm-platform doctor` sends a search to a paid p
 |---|---|---|---|---|
 """
 
-ENV_HEAD = f"""\
-# Copy this file to .env and remove the # before the settings that you change. Written by `{COMMAND}`.
+ENV_HEAD = """\
+# Copy this file to .env and remove the # before the settings that you change. Written by `make docs`.
 # Environment variables take precedence over this file. Empty values count as not set. Do not commit keys.
 """
-REFERENCE_HEAD = f"""\
+REFERENCE_HEAD = """\
 # Settings
 
 Every setting is an environment variable. Precedence: argument, environment, `.env` of the working directory, default.
@@ -39,7 +33,7 @@ an example. `llm-platform config` shows the effective settings and where each wa
 
 In Python the fields have the same names: `Settings(BOCHA_API_KEY="…")`.
 
-<!-- Written by `{COMMAND}`; do not edit. -->
+<!-- Written by `make docs`; do not edit. -->
 """
 
 
@@ -133,21 +127,3 @@ def _provider_row(spec: SearchProviderSpec) -> str:
     chosen = f"`{spec.settings[0]}` is set" if spec.settings else "no other provider is configured"
     kinds, paid = ", ".join(spec.source_kinds), "yes" if spec.paid else "no"
     return f"| `{spec.name}` | {spec.label} | {kinds} | {chosen} | {paid} |\n"
-
-
-def main(arguments: list[str]) -> int:
-    """Write both files, or with --check report which ones are stale."""
-    texts = {ENV_EXAMPLE: env_example(), REFERENCE: reference()}
-    stale = [path for path, text in texts.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
-    if "--check" in arguments:
-        for path in stale:
-            print(f"{path.relative_to(ROOT)} is stale: run {COMMAND}", file=sys.stderr)
-        return 1 if stale else 0
-    for path in stale:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(texts[path], encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import yaml
-from scripts import metrics_reference
 
 from modules.llm_platform.domain.metrics import METRICS, Metric
 from modules.llm_platform.domain.spans import OF_EVERY_SPAN, SPANS
@@ -77,18 +76,6 @@ def test_each_alert_is_tested_and_says_what_happened() -> None:
     }
     assert fired == set(alerts)
     assert all(rule["labels"]["severity"] and rule["annotations"]["summary"] for rule in alerts.values())
-
-
-def test_stale_reference_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """--check fails while the page is missing, and passes after it was written."""
-    monkeypatch.setattr(metrics_reference, "ROOT", tmp_path)
-    monkeypatch.setattr(metrics_reference, "REFERENCE", tmp_path / "metrics.md")
-    assert metrics_reference.main(["--check"]) == 1
-    assert "metrics.md is stale" in capsys.readouterr().err
-    assert metrics_reference.main([]) == 0
-    assert metrics_reference.main(["--check"]) == 0
 
 
 def test_page_of_traces_has_the_declared_spans() -> None:

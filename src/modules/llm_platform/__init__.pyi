@@ -1,4 +1,4 @@
-# Written by `python scripts/public_names.py`; do not edit.
+# Written by `make docs`; do not edit.
 # ruff: noqa: I001
 
 from modules.llm_platform.application.platform import LLMPlatform as LLMPlatform

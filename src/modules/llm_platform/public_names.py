@@ -1,7 +1,7 @@
 """The public names of `modules.llm_platform`: module to the names that it defines.
 
 This table is the only list. `modules/llm_platform/__init__.py` loads the names from it on first access;
-`scripts/public_names.py` writes `__init__.pyi` from it for type checkers and editors. A public name is never removed.
+`make docs` writes `__init__.pyi` from it for type checkers and editors. A public name is never removed.
 """
 
 from __future__ import annotations

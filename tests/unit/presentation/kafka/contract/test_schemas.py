@@ -10,7 +10,6 @@ import jsonschema_rs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scripts import asyncapi as script
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, Hit, RagAnswer, RagCitation, RagHits, RagSearch
@@ -125,22 +124,3 @@ def test_every_answer_matches_its_schema(found: RagAnswer, echo: EchoedFields) -
 def test_every_failure_matches_its_schema(failure: Failure) -> None:
     """Whatever went wrong."""
     assert _problems(FAILED_TOPIC, encode_failure("a", EchoedFields('"t"', "{}"), "answer", failure)) == []
-
-
-def test_published_files_are_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
-    """What is published is what the code says."""
-    assert script.main(["--check"]) == 0, capsys.readouterr().out
-
-
-def test_outdated_files_are_named(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Until they are written."""
-    monkeypatch.setattr(script, "REFERENCE", tmp_path)
-    assert script.main(["--check"]) == 1
-    assert "asyncapi.json" in capsys.readouterr().out
-    assert script.main([]) == 0
-    assert script.main(["--check"]) == 0
-    (tmp_path / "schemas" / "rag_failed.schema.json").write_text("{}", encoding="utf-8")
-    assert script.main(["--check"]) == 1
-    assert "rag_failed" in capsys.readouterr().out

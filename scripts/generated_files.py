@@ -1,0 +1,78 @@
+"""Writes the files that are made from the code: the stub of the public names, .env.example and parts of docs/reference.
+
+python scripts/generated_files.py            `make docs`
+python scripts/generated_files.py --check    fails if a file is stale, and names it
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT)]
+
+from scripts import cli_reference, metrics_reference, settings_reference  # noqa: E402
+
+from modules.llm_platform.application.platform import LLMPlatform  # noqa: E402
+from modules.llm_platform.presentation.kafka.contract.schemas import asyncapi, schemas  # noqa: E402
+from modules.llm_platform.presentation.rest.app import create_app  # noqa: E402
+from modules.llm_platform.public_names import MODULE_OF  # noqa: E402
+from shared.config import Settings  # noqa: E402
+
+JSON_SCHEMA = "https://json-schema.org/draft/2020-12/schema"
+
+
+def stub() -> str:
+    """The stub of the public names: one import for each."""
+    imports = sorted((module, name) for name, module in MODULE_OF.items())
+    lines = [f"from {module} import {name} as {name}" for module, name in imports]
+    return "\n".join(["# Written by `make docs`; do not edit.", "# ruff: noqa: I001", "", *lines, ""])
+
+
+def openapi() -> dict[str, Any]:
+    """The OpenAPI document. No setting changes it, so none is read."""
+
+    def never() -> LLMPlatform:
+        raise AssertionError("the application is described, not started")
+
+    return create_app(never, Settings.model_construct()).openapi()
+
+
+def texts() -> dict[str, str]:
+    """The text of each file, by its path below ROOT."""
+    documents = {"openapi.json": openapi(), "asyncapi.json": asyncapi()}
+    for topic, schema in schemas().items():
+        documents[f"schemas/{topic}.schema.json"] = {"$schema": JSON_SCHEMA, "title": topic, **schema}
+    return {
+        "src/modules/llm_platform/__init__.pyi": stub(),
+        ".env.example": settings_reference.env_example(),
+        "docs/reference/settings.md": settings_reference.reference(),
+        "docs/reference/metrics.md": metrics_reference.reference(),
+        "docs/reference/cli.md": cli_reference.reference(),
+        **{f"docs/reference/{name}": json_text(document) for name, document in documents.items()},
+    }
+
+
+def json_text(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def main(arguments: list[str], root: Path = ROOT) -> int:
+    """Write the stale files, or with --check name them."""
+    found = {root / name: text for name, text in texts().items()}
+    stale = [path for path, text in found.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    for path in stale:
+        if "--check" in arguments:
+            print(f"{path.relative_to(root)} is stale: run make docs", file=sys.stderr)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(found[path], encoding="utf-8")
+    return int("--check" in arguments and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
