@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from modules.llm_platform.presentation.kafka.worker.group_watch import GroupWatch, check_stores, commit_metadata
 
@@ -17,13 +15,14 @@ REQUEST_TOPICS, OUTCOME_TOPICS = ("rag_search_request",), ("rag_search_result", 
 OURS, THEIRS = "a" * 32, "b" * 32
 
 
-class FakeAdmin:
+class FakeClient:
     """Brokers with these topics, of two partitions each. `commits`: of partitions of the request topic, metadata and offset."""
 
     def __init__(self) -> None:
         self.topics = {*REQUEST_TOPICS, *OUTCOME_TOPICS}
         self.commits: dict[int, tuple[str, int]] = {}
         self.error: KafkaException | None = None
+        self.commits_error: KafkaException | None = None  # the coordinator is away
 
     def list_topics(self, timeout: float) -> SimpleNamespace:
         if self.error is not None:
@@ -31,27 +30,28 @@ class FakeAdmin:
         topics = {name: SimpleNamespace(error=None, partitions={0: None, 1: None}) for name in self.topics}
         return SimpleNamespace(topics=topics)
 
-    def list_consumer_group_offsets(self, asked: Sequence[Any], **_: object) -> Mapping[str, Future[Any]]:
-        [group] = asked
-        answer: Future[Any] = Future()
-        found = [
+    def poll(self, timeout: float) -> None:
+        pass
+
+    def committed(self, asked: Sequence[TopicPartition], timeout: float) -> list[SimpleNamespace]:
+        if self.commits_error is not None:
+            raise self.commits_error
+        return [
             SimpleNamespace(topic=each.topic, partition=each.partition, metadata=metadata, offset=offset)
-            for each in group.topic_partitions
+            for each in asked
             for metadata, offset in [self.commits.get(each.partition, (None, -1001))]
         ]
-        answer.set_result(SimpleNamespace(topic_partitions=found))
-        return {group.group_id: answer}
 
 
 @pytest.fixture
-def admin() -> FakeAdmin:
-    return FakeAdmin()
+def client() -> FakeClient:
+    return FakeClient()
 
 
 @pytest.fixture
-def watch(admin: FakeAdmin, caplog: pytest.LogCaptureFixture) -> GroupWatch:
+def watch(client: FakeClient, caplog: pytest.LogCaptureFixture) -> GroupWatch:
     caplog.set_level(logging.INFO)
-    return GroupWatch(admin, "team", REQUEST_TOPICS, OUTCOME_TOPICS, OURS)  # type: ignore[arg-type]
+    return GroupWatch(client, "team", REQUEST_TOPICS, OUTCOME_TOPICS, OURS)  # type: ignore[arg-type]
 
 
 def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
@@ -61,24 +61,24 @@ def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
     return lines
 
 
-def test_missing_topics_are_logged_once(admin: FakeAdmin, watch: GroupWatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_topics_are_logged_once(client: FakeClient, watch: GroupWatch, caplog: pytest.LogCaptureFixture) -> None:
     """The clients report no error for them with KIP-848. Their creation is logged too."""
-    admin.topics = {"rag_failed"}
+    client.topics = {"rag_failed"}
     watch.check()
     assert caplog.records[0].__dict__["topics"] == ["rag_search_request", "rag_search_result"]
     watch.check()
     assert logged(caplog) == [("ERROR", "topics are missing")]
-    admin.topics |= {"rag_search_request"}
+    client.topics |= {"rag_search_request"}
     watch.check()
     watch.check()
     assert logged(caplog) == [("INFO", "missing topics exist now")]
 
 
 def test_earlier_commit_of_another_store_is_a_warning(
-    admin: FakeAdmin, watch: GroupWatch, caplog: pytest.LogCaptureFixture
+    client: FakeClient, watch: GroupWatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """That worker may no longer run: logged once, with both ids and the partitions."""
-    admin.commits = {0: (commit_metadata(THEIRS), 7), 1: (commit_metadata(OURS), 9)}
+    client.commits = {0: (commit_metadata(THEIRS), 7), 1: (commit_metadata(OURS), 9)}
     watch.check()
     about = caplog.records[0].__dict__
     assert (about["group"], about["store"], about["other_stores"]) == ("team", OURS[:8], [THEIRS[:8]])
@@ -88,49 +88,52 @@ def test_earlier_commit_of_another_store_is_a_warning(
 
 
 def test_new_commit_of_another_store_is_an_error(
-    admin: FakeAdmin, watch: GroupWatch, caplog: pytest.LogCaptureFixture
+    client: FakeClient, watch: GroupWatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Two workers with different folders run: logged once for each store."""
     watch.check()
-    admin.commits = {0: (commit_metadata(THEIRS), 7)}
+    client.commits = {0: (commit_metadata(THEIRS), 7)}
     watch.check()
-    admin.commits = {0: (commit_metadata(THEIRS), 8)}
+    client.commits = {0: (commit_metadata(THEIRS), 8)}
     watch.check()
     assert logged(caplog) == [("ERROR", "two outcome stores are in use in this group")]
 
 
 def test_continued_commits_of_another_store_are_an_error(
-    admin: FakeAdmin, watch: GroupWatch, caplog: pytest.LogCaptureFixture
+    client: FakeClient, watch: GroupWatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """After the warning at the start."""
-    admin.commits = {0: (commit_metadata(THEIRS), 7)}
+    client.commits = {0: (commit_metadata(THEIRS), 7)}
     watch.check()
-    admin.commits = {0: (commit_metadata(THEIRS), 8)}
+    client.commits = {0: (commit_metadata(THEIRS), 8)}
     watch.check()
     assert [level for level, _ in logged(caplog)] == ["WARNING", "ERROR"]
 
 
 def test_commits_without_a_store_are_ignored(
-    admin: FakeAdmin, watch: GroupWatch, caplog: pytest.LogCaptureFixture
+    client: FakeClient, watch: GroupWatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Of an earlier version or another tool; unreachable brokers are ignored too."""
-    admin.commits = {0: ("", 7), 1: ("something else", 3)}
+    client.commits = {0: ("", 7), 1: ("something else", 3)}
     watch.check()
-    admin.error = KafkaException(KafkaError(KafkaError._TRANSPORT))
+    client.commits = {0: (commit_metadata(THEIRS), 7)}
+    client.commits_error = KafkaException(KafkaError(KafkaError._TIMED_OUT))
+    watch.check()
+    client.error = KafkaException(KafkaError(KafkaError._TRANSPORT))
     watch.check()
     assert logged(caplog) == []
 
 
-def test_check_reports_other_stores(admin: FakeAdmin) -> None:
+def test_check_reports_other_stores(client: FakeClient) -> None:
     """Nothing without a known store, and a warning with the remedy for another one."""
 
     def found() -> list[tuple[str, str]]:
-        return [(each.verdict, each.text) for each in check_stores(admin, "team", REQUEST_TOPICS, OURS, 1.0)]  # type: ignore[arg-type]
+        return [(each.verdict, each.text) for each in check_stores(client, REQUEST_TOPICS, OURS, 1.0)]  # type: ignore[arg-type]
 
     assert found() == []
-    admin.commits = {0: (commit_metadata(OURS), 7)}
+    client.commits = {0: (commit_metadata(OURS), 7)}
     assert [verdict for verdict, _ in found()] == ["ok"]
-    admin.commits[1] = (commit_metadata(THEIRS), 7)
+    client.commits[1] = (commit_metadata(THEIRS), 7)
     [(verdict, text)] = found()
     assert verdict == "warning"
     assert "LLM_PLATFORM_DATA_DIR" in text

@@ -26,7 +26,7 @@ from shared.exceptions import AppException
 from shared.logging import configure_logging, logs_json
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaError
+    from confluent_kafka import Consumer, KafkaError
     from confluent_kafka.admin import AdminClient
 
     from modules.llm_platform.domain.dtos.retrieval_dtos import RagStage
@@ -237,10 +237,9 @@ async def _watch_group(outcomes: IOutcomeStore, worker: Worker, settings: Settin
 
     store_id = await _store_id(outcomes)
     worker.consumer.committer.metadata = commit_metadata(store_id)
-    admin, _ = _make_admin(settings)
     topics = Topics(settings.KAFKA_TOPICS)
     read, written = topics.read_by(stages), topics.written_by(stages)
-    await GroupWatch(admin, settings.KAFKA_GROUP_ID, read, written, store_id).watch()
+    await GroupWatch(_make_group_reader(settings), settings.KAFKA_GROUP_ID, read, written, store_id).watch()
 
 
 async def _store_id(outcomes: IOutcomeStore) -> str:
@@ -262,7 +261,7 @@ def check_worker(
         admin, errors = _make_admin(settings)
         results = [
             *_check_brokers(admin, errors, settings, stages),
-            *run_async(_check_dependencies(build_parts, admin, settings, stages)),
+            *run_async(_check_dependencies(build_parts, settings, stages)),
         ]
     print_check_results(console, results, as_json=as_json)
 
@@ -292,6 +291,12 @@ def _make_admin(settings: Settings) -> tuple[AdminClient, list[KafkaError]]:
     return make_admin(config, {"error_cb": errors.append}), errors
 
 
+def _make_group_reader(settings: Settings) -> Consumer:
+    from modules.llm_platform.presentation.kafka.worker.clients import client_settings, make_group_reader
+
+    return make_group_reader(settings.KAFKA_BOOTSTRAP_SERVERS, settings.KAFKA_GROUP_ID, client_settings(settings))
+
+
 def _check_brokers(
     admin: AdminClient, errors: Sequence[KafkaError], settings: Settings, stages: Sequence[RagStage]
 ) -> Iterator[CheckResult]:
@@ -311,7 +316,7 @@ def _check_brokers(
 
 
 async def _check_dependencies(
-    build_parts: BuildParts, admin: AdminClient, settings: Settings, stages: Sequence[RagStage]
+    build_parts: BuildParts, settings: Settings, stages: Sequence[RagStage]
 ) -> list[CheckResult]:
     """Use each dependency once as a request would: a short answer from the model, a write to the store."""
     from modules.llm_platform.presentation.kafka.worker.dependencies import run_probe
@@ -329,7 +334,7 @@ async def _check_dependencies(
         ]
         with suppress(OutcomeStoreError):  # reported above
             topics, store_id = Topics(settings.KAFKA_TOPICS).read_by(stages), await parts.outcomes.identity()
-            results += check_stores(admin, settings.KAFKA_GROUP_ID, topics, store_id, QUERY_TIMEOUT_S)
+            results += check_stores(_make_group_reader(settings), topics, store_id, QUERY_TIMEOUT_S)
         if parts.schemas is not None:
             results += await parts.schemas.check(stages)
         return [*results, *(CheckResult("note", "warning", note) for note in parts.notes)]

@@ -216,6 +216,15 @@ def make_consumer(config: Config, callbacks: Callbacks) -> Consumer:
     return _create(Consumer, config, callbacks)
 
 
+def make_group_reader(brokers: Iterable[str], group_id: str, config: Mapping[str, Value]) -> Consumer:
+    """Create a client that reads the group's offsets: a consumer that never subscribes, so it is no member of the group.
+
+    An AdminClient could query all of them at once, but librdkafka 2.16 aborts the process when the group's coordinator moves or
+    is away during its query of committed offsets (assertion in rd_kafka_enq_once_del_source_return).
+    """
+    return make_consumer({**consumer_config(brokers, group_id, config), "statistics.interval.ms": 0}, {})
+
+
 def make_producer(config: Config, callbacks: Callbacks) -> Producer:
     """Create a client, as `make_consumer` does."""
     return _create(Producer, config, callbacks)

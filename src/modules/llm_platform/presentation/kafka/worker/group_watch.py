@@ -12,15 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it does not export these names
-    AdminClient,
     ClusterMetadata,
     ConsumerGroupDescription,
 )
 
 from modules.llm_platform.application.services.doctor_service import CheckResult
-from modules.llm_platform.presentation.kafka.worker.clients import AdminFailure, admin_reply
+from modules.llm_platform.presentation.kafka.worker.clients import AdminFailure
 from modules.llm_platform.presentation.kafka.worker.offsets import Partition
 
 log = logging.getLogger(__name__)
@@ -46,9 +45,11 @@ class StoreCommit:
 
 @dataclass(slots=True)
 class GroupWatch:
-    """Checks the group every CHECK_INTERVAL_S, and logs changes. `store_id`: id of this worker's outcome store."""
+    """Checks the group every CHECK_INTERVAL_S, and logs changes. `client`: that of `make_group_reader`. `store_id`: id of this
+    worker's outcome store.
+    """
 
-    admin: AdminClient
+    client: Consumer
     group_id: str
     request_topics: Sequence[str]
     outcome_topics: Sequence[str]
@@ -65,13 +66,14 @@ class GroupWatch:
 
     def check(self) -> None:
         """Check once. With unreachable brokers this takes some seconds and logs nothing: the clients log those errors."""
+        self.client.poll(0)  # serves the client's log
         try:
-            cluster = self.admin.list_topics(timeout=QUERY_TIMEOUT_S)
+            cluster = self.client.list_topics(timeout=QUERY_TIMEOUT_S)
         except KafkaException:
             return
         topics = (*self.request_topics, *self.outcome_topics)
         self._log_missing({name for name in topics if not _exists(cluster, name)})
-        commits = _store_commits(self.admin, self.group_id, cluster, self.request_topics, QUERY_TIMEOUT_S)
+        commits = _store_commits(self.client, cluster, self.request_topics, QUERY_TIMEOUT_S)
         if commits is not None:
             self._log_other_stores(_of_other_stores(commits, self.store_id))
 
@@ -128,15 +130,13 @@ def check_members(group_id: str, group: ConsumerGroupDescription | AdminFailure)
     return CheckResult(subject, "ok", f"{len(group.members)} active: {names}")
 
 
-def check_stores(
-    admin: AdminClient, group_id: str, topics: Sequence[str], store_id: str, timeout_s: float
-) -> Iterator[CheckResult]:
+def check_stores(client: Consumer, topics: Sequence[str], store_id: str, timeout_s: float) -> Iterator[CheckResult]:
     """Yield whether all workers of the group share one outcome store; nothing where no commit names a store."""
     try:
-        cluster = admin.list_topics(timeout=timeout_s)
+        cluster = client.list_topics(timeout=timeout_s)
     except KafkaException:
         return
-    commits = _store_commits(admin, group_id, cluster, topics, timeout_s)
+    commits = _store_commits(client, cluster, topics, timeout_s)
     if not commits:
         return
     others = _of_other_stores(commits, store_id)
@@ -152,7 +152,7 @@ def check_stores(
 
 
 def _store_commits(
-    admin: AdminClient, group_id: str, cluster: ClusterMetadata, topics: Sequence[str], timeout_s: float
+    client: Consumer, cluster: ClusterMetadata, topics: Sequence[str], timeout_s: float
 ) -> dict[Partition, StoreCommit] | None:
     """Return the last commits that name a store; None when the brokers do not reply."""
     partitions = [
@@ -163,14 +163,13 @@ def _store_commits(
     ]
     if not partitions:
         return {}
-    query = [ConsumerGroupTopicPartitions(group_id, partitions)]
-    futures = admin.list_consumer_group_offsets(query, request_timeout=timeout_s)
-    reply = admin_reply(futures[group_id], timeout_s)
-    if isinstance(reply, AdminFailure):
+    try:
+        committed = client.committed(partitions, timeout=timeout_s)
+    except KafkaException:
         return None
     return {
         (each.topic, each.partition): StoreCommit(each.metadata.removeprefix(_STORE_PREFIX), each.offset)
-        for each in reply.topic_partitions or ()
+        for each in committed
         if each.metadata and each.metadata.startswith(_STORE_PREFIX)
     }
 

@@ -33,6 +33,7 @@ from modules.llm_platform.presentation.kafka.worker.clients import (
     admin_config,
     consumer_config,
     make_consumer,
+    make_group_reader,
     make_producer,
     producer_config,
 )
@@ -115,7 +116,7 @@ class Worker:
             supports_kip_848,
         )
         self.lag_monitor = LagMonitor(
-            make_consumer({**consumer_config(brokers, options.group_id, config), "statistics.interval.ms": 0}, {}),
+            make_group_reader(brokers, options.group_id, config),
             self.consumer.assignment,
             lambda: self.consumer.full_at,
             options.stall_s,
