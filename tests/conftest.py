@@ -18,8 +18,10 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import is_hypothesis_test
 from hypothesis import settings as hypothesis_settings
+from tests.clock import Clock
 from tests.guard import network_guard
 
+from modules.llm_platform.testing.waiting import Elapse
 from shared.config import Settings, setting_prefixes, variable_names
 
 GUARD = Path(network_guard.__file__).parent
@@ -169,6 +171,17 @@ def _restored_log_levels() -> Iterator[None]:
     for name, logger in logging.root.manager.loggerDict.items():
         if name.startswith("modules.") and isinstance(logger, logging.Logger) and logger.level != logging.NOTSET:
             logger.setLevel(logging.NOTSET)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def elapse(clock: Clock) -> Elapse:
+    """Let seconds pass for a store that is under a contract."""
+    return clock.elapse
 
 
 def pytest_report_header() -> str:

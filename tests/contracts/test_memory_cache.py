@@ -3,37 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from tests.clock import Clock
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
 from modules.llm_platform.infrastructure.redis.cache import LOCAL_TTL_S, LocalCopies
-from modules.llm_platform.testing.cache import CacheContract, Elapse
-
-
-class Clock:
-    """A clock that stands still until it is pushed."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    async def elapse(self, seconds: float) -> None:
-        self.now += seconds
+from modules.llm_platform.testing.cache import CacheContract
 
 
 class TestMemoryCache(CacheContract):
     @pytest.fixture
-    def clock(self) -> Clock:
-        return Clock()
-
-    @pytest.fixture
     def cache(self, clock: Clock) -> MemoryCache[WebSearchResponse]:
         return MemoryCache(10, clock)
-
-    @pytest.fixture
-    def elapse(self, clock: Clock) -> Elapse:
-        return clock.elapse
 
     async def test_the_least_recently_used_entry_is_evicted(self, clock: Clock) -> None:
         """The cache never exceeds its limit."""
@@ -53,20 +34,12 @@ class TestMemoryCache(CacheContract):
 
 class TestLocalCopies(CacheContract):
     @pytest.fixture
-    def clock(self) -> Clock:
-        return Clock()
-
-    @pytest.fixture
     def shared(self, clock: Clock) -> MemoryCache[WebSearchResponse]:
         return MemoryCache(10, clock)
 
     @pytest.fixture
     def cache(self, clock: Clock, shared: MemoryCache[WebSearchResponse]) -> LocalCopies[WebSearchResponse]:
         return LocalCopies(shared, MemoryCache(10, clock))
-
-    @pytest.fixture
-    def elapse(self, clock: Clock) -> Elapse:
-        return clock.elapse
 
     async def test_copy_outlives_its_entry_by_its_own_lifetime_at_most(
         self,

@@ -7,34 +7,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.clock import Clock
 
 from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.infrastructure.sqlite.research_job_store import SqliteResearchJobStore
 from modules.llm_platform.testing import MemoryResearchJobStore, ResearchJobStoreContract
-from modules.llm_platform.testing.research_job_store import MANY, TTL_DAYS, Elapse, new_job
-
-
-class Clock:
-    """A clock that stands still until it is pushed."""
-
-    now = 1_790_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    async def elapse(self, seconds: float) -> None:
-        self.now += seconds
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def elapse(clock: Clock) -> Elapse:
-    return clock.elapse
+from modules.llm_platform.testing.research_job_store import MANY, TTL_DAYS, new_job
 
 
 class TestMemoryResearchJobStore(ResearchJobStoreContract):

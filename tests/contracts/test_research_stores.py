@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.clock import Clock
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.exceptions import StoreError, TopicNotFoundError
@@ -12,31 +13,9 @@ from modules.llm_platform.domain.ports.research_store import IResearchStore
 from modules.llm_platform.domain.store_key import topic_of
 from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore, NoResearchStore
 from modules.llm_platform.testing import MemoryResearchStore, ResearchStoreContract, sample_page
-from modules.llm_platform.testing.research_store_contract import TTL_DAYS, Elapse
+from modules.llm_platform.testing.research_store_contract import TTL_DAYS
 
 TOPIC = topic_of("What is kept?")
-
-
-class Clock:
-    """A clock that stands still until it is pushed."""
-
-    now = 1_790_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    async def elapse(self, seconds: float) -> None:
-        self.now += seconds
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def elapse(clock: Clock) -> Elapse:
-    return clock.elapse
 
 
 class TestDiskResearchStore(ResearchStoreContract):

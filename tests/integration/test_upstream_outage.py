@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.clock import Clock
 from tests.loopback_upstream import Exchange, Handler, json_reply, reply, serving
 
 from modules.llm_platform import WebSearchRequest
@@ -34,14 +35,6 @@ class Service:
 async def hang_up(exchange: Exchange) -> None:
     exchange.writer.close()
     raise ConnectionResetError
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def search(number: int) -> WebSearchRequest:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from tests.clock import Clock
 from tests.docs.pages import text_of
 from tests.services.postgres_server import PostgresServer
 
@@ -31,7 +32,8 @@ from modules.llm_platform.testing.failed_request_store import TTL_DAYS as FAILED
 from modules.llm_platform.testing.outcome_store import TTL_DAYS as OUTCOME_TTL_DAYS
 from modules.llm_platform.testing.outcome_store import sample_outcome
 from modules.llm_platform.testing.research_job_store import TTL_DAYS as JOB_TTL_DAYS
-from modules.llm_platform.testing.research_store_contract import TTL_DAYS, Elapse
+from modules.llm_platform.testing.research_store_contract import TTL_DAYS
+from modules.llm_platform.testing.waiting import Elapse
 
 pytestmark = pytest.mark.services
 
@@ -115,29 +117,18 @@ class TestPostgresResearchStore(ResearchStoreContract):
     """Two databases, one clock."""
 
     @pytest.fixture
-    def now(self) -> list[float]:
-        return [1_790_000_000.0]
-
-    @pytest.fixture
-    async def store(self, database: Database, now: list[float]) -> AsyncIterator[PostgresResearchStore]:
-        store = PostgresResearchStore(database, TTL_DAYS, lambda: now[0])
+    async def store(self, database: Database, clock: Clock) -> AsyncIterator[PostgresResearchStore]:
+        store = PostgresResearchStore(database, TTL_DAYS, clock)
         yield store
         await store.aclose()
 
     @pytest.fixture
-    async def other_store(self, server: PostgresServer, now: list[float]) -> AsyncIterator[PostgresResearchStore]:
+    async def other_store(self, server: PostgresServer, clock: Clock) -> AsyncIterator[PostgresResearchStore]:
         url = server.new_database()
         await migrate(url)
         other = Database(url, check_schema)
-        yield PostgresResearchStore(other, TTL_DAYS, lambda: now[0])
+        yield PostgresResearchStore(other, TTL_DAYS, clock)
         await other.aclose()
-
-    @pytest.fixture
-    def elapse(self, now: list[float]) -> Elapse:
-        async def elapse(seconds: float) -> None:
-            now[0] += seconds
-
-        return elapse
 
 
 async def test_a_backup_is_restored_into_an_empty_database(server: PostgresServer, url: str, tmp_path: Path) -> None:

@@ -28,8 +28,9 @@ from modules.llm_platform.infrastructure.policies.caching import CachedSynthesiz
 from modules.llm_platform.infrastructure.redis.cache import MAX_VALUE_BYTES, RedisCache
 from modules.llm_platform.infrastructure.redis.client import RedisClient
 from modules.llm_platform.infrastructure.redis.single_flight import RedisKeyLock
-from modules.llm_platform.testing.cache import CacheContract, Elapse
+from modules.llm_platform.testing.cache import CacheContract
 from modules.llm_platform.testing.synthesizer import FakeSynthesizer
+from modules.llm_platform.testing.waiting import Elapse
 from modules.llm_platform.testing.web_search import FakeWebSearch, result_item
 
 pytestmark = pytest.mark.services

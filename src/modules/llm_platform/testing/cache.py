@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.domain.ports.cache import ICache
-
-Elapse: TypeAlias = Callable[[float], Awaitable[None]]
+from modules.llm_platform.testing.waiting import Elapse
 
 _SHORT_S = 1.0
 _LONG_S = 3600.0

@@ -8,7 +8,8 @@ from typing import Final
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import FailedRequest, RagStage
 from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore
-from modules.llm_platform.testing.outcome_store import UNUSUAL_IDS, Elapse
+from modules.llm_platform.testing.outcome_store import UNUSUAL_IDS
+from modules.llm_platform.testing.waiting import Elapse
 
 MAX_BYTES: Final = 10_000  # of the stores under test
 TTL_DAYS: Final = 1.0

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal
 from uuid import uuid4
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Outcome, OutcomeFilter, RagStage, StoredOutcome
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
-from modules.llm_platform.testing.waiting import error_of
-
-Elapse: TypeAlias = Callable[[float], Awaitable[None]]
+from modules.llm_platform.testing.waiting import Elapse, error_of
 
 DAY_S: Final = 86_400
 TTL_DAYS: Final = 7.0  # of the stores under test

@@ -11,6 +11,7 @@ from modules.llm_platform.domain.dtos.research_dtos import HeldSources, Research
 from modules.llm_platform.domain.dtos.research_job_dtos import ClaimedJob, JobEvent, NewResearchJob, ResearchProgress
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, LeaseLostError
 from modules.llm_platform.infrastructure.sqlite.research_job_store import MEMORY, SqliteResearchJobStore
+from modules.llm_platform.testing.waiting import Elapse
 
 TTL_DAYS: Final = 30.0
 DAY_S: Final = 86_400.0
@@ -20,8 +21,6 @@ PROGRESS: Final = ResearchProgress(step="searched", searched=2)
 QUESTION: Final = "How do heat pumps work?"
 HOOK: Final = "https://hooks.example.org/done"
 PROBLEM: Final = '{"type": "failed", "problem": {"code": "timeout"}}'
-
-Elapse = Callable[[float], Awaitable[None]]
 
 
 class MemoryResearchJobStore(SqliteResearchJobStore):

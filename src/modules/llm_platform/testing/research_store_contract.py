@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final, TypeAlias, get_args
+from typing import Final, get_args
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.store_dtos import EndsTopic, Imported, StoredTopic, StoreStage, Topic
@@ -13,9 +12,7 @@ from modules.llm_platform.domain.exceptions import StoreError, TopicNotFoundErro
 from modules.llm_platform.domain.ports.research_store import IResearchStore
 from modules.llm_platform.domain.store_key import topic_of
 from modules.llm_platform.testing.page_reader import sample_page
-from modules.llm_platform.testing.waiting import error_of
-
-Elapse: TypeAlias = Callable[[float], Awaitable[None]]
+from modules.llm_platform.testing.waiting import Elapse, error_of
 
 DAY_S: Final = 86_400
 TTL_DAYS: Final = 30.0  # of the stores under test

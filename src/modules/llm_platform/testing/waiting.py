@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 CANCEL_TIMEOUT_S: Final = 5.0  # the other side is silent for longer
 CLOSE_TIMEOUT_S: Final = 10.0  # for the other side to notice the closed connection
@@ -12,6 +12,7 @@ START_TIMEOUT_S: Final = 30.0
 _POLL_S: Final = 0.005
 
 Error = TypeVar("Error", bound=Exception)
+Elapse: TypeAlias = Callable[[float], Awaitable[None]]  # lets seconds pass for a store that is under a contract
 
 
 async def becomes_true(condition: Callable[[], bool], within_s: float) -> bool:

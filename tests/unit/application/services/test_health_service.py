@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.clock import Clock
 
 from modules.llm_platform.application.services.health_service import (
     CHECK_FAILED,
@@ -40,14 +41,6 @@ class Probe:
         if self.error is not None:
             raise self.error
         return self.word
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 DOWN = WebSearchConfigError("SearXNG refuses JSON: enable it in search.formats")

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from tests.clock import Clock
 from tests.report_world import QUESTION, ReportModel, Web, World, laws_of_events, some_pages
 
 from modules.llm_platform.application.services.research_job_service import ResearchJobService
@@ -29,13 +30,6 @@ from modules.llm_platform.testing.research_job_store import MANY, new_job
 FAST = JobOptions(max_running=2, lease_s=60.0, poll_s=0.02, flush_s=0.0)
 REPORT = ResearchRequest(query=QUESTION, depth="report")
 SHALLOW = ResearchRequest(query=QUESTION)
-
-
-class Clock:
-    now = 1_790_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @asynccontextmanager

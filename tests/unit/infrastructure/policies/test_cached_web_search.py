@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.clock import Clock
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.web_search_dtos import (
@@ -24,17 +25,10 @@ DEGRADED = FOUND.with_degraded([Degraded(component="fake/one", reason="timeout")
 EMPTY = WebSearchResponse(query="lighthouses", provider="fake")
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def cached(
     outcome: Outcome, *, name: str = "fake", ttl_s: float = HOUR_S
 ) -> tuple[CachedWebSearch, FakeWebSearch, Clock]:
-    clock, fake = Clock(), FakeWebSearch(outcome, name=name)
+    clock, fake = Clock(0.0), FakeWebSearch(outcome, name=name)
     return CachedWebSearch(fake, MemoryCache(10, clock), ttl_s), fake, clock
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import aclosing, suppress
 
 import pytest
+from tests.clock import Clock
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import (
@@ -50,19 +51,6 @@ from shared.exceptions import AppException
 
 REQUEST = WebSearchRequest(query="lighthouses")
 MAX_REFUSAL_S = 0.005  # the promise; checked for the best of many refusals, so that a busy machine does not matter
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture

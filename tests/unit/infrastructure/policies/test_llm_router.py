@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from tests.chat_server import ChatServer, Reply, chunk, stream
+from tests.clock import Clock
 
 from modules.llm_platform.domain.dtos.llm_dtos import (
     LLMRequest,
@@ -33,19 +34,6 @@ from modules.llm_platform.testing.llm import BrokenStream, FakeLLM, collect, que
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S
 
 FAILURES = [LLMConnectionError, LLMTimeoutError, LLMBlockedError, LLMProviderException, LLMConfigError]
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 def _failing(error: LLMException, name: str = "first") -> FakeLLM:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.clock import Clock
 from tests.reading_pages import Names
 
 from modules.llm_platform.domain.exceptions import (
@@ -121,43 +122,28 @@ class TestGuarded:
         assert Guard(Names(), AllowedHosts(["jina", "10.1.0.0/16"])).allows(url) is allowed
 
 
-class Time:
-    """A clock that sleeping moves."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.slept: list[float] = []
-
-    def clock(self) -> float:
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(round(seconds, 3))
-        self.now += seconds
-
-
-def throttled(reader: Any, rps: float, time: Time, **options: Any) -> RateLimitedPageReader:
+def throttled(reader: Any, rps: float, clock: Clock, **options: Any) -> RateLimitedPageReader:
     return RateLimitedPageReader(
-        reader, RateLimiter(rps, max_concurrent=5, clock=time.clock, sleep=time.sleep), **options
+        reader, RateLimiter(rps, max_concurrent=5, clock=clock, sleep=clock.sleep), **options
     )
 
 
 class TestRateLimited:
     async def test_a_wait_that_is_too_long_is_an_error(self) -> None:
         """The error names the wait."""
-        time = Time()
-        reader = throttled(FakePageReader({URL: "text"}), 0.01, time)
+        clock = Clock()
+        reader = throttled(FakePageReader({URL: "text"}), 0.01, clock)
         await reader.read(URL)
         with pytest.raises(PageBlockedError) as caught:
             await reader.read(URL)
         assert caught.value.retry_after_s == 100
-        assert time.slept == []
+        assert clock.slept == []
 
     async def test_a_retry_after_closes_the_service_for_all(self) -> None:
         """A bot wall of a page closes nothing."""
-        time = Time()
+        clock = Clock()
         inner = FakePageReader({URL: PageBlockedError(retry_after_s=30.0), "wall": PageBlockedError(), "good": "text"})
-        reader = throttled(inner, 100, time)
+        reader = throttled(inner, 100, clock)
         with pytest.raises(PageBlockedError):
             await reader.read("wall")
         await reader.read("good")
@@ -166,7 +152,7 @@ class TestRateLimited:
         with pytest.raises(PageBlockedError, match="30 s"):
             await reader.read("good")
         assert inner.urls == ["wall", "good", URL]
-        time.now += 30
+        clock.now += 30
         assert (await reader.read("good")).text == "text"
 
 

@@ -7,6 +7,7 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
+from tests.clock import Clock
 
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse, Spending
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
@@ -34,46 +35,26 @@ REQUEST = WebSearchRequest(query="lighthouses")
 FOUND = [result_item(1)]
 
 
-class Time:
-    """A clock that sleeping moves."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.slept: list[float] = []
-
-    def clock(self) -> float:
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(round(seconds, 3))
-        self.now += seconds
-
-
-@pytest.fixture
-def time() -> Time:
-    return Time()
-
-
-def limiter_of(time: Time, rate: float | None, per_s: float = 1.0, max_concurrent: int = 4) -> RateLimiter:
-    return RateLimiter(rate, per_s, max_concurrent=max_concurrent, clock=time.clock, sleep=time.sleep)
+def limiter_of(clock: Clock, rate: float | None, per_s: float = 1.0, max_concurrent: int = 4) -> RateLimiter:
+    return RateLimiter(rate, per_s, max_concurrent=max_concurrent, clock=clock, sleep=clock.sleep)
 
 
 class TestSearches:
-    async def test_a_wait_that_is_too_long_is_an_error(self, time: Time) -> None:
+    async def test_a_wait_that_is_too_long_is_an_error(self, clock: Clock) -> None:
         """Raised at once, without a call; the error names the wait and the setting."""
         fake = FakeWebSearch(FOUND)
-        provider = RateLimitedWebSearch(fake, limiter_of(time, 1, MINUTE_S))
+        provider = RateLimitedWebSearch(fake, limiter_of(clock, 1, MINUTE_S))
         await provider.search(REQUEST)
         with pytest.raises(WebSearchBlockedError, match=r"fake .*60 s.*SEARXNG_RPM") as caught:
             await provider.search(REQUEST)
         assert caught.value.retry_after_s == 60.0
         assert len(fake.requests) == 1
-        assert time.slept == []
+        assert clock.slept == []
 
     @pytest.mark.parametrize("error", [WebSearchBlockedError, WebSearchConnectionError, WebSearchError])
-    async def test_a_retry_after_closes_the_service_for_all(self, time: Time, error: type[AppException]) -> None:
+    async def test_a_retry_after_closes_the_service_for_all(self, clock: Clock, error: type[AppException]) -> None:
         """Policies that share a limiter share its closed time."""
-        limiter = limiter_of(time, None)
+        limiter = limiter_of(clock, None)
         blocked = RateLimitedWebSearch(FakeWebSearch(error(retry_after_s=40.0)), limiter)
         others = FakeWebSearch(FOUND)
         with pytest.raises(error):
@@ -82,16 +63,16 @@ class TestSearches:
             await RateLimitedWebSearch(others, limiter, max_wait_s=39).search(REQUEST)
         assert others.requests == []
         assert (await RateLimitedWebSearch(others, limiter, max_wait_s=41).search(REQUEST)).results
-        assert time.slept == [40.0]
+        assert clock.slept == [40.0]
 
-    async def test_blocked_engines_do_not_close_the_service(self, time: Time) -> None:
+    async def test_blocked_engines_do_not_close_the_service(self, clock: Clock) -> None:
         """Other callers may use other engines of the service."""
         suspended = FakeWebSearch(WebSearchBlockedError(retry_after_s=180.0, engines_only=True))
-        limiter = limiter_of(time, None)
+        limiter = limiter_of(clock, None)
         with pytest.raises(WebSearchBlockedError):
             await RateLimitedWebSearch(suspended, limiter).search(REQUEST)
         assert (await RateLimitedWebSearch(FakeWebSearch(FOUND), limiter).search(REQUEST)).results
-        assert time.slept == []
+        assert clock.slept == []
 
 
 async def call(llm: ILLMProvider, streamed: bool) -> LLMResponse:
@@ -104,17 +85,17 @@ async def call(llm: ILLMProvider, streamed: bool) -> LLMResponse:
 
 @pytest.mark.parametrize("streamed", [False, True])
 class TestModels:
-    async def test_two_a_second(self, time: Time, streamed: bool) -> None:
+    async def test_two_a_second(self, clock: Clock, streamed: bool) -> None:
         """The third call waits for the next second."""
-        llm = RateLimitedLLM(FakeLLM(), limiter_of(time, 2))
+        llm = RateLimitedLLM(FakeLLM(), limiter_of(clock, 2))
         answers = [await call(llm, streamed) for _ in range(5)]
-        assert time.slept == [1.0, 1.0]
+        assert clock.slept == [1.0, 1.0]
         assert all(answer.content for answer in answers)
 
-    async def test_a_wait_that_is_too_long_is_an_error(self, time: Time, streamed: bool) -> None:
+    async def test_a_wait_that_is_too_long_is_an_error(self, clock: Clock, streamed: bool) -> None:
         """Raised at once, at no cost; a router then calls the next model."""
         fake = FakeLLM()
-        llm = RateLimitedLLM(fake, limiter_of(time, 0.01), max_wait_s=30)
+        llm = RateLimitedLLM(fake, limiter_of(clock, 0.01), max_wait_s=30)
         await call(llm, streamed)
         with pytest.raises(LLMBlockedError, match=r"fake .*100 s.*LLM_RPS") as caught:
             await call(llm, streamed)
@@ -123,26 +104,26 @@ class TestModels:
         assert len(fake.requests) == 1
 
     @pytest.mark.parametrize("error", [LLMBlockedError, LLMUnavailableError, LLMConnectionError])
-    async def test_a_retry_after_closes_the_service_for_all(self, time: Time, error: Any, streamed: bool) -> None:
+    async def test_a_retry_after_closes_the_service_for_all(self, clock: Clock, error: Any, streamed: bool) -> None:
         """A Retry-After that one caller gets applies to every other."""
         fake = FakeLLM([error(retry_after_s=7.0), "fine"])
-        limiter = limiter_of(time, None)
+        limiter = limiter_of(clock, None)
         with pytest.raises(error):
             await call(RateLimitedLLM(fake, limiter), streamed)
         assert (await call(RateLimitedLLM(fake, limiter), streamed)).content == "fine"
-        assert time.slept == [7.0]
+        assert clock.slept == [7.0]
 
-    async def test_a_retry_counts_as_a_call(self, time: Time, streamed: bool) -> None:
+    async def test_a_retry_counts_as_a_call(self, clock: Clock, streamed: bool) -> None:
         """RetriedLLM wraps the limited model: each try takes a slot."""
         fake = FakeLLM([LLMConnectionError(), "fine"])
-        llm = RetriedLLM(RateLimitedLLM(fake, limiter_of(time, 1)), sleep=time.sleep, jitter=lambda: 0.5)
+        llm = RetriedLLM(RateLimitedLLM(fake, limiter_of(clock, 1)), sleep=clock.sleep, jitter=lambda: 0.5)
         assert (await call(llm, streamed)).spent.calls == 2
-        assert time.slept == [0.5, 0.5]  # the pause of the retry, and the rest of the second
+        assert clock.slept == [0.5, 0.5]  # the pause of the retry, and the rest of the second
 
 
-async def test_a_stream_occupies_its_slot_until_its_end(time: Time) -> None:
+async def test_a_stream_occupies_its_slot_until_its_end(clock: Clock) -> None:
     """A closed stream frees its slot."""
-    limiter = limiter_of(time, None, max_concurrent=1)
+    limiter = limiter_of(clock, None, max_concurrent=1)
     llm = RateLimitedLLM(FakeLLM(["a long answer, in pieces"]), limiter)
     async with aclosing(llm.stream(question())) as parts:  # type: ignore[type-var]
         await anext(parts)
@@ -152,17 +133,17 @@ async def test_a_stream_occupies_its_slot_until_its_end(time: Time) -> None:
     assert (await waiting).content
 
 
-async def test_a_failed_stream_frees_its_slot(time: Time) -> None:
+async def test_a_failed_stream_frees_its_slot(clock: Clock) -> None:
     """Its Retry-After closes the service."""
     fake = FakeLLM([BrokenStream("some words", LLMConnectionError(retry_after_s=3.0)), "fine"])
-    llm = RateLimitedLLM(fake, limiter_of(time, None, max_concurrent=1))
+    llm = RateLimitedLLM(fake, limiter_of(clock, None, max_concurrent=1))
     with pytest.raises(LLMConnectionError):
         await collect(llm, question())
     assert (await llm.generate(question())).content == "fine"
-    assert time.slept == [3.0]
+    assert clock.slept == [3.0]
 
 
-async def test_warming_up_takes_no_slot(time: Time) -> None:
+async def test_warming_up_takes_no_slot(clock: Clock) -> None:
     """It is passed on if the model supports it."""
 
     class Warm(FakeLLM):
@@ -172,16 +153,16 @@ async def test_warming_up_takes_no_slot(time: Time) -> None:
             self.warmed += 1
 
     warm = Warm()
-    llm = RateLimitedLLM(warm, limiter_of(time, 1))
+    llm = RateLimitedLLM(warm, limiter_of(clock, 1))
     assert isinstance(llm, IWarmUp)
     for _ in range(3):
         await llm.warm_up()
-    await RateLimitedLLM(FakeLLM(), limiter_of(time, 1)).warm_up()
+    await RateLimitedLLM(FakeLLM(), limiter_of(clock, 1)).warm_up()
     assert warm.warmed == 3
-    assert time.slept == []
+    assert clock.slept == []
 
 
-def test_name_and_model_are_those_of_the_provider(time: Time) -> None:
+def test_name_and_model_are_those_of_the_provider(clock: Clock) -> None:
     """A request can name either."""
-    llm = RateLimitedLLM(FakeLLM(name="kimi", model="kimi-for-coding"), limiter_of(time, 1))
+    llm = RateLimitedLLM(FakeLLM(name="kimi", model="kimi-for-coding"), limiter_of(clock, 1))
     assert (llm.name, llm.model) == ("kimi", "kimi-for-coding")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.clock import Clock
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import LLMConnectionError, WebSearchConnectionError
@@ -21,14 +22,6 @@ from modules.llm_platform.testing import FakeLLM, FakeWebSearch, MemoryMetrics
 from modules.llm_platform.testing.llm import question
 
 REQUEST = WebSearchRequest(query="lighthouses")
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 async def no_pause(seconds: float) -> None:

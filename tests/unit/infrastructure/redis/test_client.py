@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+from tests.clock import Clock
 
 from modules.llm_platform.infrastructure.redis.client import (
     CALL_TIMEOUT_S,
@@ -17,14 +18,6 @@ from modules.llm_platform.infrastructure.redis.client import (
 )
 
 PASSWORD = "a-secret-password"
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Server:

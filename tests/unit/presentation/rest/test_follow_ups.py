@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.clock import Clock
 from tests.unit.application.services.test_follow_ups import FIRST, NEXT, NOISE, PUMPS
 from tests.unit.application.services.test_research_service import Library, service
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
@@ -18,18 +19,6 @@ from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCach
 
 STANDALONE = f"heat pumps cold winters: {NEXT}"
 MINE, YOURS = {"X-API-Key": "mine-0123456789abcdef"}, {"X-API-Key": "yours-0123456789abcdef"}
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture
@@ -77,7 +66,7 @@ async def test_foreign_unknown_and_expired_ids_are_the_same_problem(
     first = (await ask(client, FIRST)).json()["metadata"]["request_id"]
     foreign = await ask(client, NEXT, YOURS, previous_id=first, **how)
     unknown = await ask(client, NEXT, previous_id="0" * 32, **how)
-    clock.now = FOLLOW_UP_TTL_S + 1
+    clock.now += FOLLOW_UP_TTL_S + 1
     expired = await ask(client, NEXT, previous_id=first, **how)
     problems = [answer.json() for answer in (foreign, unknown, expired)]
     assert [answer.status_code for answer in (foreign, unknown, expired)] == [404] * 3
@@ -96,7 +85,7 @@ async def test_background_research_is_followed_in_the_background(client: httpx2.
 
     first = await ask(client, FIRST, background=True)
     await done(first.headers["location"])
-    clock.now = FOLLOW_UP_TTL_S + 1
+    clock.now += FOLLOW_UP_TTL_S + 1
     following = await ask(client, NEXT, background=True, previous_id=first.json()["id"])
     job = await done(following.headers["location"])
     assert job["status"] == "done", job["problem"]

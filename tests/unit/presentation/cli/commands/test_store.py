@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.clock import Clock
 from tests.unit.presentation.cli.fakes import Ended, PlatformPart, part_wiring, piped_console, terminal_console
 
 from modules.llm_platform.application.services.store_service import StoreService
@@ -30,20 +30,8 @@ class Platform(PlatformPart):
         self.store = StoreService(store)
 
 
-class Clock:
-    now = time.time()
-
-    def __call__(self) -> float:
-        return self.now
-
-
 class Report(EndsTopic):
     text: str = "There is water."
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture
