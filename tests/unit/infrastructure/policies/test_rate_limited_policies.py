@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.clock import Clock
 
+from modules.llm_platform.domain.deadline import deadline_in
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse, Spending
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import (
@@ -64,6 +65,18 @@ class TestSearches:
         assert others.requests == []
         assert (await RateLimitedWebSearch(others, limiter, max_wait_s=41).search(REQUEST)).results
         assert clock.slept == [40.0]
+
+    async def test_nobody_waits_past_the_deadline(self, clock: Clock) -> None:
+        """A search that must wait 3 s is refused at once where only 2 s are left, with the wait as its reason."""
+        fake = FakeWebSearch(FOUND)
+        provider = RateLimitedWebSearch(fake, limiter_of(clock, 1, 3.0))
+        await provider.search(REQUEST)
+        async with deadline_in(2.0):
+            with pytest.raises(WebSearchBlockedError, match="3 s"):
+                await provider.search(REQUEST)
+        assert (len(fake.requests), clock.slept) == (1, [])
+        async with deadline_in(4.0):
+            assert (await provider.search(REQUEST)).results
 
     async def test_blocked_engines_do_not_close_the_service(self, clock: Clock) -> None:
         """Other callers may use other engines of the service."""

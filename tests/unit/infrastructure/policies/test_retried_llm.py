@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from modules.llm_platform.domain.deadline import deadline_in
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse, LLMToken, Spending
 from modules.llm_platform.domain.exceptions import (
     LLMBlockedError,
@@ -16,7 +17,13 @@ from modules.llm_platform.domain.exceptions import (
     LLMTimeoutError,
     LLMUnavailableError,
 )
-from modules.llm_platform.infrastructure.policies.retries import LLM_PAUSE_S, MAX_LLM_PAUSE_S, RetriedLLM
+from modules.llm_platform.infrastructure.policies.retries import (
+    LLM_PAUSE_S,
+    MAX_LLM_PAUSE_S,
+    MIN_RETRIES,
+    RetriedLLM,
+    RetryBudget,
+)
 from modules.llm_platform.testing import BrokenStream, FakeLLM
 from modules.llm_platform.testing.llm import collect, question
 
@@ -80,6 +87,20 @@ async def test_other_failures_are_final(error: LLMException, streamed: bool) -> 
     assert caught.value is error
     assert caught.value.spent.calls == 1
     assert (len(llm.requests), pauses) == (1, [])
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_no_pause_outlasts_the_deadline(streamed: bool) -> None:
+    """The first failure says why, and the retry budget keeps its share."""
+    error = LLMBlockedError(retry_after_s=1.5)
+    pauses, budget = Pauses(), RetryBudget()
+    llm = FakeLLM([error, "Too late."])
+    async with deadline_in(1.0):
+        with pytest.raises(LLMBlockedError) as caught:
+            await _whole(RetriedLLM(llm, budget, sleep=pauses), streamed)
+    assert caught.value is error
+    assert (len(llm.requests), pauses) == (1, [])
+    assert all(budget.try_spend() for _ in range(MIN_RETRIES))
 
 
 @pytest.mark.parametrize("streamed", [False, True])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from modules.llm_platform.domain.deadline import deadline_in
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import (
     WebSearchBlockedError,
@@ -51,6 +52,16 @@ async def test_a_lost_connection_is_retried_once() -> None:
     assert len(provider.requests) == 2
     assert len(pauses) == 1
     assert 0 < pauses[0] <= 0.2
+
+
+async def test_no_pause_outlasts_the_deadline() -> None:
+    """The first failure is the answer then."""
+    provider = Recovering(WebSearchBlockedError(retry_after_s=0.9), failures=1)
+    policy, pauses = retried(provider)
+    async with deadline_in(0.9):
+        with pytest.raises(WebSearchBlockedError):
+            await policy.search(REQUEST)
+    assert (len(provider.requests), pauses) == (1, [])
 
 
 async def test_a_second_lost_connection_is_final() -> None:

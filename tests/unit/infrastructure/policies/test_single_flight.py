@@ -8,6 +8,7 @@ from contextlib import aclosing
 
 import pytest
 
+from modules.llm_platform.domain.deadline import current_deadline, deadline_at
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisPart, SynthesisToken
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
@@ -126,6 +127,29 @@ class TestSearches:
         with pytest.raises(WebSearchConnectionError):
             await policy.search(REQUEST)
         assert len(fake.requests) == 2
+
+    async def test_a_shared_call_has_the_latest_deadline(self) -> None:
+        """Of all callers, so that the hurry of the first one does not fail the others."""
+        seen: list[float] = []
+
+        class Deadlines(GatedSearch):
+            async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+                answer = await super().search(request)
+                seen.append(current_deadline())
+                return answer
+
+        async def search_until(when: float) -> None:
+            async with deadline_at(when):
+                await policy.search(REQUEST)
+
+        fake = Deadlines()
+        policy = SingleFlightWebSearch(fake)
+        now = asyncio.get_running_loop().time()
+        tasks = [asyncio.create_task(search_until(now + seconds)) for seconds in (20, 60, 40)]
+        await started()
+        fake.gate.set()
+        await asyncio.gather(*tasks)
+        assert seen == [now + 60]
 
 
 class TestStreams:

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from modules.llm_platform.application.research.writing import WrittenAnswer
 from modules.llm_platform.domain.canonical_url import canonical_url, host_of, is_openable
+from modules.llm_platform.domain.deadline import deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import Source
@@ -171,7 +172,7 @@ class ContextResolver:
 
     async def _read(self, url: str, until: float) -> Page | AppException:
         try:
-            async with asyncio.timeout_at(until):
+            async with deadline_at(until):
                 return await self._pages.read(url)
         except TimeoutError:
             return PageTimeoutError(PAGE_LATE)
@@ -187,7 +188,7 @@ class ContextResolver:
             return {}
         with_text = {item.doc_id for item in items if item.doc_id and _is_id_only(item)}
         try:
-            async with asyncio.timeout_at(until):
+            async with deadline_at(until):
                 return await self._documents.find(doc_ids, with_text, filters)
         except TimeoutError:
             collected.add_error(INDEX, VectorStoreError(INDEX_LATE))

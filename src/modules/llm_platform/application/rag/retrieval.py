@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from modules.llm_platform.domain.canonical_url import is_openable
+from modules.llm_platform.domain.deadline import deadline_in
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.retrieval_dtos import (
     Collection,
@@ -148,7 +148,7 @@ class RetrievalService:
     async def _vector(self, text: str, *, keyword_fallback: bool) -> tuple[Vector | None, tuple[Degraded, ...]]:
         name = self._embedder.name
         try:
-            async with asyncio.timeout(self._embedding_timeout_s):
+            async with deadline_in(self._embedding_timeout_s):
                 (vector,) = await self._embedder.embed([text])
         except (EmbeddingError, EmbeddingConfigError) as error:
             log.warning("embedding failed", extra={"embedder": name, "error": error.code})

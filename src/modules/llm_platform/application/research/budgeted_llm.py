@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from modules.llm_platform.application.research.budget import Budget, Phase, Reservation
+from modules.llm_platform.domain.deadline import deadline_at
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart, LLMToken, Spending
 from modules.llm_platform.domain.dtos.report_dtos import LLMStage
 from modules.llm_platform.domain.exceptions import LLMException, LLMTimeoutError
@@ -38,7 +39,7 @@ class BudgetedLLM(ILLMProvider):
     async def generate(self, request: LLMRequest) -> LLMResponse:
         request, reservation = await self._reserve(request)
         with self._accounted(reservation, request) as account:
-            async with asyncio.timeout_at(self._budget.phase_end(self._phase)):
+            async with deadline_at(self._budget.phase_end(self._phase)):
                 answer = await self._llm.generate(request)
             account.add(answer)
         return answer
@@ -88,7 +89,7 @@ async def _next_part(parts: AsyncIterator[LLMStreamPart], until: float) -> LLMSt
     """The next part, None at the end. Raises TimeoutError from `until` (event loop time) on."""
     if asyncio.get_running_loop().time() >= until:
         raise TimeoutError
-    async with asyncio.timeout_at(until):
+    async with deadline_at(until):
         return await anext(parts, None)
 
 

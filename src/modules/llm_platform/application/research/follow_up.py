@@ -6,7 +6,6 @@ a model that is missing, late or refused. The turns are untrusted text: an earli
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -23,6 +22,7 @@ from modules.llm_platform.application.research.plan import (
     parse_questions,
     shares_content_word,
 )
+from modules.llm_platform.domain.deadline import deadline_in
 from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest, Spending
 from modules.llm_platform.domain.dtos.research_dtos import (
@@ -156,7 +156,7 @@ class FollowUps:
             return replace(by_rules, degraded=(Degraded(component=COMPONENT, reason=OVER_BUDGET),))
         component = f"{COMPONENT}/{self._llm.name}"
         try:
-            async with asyncio.timeout(min(self._timeout_s, request.max_seconds or self._timeout_s)):
+            async with deadline_in(min(self._timeout_s, request.max_seconds or self._timeout_s)):
                 answer = await self._llm.generate(prompt)
         except TimeoutError:
             late = Degraded(component=component, reason=LATE)

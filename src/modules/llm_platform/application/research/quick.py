@@ -42,6 +42,7 @@ from modules.llm_platform.application.research.search import (
 )
 from modules.llm_platform.application.research.verification import Verification
 from modules.llm_platform.application.research.writing import WritingRequest, WrittenAnswer, write
+from modules.llm_platform.domain.deadline import deadline_in
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
@@ -161,7 +162,7 @@ class QuickResearch:
         if run.context.request.depth == "shallow":
             return Plan((run.context.request.query,))
         try:
-            async with asyncio.timeout(self._options.timeout_s * PLAN_SHARE):
+            async with deadline_in(self._options.timeout_s * PLAN_SHARE):
                 planned = _planned_before(run.context) or await self._cached_plan(run.context)
         except TimeoutError:
             planned = replace(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from modules.llm_platform.domain.canonical_url import canonical_url, is_openable, is_web_url
+from modules.llm_platform.domain.deadline import Deadline, set_deadline
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.research_dtos import RawResult, Source
 from modules.llm_platform.domain.dtos.web_search_dtos import (
@@ -79,6 +80,7 @@ async def search_questions(
     slots = asyncio.Semaphore(MAX_CONCURRENT_SEARCHES)
 
     async def one(request: WebSearchRequest) -> tuple[WebSearchResponse, int]:
+        set_deadline(Deadline(deadline))
         async with slots:
             answer, searches = await search_latest_first(request, search)
         on_answer(request, answer)

@@ -14,6 +14,7 @@ from modules.llm_platform.application.research.model_output.cleaning import stri
 from modules.llm_platform.application.research.model_output.rows import Row, read_rows
 from modules.llm_platform.domain.citations.checker import CheckedAnswer
 from modules.llm_platform.domain.citations.model_verdicts import apply_model_verdict, can_be_judged, claims_of
+from modules.llm_platform.domain.deadline import deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, ChatMessage, LLMRequest, Spending
 from modules.llm_platform.domain.dtos.research_dtos import Citation, CitedClaim, JudgedClaims, ModelVerdict, Source
@@ -81,7 +82,7 @@ async def _judge(
     if verification.until - asyncio.get_running_loop().time() < MIN_JUDGING_S:
         return JudgedClaims(verdicts=()), (Degraded(component=name, reason=LATE),)
     try:
-        async with asyncio.timeout_at(verification.until):
+        async with deadline_at(verification.until):
             judgment = await verification.judge.judge(question, claims)
     except TimeoutError:  # the call is paid for, its tokens are unknown
         return JudgedClaims(verdicts=(), spent=Spending(calls=1)), (Degraded(component=name, reason=LATE),)

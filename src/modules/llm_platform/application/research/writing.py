@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from modules.llm_platform.application.research.verification import Verification, Verified, verify
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
+from modules.llm_platform.domain.deadline import deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisReset, SynthesisToken
@@ -192,7 +193,7 @@ async def _synthesize(
     """The writer's text; the fallback's if the writer is late, fails, or writes nothing that can be shown."""
     name = request.writer.name
     try:
-        async with asyncio.timeout_at(request.deadline):
+        async with deadline_at(request.deadline):
             synthesis = await (_stream(request, output) if streamed else _write_all(request, request.writer, output))
     except TimeoutError:
         late = Degraded(component=name, reason=LATE)

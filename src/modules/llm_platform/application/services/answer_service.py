@@ -24,6 +24,7 @@ from modules.llm_platform.application.research.quick import RESERVE_MAX_S, RESER
 from modules.llm_platform.application.research.verification import Verification
 from modules.llm_platform.application.research.writing import WritingRequest, WrittenAnswer, write
 from modules.llm_platform.domain.canonical_url import canonical_url
+from modules.llm_platform.domain.deadline import deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagHits, RagQuestion, RagSearch
 from modules.llm_platform.domain.exceptions import LLMProviderException, LLMTimeoutError, VectorStoreError
@@ -127,7 +128,7 @@ class AnswerService:
             keyword_fallback=run.fallback is not None,
         )
         try:
-            async with asyncio.timeout_at(run.at(RETRIEVAL_END)):
+            async with deadline_at(run.at(RETRIEVAL_END)):
                 found = await self._search(search)
         except TimeoutError:
             collected.add_error(INDEX, VectorStoreError(INDEX_LATE))
@@ -172,7 +173,7 @@ class AnswerService:
         if run.fallback:
             return await write(request, streamed=False, on_text=_ignore, on_reset=_ignore)
         try:
-            async with asyncio.timeout_at(run.deadline):
+            async with deadline_at(run.deadline):
                 written = await write(request, streamed=False, on_text=_ignore, on_reset=_ignore)
         except TimeoutError as error:
             raise LLMTimeoutError from error

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import Final, NamedTuple
 
+from modules.llm_platform.domain.deadline import remaining_s
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
@@ -174,8 +175,9 @@ class _Errors(NamedTuple):
 class _LimitedCalls:
     """The calls of one policy: each takes a slot of the limiter, and its outcome counts for the circuit of the service.
 
-    A Retry-After closes the limiter for all callers; a caller that would wait for its end longer than `max_closed_s` gets an
-    error at once. The circuit is checked before a caller queues, and once more when its turn comes.
+    Nobody waits past the deadline of the work under way. A Retry-After closes the limiter for all callers; a caller that
+    would wait for its end longer than `max_closed_s` gets an error at once. The circuit is checked before a caller queues,
+    and once more when its turn comes.
     """
 
     def __init__(
@@ -204,7 +206,7 @@ class _LimitedCalls:
             self._circuit.check()
             if (closed_s := self._limiter.closed_s()) > self._max_closed_s:
                 raise RateLimitExceeded(closed_s, CLOSED)
-            async with self._limiter.slot(self._max_wait_s):
+            async with self._limiter.slot(min(self._max_wait_s, remaining_s())):
                 with self._circuit.call() as call:
                     yield call
         except RateLimitExceeded as limit:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Final, Generic, TypeVar
 
+from modules.llm_platform.domain.deadline import remaining_s
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import (
@@ -106,7 +107,8 @@ class RetriedLLM(_Retried[ILLMProvider], LLMPolicy):
     """Tries a second time after a lost connection, a 5xx or a rate limit with a short wait.
 
     Timeouts, used-up quotas, open circuits and streams that have begun are final, and so is a first try that used up the
-    `max_tries` of the request. Meant for a single configured model: with several, the next one answers sooner.
+    `max_tries` of the request, or whose pause would outlast the deadline. Meant for a single configured model: with several,
+    the next one answers sooner.
     """
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
@@ -152,15 +154,16 @@ class RetriedLLM(_Retried[ILLMProvider], LLMPolicy):
             raise error
         wait_s = error.retry_after_s or 0.0
         no_tries_left = request.max_tries is not None and error.spent.calls >= request.max_tries
-        if wait_s > MAX_LLM_PAUSE_S or no_tries_left or not self._budget.try_spend():
+        pause_s = wait_s + self._jitter() * LLM_PAUSE_S
+        if wait_s > MAX_LLM_PAUSE_S or no_tries_left or pause_s >= remaining_s() or not self._budget.try_spend():
             raise error
-        await self._sleep(wait_s + self._jitter() * LLM_PAUSE_S)
+        await self._sleep(pause_s)
 
 
 class RetriedWebSearch(_Retried[IWebSearchProvider], WebSearchPolicy):
     """Tries a second time after a lost connection, and after a block of at most MAX_SEARCH_PAUSE_S.
 
-    Timeouts and open circuits are final.
+    Timeouts and open circuits are final, and so is a first try whose pause would outlast the deadline.
     """
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
@@ -169,9 +172,12 @@ class RetriedWebSearch(_Retried[IWebSearchProvider], WebSearchPolicy):
             return await self._provider.search(request)
         except WebSearchConnectionError as error:
             wait_s = _search_wait_s(error)
-            if wait_s is None or wait_s > MAX_SEARCH_PAUSE_S or not self._budget.try_spend():
+            if wait_s is None or wait_s > MAX_SEARCH_PAUSE_S:
                 raise
-        await self._sleep(wait_s + self._jitter() * SEARCH_PAUSE_S)
+            pause_s = wait_s + self._jitter() * SEARCH_PAUSE_S
+            if pause_s >= remaining_s() or not self._budget.try_spend():
+                raise
+        await self._sleep(pause_s)
         return await self._provider.search(request)
 
 

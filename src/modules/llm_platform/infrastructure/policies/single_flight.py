@@ -9,6 +9,7 @@ from contextlib import aclosing
 from typing import Generic, TypeVar
 
 from modules.llm_platform.domain.cache_reads import note_reads, record_cache_reads
+from modules.llm_platform.domain.deadline import Deadline, current_deadline, set_deadline
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, LLMRequest, LLMResponse, LLMStreamPart
 from modules.llm_platform.domain.dtos.research_dtos import Synthesis, SynthesisPart
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
@@ -29,11 +30,13 @@ class _Flight(Generic[Value]):
         self.parts: list[Value] = []
         self.waiters = 0
         self.progress = asyncio.Event()  # replaced with each part
+        self.deadline = Deadline(current_deadline())
         with record_cache_reads() as self.reads:  # for all callers
             self.task = asyncio.create_task(self._collect(parts))
         self.task.add_done_callback(self._finish)
 
     async def _collect(self, parts: AsyncIterator[Value]) -> None:
+        set_deadline(self.deadline)
         async with aclosing(parts) as open_parts:  # type: ignore[type-var]  # async generators
             async for part in open_parts:
                 self.parts.append(part)
@@ -58,9 +61,9 @@ class _Flight(Generic[Value]):
 class SingleFlight(Generic[Value]):
     """Callers with equal keys share one call while it runs.
 
-    The call runs in its own task, with the context variables of the first caller. It is cancelled, and its end awaited, when
-    the last caller leaves; until then a cancelled caller, the first one too, changes nothing for the others. An error goes to
-    all callers of that call. The next caller after its end starts a new call.
+    The call runs in its own task, with the context variables of the first caller and the latest deadline of all callers. It
+    is cancelled, and its end awaited, when the last caller leaves; until then a cancelled caller, the first one too, changes
+    nothing for the others. An error goes to all callers of that call. The next caller after its end starts a new call.
     """
 
     def __init__(self) -> None:
@@ -83,6 +86,7 @@ class SingleFlight(Generic[Value]):
         has_joined = flight is not None and not flight.task.done()
         if flight is None or not has_joined:
             flight = self._flights[key] = _Flight(start())
+        flight.deadline.extend(current_deadline())
         flight.waiters += 1
         position = 0
         try:

@@ -34,6 +34,7 @@ from modules.llm_platform.application.research.search import (
     search_latest_first,
     usable_results,
 )
+from modules.llm_platform.domain.deadline import deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.report_dtos import (
     RankedCandidate,
@@ -236,7 +237,7 @@ class Explorer:
         """The providers' response; None when they fail or exceed the time for searching."""
         run, state = self._run, self._state
         try:
-            async with self._searches_at_once, asyncio.timeout_at(run.budget.phase_end("search")):
+            async with self._searches_at_once, deadline_at(run.budget.phase_end("search")):
                 answer, asked = await search_latest_first(request, run.tools.search)
         except TimeoutError:
             state.searches += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -10,6 +9,7 @@ from modules.llm_platform.application.research.context import DEFAULT_LANGUAGE
 from modules.llm_platform.application.research.plan import LATE_PLAN, PLAN_VERSION, Plan, sub_questions
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
 from modules.llm_platform.application.research.report.run import NO_MODEL, ReportTools
+from modules.llm_platform.domain.deadline import deadline_in
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest, ResearchPlan
@@ -63,7 +63,7 @@ class Planner:
         model = self._tools.llms.get("plan")
         rejected = request.other_than
         try:
-            async with asyncio.timeout(PLAN_TIMEOUT_S):
+            async with deadline_in(PLAN_TIMEOUT_S):
                 made = await sub_questions(request.query, language, model, other_than=rejected, emit=_ignore)
         except TimeoutError:
             plain = await sub_questions(request.query, language, None, other_than=rejected, emit=_ignore)

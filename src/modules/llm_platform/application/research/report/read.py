@@ -10,6 +10,7 @@ from modules.llm_platform.application.research.events import Read, Summarized
 from modules.llm_platform.application.research.report.run import ReportRun
 from modules.llm_platform.application.research.report.summarize import SUMMARY_MAX_TOKENS, SUMMARY_VERSION, summarize
 from modules.llm_platform.domain.canonical_url import canonical_url, host_of
+from modules.llm_platform.domain.deadline import Deadline, set_deadline
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.report_dtos import Summary
@@ -123,6 +124,7 @@ class ReadScheduler:
     @stage("read")
     async def _read(self, url: str) -> Page | None:
         run = self._run
+        set_deadline(Deadline(run.budget.phase_end("read")))  # when `collect` cancels it
         key = run.checkpoints.key(READ_VERSION, run.tools.label("read"), url=url)
         page = await run.checkpoints.get("docs", key, Page)
         status = "stored" if page else "read"
