@@ -11,6 +11,7 @@ from shutil import which
 from types import TracebackType
 
 from tests.kafka.broker import wait_until
+from tests.kafka.child_process import free_port
 
 START_S = 20.0
 
@@ -72,10 +73,3 @@ class RedisServer:
                 return connection.recv(64).startswith((b"+PONG", b"-NOAUTH"))
         except OSError:
             return False
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -19,7 +19,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from scripts.clean_root import ROOT, Image, Mount, as_user, check_machine, enter_command
-from tests.kafka.real_broker import free_port
+from tests.kafka.child_process import free_port
 from tests.loopback_upstream import serving
 from tests.server_process import TIMEOUT_S, GatedSearch, until
 

@@ -11,7 +11,8 @@ from typing import Self
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from tests.kafka.broker import wait_until
-from tests.kafka.real_broker import CALL_S, START_S, RealBroker, free_port
+from tests.kafka.child_process import START_S, free_port
+from tests.kafka.real_broker import CALL_S, RealBroker
 
 BROKERS, MIN_IN_SYNC = 3, 2
 
@@ -26,9 +27,6 @@ class _Node(RealBroker):
         self._node_id = node_id
         self._controllers = controllers
         self._controller_port = controllers[node_id]
-
-    def format(self) -> None:
-        self._format()
 
     def _settings(self) -> dict[str, object]:
         internal = ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
@@ -65,7 +63,7 @@ class BrokerCluster:
         with ExitStack() as undo:
             for node in self.nodes:
                 undo.callback(node.close)
-                node.format()
+                node._format()
                 node.launch()
             for node in self.nodes:  # none of them answers before two have started
                 node.wait_until_up()

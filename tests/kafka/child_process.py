@@ -2,17 +2,134 @@
 
     python -m tests.kafka.child_process java …
 
-The first line of standard output is the process id of the command; its exit code is returned.
+The first line of standard output is the process id of the command; its exit code is returned. `ServerProcess` is the side of
+the starter.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
+import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.kafka.broker import ROOT, wait_until
 
 GRACE_S = 30.0
+START_S = 180.0  # on a busy machine; two or three seconds are usual
+STOP_S = 60.0
+TAIL_CHARS = 3000  # of a log, in an error
+
+
+class ServerProcess:
+    """A server of others that cannot outlive its starter, in a folder that goes with it.
+
+    `down` kills it as a crash would, `stop` asks it to end, `up` starts it on its old data.
+    """
+
+    name = ""
+    crash_signal, stop_signal = signal.SIGKILL, signal.SIGTERM
+
+    def __init__(self, parent: str | None = None) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix=f"{self.name}-", dir=parent))
+        self.log = self._folder / "server.log"
+        self._child: subprocess.Popen[str] | None = None
+        self.pid = 0
+
+    def __enter__(self) -> Self:
+        try:
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _begin(self) -> None:
+        self._format()
+        self.up()
+
+    def _format(self) -> None:
+        """Make what the first start needs."""
+        raise NotImplementedError
+
+    def _command(self) -> Sequence[str]:
+        raise NotImplementedError
+
+    def _answers(self) -> bool:
+        raise NotImplementedError
+
+    def up(self) -> None:
+        self.launch()
+        self.wait_until_up()
+
+    def launch(self) -> None:
+        """Start the process, without waiting for what it says."""
+        with self.log.open("ab") as log:
+            self._child = subprocess.Popen(
+                [sys.executable, "-m", "tests.kafka.child_process", *self._command()], stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT,
+                start_new_session=True,  # Ctrl-C is for us; the child ends with us
+            )  # fmt: skip
+        self.pid = int(self._child.stdout.readline())  # type: ignore[union-attr]
+
+    def wait_until_up(self) -> None:
+        wait_until(lambda: self._ended() or self._answers(), f"{self.name} to start", START_S)
+        if self._ended():
+            raise RuntimeError(
+                f"{self.name} ended while it started:\n{self.log.read_text('utf-8', 'replace')[-TAIL_CHARS:]}"
+            )
+
+    def down(self) -> None:
+        os.kill(self.pid, self.crash_signal)
+        self._gone()
+
+    def stop(self) -> None:
+        """An orderly shutdown, as in an upgrade."""
+        os.kill(self.pid, self.stop_signal)
+        self._gone()
+
+    def close(self) -> None:
+        if self._child is not None:
+            if self.pid:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self.pid, self.crash_signal)  # its data goes too: no need to be polite
+            else:  # interrupted before it was said; a signal to 0 would be for our whole group
+                self._child.stdin.close()  # type: ignore[union-attr]  # the child ends it then
+            self._gone()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _gone(self) -> None:
+        child, self._child = self._child, None
+        if child is None:
+            raise RuntimeError(f"{self.name} is not running")
+        child.wait(STOP_S)
+        self.pid = 0
+        child.stdin.close()  # type: ignore[union-attr]
+        child.stdout.close()  # type: ignore[union-attr]
+
+    def _ended(self) -> bool:
+        return self._child is None or self._child.poll() is not None
+
+
+def free_port() -> int:
+    """A port that is free now, for a server that has to be told its own, since clients find it there after a restart."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _follow(child: subprocess.Popen[bytes]) -> None:

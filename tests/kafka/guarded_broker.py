@@ -18,7 +18,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it names th
     ResourceType,
 )
 from tests.kafka.broker import wait_until
-from tests.kafka.real_broker import CALL_S, RealBroker, free_port
+from tests.kafka.child_process import free_port
+from tests.kafka.real_broker import CALL_S, RealBroker
 
 PASSWORD = "a-password-of-the-tests"
 USERS = ("rag-worker", "gateway", "stranger")

@@ -9,36 +9,31 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import NoReturn, Self
+from typing import NoReturn
 
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 from tests.kafka.broker import ROOT, wait_until
+from tests.kafka.child_process import START_S, TAIL_CHARS, ServerProcess, free_port
 
 JARS = ROOT / "build" / "kafka"
 CLUSTER_ID = "bGxtLXBsYXRmb3JtLXRlcw"  # any 16 bytes in base64
-START_S = 180.0  # on a busy machine; two or three seconds are usual
-STOP_S = 60.0
 CALL_S = 15.0
 QUICK_START: tuple[str, ...] = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 FAST: tuple[str, ...] = ("-Xms512m", "-Xmx1g", "-XX:+UseG1GC")  # for benchmarks: slower to start, compiles fully
 _LOGGER = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true")
-_TAIL_CHARS = 3000
 
 
-class RealBroker:
-    """The Broker of the services suite. `down` kills the process, `stop` asks it to end, `up` starts it on its old data."""
+class RealBroker(ServerProcess):
+    """The Broker of the services suite."""
 
     name = "kafka"
     client: Mapping[str, str | int] = {}  # the worker finds KIP-848
@@ -53,30 +48,16 @@ class RealBroker:
         jvm: Sequence[str] = QUICK_START,
         jars: Path = JARS,
     ) -> None:
+        super().__init__()
         self._topics = dict(topics or {})
         self._jvm = tuple(jvm)
         self._jars = jars
-        self._folder = Path(tempfile.mkdtemp(prefix="kafka-"))
         self._port, self._controller_port = port or free_port(), free_port()
         self.bootstrap = f"127.0.0.1:{self._port}"
-        self.log = self._folder / "broker.log"
-        self._child: subprocess.Popen[str] | None = None
-        self.pid = 0
 
-    def __enter__(self) -> Self:
-        try:
-            self._format()
-            self.up()
-            self.create_topics(self._topics)
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def _begin(self) -> None:
+        super()._begin()
+        self.create_topics(self._topics)
 
     def create_topics(self, topics: Mapping[str, int]) -> None:
         if not topics:
@@ -87,57 +68,8 @@ class RealBroker:
             future.result(CALL_S)
         wait_until(lambda: self._leads(admin, topics), "the leaders of the new topics")
 
-    def up(self) -> None:
-        self.launch()
-        self.wait_until_up()
-
-    def launch(self) -> None:
-        """Start the process, without waiting for what it says."""
-        command = [sys.executable, "-m", "tests.kafka.child_process", *self._java("kafka.Kafka", str(self._properties))]
-        with self.log.open("ab") as log:
-            self._child = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT,
-                start_new_session=True,  # Ctrl-C is for us; the child ends with us
-            )  # fmt: skip
-        self.pid = int(self._child.stdout.readline())  # type: ignore[union-attr]
-
-    def wait_until_up(self) -> None:
-        wait_until(lambda: self._ended() or self._answers(), "Kafka to start", START_S)
-        if self._ended():
-            raise RuntimeError(
-                f"Kafka ended while it started:\n{self.log.read_text('utf-8', 'replace')[-_TAIL_CHARS:]}"
-            )
-
-    def down(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
-        self._gone()
-
-    def stop(self) -> None:
-        """An orderly shutdown, as in an upgrade."""
-        os.kill(self.pid, signal.SIGTERM)
-        self._gone()
-
-    def close(self) -> None:
-        if self._child is not None:
-            if self.pid:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(self.pid, signal.SIGKILL)  # its data goes too: no need to be polite
-            else:  # interrupted before it was said; a signal to 0 would be for our whole group
-                self._child.stdin.close()  # type: ignore[union-attr]  # the child ends it then
-            self._gone()
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _gone(self) -> None:
-        child, self._child = self._child, None
-        if child is None:
-            raise RuntimeError("Kafka is not running")
-        child.wait(STOP_S)
-        self.pid = 0
-        child.stdin.close()  # type: ignore[union-attr]
-        child.stdout.close()  # type: ignore[union-attr]
-
-    def _ended(self) -> bool:
-        return self._child is None or self._child.poll() is not None
+    def _command(self) -> Sequence[str]:
+        return self._java("kafka.Kafka", str(self._properties))
 
     def _answers(self) -> bool:
         """It listens, and its one node has registered, so that topics can be made."""
@@ -171,7 +103,7 @@ class RealBroker:
         arguments = ("kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER_ID, "--config", str(self._properties))
         done = subprocess.run(self._java(*arguments), capture_output=True, text=True, check=False, timeout=START_S)
         if done.returncode:
-            raise RuntimeError(f"Kafka's storage could not be formatted:\n{(done.stdout + done.stderr)[-_TAIL_CHARS:]}")
+            raise RuntimeError(f"Kafka's storage could not be formatted:\n{(done.stdout + done.stderr)[-TAIL_CHARS:]}")
 
     def _java(self, *arguments: str) -> list[str]:
         java = shutil.which("java")
@@ -212,13 +144,6 @@ class RealBroker:
             "log.cleaner.enable": "true",
             **self.extra,
         }
-
-
-def free_port() -> int:
-    """A port that is free now. Kafka has to be told its own, since clients find it there again after a restart."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def main() -> None:

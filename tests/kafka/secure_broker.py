@@ -15,8 +15,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it names th
     UserScramCredentialUpsertion,
 )
 from tests.kafka.broker import ROOT
+from tests.kafka.child_process import free_port
 from tests.kafka.guarded_broker import add_acl
-from tests.kafka.real_broker import CALL_S, RealBroker, free_port
+from tests.kafka.real_broker import CALL_S, RealBroker
 
 DEPLOY = ROOT / "deploy" / "kafka"
 HOST = "localhost"

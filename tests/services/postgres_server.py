@@ -11,46 +11,31 @@ import pwd
 import shutil
 import signal
 import subprocess
-import sys
-import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import psycopg
-from tests.kafka.broker import ROOT, wait_until
-from tests.kafka.real_broker import free_port
+from tests.kafka.child_process import START_S, TAIL_CHARS, ServerProcess, free_port
+
+from modules.llm_platform.infrastructure.postgres.migrations import check_schema
+from modules.llm_platform.infrastructure.postgres.pool import Database
 
 USER, PASSWORD = "platform", "s3cret-of-the-database"
-START_S, STOP_S = 60.0, 60.0
 FAST = ("fsync=off", "full_page_writes=off", "shared_buffers=32MB", "max_connections=60", "logging_collector=off")
-_TAIL_CHARS = 3000
 
 
-class PostgresServer:
-    """`down` kills it as a crash would, `stop` asks it to end, `up` starts it on its old data."""
+class PostgresServer(ServerProcess):
+    """`down` lets it end without a checkpoint and drop every connection; `up` recovers from the write-ahead log."""
+
+    name = "postgres"
+    crash_signal, stop_signal = signal.SIGQUIT, signal.SIGINT
 
     def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="postgres-", dir="/tmp"))
-        self._data, self.log = self._folder / "data", self._folder / "server.log"
+        super().__init__("/tmp")
+        self._data = self._folder / "data"
         self.port = free_port()
         self._databases = 0
-        self._child: subprocess.Popen[str] | None = None
-        self.pid = 0
-
-    def __enter__(self) -> Self:
-        try:
-            self._make()
-            self.up()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def url(self, database: str = "postgres", password: str = PASSWORD) -> str:
         return f"postgresql://{USER}:{password}@127.0.0.1:{self.port}/{database}"
@@ -67,51 +52,12 @@ class PostgresServer:
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute(statement.encode())
 
-    def up(self) -> None:
+    def _command(self) -> list[str]:
         options = [part for each in FAST for part in ("-c", each)]
-        command = [
+        return [
             *_as_other_user(), str(_program("postgres")), "-D", str(self._data), "-h", "127.0.0.1", "-p", str(self.port),
             "-c", "unix_socket_directories=", *options,
         ]  # fmt: skip
-        with self.log.open("ab") as log:
-            self._child = subprocess.Popen(
-                [sys.executable, "-m", "tests.kafka.child_process", *command], stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT, start_new_session=True,
-            )  # fmt: skip
-        self.pid = int(self._child.stdout.readline())  # type: ignore[union-attr]
-        wait_until(lambda: self._ended() or self._answers(), "PostgreSQL to start", START_S)
-        if self._ended():
-            raise RuntimeError(f"PostgreSQL ended:\n{self.log.read_text('utf-8', 'replace')[-_TAIL_CHARS:]}")
-
-    def down(self) -> None:
-        """It ends without a checkpoint and drops every connection; `up` recovers from the write-ahead log."""
-        os.kill(self.pid, signal.SIGQUIT)
-        self._gone()
-
-    def stop(self) -> None:
-        """An orderly shutdown, as in an upgrade."""
-        os.kill(self.pid, signal.SIGINT)
-        self._gone()
-
-    def close(self) -> None:
-        if self._child is not None:
-            if self.pid:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(self.pid, signal.SIGQUIT)
-            self._gone()
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _gone(self) -> None:
-        child, self._child = self._child, None
-        if child is None:
-            raise RuntimeError("PostgreSQL is not running")
-        child.stdin.close()  # type: ignore[union-attr]
-        child.wait(STOP_S)
-        self.pid = 0
-        child.stdout.close()  # type: ignore[union-attr]
-
-    def _ended(self) -> bool:
-        return self._child is None or self._child.poll() is not None
 
     def _answers(self) -> bool:
         with contextlib.suppress(psycopg.Error):
@@ -119,7 +65,7 @@ class PostgresServer:
             return True
         return False
 
-    def _make(self) -> None:
+    def _format(self) -> None:
         password = self._folder / "password"
         password.write_text(PASSWORD, "utf-8")
         if _as_other_user():
@@ -132,7 +78,14 @@ class PostgresServer:
         ]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=START_S, cwd="/")
         if done.returncode:
-            raise RuntimeError(f"initdb failed:\n{(done.stdout + done.stderr)[-_TAIL_CHARS:]}")
+            raise RuntimeError(f"initdb failed:\n{(done.stdout + done.stderr)[-TAIL_CHARS:]}")
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[Database]:
+    database = Database(url, check_schema)
+    yield database
+    await database.aclose()
 
 
 def _program(name: str) -> Path:

@@ -32,12 +32,6 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 
 
 @pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with PostgresServer() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
 def kafka() -> Iterator[RealBroker]:
     with RealBroker(TOPICS) as broker:
         yield broker

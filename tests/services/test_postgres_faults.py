@@ -7,14 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
 import pytest
 from tests.kafka.broker import ROOT
-from tests.services.postgres_server import PASSWORD, PostgresServer
+from tests.services.postgres_server import PASSWORD, PostgresServer, opened
 
 from modules.llm_platform.container import build_platform, build_worker_parts
 from modules.llm_platform.domain.dtos.page_dtos import Page
@@ -42,36 +41,10 @@ TOPIC = topic_of("What is stored?")
 TEXT = "A consumer group shares the partitions of a topic among its members."
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with PostgresServer() as server:
-        yield server
-
-
-@pytest.fixture
-async def url(server: PostgresServer) -> str:
-    url = server.new_database()
-    await migrate(url)
-    return url
-
-
-@pytest.fixture
-async def database(url: str) -> AsyncIterator[Database]:
-    async with opened(url) as database:
-        yield database
-
-
 @pytest.fixture
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """A failed connection is tried again at once."""
     monkeypatch.setattr(pool, "RETRY_S", 0.0)
-
-
-@asynccontextmanager
-async def opened(url: str) -> AsyncIterator[Database]:
-    database = Database(url, check_schema)
-    yield database
-    await database.aclose()
 
 
 async def test_stores_of_several_machines_agree_on_the_first_outcome(url: str) -> None:
@@ -96,12 +69,12 @@ async def test_stores_of_several_machines_agree_on_the_first_outcome(url: str) -
 
 
 @pytest.mark.usefixtures("no_pause")
-async def test_restarted_database_is_used_again(server: PostgresServer, database: Database) -> None:
+async def test_restarted_database_is_used_again(postgres: PostgresServer, database: Database) -> None:
     """While it is away calls raise OutcomeStoreError; afterwards the same store works, and has what it had."""
     store = PostgresOutcomeStore(database, 7.0)
     first = sample_outcome("first", body=b"1")
     await store.put_if_absent([first])
-    server.down()
+    postgres.down()
     try:
         calls = (store.get("search", "first"), store.put_if_absent([first]), store.probe(), store.clean(), store.identity())
         for call in calls:
@@ -109,36 +82,36 @@ async def test_restarted_database_is_used_again(server: PostgresServer, database
             assert "PostgreSQL cannot be used (" in error.message
             assert "DATABASE_URL" in error.message
     finally:
-        server.up()
+        postgres.up()
     assert await store.get("search", "first") == first
 
 
-async def test_broken_connections_cost_no_error(server: PostgresServer, database: Database) -> None:
+async def test_broken_connections_cost_no_error(postgres: PostgresServer, database: Database) -> None:
     """After a restart between two calls the second call connects again."""
     store = PostgresOutcomeStore(database, 7.0)
     outcome = sample_outcome("a", body=b"1")
     await store.put_if_absent([outcome])
-    server.stop()
-    server.up()
+    postgres.stop()
+    postgres.up()
     assert await store.get("search", "a") == outcome
 
 
 async def test_stopped_database_does_not_hang_its_users(
-    server: PostgresServer, database: Database, monkeypatch: pytest.MonkeyPatch
+    postgres: PostgresServer, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that accepts connections and answers nothing costs the deadline of a call, and is used again."""
     monkeypatch.setattr(pool, "CONNECT_TIMEOUT_S", 0.5)
     monkeypatch.setattr(pool, "RETRY_S", 0.0)
     await database.ping()
-    children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text("ascii").split()
-    for pid in (server.pid, *map(int, children)):
+    children = Path(f"/proc/{postgres.pid}/task/{postgres.pid}/children").read_text("ascii").split()
+    for pid in (postgres.pid, *map(int, children)):
         os.kill(pid, signal.SIGSTOP)
     try:
         error = await error_of(database.run(_select_one, timeout_s=0.5), DatabaseError)
         assert "did not answer within 0.5 s" in str(error)
         await error_of(database.run(_select_one, timeout_s=0.5), DatabaseError)
     finally:
-        for pid in (server.pid, *map(int, children)):
+        for pid in (postgres.pid, *map(int, children)):
             os.kill(pid, signal.SIGCONT)
     await database.run(_select_one)
 
@@ -147,9 +120,9 @@ async def _select_one(connection: psycopg.AsyncConnection[tuple[object, ...]]) -
     await connection.execute("SELECT 1")
 
 
-async def test_unprepared_database_names_the_command(server: PostgresServer) -> None:
+async def test_unprepared_database_names_the_command(postgres: PostgresServer) -> None:
     """Without tables each store says what to run; after the migration the same store works."""
-    url = server.new_database()
+    url = postgres.new_database()
     async with opened(url) as database:
         store = PostgresOutcomeStore(database, 7.0)
         assert "llm-platform store migrate" in (await error_of(store.probe(), OutcomeStoreError)).message
@@ -159,16 +132,16 @@ async def test_unprepared_database_names_the_command(server: PostgresServer) -> 
     assert await migrate(url) == (LATEST, LATEST)
 
 
-async def test_concurrent_migrations_apply_each_version_once(server: PostgresServer) -> None:
+async def test_concurrent_migrations_apply_each_version_once(postgres: PostgresServer) -> None:
     """Of machines that are upgraded at once, one migrates and the others find it done."""
-    url = server.new_database()
+    url = postgres.new_database()
     found = await asyncio.gather(*(migrate(url) for _ in range(WORKERS)))
     assert sorted(found) == sorted([(0, LATEST), *[(LATEST, LATEST)] * (WORKERS - 1)])
 
 
-async def test_failed_migration_changes_nothing(server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failed_migration_changes_nothing(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A migration is one transaction: after an error in its last statement there is no table."""
-    url = server.new_database()
+    url = postgres.new_database()
     with monkeypatch.context() as patched:
         patched.setattr(migrations, "MIGRATIONS", ((*migrations.MIGRATIONS[0], "SELECT no_such_function()"),))
         await error_of(migrate(url), DatabaseError)
@@ -182,17 +155,17 @@ async def test_failed_migration_changes_nothing(server: PostgresServer, monkeypa
         ("DELETE FROM llm_platform.migration", "run `llm-platform store migrate`"),
     ],
 )
-async def test_other_versions_are_refused(server: PostgresServer, url: str, statement: str, remedy: str) -> None:
+async def test_other_versions_are_refused(postgres: PostgresServer, url: str, statement: str, remedy: str) -> None:
     """Tables of a newer or an older version are not used, and the message says which side to upgrade."""
-    server.execute(url, statement)
+    postgres.execute(url, statement)
     async with opened(url) as database:
         assert remedy in str(await error_of(database.ping(), DatabaseError))
 
 
-async def test_read_only_database_fails_the_probe(server: PostgresServer, url: str) -> None:
+async def test_read_only_database_fails_the_probe(postgres: PostgresServer, url: str) -> None:
     """A standby answers reads; the probe shows that no outcome can be stored."""
     name = url.rpartition("/")[2]
-    server.execute("postgres", f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    postgres.execute("postgres", f"ALTER DATABASE {name} SET default_transaction_read_only = on")
     async with opened(url) as database:
         error = await error_of(PostgresOutcomeStore(database, 7.0).probe(), OutcomeStoreError)
     assert "read-only" in error.message
@@ -206,13 +179,13 @@ async def test_read_only_database_fails_the_probe(server: PostgresServer, url: s
     ],
 )  # fmt: skip
 async def test_damaged_and_foreign_entries_are_misses(
-    server: PostgresServer, url: str, database: Database, damage: str
+    postgres: PostgresServer, url: str, database: Database, damage: str
 ) -> None:
     """Whatever somebody wrote into the table: not found, no error, and a new value replaces it."""
     store = PostgresResearchStore(database, 30.0)
     page = sample_page("https://example.org", "x" * 300)
     await store.put(TOPIC, "docs", "a", page)
-    server.execute(url, f"UPDATE llm_platform.research_entry SET {damage}")
+    postgres.execute(url, f"UPDATE llm_platform.research_entry SET {damage}")
     key = "b" if damage.startswith("key") else "a"
     assert await store.get(TOPIC, "docs", key, Page) is None
     assert await store.values(TOPIC, "docs", Page) == ()
@@ -232,18 +205,18 @@ def fake_search() -> FakeWebSearch:
     return FakeWebSearch([item])
 
 
-async def test_server_answers_without_its_database(server: PostgresServer, url: str, tmp_path: Path) -> None:
+async def test_server_answers_without_its_database(postgres: PostgresServer, url: str, tmp_path: Path) -> None:
     """A report is written, `degraded` names the store, health is degraded; after the restart the next report is stored."""
     request = ResearchRequest(query="What is a consumer group?", depth="report")
     pages = FakePageReader({"https://example.org/groups": TEXT})
     overrides = {IWebSearchProvider: fake_search(), IPageReader: pages}
     async with build_platform(settings(url, tmp_path), overrides) as platform:
-        server.down()
+        postgres.down()
         try:
             answer = await platform.research.research(request)
             health = await platform.health.check()
         finally:
-            server.up()
+            postgres.up()
         assert answer.synthesis
         [reason] = [each.reason for each in answer.degraded if each.component == "store"]
         assert "PostgreSQL cannot be used" in reason
@@ -268,18 +241,18 @@ async def test_worker_with_a_database_leaves_no_file(url: str, tmp_path: Path) -
         assert await parts.outcomes.get("search", "a") == outcome
 
 
-async def test_store_error_names_no_secret(server: PostgresServer, tmp_path: Path) -> None:
+async def test_store_error_names_no_secret(postgres: PostgresServer, tmp_path: Path) -> None:
     """A refused login is reported without the password."""
-    wrong = server.url("postgres", "not-the-password")
+    wrong = postgres.url("postgres", "not-the-password")
     async with build_platform(settings(wrong, tmp_path)) as platform:
         error = await error_of(platform.store.topics(), StoreError)
     assert "password authentication failed" in error.message
     assert "not-the-password" not in repr(error)
 
 
-def test_command_migrates(server: PostgresServer, tmp_path: Path) -> None:
+def test_command_migrates(postgres: PostgresServer, tmp_path: Path) -> None:
     """`topics list` names the command, `store migrate` prepares the database, and doctor approves."""
-    run = command_line(server.new_database(), tmp_path)
+    run = command_line(postgres.new_database(), tmp_path)
     assert "run `llm-platform store migrate`" in run("topics", "list").stderr
     assert run("store", "migrate").stdout == f"the tables have version {LATEST} (before: none)\n"
     assert run("store", "migrate").stdout == f"the tables have version {LATEST}\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -19,18 +18,10 @@ from modules.llm_platform.infrastructure.postgres.migrations import migrate
 pytestmark = pytest.mark.services
 
 
-@pytest.fixture(scope="module")
-def database() -> Iterator[PostgresServer]:
-    with PostgresServer() as database:
-        yield database
-
-
-async def test_killed_server_and_another_one(database: PostgresServer, tmp_path: Path) -> None:
+async def test_killed_server_and_another_one(url: str, tmp_path: Path) -> None:
     """After kill -9 of the server that runs a report another server, with a folder of its own, finishes it: nothing that was
     answered is asked for again, and the events go on there.
     """
-    url = database.new_database()
-    await migrate(url)
     upstream = Upstream(silent_from=14)
     async with (
         serving(upstream.handle) as loopback,
@@ -56,10 +47,8 @@ async def test_killed_server_and_another_one(database: PostgresServer, tmp_path:
                     await asyncio.sleep(0.5)
 
 
-async def test_researches_are_shared_out(database: PostgresServer, tmp_path: Path) -> None:
+async def test_researches_are_shared_out(url: str, tmp_path: Path) -> None:
     """Two servers answer for each other; each research runs once."""
-    url = database.new_database()
-    await migrate(url)
     upstream = Upstream()
     async with (
         serving(upstream.handle) as loopback,
@@ -73,10 +62,8 @@ async def test_researches_are_shared_out(database: PostgresServer, tmp_path: Pat
             assert (kinds.count("started"), kinds.count("reset"), kinds[-1]) == (1, 0, "done")
 
 
-async def test_interrupted_research_is_taken_up_at_once(database: PostgresServer, tmp_path: Path) -> None:
+async def test_interrupted_research_is_taken_up_at_once(url: str, tmp_path: Path) -> None:
     """A server that stops gives back what it has begun, and another one runs it."""
-    url = database.new_database()
-    await migrate(url)
     upstream = Upstream()
     async with (
         serving(upstream.handle) as loopback,
@@ -99,10 +86,10 @@ def count(url: str, query: str) -> int:
 
 
 async def test_tables_of_the_queue(
-    database: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are made once; a newer procrastinate brings migrations, which are applied once."""
-    url = database.new_database()
+    url = postgres.new_database()
     for _ in range(2):
         await migrate(url)
     comment = "SELECT obj_description('llm_platform_queue'::regnamespace, 'pg_namespace')"

@@ -15,7 +15,7 @@ from shutil import which
 import httpx2
 import pytest
 from tests.kafka.broker import ROOT, wait_until
-from tests.kafka.real_broker import free_port
+from tests.kafka.child_process import free_port
 from tests.server_process import STREAM, TIMEOUT_S, Served, served
 
 pytestmark = pytest.mark.services

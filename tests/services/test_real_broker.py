@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from tests.kafka.broker import ROOT, Broker, wait_until
 from tests.kafka.broker_contract import BrokerContract
-from tests.kafka.real_broker import RealBroker, free_port
+from tests.kafka.child_process import free_port
+from tests.kafka.real_broker import RealBroker
 from tests.kafka.reference_client import SEARCHED, TOPICS, ReferenceClient
 
 pytestmark = pytest.mark.services
@@ -56,7 +57,7 @@ def test_manual_broker_leaves_nothing_behind(tmp_path: Path, early: bool) -> Non
     ) as child:
         assert child.stdout is not None
         if early:
-            wait_until(lambda: any(tmp_path.glob("kafka-*/broker.log")), "the broker to be started")
+            wait_until(lambda: any(tmp_path.glob("kafka-*/server.log")), "the broker to be started")
         else:
             assert child.stdout.readline().startswith("KAFKA_BOOTSTRAP_SERVERS=")
         child.send_signal(signal.SIGTERM)

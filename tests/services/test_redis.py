@@ -15,8 +15,9 @@ from typing import Any
 import httpx2
 import pytest
 from tests.chat_server import ChatServer, answer, completion
+from tests.kafka.child_process import free_port
 from tests.loopback_upstream import Exchange, json_reply, serving
-from tests.redis_server import RedisServer, free_port
+from tests.redis_server import RedisServer
 
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from tests.redis_server import RedisServer, free_port
+from tests.kafka.child_process import free_port
+from tests.redis_server import RedisServer
 
 from modules.llm_platform.domain.ports.rate_limiter import RateLimit, RateLimits
 from modules.llm_platform.infrastructure.adapters.memory_rate_limiter import MemoryRateLimiter
