@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import get_args
 
+import httpx2
 import pytest
+from tests.loopback_upstream import by_query, recorded, serving, silence
 
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.testing.web_search import WebSearchProviderContract
+from modules.llm_platform.infrastructure.http.client import make_client
+from modules.llm_platform.testing.web_search import SearchCase, SlowSearch, WebSearchProviderContract
 from modules.llm_platform.wiring.search import spec_of
+
+NOBODY_LISTENS = "http://127.0.0.1:9"  # the discard port
 
 
 class SearchRowContract(WebSearchProviderContract):
@@ -27,3 +33,42 @@ class SearchRowContract(WebSearchProviderContract):
         assert is_reported == (kind not in spec.source_kinds), (
             f"source_kinds of {provider.name} in wiring/search.py and `degraded` of its adapter disagree about {kind}"
         )
+
+
+class HttpSearchContract(WebSearchProviderContract):
+    """Of an adapter for an HTTP interface. A subclass makes one for an address."""
+
+    found, not_found = "", "zzqxvjk wqqzzt"  # queries with and without results
+
+    def adapter(self, url: str, client: httpx2.AsyncClient) -> IWebSearchProvider:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def findable(self) -> WebSearchRequest:
+        return WebSearchRequest(query=self.found)
+
+    @pytest.fixture
+    def nothing_to_find(self, provider: IWebSearchProvider) -> SearchCase:
+        return SearchCase(provider, WebSearchRequest(query=self.not_found))
+
+    @pytest.fixture
+    async def unreachable(self) -> AsyncIterator[SearchCase]:
+        async with make_client(NOBODY_LISTENS) as client:
+            yield SearchCase(self.adapter(NOBODY_LISTENS, client), WebSearchRequest(query="anything"))
+
+    @pytest.fixture
+    async def slow(self) -> AsyncIterator[SlowSearch]:
+        async with serving(silence) as upstream, make_client(upstream.url) as client:
+            yield SlowSearch(self.adapter(upstream.url, client), lambda: upstream.busy)
+
+
+class RecordedSearchContract(HttpSearchContract, SearchRowContract):
+    """The same, over the answers that a subclass names: one with results, and one without."""
+
+    recordings: tuple[str, str]
+
+    @pytest.fixture
+    async def provider(self) -> AsyncIterator[IWebSearchProvider]:
+        answers = dict(zip((self.found, self.not_found), map(recorded, self.recordings), strict=True))
+        async with serving(by_query(answers)) as upstream, make_client(upstream.url) as client:
+            yield self.adapter(upstream.url, client)
