@@ -23,6 +23,7 @@ from tests.guard import network_guard
 
 from modules.llm_platform.testing.waiting import Elapse
 from shared.config import Settings, setting_prefixes, variable_names
+from shared.logging import QUIET_LOGGERS
 
 GUARD = Path(network_guard.__file__).parent
 LIVE: Mapping[
@@ -171,6 +172,19 @@ def _restored_log_levels() -> Iterator[None]:
     for name, logger in logging.root.manager.loggerDict.items():
         if name.startswith("modules.") and isinstance(logger, logging.Logger) and logger.level != logging.NOTSET:
             logger.setLevel(logging.NOTSET)
+
+
+@pytest.fixture
+def restored_logging() -> Iterator[None]:
+    """A test that configures logging leaves handlers and levels as they were."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    quiet = {name: logging.getLogger(name).level for name in QUIET_LOGGERS}
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    for name, before in quiet.items():
+        logging.getLogger(name).setLevel(before)
 
 
 @pytest.fixture

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any, Literal
 
+from modules.llm_platform.domain.dtos.retrieval_dtos import Filters, FoundPassage, Vector
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
@@ -15,10 +17,26 @@ from modules.llm_platform.infrastructure.documents.file_source import FileDocume
 from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex
 from modules.llm_platform.infrastructure.documents.index_directory import IndexDirectory
 from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder
-from modules.llm_platform.testing import HashEmbedder
+from modules.llm_platform.testing import HashEmbedder, MemoryVectorStore
 
 Way = Literal["by meaning", "by words", "in sqlite"]
 WAYS: tuple[Way, ...] = ("by meaning", "by words", "in sqlite")
+
+
+class SlowStore(MemoryVectorStore):
+    """A store that never answers a search."""
+
+    running = 0
+
+    async def search(
+        self, collection: str, text: str, vector: Vector | None, filters: Filters, limit: int
+    ) -> list[FoundPassage]:
+        self.running += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.running -= 1
+        return []
 
 
 def folder_index(

@@ -8,8 +8,9 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from modules.llm_platform.application.research.events import ResearchEvent
+from modules.llm_platform.application.research.events import Done, ResearchEvent
 from modules.llm_platform.application.research.follow_up import FollowUps
 from modules.llm_platform.application.research.quick import QuickResearch
 from modules.llm_platform.application.research.report.reporter import Reporter
@@ -18,17 +19,18 @@ from modules.llm_platform.application.research.verification import LLMCitationJu
 from modules.llm_platform.application.services.page_service import PageService
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
+from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart, LLMToken, Spending, Usage
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.report_dtos import LLMStage
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import PageBlockedError, WebSearchConnectionError
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.research_store import IResearchStore
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.infrastructure.adapters.disk_research_store import NoResearchStore
+from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore, NoResearchStore
 from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynthesizer
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
@@ -239,3 +241,29 @@ class World:
 
     def calls(self) -> Counter[str]:
         return Counter(self.model.asked) if self.model else Counter()
+
+
+def store(folder: Path) -> DiskResearchStore:
+    return DiskResearchStore(folder / "store", 30.0)
+
+
+def answer_of(events: Sequence[ResearchEvent]) -> ResearchResponse:
+    last = events[-1]
+    assert isinstance(last, Done), last
+    return last.response
+
+
+class Asked(Web):
+    """Keeps the whole requests."""
+
+    def __init__(self, degraded: tuple[Degraded, ...] = (), reader: str = "web") -> None:
+        super().__init__(some_pages())
+        self.requests: list[WebSearchRequest] = []
+        self._degraded, self._reader = degraded, reader
+
+    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        self.requests.append(request)
+        return (await super().search(request)).with_degraded(self._degraded)
+
+    async def read(self, url: str) -> Page:
+        return (await super().read(url)).model_copy(update={"reader": self._reader})

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.folder_ways import folder_index, reading, searching
+from tests.folder_ways import SlowStore, folder_index, reading, searching
 
-from modules.llm_platform.domain.dtos.retrieval_dtos import Filters, FoundPassage, Vector
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageConnectionError
 from modules.llm_platform.domain.ports.embedder import IEmbedder
@@ -21,7 +19,6 @@ from modules.llm_platform.infrastructure.policies.routing import RoutedPageReade
 from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder
 from modules.llm_platform.testing import (
     FakePageReader,
-    MemoryVectorStore,
     PageCase,
     PageReaderContract,
     SearchCase,
@@ -31,22 +28,6 @@ from modules.llm_platform.testing import (
 )
 
 WEB = "https://elsewhere.example.net"
-
-
-class SlowStore(MemoryVectorStore):
-    """A store that never answers a search."""
-
-    running = 0
-
-    async def search(
-        self, collection: str, text: str, vector: Vector | None, filters: Filters, limit: int
-    ) -> list[FoundPassage]:
-        self.running += 1
-        try:
-            await asyncio.Event().wait()
-        finally:
-            self.running -= 1
-        return []
 
 
 class Folder(WebSearchProviderContract):

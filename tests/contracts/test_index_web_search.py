@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from hashlib import sha256
 
 import pytest
+from tests.folder_ways import SlowStore
 
 from modules.llm_platform.application.rag.retrieval import MAX_TOP_K, RetrievalService
 from modules.llm_platform.domain.dtos.retrieval_dtos import (
     Collection,
     EmbeddedPassage,
-    Filters,
-    FoundPassage,
     IndexedDocument,
     Passage,
-    Vector,
 )
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import (
@@ -64,22 +61,6 @@ async def filled(store: MemoryVectorStore) -> MemoryVectorStore:
         embedded = [EmbeddedPassage(*each) for each in zip(passages, vectors, strict=True)]
         await store.replace("documents", IndexedDocument(doc_id=doc_id, sha256="0", passages=3), embedded)
     return store
-
-
-class SlowStore(MemoryVectorStore):
-    """A store that never answers."""
-
-    running = 0
-
-    async def search(
-        self, collection: str, text: str, vector: Vector | None, filters: Filters, limit: int
-    ) -> list[FoundPassage]:
-        self.running += 1
-        try:
-            await asyncio.Event().wait()
-        finally:
-            self.running -= 1
-        return []
 
 
 async def whole(store: MemoryVectorStore, url: str) -> str:

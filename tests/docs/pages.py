@@ -1,8 +1,11 @@
-"""What the documents show: their code blocks, console sessions and tables. Reads files, runs nothing."""
+"""What the documents show: their code blocks, console sessions and tables. And a shell for them."""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,3 +63,14 @@ def rows_in(text: str) -> list[list[str]]:
     """The cells of every table row of the text."""
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
+def shell(command: str, cwd: Path) -> str:
+    """What the command prints, run with this Python."""
+    here = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    ran = subprocess.run(
+        ["bash", "-ec", command], cwd=cwd, env={**os.environ, "PATH": here}, capture_output=True, text=True,
+        timeout=180, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.rstrip("\n")

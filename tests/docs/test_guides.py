@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import DOCS, PAGES, ROOT, code_in, files_in, output_of, rows_of, sessions_in, shows, text_of
+from tests.docs.pages import (
+    DOCS,
+    PAGES,
+    ROOT,
+    code_in,
+    files_in,
+    output_of,
+    rows_of,
+    sessions_in,
+    shell,
+    shows,
+    text_of,
+)
 
 from shared.config import Settings, variable_names
 
@@ -36,16 +46,6 @@ OUR_VARIABLE = re.compile(
     r"|QDRANT|EMBEDDING|RAG|KAFKA|OUTCOME|WORKER)_[A-Z_]+\b"
 )
 OPTION = re.compile(r"(?<=\s)--[a-z][a-z-]+")
-
-
-def shell(command: str, cwd: Path) -> str:
-    here = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    ran = subprocess.run(
-        ["bash", "-ec", command], cwd=cwd, env={**os.environ, "PATH": here}, capture_output=True, text=True,
-        timeout=180, check=False,
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout.rstrip("\n")
 
 
 def test_the_tutorial_prints_what_it_shows(tmp_path: Path) -> None:

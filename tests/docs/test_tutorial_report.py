@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import files_in, sessions_in, shows, text_of
+from tests.docs.pages import files_in, sessions_in, shell, shows, text_of
 
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest
 from modules.llm_platform.presentation.cli.commands.plan import MENU, PROMPT
@@ -19,16 +17,6 @@ from modules.llm_platform.presentation.rest.research_routes import ResearchApiRe
 
 PAGE = "docs/tutorial-report.md"
 MODELS = {"/research/plan": PlanRequest, "/research": ResearchApiRequest}
-
-
-def shell(command: str, cwd: Path) -> str:
-    here = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    ran = subprocess.run(
-        ["bash", "-ec", command], cwd=cwd, env={**os.environ, "PATH": here}, capture_output=True, text=True,
-        timeout=180, check=False,
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout.rstrip("\n")
 
 
 def blocks(step: int) -> list[str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.report_world import QUESTION, ReportModel, Web, World, laws_of_events, some_pages
+from tests.report_world import QUESTION, ReportModel, Web, World, answer_of, laws_of_events, some_pages
 
 from modules.llm_platform.application.research.events import (
     Done,
@@ -72,12 +72,6 @@ async def carried(folder: Path, spoil: Spoil) -> list[ResearchEvent]:
     events = await World(Web({}, down=True), ReportModel(), store).events()
     laws_of_events(events)
     return events
-
-
-def answer_of(events: Sequence[ResearchEvent]) -> ResearchResponse:
-    last = events[-1]
-    assert isinstance(last, Done), last
-    return last.response
 
 
 async def test_a_report_of_our_own_is_told_as_it_was(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import json
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,23 +18,12 @@ from shared.logging import HANDLER_NAME, QUIET_LOGGERS, bind_request_id, configu
 
 KEY = "sk-very-secret-0123456789"
 log = logging.getLogger("tests.logging")
+pytestmark = pytest.mark.usefixtures("restored_logging")
 
 
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
-
-
-@pytest.fixture(autouse=True)
-def _loggers_as_they_were() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    quiet = {name: logging.getLogger(name).level for name in QUIET_LOGGERS}
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    for name, before in quiet.items():
-        logging.getLogger(name).setLevel(before)
 
 
 @pytest.fixture

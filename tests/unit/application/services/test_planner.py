@@ -6,18 +6,14 @@ from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
-from tests.report_world import QUESTION, ReportModel, Web, World, some_pages
+from tests.report_world import QUESTION, ReportModel, Web, World, some_pages, store
 
 from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest
 from modules.llm_platform.domain.store_key import topic_of
-from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore, NoResearchStore
+from modules.llm_platform.infrastructure.adapters.disk_research_store import NoResearchStore
 
 ASKED = PlanRequest(query=QUESTION)
 OWN = ("How loud is a heat pump?", "Who repairs one?")
-
-
-def store(folder: Path) -> DiskResearchStore:
-    return DiskResearchStore(folder / "store", 30.0)
 
 
 async def test_accepted_plan_survives_a_crash(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.folder_ways import WAYS, Way, reading, searching
+from tests.folder_ways import Way, reading, searching
 from tests.unit.infrastructure.documents.pdf_samples import pdf
 
 from modules.llm_platform.domain.canonical_url import is_openable
@@ -26,18 +26,6 @@ SITE = "https://docs.example.org/handbook"
 NOW = datetime(2026, 5, 6, 7, 8, 9, tzinfo=UTC)
 
 Make = Callable[..., DocumentPageReader]
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    folder = tmp_path / "docs"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture(params=WAYS)
-def way(request: pytest.FixtureRequest) -> Way:
-    return request.param  # type: ignore[no-any-return]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
-from tests.folder_ways import WAYS, Way, searching
+from tests.folder_ways import Way, searching
 from tests.unit.infrastructure.documents.pdf_samples import pdf
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
@@ -24,18 +24,6 @@ from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder
 
 Make = Callable[..., DocumentWebSearch]
 BY_WORDS = NoneEmbedder.name  # says of each answer that it was found by words
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    folder = tmp_path / "docs"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture(params=WAYS)
-def way(request: pytest.FixtureRequest) -> Way:
-    return request.param  # type: ignore[no-any-return]
 
 
 @pytest.fixture

@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 
 import pytest
-from tests.report_world import ReportModel, Web, World, some_pages
+from tests.report_world import ReportModel, Web, World, answer_of, some_pages
 
-from modules.llm_platform.application.research.events import Done
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.exceptions import PriceUnknownError
 
@@ -17,9 +16,7 @@ def price(prompt_tokens: int, completion_tokens: int) -> float:
 
 
 async def limited(model: ReportModel, **limits: object) -> ResearchResponse:
-    last = (await World(Web(some_pages()), model, price=price).events(**limits))[-1]
-    assert isinstance(last, Done), last
-    return last.response
+    return answer_of(await World(Web(some_pages()), model, price=price).events(**limits))
 
 
 @pytest.mark.parametrize("calls", [0, 1, 2, 3, 5, 8, 10])

@@ -7,52 +7,35 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.report_world import QUESTION, ReportModel, Web, World, laws_of_events, some_pages, stage_of
+from tests.report_world import (
+    QUESTION,
+    Asked,
+    ReportModel,
+    Web,
+    World,
+    answer_of,
+    laws_of_events,
+    some_pages,
+    stage_of,
+    store,
+)
 
-from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent
+from modules.llm_platform.application.research.events import Failed
 from modules.llm_platform.application.research.report import pipeline, planner
 from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.application.research.report.sources import MAX_SOURCE_CHARS
-from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, LLMRequest, LLMStreamPart, LLMToken, Spending
-from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import LLMConnectionError
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.domain.text.tokens import count_tokens
-from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore, NoResearchStore
+from modules.llm_platform.infrastructure.adapters.disk_research_store import NoResearchStore
 
 NEVER_S = 3600.0
 PATIENCE_S = 60.0  # of a busy machine
 STORE_MS, WRITE_MS = 30, 50
-
-
-def store(folder: Path) -> DiskResearchStore:
-    return DiskResearchStore(folder / "store", 30.0)
-
-
-def answer_of(events: list[ResearchEvent]) -> ResearchResponse:
-    last = events[-1]
-    assert isinstance(last, Done), last
-    return last.response
-
-
-class Asked(Web):
-    """Keeps the whole requests."""
-
-    def __init__(self, degraded: tuple[Degraded, ...] = (), reader: str = "web") -> None:
-        super().__init__(some_pages())
-        self.requests: list[WebSearchRequest] = []
-        self._degraded, self._reader = degraded, reader
-
-    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
-        self.requests.append(request)
-        return (await super().search(request)).with_degraded(self._degraded)
-
-    async def read(self, url: str) -> Page:
-        return (await super().read(url)).model_copy(update={"reader": self._reader})
 
 
 # --- what was left out ----------------------------------------------------------------------------------------------------

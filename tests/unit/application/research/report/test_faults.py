@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Sequence
 
 import pytest
 from tests.report_world import (
@@ -16,15 +15,16 @@ from tests.report_world import (
     ReportModel,
     Web,
     World,
+    answer_of,
     laws_of_events,
     some_pages,
 )
 
-from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent
+from modules.llm_platform.application.research.events import Failed
 from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.report_dtos import LLMStage, PlanRequest
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import LLMConnectionError, StoreError
 from modules.llm_platform.infrastructure.adapters.disk_research_store import NoResearchStore
@@ -80,12 +80,6 @@ class HangingModel(ReportModel):
 
     def __init__(self, stage: LLMStage) -> None:
         super().__init__(delays={stage: NEVER_S}, text=REWORDED)
-
-
-def answer_of(events: Sequence[ResearchEvent]) -> ResearchResponse:
-    last = events[-1]
-    assert isinstance(last, Done), last
-    return last.response
 
 
 # --- stores, defects ------------------------------------------------------------------------------------------------------

@@ -7,13 +7,11 @@ import time
 from collections.abc import Sequence
 
 import pytest
-from tests.report_world import ReportModel, Web, World, some_pages
+from tests.report_world import ReportModel, Web, World, answer_of, some_pages
 
-from modules.llm_platform.application.research.events import Done, ResearchEvent
 from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse
 from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 
 BUSY_S = 30.0  # on a slow and busy machine; what is not bounded takes minutes
@@ -30,12 +28,6 @@ class Results(Web):
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
         self.searched.append(request.query)
         return WebSearchResponse(query=request.query, results=self._items, provider=self._provider)
-
-
-def answer_of(events: Sequence[ResearchEvent]) -> ResearchResponse:
-    last = events[-1]
-    assert isinstance(last, Done), last
-    return last.response
 
 
 # --- hostile results ------------------------------------------------------------------------------------------------------

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 from pydantic import BaseModel
-from tests.report_world import QUESTION, ReportModel, Web, World, some_pages
+from tests.report_world import QUESTION, ReportModel, Web, World, answer_of, some_pages
 
-from modules.llm_platform import ResearchResponse
-from modules.llm_platform.application.research.events import ResearchEvent
 from modules.llm_platform.domain.dtos.store_dtos import EndsTopic, StoreStage, Topic
 from modules.llm_platform.domain.exceptions import LLMConnectionError
 from modules.llm_platform.testing import MemoryResearchStore
@@ -31,16 +29,10 @@ def world(model: ReportModel, store: MemoryResearchStore | None = None) -> World
     return World(Web(pages, texts=texts), model, store or MemoryResearchStore())
 
 
-def answer(events: list[ResearchEvent]) -> ResearchResponse:
-    last = events[-1]
-    assert last.type == "done"
-    return last.response
-
-
 async def test_judge_is_called_once_after_the_text() -> None:
     """One call for all citations, counted like any other; what it may not lift stays partial."""
     model = ReportModel(text=TEXT)
-    done = answer(await world(model).events())
+    done = answer_of(await world(model).events())
     assert model.asked.count("judge") == 1
     assert model.asked.index("judge") > model.asked.index("write")
     assert done.metadata.llm_calls == len(model.asked)
@@ -55,7 +47,7 @@ async def test_without_judge_verdicts_are_lexical() -> None:
     model = ReportModel(text=TEXT)
     off = world(model)
     off.judging = False
-    done = answer(await off.events())
+    done = answer_of(await off.events())
     assert "judge" not in model.asked
     assert {each.checked_by for each in done.citations} == {"words"}
     assert {each.word_verdict for each in done.citations} == {None}
@@ -64,7 +56,7 @@ async def test_without_judge_verdicts_are_lexical() -> None:
 async def test_failed_judge_leaves_the_answer() -> None:
     """The report is there, with the verdicts of the words and one entry in `degraded`."""
     model = ReportModel(text=TEXT, failing={"judge": LLMConnectionError()})
-    done = answer(await world(model).events())
+    done = answer_of(await world(model).events())
     assert {each.checked_by for each in done.citations} == {"words"}
     assert [entry.component for entry in done.degraded] == ["judge/scripted"]
     assert done.synthesis == TEXT
@@ -73,7 +65,7 @@ async def test_failed_judge_leaves_the_answer() -> None:
 async def test_budget_has_priority_over_the_judge() -> None:
     """Where the limit leaves no call for it, the words decide: `degraded` says so, the text needs no word of it."""
     model = ReportModel(text=TEXT)
-    done = answer(await world(model).events(max_llm_calls=1))
+    done = answer_of(await world(model).events(max_llm_calls=1))
     assert model.asked == ["write"]
     assert done.metadata.llm_calls == 1
     assert "max_llm_calls" in next(entry.reason for entry in done.degraded if entry.component == "judge/scripted")
@@ -86,7 +78,7 @@ async def test_remaining_calls_are_used_by_the_judge() -> None:
     unlimited = ReportModel(text=TEXT)
     await world(unlimited).events()
     model = ReportModel(text=TEXT)
-    done = answer(await world(model).events(max_llm_calls=len(unlimited.asked)))
+    done = answer_of(await world(model).events(max_llm_calls=len(unlimited.asked)))
     assert "judge" in model.asked
     assert done.metadata.llm_calls == len(model.asked) <= len(unlimited.asked)
 
@@ -95,9 +87,9 @@ async def test_remaining_calls_are_used_by_the_judge() -> None:
 async def test_stored_report_has_its_verdicts(verdict: str) -> None:
     """Told again it says the same, and asks nobody."""
     store = MemoryResearchStore()
-    first = answer(await world(ReportModel(text=TEXT, verdict=lambda claim: verdict), store).events())
+    first = answer_of(await world(ReportModel(text=TEXT, verdict=lambda claim: verdict), store).events())
     model = ReportModel(text=TEXT, verdict=lambda claim: "partial")
-    again = answer(await world(model, store).events())
+    again = answer_of(await world(model, store).events())
     assert again.metadata.cache_hit
     assert not model.asked
     assert again.citations == first.citations
@@ -107,9 +99,9 @@ async def test_stored_report_has_its_verdicts(verdict: str) -> None:
 async def test_stored_text_is_not_judged_again() -> None:
     """The process ended between the text and the answer: text and verdicts are there, and nothing is paid for twice."""
     store = Interrupted()
-    first = answer(await world(ReportModel(text=TEXT), store).events())
+    first = answer_of(await world(ReportModel(text=TEXT), store).events())
     model = ReportModel(text=TEXT)
-    again = answer(await world(model, store).events())
+    again = answer_of(await world(model, store).events())
     assert not model.asked
     assert again.citations == first.citations
 
@@ -121,6 +113,6 @@ async def test_report_without_judge_is_not_replayed_for_one_with_judge() -> None
     off.judging = False
     await off.events()
     model = ReportModel(text=TEXT)
-    done = answer(await world(model, store).events(QUESTION))
+    done = answer_of(await world(model, store).events(QUESTION))
     assert set(model.asked) == {"judge"}
     assert {each.checked_by for each in done.citations} == {"words", "model"}

@@ -5,18 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.report_world import QUESTION, SUB_QUESTIONS, ReportModel, Web, World, some_pages
+from tests.report_world import QUESTION, SUB_QUESTIONS, ReportModel, Web, World, answer_of, some_pages
 
-from modules.llm_platform.application.research.events import Done, ResearchEvent
+from modules.llm_platform.application.research.events import ResearchEvent
 from modules.llm_platform.application.research.report.run import ReportOptions
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.exceptions import LLMConnectionError
-
-
-def answer_of(events: list[ResearchEvent]) -> ResearchResponse:
-    last = events[-1]
-    assert isinstance(last, Done), last
-    return last.response
 
 
 def only(events: list[ResearchEvent], kind: str) -> list[ResearchEvent]:

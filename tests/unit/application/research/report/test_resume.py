@@ -7,18 +7,16 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.report_world import QUESTION, ReportModel, Web, World, some_pages
+from tests.report_world import QUESTION, ReportModel, Web, World, answer_of, some_pages, store
 
-from modules.llm_platform.application.research.events import Done, ResearchEvent
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
 from modules.llm_platform.application.research.report.replay import request_key
 from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.metrics import STORE_REQUESTS
 from modules.llm_platform.domain.store_key import topic_of
-from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore
 from modules.llm_platform.testing import MemoryMetrics, MemoryResearchStore
 
 TTL_DAYS = 30.0
@@ -37,16 +35,6 @@ class Stopped(ReportModel):
             self.stop.set()
             await asyncio.Event().wait()
         return await super().generate(request)
-
-
-def store(folder: Path) -> DiskResearchStore:
-    return DiskResearchStore(folder / "store", TTL_DAYS)
-
-
-def answer_of(events: list[ResearchEvent]) -> ResearchResponse:
-    last = events[-1]
-    assert isinstance(last, Done), last
-    return last.response
 
 
 async def stopped_at(call: int, folder: Path) -> tuple[Counter[str], Web]:

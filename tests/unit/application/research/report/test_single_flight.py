@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 import pytest
-from tests.report_world import QUESTION, ReportModel, Web, World, laws_of_events, some_pages
+from tests.report_world import QUESTION, ReportModel, Web, World, answer_of, laws_of_events, some_pages
 
 from modules.llm_platform.application.research.context import ResearchContext
-from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent
+from modules.llm_platform.application.research.events import Failed, ResearchEvent
 from modules.llm_platform.application.research.report.reporter import FinalEvent, ReportSingleFlight
 from modules.llm_platform.application.services.research_service import ResearchService
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.egress_log import EgressLog
 
 A_WHILE_S = 20.0  # within which what is awaited comes, on any machine
@@ -34,12 +34,6 @@ async def begun(service: ResearchService, name: str, **wishes: object) -> AsyncG
         while (await anext(stream)).type != "planned":
             pass
     return stream
-
-
-def answer_of(events: list[ResearchEvent]) -> ResearchResponse:
-    last = events[-1]
-    assert isinstance(last, Done), last
-    return last.response
 
 
 def world(delay_s: float = 0.02) -> World:

@@ -6,48 +6,19 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.report_world import ReportModel, Web, World, laws_of_events, some_pages
+from tests.report_world import Asked, ReportModel, Web, World, answer_of, laws_of_events, some_pages, store
 
-from modules.llm_platform.application.research.events import Done, ResearchEvent
 from modules.llm_platform.application.research.report import checkpoint_store
 from modules.llm_platform.application.research.report.replay import StoredReport
 from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.report_dtos import RankedSummaries
-from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
-from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.store_key import topic_of
-from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore, NoResearchStore
+from modules.llm_platform.infrastructure.adapters.disk_research_store import NoResearchStore
 
 NEVER_S = 3600.0
 PATIENCE_S = 60.0  # of a busy machine
-
-
-def store(folder: Path) -> DiskResearchStore:
-    return DiskResearchStore(folder / "store", 30.0)
-
-
-def answer_of(events: list[ResearchEvent]) -> ResearchResponse:
-    last = events[-1]
-    assert isinstance(last, Done), last
-    return last.response
-
-
-class Asked(Web):
-    """Keeps the whole requests."""
-
-    def __init__(self, degraded: tuple[Degraded, ...] = (), reader: str = "web") -> None:
-        super().__init__(some_pages())
-        self.requests: list[WebSearchRequest] = []
-        self._degraded, self._reader = degraded, reader
-
-    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
-        self.requests.append(request)
-        return (await super().search(request)).with_degraded(self._degraded)
-
-    async def read(self, url: str) -> Page:
-        return (await super().read(url)).model_copy(update={"reader": self._reader})
 
 
 # --- the store ------------------------------------------------------------------------------------------------------------
