@@ -21,7 +21,8 @@ START_S = 120.0
 ANSWER_S = 120.0
 BUSY_MS = 15_000  # what a slow and busy machine may add
 QUIET_S, QUIET_WITHIN_S = 0.5, 20.0  # a silent upstream would be waited for longer than that
-SECONDS = 2.0  # max_seconds of a report whose upstreams hang
+HANG_SECONDS = 4.0  # max_seconds of a report whose upstreams hang
+SECONDS = 60.0  # of another one, also on a busy machine
 
 
 @asynccontextmanager
@@ -124,11 +125,12 @@ async def test_no_search_no_answer(tmp_path: Path) -> None:
         upstream = Upstream()
         upstream.faults = {"search": fault}
         async with served(upstream, tmp_path / str(number)) as client:
-            got, problem, headers = await request_report(client, QUESTION, max_seconds=SECONDS)
+            max_seconds = HANG_SECONDS if fault == "hang" else SECONDS
+            got, problem, headers = await request_report(client, QUESTION, max_seconds=max_seconds)
             assert (got, problem["code"]) == (status, code), fault
             assert headers["content-type"] == "application/problem+json"
             assert ("retry-after" in headers) is problem["retryable"]
-            told = await events(client, query=QUESTION, max_seconds=SECONDS)
+            told = await events(client, query=QUESTION, max_seconds=max_seconds)
             assert [told[0]["type"], told[-1]["type"]] == ["started", "failed"]
             assert told[-1]["problem"]["code"] == code
 
@@ -146,11 +148,12 @@ async def test_whatever_else_fails_a_cited_report_comes(tmp_path: Path) -> None:
         upstream = Upstream()
         upstream.faults = faults
         async with served(upstream, tmp_path / str(number)) as client:
-            status, answer, _ = await request_report(client, f"{QUESTION} Part {number}", max_seconds=SECONDS)
+            max_seconds = HANG_SECONDS if "hang" in faults.values() else SECONDS
+            status, answer, _ = await request_report(client, f"{QUESTION} Part {number}", max_seconds=max_seconds)
             assert status == 200, (faults, answer)
             assert answer["citations"], faults
             assert answer["degraded"] or faults == {"read": "garbage"}, faults  # there the other reader stands in
-            assert answer["metadata"]["latency_ms"] < SECONDS * 1000 + BUSY_MS
+            assert answer["metadata"]["latency_ms"] < max_seconds * 1000 + BUSY_MS
 
 
 async def test_who_hangs_up_is_worked_for_no_longer(tmp_path: Path) -> None:
