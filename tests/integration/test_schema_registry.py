@@ -17,6 +17,7 @@ from tests.integration.test_kafka_worker import options as worker_options
 from tests.integration.test_kafka_worker import working
 from tests.kafka.mock_cluster import MockCluster
 
+from modules.llm_platform.container import build_message_schemas
 from modules.llm_platform.domain.dtos.retrieval_dtos import Hit, RagHits, RagSearch
 from modules.llm_platform.domain.exceptions import SchemaRegistryError
 from modules.llm_platform.infrastructure.adapters.confluent_schema_registry import ConfluentSchemaRegistry
@@ -28,7 +29,6 @@ from modules.llm_platform.presentation.kafka.worker.worker import Worker
 from modules.llm_platform.testing import MemoryOutcomeStore
 from modules.llm_platform.testing.waiting import becomes_true, error_of
 from modules.llm_platform.wiring.resources import Resources
-from modules.llm_platform.wiring.schema_registry import build_message_schemas
 from shared.config import Settings, SettingsError
 
 REQUESTS, RESULTS, FAILED = "rag_search_request", "rag_search_result", "rag_failed"

@@ -58,14 +58,15 @@ from modules.llm_platform.wiring import (
 from modules.llm_platform.wiring import pages as page_readers
 from modules.llm_platform.wiring import redis as redis_wiring
 from modules.llm_platform.wiring.resources import Resources, upstream_states
-from modules.llm_platform.wiring.schema_registry import build_message_schemas
-from shared.config import Settings
+from shared.config import Settings, SettingsError
 
 if TYPE_CHECKING:
+    from modules.llm_platform.presentation.kafka.contract.wire_format import MessageSchemas
     from modules.llm_platform.presentation.kafka.worker.worker import WorkerParts
 
 
 STORED_RESEARCHES = 200  # whose source texts can be requested; about 10 kB each, up to 500 kB for a report
+INCOMPLETE_LOGIN = "SCHEMA_REGISTRY_USERNAME and SCHEMA_REGISTRY_PASSWORD need each other: set both, or none"
 EMBEDDED_INDEX = "the index is embedded, so only workers on this machine can use it: to share it, set QDRANT_URL"
 
 
@@ -322,6 +323,26 @@ async def build_worker_parts(
         )
         notes = tuple(_worker_notes(settings))
         yield WorkerParts(handler, outcomes, notes, dependencies, platform.metrics, failed, schemas)
+
+
+def build_message_schemas(settings: Settings, resources: Resources) -> MessageSchemas | None:
+    """Return the schemas of a schema registry, looked up when the worker starts; None without one. Raises SettingsError."""
+    url, user = settings.SCHEMA_REGISTRY_URL, settings.SCHEMA_REGISTRY_USERNAME
+    password = settings.SCHEMA_REGISTRY_PASSWORD
+    if url is None:
+        return None
+    if (user is None) != (password is None):
+        raise SettingsError(INCOMPLETE_LOGIN)
+    from modules.llm_platform.infrastructure.adapters.confluent_schema_registry import (
+        TIMEOUT_S,
+        ConfluentSchemaRegistry,
+    )
+    from modules.llm_platform.presentation.kafka.contract.requests import Topics
+    from modules.llm_platform.presentation.kafka.contract.wire_format import MessageSchemas
+
+    auth = None if user is None or password is None else (user, password.get_secret_value())
+    registry = ConfluentSchemaRegistry(url, auth, resources.client(url, TIMEOUT_S))
+    return MessageSchemas(registry, Topics(settings.KAFKA_TOPICS), registers=settings.SCHEMA_REGISTRY_REGISTER)
 
 
 @asynccontextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modules.llm_platform.domain.extractive.sentence_rules import depends_on_context, is_boilerplate
+from modules.llm_platform.domain.extractive.candidates import depends_on_context, is_boilerplate
 from modules.llm_platform.domain.text.sentences import is_question
 
 HANGING = [

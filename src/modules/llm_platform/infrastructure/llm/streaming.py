@@ -23,7 +23,6 @@ from modules.llm_platform.domain.dtos.llm_dtos import (
 from modules.llm_platform.domain.exceptions import LLMProviderException
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.domain.text.tokens import count_tokens
-from modules.llm_platform.infrastructure.http.sse import EventDecoder
 from modules.llm_platform.infrastructure.llm.kinds import LLMConnection
 from modules.llm_platform.infrastructure.llm.reasoning import ReasoningFilter
 
@@ -145,6 +144,46 @@ def _usage(usage: object) -> dict[str, Any]:
 
 def _count(value: object) -> int | None:
     return value if type(value) is int and 0 < value <= MAX_USAGE_TOKENS else None
+
+
+class EventDecoder:
+    """Returns the data of each server-sent event (WHATWG HTML) as soon as it is complete. Lines may end in LF, CR or CRLF."""
+
+    def __init__(self) -> None:
+        self._line = bytearray()
+        self._data: list[bytes] = []
+        self._after_cr = False
+
+    def feed(self, received: bytes) -> list[bytes]:
+        """The data of the events that these bytes complete, in order."""
+        if b"\n" not in received and b"\r" not in received:
+            self._line += received  # amortised, however small the chunks are
+            return []
+        lines = (bytes(self._line) + received).splitlines(keepends=True)
+        self._line.clear()
+        if not lines[-1].endswith((b"\n", b"\r")):
+            self._line += lines.pop()
+        return self._events(lines)
+
+    def finish(self) -> list[bytes]:
+        """The data of a last event without a blank line behind it."""
+        lines = [bytes(self._line), b"\n"] if self._line else [b"\n"]
+        return self._events(lines)
+
+    def _events(self, lines: list[bytes]) -> list[bytes]:
+        events = []
+        for raw in lines:
+            if raw == b"\n" and self._after_cr:  # the second half of a CRLF that was split between two chunks
+                self._after_cr = False
+                continue
+            self._after_cr = raw.endswith(b"\r")
+            line = raw.rstrip(b"\r\n")
+            if line.startswith(b"data:"):
+                self._data.append(line[6:] if line[5:6] == b" " else line[5:])
+            elif not line and self._data:
+                events.append(b"\n".join(self._data))
+                self._data.clear()
+        return events
 
 
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024  # a million characters, each written as an escape of six

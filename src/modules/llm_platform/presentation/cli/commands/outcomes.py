@@ -62,13 +62,17 @@ DoIt = Annotated[bool, typer.Option("--yes", help="Do it; without this option it
 All = Annotated[bool, typer.Option("--all", help="All outcomes, where no id and no filter is given.")]
 
 
+def _configured(ctx: typer.Context) -> tuple[CommandContext, Settings]:
+    context = command_context(ctx)
+    return context, configure(context.console, {})
+
+
 class Selection(NamedTuple):
     """The outcomes that a command line selects."""
 
     wanted: OutcomeFilter
     ids: tuple[str, ...] = ()
     code: str | None = None
-    is_everything: bool = False  # there is neither an id nor a filter
 
 
 class Entry(NamedTuple):
@@ -93,8 +97,7 @@ def show(
     as_json: options.PlainJson = False,
 ) -> None:
     """List outcomes, the newest first; with ids, print them in full."""
-    context = command_context(ctx)
-    settings = configure(context.console, {})
+    context, settings = _configured(ctx)
     chosen = selection(settings, ids, status, code, topic, tenant, older_than, newer_than)
     entries = _run(context, settings, lambda outcomes, failed: _entries(outcomes, failed, chosen, limit))
     _reject_unknown(chosen, entries)
@@ -120,10 +123,8 @@ def forget(
     as_json: options.PlainJson = False,
 ) -> None:
     """Remove outcomes: a request that is sent again is computed again."""
-    context = command_context(ctx)
-    settings = configure(context.console, {})
-    chosen = selection(settings, ids, status, code, topic, tenant, older_than, newer_than)
-    _require_choice(chosen, everything=everything)
+    context, settings = _configured(ctx)
+    chosen = selection(settings, ids, status, code, topic, tenant, older_than, newer_than, everything=everything)
 
     async def work(outcomes: IOutcomeStore, failed: IFailedRequestStore) -> tuple[list[Entry], int]:
         entries = await _entries(outcomes, failed, chosen)
@@ -143,7 +144,7 @@ def forget(
         result = {"dry_run": not yes, "matched": len(entries), "removed": removed, "changed_meanwhile": changed}
         context.console.print_verbatim(json_text(result))
     elif not yes:
-        _print_dry_run(context, entries, f"{_count(entries)} would be forgotten.")
+        _print_dry_run(context, entries, f"{plural(len(entries), 'outcome')} would be forgotten.")
     else:
         context.console.print_lines([Line(f"{plural(removed, 'outcome')} forgotten{_meanwhile(changed)}.")])
 
@@ -162,10 +163,8 @@ def replay(
     as_json: options.PlainJson = False,
 ) -> None:
     """Send failed requests again, under their ids; they need FAILED_REQUESTS_MAX_MB."""
-    context = command_context(ctx)
-    settings = configure(context.console, {})
-    chosen = selection(settings, ids, None, code, topic, tenant, older_than, newer_than)
-    _require_choice(chosen, everything=everything)
+    context, settings = _configured(ctx)
+    chosen = selection(settings, ids, None, code, topic, tenant, older_than, newer_than, everything=everything)
     chosen = chosen._replace(wanted=chosen.wanted._replace(kind="failed"))
     require_brokers(settings)
 
@@ -201,11 +200,15 @@ def selection(
     tenant: str | None,
     older_than: str | None,
     newer_than: str | None,
+    *,
+    everything: bool = True,
 ) -> Selection:
-    """The selection of these options. WrongUseError for an invalid one."""
+    """The selection of these options. WrongUseError for an invalid one, CommandError for all outcomes without `everything`."""
     if status not in (None, "result", "failed"):
         reject("--status", "must be result or failed")
     kind = "failed" if code not in (None, OK) else status
+    if not everything and not any((ids, code, topic, tenant, older_than, newer_than, kind)):
+        raise CommandError("name requests by id or by a filter, or add --all", WRONG_USE)
     wanted = _with_topic(OutcomeFilter(kind=kind), topic, Topics(settings.KAFKA_TOPICS))  # type: ignore[arg-type]
     return Selection(
         wanted._replace(
@@ -216,7 +219,6 @@ def selection(
         ),
         tuple(ids or ()),
         code,
-        is_everything=not any((ids, code, topic, tenant, older_than, newer_than, kind)),
     )
 
 
@@ -240,11 +242,6 @@ def _age(text: str | None, option: str) -> float | None:
     if match is None:
         reject(option, "must be a number and a unit, such as 90s, 30m, 2h or 7d")
     return float(match[1]) * SECONDS[match[2]]
-
-
-def _require_choice(chosen: Selection, *, everything: bool) -> None:
-    if chosen.is_everything and not everything:
-        raise CommandError("name requests by id or by a filter, or add --all", WRONG_USE)
 
 
 async def _entries(
@@ -319,10 +316,6 @@ def _line(entry: Entry) -> Line:
 
 def _body(entry: Entry) -> Line:
     return Line(f"  {printable(without_header(entry.stored.outcome.body).decode('utf-8', 'replace'))}")
-
-
-def _count(entries: Sequence[Entry]) -> str:
-    return plural(len(entries), "outcome")
 
 
 def _meanwhile(count: int) -> str:

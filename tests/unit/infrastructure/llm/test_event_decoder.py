@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.infrastructure.http.sse import EventDecoder
+from modules.llm_platform.infrastructure.llm.streaming import EventDecoder
 
 
 def _events(*pieces: bytes) -> list[bytes]:
