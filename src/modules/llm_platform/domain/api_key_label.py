@@ -1,4 +1,4 @@
-"""The label of the API key whose request is being answered: a context variable, which tasks inherit."""
+"""The label of an API key: who owns what its requests store, and a context variable of the request being answered."""
 
 from __future__ import annotations
 
@@ -15,3 +15,8 @@ def set_api_key_label(label: str) -> None:
 def api_key_label() -> str:
     """Return the label; empty outside of a server, and where no API key is required."""
     return _LABEL.get()
+
+
+def owner_of_label(label: str) -> str:
+    """Return the owner of what is stored for the API keys with this label."""
+    return f"label:{label}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse, SourceRef
 
@@ -113,3 +113,4 @@ class Failed(_Event):
 
 
 ResearchEvent = Started | Planned | Searched | Ranked | Read | Summarized | SourcesNumbered | Token | Reset | Done | Failed
+AnyEvent = Annotated[ResearchEvent, Field(discriminator="type")]  # for pydantic: an event from its JSON

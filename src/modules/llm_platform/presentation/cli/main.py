@@ -18,6 +18,7 @@ from modules.llm_platform.presentation.cli.commands.mcp import mcp
 from modules.llm_platform.presentation.cli.commands.outcomes import outcomes_app
 from modules.llm_platform.presentation.cli.commands.read import read
 from modules.llm_platform.presentation.cli.commands.research import research
+from modules.llm_platform.presentation.cli.commands.researches import researches_app
 from modules.llm_platform.presentation.cli.commands.search import search
 from modules.llm_platform.presentation.cli.commands.serve import serve
 from modules.llm_platform.presentation.cli.commands.store import cache_app, store_app, topics_app
@@ -38,6 +39,7 @@ app = typer.Typer(
 )
 for command in (search, research, read, serve, config, doctor, index, ask, mcp, worker):
     app.command(cls=options.Command)(command)
+app.add_typer(researches_app, name="researches")
 app.add_typer(topics_app, name="topics")
 app.add_typer(cache_app, name="cache")
 app.add_typer(store_app, name="store")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Final
 
-from pydantic import ConfigDict, Field, ValidationError, field_validator
+from pydantic import ConfigDict, ValidationError, field_validator
 
 from modules.llm_platform.application.research.events import (
+    AnyEvent,
     Done,
     Failed,
     Planned,
@@ -230,7 +231,7 @@ class StoredReport(EndsTopic):
 
     asked: str
     finished_at: datetime
-    events: tuple[Annotated[ResearchEvent, Field(discriminator="type")], ...]
+    events: tuple[AnyEvent, ...]
     sources: tuple[Source, ...]
 
     @field_validator("events")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from modules.llm_platform.application.research.events import Done, Failed
+from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.commands.plan import PlanReview, print_plan, read_plan, store_accepted_plan
@@ -219,36 +219,59 @@ class _Research:
         return await self._stream(request, platform)
 
     async def _stream(self, request: ResearchRequest, platform: LLMPlatform) -> ResearchResponse:
-        with LiveAnswer(self.console) as answer:
-            progress = Progress(self.console, answer if self._is_live else None)
-            async with (
-                report_folder_progress(self.console, platform),
-                aclosing(platform.research.stream(request)) as events,
-            ):
-                async for event in events:
-                    if isinstance(event, Failed):
-                        raise CommandError.from_status(event.problem["status"], event.problem["detail"])
-                    if isinstance(event, Done):
-                        answer.finish()
-                        return event.response
-                    progress.show(event)
-        raise CommandError("the research ended without an answer")
+        async with (
+            report_folder_progress(self.console, platform),
+            aclosing(platform.research.stream(request)) as events,
+        ):
+            return await show_research(self.console, events, is_live=self._is_live)
 
     def _deliver(self, response: ResearchResponse) -> None:
-        renderers = (model_json, research_markdown, research_html)
-        formats = AnswerFormats(*(partial(render, response) for render in renderers))
-        self.output_options.deliver(self.console, formats, lambda: self._print(response))
-        if self.output_options.csl is not None:
-            write_file(self.console, self.output_options.csl, csl_json(response))
-        if self.output_options.show_sent:
-            print_lines = self.console.print_lines if self.output_options.is_printed else self.console.print_notes
-            print_lines(render_egress_log(response.metadata.sent_to))
+        note = self.wiring.missing_model_note(self.settings)
+        deliver_research(self.console, self.output_options, response, is_live=self._is_live, missing_model_note=note)
 
-    def _print(self, response: ResearchResponse) -> None:
+
+async def show_research(
+    console: Console, events: AsyncIterable[ResearchEvent], *, is_live: bool
+) -> ResearchResponse:
+    """Print the steps as they happen, with `is_live` also the answer while it is written; returns the answer.
+
+    Raises CommandError with the problem of a research that failed.
+    """
+    with LiveAnswer(console) as answer:
+        progress = Progress(console, answer if is_live else None)
+        async for event in events:
+            if isinstance(event, Failed):
+                raise CommandError.from_status(event.problem["status"], event.problem["detail"])
+            if isinstance(event, Done):
+                answer.finish()
+                return event.response
+            progress.show(event)
+    raise CommandError("the research ended without an answer")
+
+
+def deliver_research(
+    console: Console,
+    output_options: OutputOptions,
+    response: ResearchResponse,
+    *,
+    is_live: bool,
+    missing_model_note: str | None = None,
+) -> None:
+    """Print the answer and write the files, as the options say. `is_live`: its text was printed by `show_research`."""
+
+    def print_answer() -> None:
         marked = mark_unsupported(response)
-        if not self._is_live:
-            self.console.print_markdown(marked)
+        if not is_live:
+            console.print_markdown(marked)
         elif blocks := marked_blocks(marked):  # the answer was printed before its citations were checked
-            self.console.print_lines([Line(), Line(MARKED_NOTICE, "yellow"), Line()])
-            self.console.print_markdown(blocks)
-        self.console.print_lines(render_sources(response, self.wiring.missing_model_note(self.settings)))
+            console.print_lines([Line(), Line(MARKED_NOTICE, "yellow"), Line()])
+            console.print_markdown(blocks)
+        console.print_lines(render_sources(response, missing_model_note))
+
+    renderers = (model_json, research_markdown, research_html)
+    output_options.deliver(console, AnswerFormats(*(partial(render, response) for render in renderers)), print_answer)
+    if output_options.csl is not None:
+        write_file(console, output_options.csl, csl_json(response))
+    if output_options.show_sent:
+        print_lines = console.print_lines if output_options.is_printed else console.print_notes
+        print_lines(render_egress_log(response.metadata.sent_to))

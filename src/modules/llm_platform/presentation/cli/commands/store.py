@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
@@ -15,7 +14,7 @@ from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.exit_codes import CommandError, run_async
 from modules.llm_platform.presentation.cli.render.json import json_text
-from modules.llm_platform.presentation.cli.render.terminal import byte_size, plural
+from modules.llm_platform.presentation.cli.render.terminal import byte_size, local_minute, plural
 from modules.llm_platform.presentation.cli.setup import CommandContext, command_context, configure, run_with_platform
 
 Result = TypeVar("Result")
@@ -177,11 +176,11 @@ def _topic_lines(topic: StoredTopic) -> Iterator[Line]:
     yield Line(" ".join(topic.query.split()), "bold")
     state = "finished" if topic.finished else "unfinished"
     size = f"{_entries(topic.entries)}, {byte_size(topic.bytes)}"
-    yield Line(f"  {topic.name}  {state}, {_local_minute(topic.newest)}, {size}", "dim")
+    yield Line(f"  {topic.name}  {state}, {local_minute(topic.newest)}, {size}", "dim")
 
 
 def _entry_line(entry: StoredEntry) -> Line:
-    return Line(f"  {entry.stage:<16}  {_local_minute(entry.made_at)}  {byte_size(entry.bytes):>8}  {entry.key}")
+    return Line(f"  {entry.stage:<16}  {local_minute(entry.made_at)}  {byte_size(entry.bytes):>8}  {entry.key}")
 
 
 def _stats_lines(found: StoreStats) -> Iterator[Line]:
@@ -193,15 +192,10 @@ def _stats_lines(found: StoreStats) -> Iterator[Line]:
 
 
 def _stage_line(stage: StageStats) -> Line:
-    age = f"{_local_minute(stage.oldest)} to {_local_minute(stage.newest)}" if stage.oldest and stage.newest else "-"
+    age = f"{local_minute(stage.oldest)} to {local_minute(stage.newest)}" if stage.oldest and stage.newest else "-"
     counts = f"{stage.entries:>7}  {byte_size(stage.bytes):>8}  {stage.hits:>7}  {stage.misses:>7}"
     return Line(f"{stage.stage:<16}  {counts}  {age}")
 
 
 def _entries(count: int) -> str:
     return plural(count, "entry", "entries")
-
-
-def _local_minute(when: datetime) -> str:
-    """In the time zone of this machine."""
-    return when.astimezone().strftime("%Y-%m-%d %H:%M")

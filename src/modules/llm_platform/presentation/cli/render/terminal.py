@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import unquote
 
@@ -200,6 +200,11 @@ def shorten(text: str, max_chars: int = MAX_QUOTE_CHARS) -> str:
 def plural(count: int, singular: str, plural_form: str | None = None) -> str:
     """A count with its noun."""
     return f"{count} {singular if count == 1 else plural_form or singular + 's'}"
+
+
+def local_minute(when: datetime) -> str:
+    """Date and time in the time zone of this machine."""
+    return when.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def _without_midnight(published: str | None) -> str | None:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from starlette.types import Receive, Scope
 
+from modules.llm_platform.domain.api_key_label import owner_of_label
 from modules.llm_platform.presentation.rest.http.problems import (
     CrossSiteError,
     ErrorFormat,
@@ -143,7 +144,7 @@ class AccessPolicy:
 def _caller(number: int, label: str | None, secret: str) -> Caller:
     """Return the caller of a key. Keys with the same label are one caller, so a key can be replaced."""
     if label is not None:
-        return Caller(f"label:{label}", label)
+        return Caller(owner_of_label(label), label)
     return Caller(f"key:{hashlib.sha256(secret.encode()).hexdigest()}", f"key-{number}")
 
 

@@ -1,0 +1,156 @@
+"""The commands `researches`: background researches of the servers that share this data folder or database.
+
+They read and write the store that the servers use, so no server has to be reachable (docs/howto/run-long-researches.md).
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager
+from typing import Annotated, Final, TypeVar
+
+import typer
+from pydantic import TypeAdapter, ValidationError
+
+from modules.llm_platform.application.research.events import AnyEvent, ResearchEvent
+from modules.llm_platform.application.services.research_job_service import MAX_PAGE, ResearchJobService
+from modules.llm_platform.domain.api_key_label import owner_of_label
+from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent, ResearchJob
+from modules.llm_platform.presentation.cli import options
+from modules.llm_platform.presentation.cli.commands.research import Csl, ShowSent, deliver_research, show_research
+from modules.llm_platform.presentation.cli.console import Console, Line
+from modules.llm_platform.presentation.cli.output import OutputOptions
+from modules.llm_platform.presentation.cli.render.json import json_text
+from modules.llm_platform.presentation.cli.render.terminal import local_minute, plural
+from modules.llm_platform.presentation.cli.setup import CommandContext, command_context, configure, run_with_platform
+
+PAGE: Final = 20  # researches of a list, unless --limit says otherwise
+NONE_STORED: Final = "No background research is stored."
+WAITING: Final = "queued: a server that shares this store begins it when it has room …"
+GOES_ON: Final = "Interrupted. The research goes on. To follow it again, run:"
+
+Result = TypeVar("Result")
+ResearchId = Annotated[str, typer.Argument(metavar="ID", help="Its id, as `researches list` shows it.")]
+KeyLabel = Annotated[
+    str | None,
+    typer.Option("--key", metavar="LABEL", help="Researches of the API keys with this label; default: those without a key."),
+]  # fmt: skip
+
+_EVENT: TypeAdapter[ResearchEvent] = TypeAdapter(AnyEvent)
+
+researches_app = typer.Typer(
+    help="List, follow and cancel background researches of the servers that share this store.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@researches_app.command("list", cls=options.Command)
+def list_researches(
+    ctx: typer.Context,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=MAX_PAGE, help="At most this many.")] = PAGE,
+    before: Annotated[str | None, typer.Option("--before", metavar="ID", help="Only those older than this one.")] = None,
+    key: KeyLabel = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List the background researches, newest first."""
+    context = command_context(ctx)
+    page = _run(context, lambda jobs: jobs.list(owner=_owner(key), limit=limit, before=before))
+    if as_json:
+        context.console.print_verbatim(json_text(page.model_dump(mode="json")))
+    else:
+        lines = [line for job in page.researches for line in _job_lines(job)]
+        context.console.print_lines(lines or [Line(NONE_STORED)])
+
+
+@researches_app.command(cls=options.Command)
+def show(ctx: typer.Context, research_id: ResearchId, key: KeyLabel = None, as_json: options.AsJson = False) -> None:
+    """Show the state of a background research."""
+    context = command_context(ctx)
+    job = _run(context, lambda jobs: jobs.get(research_id, owner=_owner(key)))
+    if as_json:
+        context.console.print_verbatim(json_text(job.model_dump(mode="json")))
+    else:
+        problem = [Line(f"  {job.problem['detail']}", "red")] if job.problem else []
+        context.console.print_lines([*_job_lines(job), *problem])
+
+
+@researches_app.command(cls=options.Command)
+def follow(
+    ctx: typer.Context,
+    research_id: ResearchId,
+    key: KeyLabel = None,
+    as_json: options.AsJson = False,
+    output: options.Output = None,
+    csl: Csl = None,
+    show_sent: ShowSent = False,
+    yes: options.Yes = False,
+) -> None:
+    """Show the steps of a background research, from the first one on, and its answer when it is done."""
+    console, wiring = command_context(ctx)
+    output_options = OutputOptions(as_json, output, prompts_enabled=not yes, csl=csl, show_sent=show_sent)
+    output_options.check(console)
+    is_live = console.stdout_is_terminal and output_options.is_printed
+
+    async def answer(jobs: ResearchJobService) -> ResearchResponse:
+        job = await jobs.get(research_id, owner=_owner(key))
+        if job.status == "queued":
+            console.print_progress(WAITING)
+        async with aclosing(jobs.events(research_id, owner=_owner(key))) as events:
+            return await show_research(console, _parsed(events), is_live=is_live)
+
+    with _follow_hint(console, research_id, key):
+        response = _run(CommandContext(console, wiring), answer)
+    deliver_research(console, output_options, response, is_live=is_live)
+
+
+@researches_app.command(cls=options.Command)
+def cancel(ctx: typer.Context, research_id: ResearchId, key: KeyLabel = None, as_json: options.AsJson = False) -> None:
+    """Cancel a background research unless it has ended; a server that runs it stops within seconds."""
+    context = command_context(ctx)
+    job = _run(context, lambda jobs: jobs.cancel(research_id, owner=_owner(key)))
+    if as_json:
+        context.console.print_verbatim(json_text(job.model_dump(mode="json")))
+    else:
+        context.console.print_lines(_job_lines(job))
+
+
+def _run(context: CommandContext, work: Callable[[ResearchJobService], Awaitable[Result]]) -> Result:
+    settings = configure(context.console, {})
+    return run_with_platform(context.wiring, settings, lambda platform: work(platform.research_jobs))
+
+
+def _owner(label: str | None) -> str:
+    return "" if label is None else owner_of_label(label)
+
+
+async def _parsed(events: AsyncGenerator[JobEvent, None]) -> AsyncGenerator[ResearchEvent, None]:
+    """The events, without those of types that a newer server has written."""
+    async for event in events:
+        try:
+            parsed = _EVENT.validate_json(event.data)
+        except ValidationError:
+            continue
+        yield parsed
+
+
+@contextmanager
+def _follow_hint(console: Console, research_id: str, key: str | None) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        console.print_notes([Line(GOES_ON)])
+        words = ["llm-platform", "researches", "follow", research_id, *(["--key", key] if key else [])]
+        console.print_command(shlex.join(words))
+        raise
+
+
+def _job_lines(job: ResearchJob) -> Iterator[Line]:
+    yield Line(" ".join(job.query.split()), "bold")
+    steps = [
+        plural(job.progress.searched, "search", "searches"),
+        f"{plural(job.progress.read, 'page')} read",
+    ] if job.status == "running" else []  # fmt: skip
+    yield Line(f"  {job.id}  {', '.join([job.depth, job.status, *steps, local_minute(job.created_at)])}", "dim")

@@ -1,0 +1,120 @@
+"""The commands `researches`: background researches of the shared store, listed, followed and cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+from tests.unit.presentation.cli.fakes import (
+    ANSWER,
+    MARKED,
+    Ended,
+    PlatformPart,
+    part_wiring,
+    piped_console,
+    terminal_console,
+)
+
+from modules.llm_platform.application.research.events import Done, Searched, Started
+from modules.llm_platform.application.services.research_job_service import ResearchJobService
+from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent, ResearchProgress
+from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
+from modules.llm_platform.presentation.cli.main import run
+from modules.llm_platform.testing.research_job_store import MemoryResearchJobStore, claimed, new_job
+
+Command = Callable[..., Ended]
+DONE, WAITING, OTHERS = "a" * 32, "b" * 32, "c" * 32
+EVENTS = (
+    Started(request_id=DONE),
+    Searched(request_id=DONE, query="asyncio", provider="searxng", count=7, cached=False),
+    Done(request_id=DONE, response=ANSWER),
+)
+
+
+class Platform(PlatformPart):
+    """A platform that has a store of background researches and nothing else."""
+
+    def __init__(self, store: IResearchJobStore) -> None:
+        self.research_jobs = ResearchJobService(cast(Any, None), store, None)
+
+
+async def _fill(store: IResearchJobStore) -> None:
+    """A research that is done, one that waits, and one of the key `alice`."""
+    await store.add(new_job(DONE), 9)
+    job = await claimed(store)
+    events = [JobEvent(number, event.type, event.model_dump_json()) for number, event in enumerate(EVENTS, 1)]
+    await store.append(job, [*events[:2], JobEvent(3, "unheard_of", '{"type": "unheard_of"}')], ResearchProgress())
+    await store.finish(job, "done", [JobEvent(4, "done", events[2].data)], ResearchProgress(step="done"))
+    await store.add(new_job(WAITING), 9)
+    await store.add(new_job(OTHERS, "label:alice"), 9)
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    store = MemoryResearchJobStore()
+    asyncio.run(_fill(store))
+
+    def call(*arguments: str, terminal: bool = False) -> Ended:
+        console, out, err = terminal_console() if terminal else piped_console()
+        code = run(("researches", *arguments), part_wiring(Platform(store)), console)
+        printed = capsys.readouterr()
+        return Ended(code, printed.out + out.getvalue(), printed.err + err.getvalue())
+
+    return call
+
+
+def test_a_list_is_that_of_one_owner_newest_first(command: Command) -> None:
+    """Without --key those of callers without a key; `--json` is the answer of GET /research."""
+    ids = [job["id"] for job in json.loads(command("list", "--json").out)["researches"]]
+    assert ids == [WAITING, DONE]
+    assert json.loads(command("list", "--limit", "1", "--json").out)["next"] == WAITING
+    assert [job["id"] for job in json.loads(command("list", "--key", "alice", "--json").out)["researches"]] == [OTHERS]
+    assert command("list", "--key", "bob").out == "No background research is stored.\n"
+    plain = command("list")
+    assert plain.code == 0
+    assert f"  {WAITING}  deep, queued, " in plain.out
+
+
+def test_a_research_that_is_done_is_followed_to_its_answer(command: Command) -> None:
+    """On a terminal with its steps, in a pipe the answer alone, with --json that of POST /research."""
+    assert MARKED in command("follow", DONE).out
+    followed = command("follow", DONE, terminal=True)
+    assert (followed.code, "7 results from searxng" in followed.err) == (0, True)
+    assert "Coroutines run on an event loop." in followed.out
+    assert json.loads(command("follow", DONE, "--json").out) == ANSWER.model_dump(mode="json")
+
+
+def test_a_cancelled_research_ends_those_who_follow(command: Command) -> None:
+    """`cancel` and `show` give its state; following it fails with the reason."""
+    assert json.loads(command("cancel", WAITING, "--json").out)["status"] == "cancelled"
+    assert "deep, cancelled, " in command("show", WAITING).out
+    followed = command("follow", WAITING)
+    assert (followed.code, followed.out) == (1, "")
+    assert "cancelled" in followed.err
+    assert json.loads(command("cancel", DONE, "--json").out)["status"] == "done"
+
+
+@pytest.mark.parametrize("name", ["show", "follow", "cancel"])
+def test_a_research_of_another_key_does_not_exist(command: Command, name: str) -> None:
+    for arguments in ((name, OTHERS), (name, DONE, "--key", "alice"), (name, "unknown")):
+        ended = command(*arguments)
+        assert (ended.code, ended.out) == (1, ""), arguments
+        assert "llm-platform: " in ended.err
+    assert command("show", OTHERS, "--key", "alice").code == 0
+
+
+def test_ctrl_c_leaves_the_research_alone(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who stops to follow is told how to go on; the research itself is not cancelled."""
+
+    async def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ResearchJobService, "get", interrupted)
+        ended = command("follow", WAITING, "--key", "a b")
+    assert ended.code == 130
+    assert f"llm-platform researches follow {WAITING} --key 'a b'" in ended.err
+    assert json.loads(command("show", WAITING, "--json").out)["status"] == "queued"
