@@ -8,8 +8,9 @@ import pytest
 
 from modules.llm_platform.domain.dtos.research_dtos import Synthesis, SynthesisToken
 from modules.llm_platform.domain.exceptions import LLMConnectionError
+from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.infrastructure.policies.single_flight import SingleFlightSynthesizer
-from modules.llm_platform.testing.synthesizer import FakeSynthesizer, QuotingSynthesizerContract, SynthesizerCall
+from modules.llm_platform.testing.synthesizer import FakeSynthesizer, QuotingSynthesizerContract
 
 LONG_S = 30.0
 
@@ -27,7 +28,7 @@ class TestFakeSynthesizer(QuotingSynthesizerContract):
         """With all arguments."""
         fake = FakeSynthesizer()
         await fake.synthesize("Q?", self.SOURCES, "en", max_tokens=5, instructions="x")
-        assert fake.calls == [SynthesizerCall("Q?", self.SOURCES, "en", 5, "x")]
+        assert fake.calls == [SynthesisRequest("Q?", self.SOURCES, "en", 5, "x")]
 
     @pytest.mark.parametrize("fail_after", [0, 1, 99])
     async def test_it_fails_after_the_scripted_number_of_tokens(self, fail_after: int) -> None:

@@ -16,7 +16,7 @@ from typing import Final
 from modules.llm_platform.domain.dtos.research_dtos import Turn
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.domain.extractive.question import NAME_WEIGHT, WEAK_WEIGHT, Term, TermMatcher, read_question
-from modules.llm_platform.domain.text.data_files import load_data
+from modules.llm_platform.domain.text.data_files import load_data, load_words
 from modules.llm_platform.domain.text.language import stop_words
 from modules.llm_platform.domain.text.scripts import UNSPACED
 from modules.llm_platform.domain.text.tokens import fold, words
@@ -86,13 +86,7 @@ def _apart(question: str, language: str) -> str:
 def _terms(text: str, language: str) -> list[Term]:
     """The terms that name something; pieces of a script without blanks are those between its function words."""
     terms = read_question(_apart(text, language), language).terms
-    return [term for term in terms if term.weight > WEAK_WEIGHT and term.word not in _measures()]
-
-
-@cache
-def _measures() -> frozenset[str]:
-    """Words such as `high` and `long`, which name nothing in `How high is it?`."""
-    return frozenset(load_data("follow_up")["measures"].split())
+    return [term for term in terms if term.weight > WEAK_WEIGHT and term.word not in load_words("follow_up", "measures")]
 
 
 def _known(terms: Sequence[Term], text: str) -> set[str]:

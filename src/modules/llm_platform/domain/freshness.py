@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
-from modules.llm_platform.domain.dtos.web_search_dtos import TimeRange, WebSearchRequest
+from modules.llm_platform.domain.canonical_url import admits_host, host_of
+from modules.llm_platform.domain.dtos.web_search_dtos import TimeRange, WebSearchRequest, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import WebSearchRequestError
 
 NO_LIMIT: Final = "noLimit"
@@ -80,3 +81,8 @@ def _dated(freshness: str) -> Freshness:
     if end < start:
         raise WebSearchRequestError(f"{_ADVICE}; this range ends before it begins")
     return Freshness(start=start, end=end)
+
+
+def is_admitted(item: WebSearchResultItem, request: WebSearchRequest, window: Freshness | None) -> bool:
+    """Whether the item matches domains and dates of the request, which an engine may treat as hints."""
+    return admits_host(host_of(item.url), request.domains) and (window is None or window.admits(item.published_date))

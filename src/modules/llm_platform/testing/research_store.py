@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from modules.llm_platform.domain.dtos.store_dtos import (
     EndsTopic,
@@ -20,7 +20,13 @@ from modules.llm_platform.domain.dtos.store_dtos import (
 )
 from modules.llm_platform.domain.exceptions import TopicNotFoundError
 from modules.llm_platform.domain.ports.research_store import IResearchStore, Value
-from modules.llm_platform.infrastructure.research_store.entry_files import EntryHeader, Place, sealed, unsealed
+from modules.llm_platform.infrastructure.research_store.entry_files import (
+    EntryHeader,
+    Place,
+    parsed_value,
+    sealed,
+    unsealed,
+)
 from modules.llm_platform.infrastructure.research_store.folder import STAGES, StoredFile
 from modules.llm_platform.infrastructure.research_store.overview import entries_of, stats_of, topics_of
 
@@ -42,7 +48,7 @@ class MemoryResearchStore(IResearchStore):
 
     async def get(self, topic: Topic, stage: StoreStage, key: str, kind: type[Value]) -> Value | None:
         entry = self._entries.get(Place(stage, topic.name, key))
-        value = None if entry is None or self._is_expired(entry[0].made_at) else _parsed(entry[1], kind)
+        value = None if entry is None or self._is_expired(entry[0].made_at) else parsed_value(entry[1], kind)
         self._count(stage, hits=int(value is not None))
         return value
 
@@ -57,7 +63,7 @@ class MemoryResearchStore(IResearchStore):
             for head, value in self._entries.values()
             if (head.place.stage, head.place.topic) == (stage, topic.name) and not self._is_expired(head.made_at)
         )
-        values = tuple(parsed for *_, value in entries if (parsed := _parsed(value, kind)) is not None)
+        values = tuple(parsed for *_, value in entries if (parsed := parsed_value(value, kind)) is not None)
         self._count(stage, hits=len(values))
         return values
 
@@ -117,10 +123,3 @@ class MemoryResearchStore(IResearchStore):
 
     def _is_expired(self, made_at: float) -> bool:
         return self._clock() - made_at > self._ttl_s
-
-
-def _parsed(value: bytes, kind: type[Value]) -> Value | None:
-    try:
-        return kind.model_validate_json(value)
-    except ValidationError:
-        return None

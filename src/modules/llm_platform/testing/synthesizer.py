@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
@@ -16,7 +15,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     SynthesisReset,
     SynthesisToken,
 )
-from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer
+from modules.llm_platform.domain.ports.synthesizer import BaseSynthesizer, ISynthesizer, SynthesisRequest
 from modules.llm_platform.testing.waiting import is_cancelled_promptly
 from shared.exceptions import AppException
 
@@ -24,19 +23,7 @@ _MARKER = re.compile(r"\[(\d+)\]")
 _WORD = re.compile(r"\S+\s*|\s+")
 
 
-@dataclass(frozen=True, slots=True)
-class SynthesizerCall:
-    """The arguments of one call of FakeSynthesizer."""
-
-    question: str
-    sources: tuple[Source, ...]
-    language: str
-    max_tokens: int
-    instructions: str | None
-    questions: tuple[str, ...] = ()
-
-
-class FakeSynthesizer(ISynthesizer):
+class FakeSynthesizer(BaseSynthesizer):
     """Returns `text`, or one sentence per source; streams it word by word.
 
     `error` is raised instead, after `fail_after` words of a stream. `delay_s`: seconds before each result. `calls` records
@@ -59,7 +46,7 @@ class FakeSynthesizer(ISynthesizer):
         degraded: tuple[Degraded, ...] = (),
     ) -> None:
         self.name = name
-        self.calls: list[SynthesizerCall] = []
+        self.calls: list[SynthesisRequest] = []
         self._text = text
         self._answered = answered
         self._finish_reason = finish_reason
@@ -69,39 +56,17 @@ class FakeSynthesizer(ISynthesizer):
         self._spent = spent or Spending()
         self._degraded = degraded
 
-    async def synthesize(
-        self,
-        question: str,
-        sources: Sequence[Source],
-        language: str,
-        *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        instructions: str | None = None,
-        questions: Sequence[str] = (),
-    ) -> Synthesis:
-        self.calls.append(
-            SynthesizerCall(question, tuple(sources), language, max_tokens, instructions, tuple(questions))
-        )
+    async def write(self, request: SynthesisRequest) -> Synthesis:
+        self.calls.append(request)
         await asyncio.sleep(self._delay_s)
         if self._error is not None:
             raise self._error
-        return self._synthesis(sources)
+        return self._synthesis(request.sources)
 
-    async def stream(
-        self,
-        question: str,
-        sources: Sequence[Source],
-        language: str,
-        *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        instructions: str | None = None,
-        questions: Sequence[str] = (),
-    ) -> AsyncIterator[SynthesisPart]:
-        self.calls.append(
-            SynthesizerCall(question, tuple(sources), language, max_tokens, instructions, tuple(questions))
-        )
+    async def write_stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
+        self.calls.append(request)
         await asyncio.sleep(self._delay_s)
-        synthesis = self._synthesis(sources)
+        synthesis = self._synthesis(request.sources)
         for count, word in enumerate(_WORD.findall(synthesis.text)):
             if self._error is not None and count >= self._fail_after:
                 break

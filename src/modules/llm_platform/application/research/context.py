@@ -10,9 +10,7 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, Source, Turn
 from modules.llm_platform.domain.egress_log import EgressLog
-from modules.llm_platform.domain.text.language import detect
-
-DEFAULT_LANGUAGE = "en"  # of messages, if the language of the question is unknown
+from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect
 
 EmitEvent = Callable[[ResearchEvent], None]
 

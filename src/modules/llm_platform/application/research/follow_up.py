@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from modules.llm_platform.application.research.context import DEFAULT_LANGUAGE, EmitEvent, FollowUp, request_language
+from modules.llm_platform.application.research.context import EmitEvent, FollowUp, request_language
 from modules.llm_platform.application.research.events import Done, Planned, ResearchEvent
 from modules.llm_platform.application.research.model_output.cleaning import strip_reasoning
 from modules.llm_platform.application.research.plan import (
@@ -41,7 +41,7 @@ from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.tracing import stage
-from modules.llm_platform.domain.text.language import detect, language_name
+from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect, language_name
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.untrusted_text import fence_line, neutralised, one_line
 

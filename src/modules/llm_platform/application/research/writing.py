@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +16,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisReset, SynthesisToken
 from modules.llm_platform.domain.exceptions import DailyBudgetError, LLMException, LLMProviderException
 from modules.llm_platform.domain.markdown.sanitizer import AnswerSanitizer, sanitize
-from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer, SynthesisRequest
+from modules.llm_platform.domain.ports.synthesizer import BaseSynthesizer, ISynthesizer, SynthesisRequest
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.text.messages import messages_for
 from shared.exceptions import AppException
@@ -239,7 +239,7 @@ async def _fall_back(request: WritingRequest, output: _Output, reason: str, spen
     return synthesis.model_copy(update={"spent": spent + synthesis.spent})
 
 
-class StoredTextWriter(ISynthesizer):
+class StoredTextWriter(BaseSynthesizer):
     """Returns a stored synthesis instead of a new one: the same question from the same sources, at no cost."""
 
     writes_reports = True
@@ -248,14 +248,5 @@ class StoredTextWriter(ISynthesizer):
         self.name = synthesis.synthesizer
         self._synthesis = synthesis
 
-    async def synthesize(
-        self,
-        question: str,
-        sources: Sequence[Source],
-        language: str,
-        *,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        instructions: str | None = None,
-        questions: Sequence[str] = (),
-    ) -> Synthesis:
+    async def write(self, request: SynthesisRequest) -> Synthesis:
         return self._synthesis

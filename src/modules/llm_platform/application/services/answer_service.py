@@ -19,7 +19,6 @@ from modules.llm_platform.application.rag.answering import (
     number_passages,
 )
 from modules.llm_platform.application.rag.retrieval import MAX_TOP_K
-from modules.llm_platform.application.research.context import DEFAULT_LANGUAGE
 from modules.llm_platform.application.research.quick import RESERVE_MAX_S, RESERVE_SHARE
 from modules.llm_platform.application.research.verification import Verification
 from modules.llm_platform.application.research.writing import WritingRequest, WrittenAnswer, write
@@ -30,7 +29,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagHits, 
 from modules.llm_platform.domain.exceptions import LLMProviderException, LLMTimeoutError, VectorStoreError
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer
-from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.language import language_of
 from modules.llm_platform.domain.text.messages import messages_for
 from shared.exceptions import AppException
 
@@ -100,7 +99,7 @@ class AnswerService:
         now = asyncio.get_running_loop().time()
         deadline = now + self._options.timeout_s if deadline is None else deadline
         deadline -= min(RESERVE_MAX_S, RESERVE_SHARE * max(0.0, deadline - now))
-        language = question.language or detect(question.question) or DEFAULT_LANGUAGE
+        language = language_of(question.question, question.language)
         run = _AnswerRun(question, language, now, deadline, self._fallback if use_fallback else None)
         collected = await self._collect(run)
         if not collected.passages:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from typing import Final
 
-from modules.llm_platform.domain.text.data_files import load_data
+from modules.llm_platform.domain.text.data_files import load_data, load_words
 from modules.llm_platform.domain.text.negation import denied_words, undenied_words
 from modules.llm_platform.domain.text.numbers import (
     ISO_DATE,
@@ -117,7 +117,7 @@ class Claim:
     def clauses(self) -> list[range]:
         """The clauses as ranges of places, cut at commas and conjunctions."""
         cuts = {bisect_left(self.ats, found.start()) for found in _CLAUSE.finditer(self.text)}
-        cuts.update(place for place, key in enumerate(self.keys) if key in _clause_openers())
+        cuts.update(place for place, key in enumerate(self.keys) if key in load_words("connectives", "clause_openers"))
         starts = sorted(cuts | {0, len(self.words)})
         return [range(start, end) for start, end in itertools.pairwise(starts)]
 
@@ -211,7 +211,7 @@ def _words_in(written: str, stop_words: frozenset[str], is_name: bool) -> tuple[
         return tuple((_pair(folded[i : i + 2], stop_words), i) for i in range(max(1, len(folded) - 1)))
     if _NUMERIC.match(folded):
         return ((Word(folded, written, NAME_WEIGHT), 0),)
-    if folded in stop_words or folded in _connectives() or len(folded) == 1:
+    if folded in stop_words or folded in load_words("connectives", "connectives") or len(folded) == 1:
         return ((Word(folded, written, 0.0, is_content=False), 0),)
     if IDENTIFIER.match(written):
         return ((Word(folded.removesuffix("()"), written, NAME_WEIGHT, is_identifier=True), 0),)
@@ -231,17 +231,6 @@ def _pair(pair: str, stop_words: frozenset[str]) -> Word:
     """Two neighbouring characters of a script without blanks; no content word with a function word among them."""
     is_content = pair not in stop_words and unspaced_function_signs().isdisjoint(pair)
     return Word(pair, pair, 1.0 if is_content else 0.0, is_content=is_content)
-
-
-@cache
-def _clause_openers() -> frozenset[str]:
-    return frozenset(load_data("connectives")["clause_openers"].split())
-
-
-@cache
-def _connectives() -> frozenset[str]:
-    """Words that join or shade statements; lists of function words often lack them."""
-    return frozenset(load_data("connectives")["connectives"].split())
 
 
 @cache

@@ -6,12 +6,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import cache
 from itertools import groupby
 from typing import Final, Literal
 
 from modules.llm_platform.domain.citations.claims import Claim, TextFacts, Word, is_unspaced, unspaced_function_signs
-from modules.llm_platform.domain.text.data_files import load_data
+from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.negation import (
     contradicts_unspaced,
     count_negators,
@@ -107,7 +106,7 @@ def is_name_replaced(claim: Claim, place: int, facts: TextFacts) -> bool:
     """Whether the source has another name beside the word that stands beside the claim's name at `place`."""
     if not place and not claim.capitals_name:
         return False  # a German sentence may begin with any word
-    keys, folded, articles = claim.keys, facts.folded, _articles()
+    keys, folded, articles = claim.keys, facts.folded, load_words("connectives", "articles")
     before, after = keys[max(0, place - 1) : place], keys[place + 1 : place + 2]
     beside = [(at + 1, at + 1) for at, word in enumerate(folded[:-1]) if word in before and word not in articles]
     beside += [(at - 1, at) for at, word in enumerate(folded) if at and word in after and word not in articles]
@@ -117,12 +116,6 @@ def is_name_replaced(claim: Claim, place: int, facts: TextFacts) -> bool:
         and _is_other_name(facts.words[name], folded[name], keys)
         for name, later in beside
     )
-
-
-@cache
-def _articles() -> frozenset[str]:
-    """Articles, possessives and quantifiers, which stand beside any name."""
-    return frozenset(load_data("connectives")["articles"].split())
 
 
 def is_predicate_of_other_name(claim: Claim, facts: TextFacts) -> bool:

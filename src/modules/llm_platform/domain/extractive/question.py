@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 
-from modules.llm_platform.domain.text.data_files import load_data
+from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.language import stop_words
 from modules.llm_platform.domain.text.tokens import fold, word_parts, words
 
@@ -128,13 +127,8 @@ def _term_words(piece: str, stop: frozenset[str]) -> Iterable[str]:
                 yield part
 
 
-@cache
-def _weak_words() -> frozenset[str]:
-    return frozenset(load_data("quoting")["weak_question_words"].split())
-
-
 def _weight(word: str, names: set[str]) -> float:
-    if word in _weak_words():
+    if word in load_words("quoting", "weak_question_words"):
         return WEAK_WEIGHT
     return NAME_WEIGHT if word in names else 1.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Any
 
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisPart, SynthesisToken
 
@@ -53,27 +53,10 @@ class ISynthesizer(ABC):
 
         A writer that has nothing to stream gives its text as one token, which is what this default does.
         """
-        synthesis = await self.synthesize(
-            question,
-            sources,
-            language,
-            max_tokens=max_tokens,
-            instructions=instructions,
-            **report_arguments(self, questions),
-        )
+        request = SynthesisRequest(question, sources, language, max_tokens, instructions, questions)
+        synthesis = await request.synthesize_with(self)
         yield SynthesisToken(text=synthesis.text)
         yield synthesis
-
-
-class ReportArguments(TypedDict, total=False):
-    """The keyword arguments that make a text a report."""
-
-    questions: Sequence[str]
-
-
-def report_arguments(writer: ISynthesizer, questions: Sequence[str]) -> ReportArguments:
-    """`questions` as keyword arguments for `writer`; none where there are no questions or it writes no reports."""
-    return {"questions": questions} if questions and writer.writes_reports else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,25 +72,16 @@ class SynthesisRequest:
 
     async def synthesize_with(self, writer: ISynthesizer) -> Synthesis:
         """The text of `writer` for this request."""
-        return await writer.synthesize(
-            self.question,
-            self.sources,
-            self.language,
-            max_tokens=self.max_tokens,
-            instructions=self.instructions,
-            **report_arguments(writer, self.questions),
-        )
+        return await writer.synthesize(self.question, self.sources, self.language, **self._options(writer))
 
     def stream_with(self, writer: ISynthesizer) -> AsyncIterator[SynthesisPart]:
         """The text of `writer` for this request, piece by piece."""
-        return writer.stream(
-            self.question,
-            self.sources,
-            self.language,
-            max_tokens=self.max_tokens,
-            instructions=self.instructions,
-            **report_arguments(writer, self.questions),
-        )
+        return writer.stream(self.question, self.sources, self.language, **self._options(writer))
+
+    def _options(self, writer: ISynthesizer) -> dict[str, Any]:
+        """The keyword arguments; `questions` only for a writer of reports: another one may not know the parameter."""
+        options: dict[str, Any] = {"max_tokens": self.max_tokens, "instructions": self.instructions}
+        return options | ({"questions": self.questions} if self.questions and writer.writes_reports else {})
 
 
 class BaseSynthesizer(ISynthesizer):

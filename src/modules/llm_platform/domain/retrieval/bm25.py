@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 from zlib import crc32
 
-from modules.llm_platform.domain.text.language import detect, stop_words
+from modules.llm_platform.domain.text.language import language_of, stop_words
 from modules.llm_platform.domain.text.memoized import Memoized
 from modules.llm_platform.domain.text.stemming import stem
 from modules.llm_platform.domain.text.tokens import fold, word_parts, words
@@ -56,7 +56,7 @@ def question_words(text: str) -> SparseVector:
     """The vector of a question: its words without stop words, or with them where there are no others (`The Who`)."""
     found = words(text)
     terms = dict.fromkeys([*found, *(part for word in found if not word.isalnum() for part in _parts(word))])
-    ignored = stop_words(detect(text) or "en")
+    ignored = stop_words(language_of(text))
     content = [word for word in terms if word not in ignored] or list(terms)
     indices = list(dict.fromkeys(map(_NUMBERS.__getitem__, content[:MAX_QUESTION_WORDS])))
     return SparseVector(indices, [1.0] * len(indices))

@@ -14,6 +14,7 @@ from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.scripts import SCRIPTS
 from modules.llm_platform.domain.text.tokens import words
 
+DEFAULT_LANGUAGE = "en"  # where the language of a text is unknown
 MAX_DETECT_CHARS = 2000  # a page's first paragraphs show its language
 DENSE_LETTER_WEIGHT = 3  # one Han, Kana, Hangul or Thai letter counts as three of an alphabet
 SCRIPT_SHARE = 0.5  # of the letters: from here on the script alone decides
@@ -58,6 +59,11 @@ def detect(text: str) -> str | None:
     if share < SCRIPT_SHARE and (latin := _by_function_words(text, "latin")):
         return latin
     return _of_script(script, letters, text)
+
+
+def language_of(text: str, wished: str | None = None) -> str:
+    """The wished language, else that of the text, else English."""
+    return wished or detect(text) or DEFAULT_LANGUAGE
 
 
 def stop_words(language: str) -> frozenset[str]:

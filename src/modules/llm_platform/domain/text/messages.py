@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
 
 from modules.llm_platform.domain.text.data_files import load_data
-
-FALLBACK_LANGUAGE: Final = "en"
+from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,7 @@ class Messages:
 
 def messages_for(language: str) -> Messages:
     """The messages in the language of a BCP 47 tag; in English where there is no translation."""
-    return _catalogue().get(language.partition("-")[0].lower()) or _catalogue()[FALLBACK_LANGUAGE]
+    return _catalogue().get(language.partition("-")[0].lower()) or _catalogue()[DEFAULT_LANGUAGE]
 
 
 @cache

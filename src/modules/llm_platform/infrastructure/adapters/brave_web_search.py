@@ -10,11 +10,11 @@ from itertools import chain, islice, zip_longest
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from urllib.parse import urlencode
 
-from modules.llm_platform.domain.canonical_url import admits_host, canonical_url, host_of, is_web_url, site_operators
+from modules.llm_platform.domain.canonical_url import canonical_url, host_of, is_web_url, site_operators
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import WebSearchConfigError
-from modules.llm_platform.domain.freshness import Freshness, freshness_window
+from modules.llm_platform.domain.freshness import Freshness, freshness_window, is_admitted
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.domain.text.language import detect
@@ -120,7 +120,7 @@ class BraveWebSearchAdapter(IWebSearchProvider):
         notes = (*_unsupported(request), *chain.from_iterable(each.notes for each in results))
         return WebSearchResponse(
             query=request.query,
-            results=tuple(islice((item for item in items if _is_admitted(item, request, window)), request.count)),
+            results=tuple(islice((item for item in items if is_admitted(item, request, window)), request.count)),
             provider=self.name,
             degraded=tuple(Degraded(component=self.name, reason=note) for note in dict.fromkeys(notes)),
             correction=next((each.correction for each in results if each.correction), None),
@@ -312,8 +312,3 @@ def _interleaved(lists: Iterable[list[WebSearchResultItem]]) -> Iterator[WebSear
         if item is not None and (address := canonical_url(item.url)) not in seen:
             seen.add(address)
             yield item
-
-
-def _is_admitted(item: WebSearchResultItem, request: WebSearchRequest, window: Freshness | None) -> bool:
-    """Whether the item matches domains and dates of the request, which the engine may treat as hints."""
-    return admits_host(host_of(item.url), request.domains) and (window is None or window.admits(item.published_date))

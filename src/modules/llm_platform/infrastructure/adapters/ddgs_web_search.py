@@ -20,7 +20,7 @@ from itertools import chain, zip_longest
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
-from modules.llm_platform.domain.canonical_url import admits_host, host_of, is_web_url, site_operators
+from modules.llm_platform.domain.canonical_url import is_web_url, site_operators
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.egress_log import current_egress_log, log_sent
@@ -31,7 +31,7 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchError,
     WebSearchTimeoutError,
 )
-from modules.llm_platform.domain.freshness import Freshness, freshness_window
+from modules.llm_platform.domain.freshness import Freshness, freshness_window, is_admitted
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.domain.text.language import detect
@@ -298,7 +298,7 @@ class DdgsWebSearchAdapter(IWebSearchProvider):
         searches = [self._search_kind(kind, request, window) for kind in kinds_of(request)]
         answers = _answers(await asyncio.gather(*searches, return_exceptions=True), self.name)
         rows = chain.from_iterable(zip_longest(*(answer.rows for answer in answers)))
-        results = {item.url: item for item in map(self._item, rows) if item and _is_admitted(item, request, window)}
+        results = {item.url: item for item in map(self._item, rows) if item and is_admitted(item, request, window)}
         return WebSearchResponse(
             query=request.query,
             results=tuple(results.values())[: request.count],
@@ -368,10 +368,6 @@ def _unsupported(request: WebSearchRequest) -> Iterator[Degraded]:
     for kind in ("academic", "documents"):
         if kind in request.sources:
             yield Degraded(component=DdgsWebSearchAdapter.name, reason=f"it has no {kind} search: the web was searched")
-
-
-def _is_admitted(item: WebSearchResultItem, request: WebSearchRequest, window: Freshness | None) -> bool:
-    return (window is None or window.admits(item.published_date)) and admits_host(host_of(item.url), request.domains)
 
 
 def _iso(value: object) -> str | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Final, NoReturn, ParamSpec, TypeVar, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError
 
 from modules.llm_platform.domain.dtos.store_dtos import (
@@ -26,7 +26,7 @@ from modules.llm_platform.domain.dtos.store_dtos import (
 )
 from modules.llm_platform.domain.exceptions import StoreError, TopicNotFoundError
 from modules.llm_platform.domain.ports.research_store import IResearchStore, Value
-from modules.llm_platform.infrastructure.research_store.entry_files import Place
+from modules.llm_platform.infrastructure.research_store.entry_files import Place, parsed_value
 from modules.llm_platform.infrastructure.research_store.folder import StoreFolder
 from modules.llm_platform.infrastructure.research_store.overview import HitCounters, entries_of, stats_of, topics_of
 from modules.llm_platform.infrastructure.research_store.valid_entries import UnstorableError, ValidEntries
@@ -128,14 +128,14 @@ class DiskResearchStore(IResearchStore):
 
     def _read(self, place: Place, kind: type[Value]) -> Value | None:
         value = self._entries.value(place)
-        return None if value is None else _parsed(value, kind)
+        return None if value is None else parsed_value(value, kind)
 
     def _values(self, topic: Topic, stage: StoreStage, kind: type[Value]) -> tuple[Value, ...]:
         try:
             values = self._entries.values(topic.name, stage)
         except OSError:  # unreadable entries count as missing
             values = []
-        parsed = tuple(read for value in values if (read := _parsed(value, kind)) is not None)
+        parsed = tuple(read for value in values if (read := parsed_value(value, kind)) is not None)
         self._counters.note(stage, hits=len(parsed))
         return parsed
 
@@ -147,14 +147,6 @@ async def _in_thread(work: Callable[Args, Result], *args: Args.args, **kwargs: A
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise StoreError(f"the store's folder cannot be used ({reason}): see LLM_PLATFORM_DATA_DIR") from error
-
-
-def _parsed(value: bytes, kind: type[Value]) -> Value | None:
-    """The value; None where another version wrote it in another shape. It is then made again."""
-    try:
-        return kind.model_validate_json(value)
-    except ValidationError:
-        return None
 
 
 _OFF: Final = "the store is off: set STORE_TTL_DAYS to more than 0"

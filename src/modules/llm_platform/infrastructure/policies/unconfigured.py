@@ -28,12 +28,14 @@ from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 
 
-class UnconfiguredWebSearch(IWebSearchProvider):
-    """Every search raises WebSearchConfigError with the remedy; the program starts without search."""
-
+class _Unconfigured:
     def __init__(self, name: str, remedy: str) -> None:
         self.name = name
         self._remedy = remedy
+
+
+class UnconfiguredWebSearch(_Unconfigured, IWebSearchProvider):
+    """Every search raises WebSearchConfigError with the remedy; the program starts without search."""
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
         raise WebSearchConfigError(self._remedy)
@@ -42,37 +44,25 @@ class UnconfiguredWebSearch(IWebSearchProvider):
         raise WebSearchConfigError(self._remedy)
 
 
-class UnconfiguredPageReader(IPageReader):
+class UnconfiguredPageReader(_Unconfigured, IPageReader):
     """Every read raises PageConfigError with the remedy."""
-
-    def __init__(self, name: str, remedy: str) -> None:
-        self.name = name
-        self._remedy = remedy
 
     async def read(self, url: str) -> Page:
         raise PageConfigError(self._remedy)
 
 
-class UnconfiguredEmbedder(IEmbedder):
+class UnconfiguredEmbedder(_Unconfigured, IEmbedder):
     """Every call raises EmbeddingConfigError with the remedy; keyword search still works."""
 
     dimension = 0
     window_tokens = 1_000_000
 
-    def __init__(self, name: str, remedy: str) -> None:
-        self.name = name
-        self._remedy = remedy
-
     async def embed(self, texts: Sequence[str]) -> list[Vector | None]:
         raise EmbeddingConfigError(self._remedy)
 
 
-class UnconfiguredVectorStore(IVectorStore):
+class UnconfiguredVectorStore(_Unconfigured, IVectorStore):
     """Every call raises VectorStoreConfigError with the remedy."""
-
-    def __init__(self, name: str, remedy: str) -> None:
-        self.name = name
-        self._remedy = remedy
 
     async def describe(self, collection: str) -> Collection | None:
         self._refuse()

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from modules.llm_platform.domain.metrics import OTHER, UPSTREAM_FIELDS
 from modules.llm_platform.domain.ports.metrics import IMetrics
+from modules.llm_platform.infrastructure.http.untrusted_json import dict_of
 
 MAX_ROWS: Final = 5  # of an answer; a new format is in all of them
 UNKNOWN: Final = "unknown"
@@ -30,12 +31,8 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def _dict(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def _bocha_data(answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    return _dict(answer.get("data", answer))
+    return dict_of(answer.get("data", answer))
 
 
 # From recorded answers, the vendors' references and SearXNG's result types.
@@ -56,7 +53,7 @@ TABLES: Final[Mapping[str, FieldTable]] = {
         ),
     ),
     "brave": FieldTable(
-        rows=lambda answer: answer.get("results", _dict(answer.get("web")).get("results")),
+        rows=lambda answer: answer.get("results", dict_of(answer.get("web")).get("results")),
         required=_names("query type"),
         known=_names("query type mixed web results news videos discussions faq infobox locations summarizer rich"),
         row_required=_names("url title"),
@@ -68,7 +65,7 @@ TABLES: Final[Mapping[str, FieldTable]] = {
         ),
     ),
     "bocha": FieldTable(
-        rows=lambda answer: _dict(_bocha_data(answer).get("webPages")).get("value"),
+        rows=lambda answer: dict_of(_bocha_data(answer).get("webPages")).get("value"),
         required=frozenset(),  # its adapter refuses an answer without webPages
         known=_names("code log_id msg data _type queryContext webPages images videos"),
         row_required=_names("url name"),

@@ -9,12 +9,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import FailedRequest
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore
 from modules.llm_platform.infrastructure.postgres.pool import Database, DatabaseError
-from modules.llm_platform.infrastructure.sqlite.failed_request_store import (
-    bytes_of,
-    decode_headers,
-    encode_headers,
-    text_of,
-)
+from modules.llm_platform.infrastructure.sqlite.failed_request_store import content_of, key_of, request_of
 
 if TYPE_CHECKING:
     from modules.llm_platform.infrastructure.postgres.pool import Connection
@@ -22,7 +17,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 DAY_S: Final = 86_400
-_ROW_BYTES: Final = 100  # besides the texts, roughly
 _DELETE_EARLIER: Final = """
 DELETE FROM llm_platform.failed_request WHERE stage = %s AND tenant = %s AND request_id = %s
 """
@@ -52,37 +46,28 @@ class PostgresFailedRequestStore(IFailedRequestStore):
         self._database, self._max_bytes, self._ttl_s = database, max_bytes, ttl_days * DAY_S
 
     async def put(self, request: FailedRequest) -> None:
-        headers = encode_headers(request.headers)
-        size = _ROW_BYTES + len(request.value) + len(request.key or b"") + len(headers)
-
+        size, *content = content_of(request)
         if size > self._max_bytes:
             return
 
         async def write(connection: Connection) -> None:
             async with connection.transaction():
-                await connection.execute(_DELETE_EARLIER, _key(request))
-                await connection.execute(_KEEP, (*_key(request), size, request.key, headers, request.value))
+                await connection.execute(_DELETE_EARLIER, key_of(request))
+                await connection.execute(_KEEP, (*key_of(request), size, *content))
                 await connection.execute(_TRIM, (self._max_bytes,))
 
         await self._run(write)
 
     async def list(self) -> list[FailedRequest]:
         async def read(connection: Connection) -> list[FailedRequest]:
-            rows = await (await connection.execute(_LIST, (self._ttl_s,))).fetchall()
-            return [
-                FailedRequest(
-                    stage, text_of(request_id), text_of(tenant), bytes(value), None if key is None else bytes(key),
-                    decode_headers(headers), float(stored_at),
-                )
-                for stage, request_id, tenant, value, key, headers, stored_at in rows
-            ]  # fmt: skip
+            return list(map(request_of, await (await connection.execute(_LIST, (self._ttl_s,))).fetchall()))
 
         return await self._run(read)
 
     async def remove(self, requests: Sequence[FailedRequest]) -> None:
         async def delete(connection: Connection) -> None:
             for each in requests:
-                await connection.execute(_REMOVE, (*_key(each), each.stored_at))
+                await connection.execute(_REMOVE, (*key_of(each), each.stored_at))
 
         await self._run(delete)
 
@@ -97,7 +82,3 @@ class PostgresFailedRequestStore(IFailedRequestStore):
             return await self._database.run(work)
         except DatabaseError as error:
             raise OutcomeStoreError(str(error)) from error
-
-
-def _key(request: FailedRequest) -> tuple[str, bytes, bytes]:
-    return request.stage, bytes_of(request.tenant), bytes_of(request.request_id)

@@ -17,6 +17,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import Outcome, OutcomeFilt
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
 from modules.llm_platform.infrastructure.postgres.pool import Database, DatabaseError
+from modules.llm_platform.infrastructure.sqlite.failed_request_store import bytes_of, text_of
 
 if TYPE_CHECKING:
     from modules.llm_platform.infrastructure.postgres.pool import Connection
@@ -100,7 +101,7 @@ class PostgresOutcomeStore(IOutcomeStore):
         while rows := await self._run(partial(_page, wanted=wanted, last=last)):
             for digest, stored_at, seconds, stage, request_id, kind, body, request_sha256, tenant in rows:
                 last = stored_at, digest
-                outcome = Outcome(stage, _text(request_id), kind, bytes(body), request_sha256, _text(tenant))
+                outcome = Outcome(stage, text_of(request_id), kind, bytes(body), request_sha256, text_of(tenant))
                 yield StoredOutcome(outcome, float(seconds))
 
     async def remove(self, outcomes: Sequence[Outcome]) -> list[bool]:
@@ -214,18 +215,14 @@ async def _page(connection: Connection, wanted: OutcomeFilter, last: tuple[Any, 
     has_key = not (wanted.stage is None or wanted.request_id is None or wanted.tenant is None)
     fields = {
         **wanted._asdict(),
-        "request_id": None if wanted.request_id is None else _bytes(wanted.request_id),
-        "tenant": None if wanted.tenant is None else _bytes(wanted.tenant),
+        "request_id": None if wanted.request_id is None else bytes_of(wanted.request_id),
+        "tenant": None if wanted.tenant is None else bytes_of(wanted.tenant),
         "key": _digest(wanted.stage or "search", wanted.request_id or "", wanted.tenant or "") if has_key else None,
         "stored_at": last[0],
         "digest": last[1],
         "limit": SCANNED_AT_ONCE,
     }
     return await (await connection.execute(_SCAN, fields)).fetchall()
-
-
-def _text(raw: bytes) -> str:
-    return bytes(raw).decode("utf-8", "surrogatepass")
 
 
 def _outcome(key: tuple[RagStage, str, str], row: Sequence[Any] | None) -> Outcome | None:
@@ -239,19 +236,15 @@ def _outcome(key: tuple[RagStage, str, str], row: Sequence[Any] | None) -> Outco
 
 def _row(outcome: Outcome) -> tuple[bytes, str, bytes, bytes, str, bytes, str]:
     """The values of the columns of _INSERT."""
-    tenant, request_id = _bytes(outcome.tenant), _bytes(outcome.request_id)
+    tenant, request_id = bytes_of(outcome.tenant), bytes_of(outcome.request_id)
     digest = _digest(outcome.stage, outcome.request_id, outcome.tenant)
     return digest, outcome.stage, tenant, request_id, outcome.kind, outcome.body, outcome.request_sha256
 
 
 def _digest(stage: RagStage, request_id: str, tenant: str) -> bytes:
     """The key. The tenant's length is part of it, so that tenant and id cannot run into each other."""
-    owner = _bytes(tenant)
-    return sha256(b"%s %d %s%s" % (stage.encode(), len(owner), owner, _bytes(request_id))).digest()
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+    owner = bytes_of(tenant)
+    return sha256(b"%s %d %s%s" % (stage.encode(), len(owner), owner, bytes_of(request_id))).digest()
 
 
 def _translated(error: DatabaseError) -> OutcomeStoreError:

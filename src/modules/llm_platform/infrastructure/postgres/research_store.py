@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError
 
 from modules.llm_platform.domain.dtos.store_dtos import (
@@ -32,7 +32,7 @@ from modules.llm_platform.domain.dtos.store_dtos import (
 from modules.llm_platform.domain.exceptions import StoreError, StoreUnavailableError, TopicNotFoundError
 from modules.llm_platform.domain.ports.health import IHealthProbe
 from modules.llm_platform.domain.ports.research_store import IResearchStore, Value
-from modules.llm_platform.domain.store_key import is_entry_key, is_topic_name
+from modules.llm_platform.domain.store_key import is_topic_name
 from modules.llm_platform.infrastructure.postgres.pool import CALL_TIMEOUT_S, Database, DatabaseError
 from modules.llm_platform.infrastructure.research_store.entry_files import (
     MAX_ENTRY_BYTES,
@@ -41,6 +41,7 @@ from modules.llm_platform.infrastructure.research_store.entry_files import (
     EntryHeader,
     OtherFormatError,
     Place,
+    parsed_value,
     read_header,
     sealed,
     unsealed,
@@ -95,7 +96,7 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
 
     async def get(self, topic: Topic, stage: StoreStage, key: str, kind: type[Value]) -> Value | None:
         entry = await self._entry(Place(stage, topic.name, key))
-        value = None if entry is None else _parsed(entry[1], kind)
+        value = None if entry is None else parsed_value(entry[1], kind)
         self._count(stage, hits=int(value is not None))
         return value
 
@@ -117,7 +118,7 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
         if is_topic_name(topic.name):
             rows = await self._run(lambda connection: _fetch(connection, _VALUES, (topic.name, stage)))
         entries = [await self._opened(Place(stage, topic.name, key), bytes(data)) for key, data in rows]
-        parsed = [_parsed(entry[1], kind) for entry in entries if entry is not None]
+        parsed = [parsed_value(entry[1], kind) for entry in entries if entry is not None]
         values = tuple(value for value in parsed if value is not None)
         self._count(stage, hits=len(values))
         return values
@@ -218,7 +219,7 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
 
     async def _entry(self, place: Place) -> tuple[EntryHeader, bytes] | None:
         """A valid entry: neither expired nor damaged."""
-        if not _has_valid_name(place):
+        if not place.is_valid:
             return None
         rows = await self._run(lambda connection: _fetch(connection, _GET, (place.stage, place.topic, place.key)))
         return await self._opened(place, bytes(rows[0][0])) if rows else None
@@ -285,19 +286,7 @@ def _listed_row(row: Sequence[Any]) -> StoredFile:
 
 
 def _is_storable(place: Place, data: bytes, value: bytes) -> bool:
-    return _has_valid_name(place) and len(data) <= MAX_ENTRY_BYTES and len(data) - len(value) <= MAX_HEAD_BYTES
-
-
-def _has_valid_name(place: Place) -> bool:
-    return is_topic_name(place.topic) and is_entry_key(place.key)
-
-
-def _parsed(value: bytes, kind: type[Value]) -> Value | None:
-    """The value; None where another version wrote it in another shape. It is then made again."""
-    try:
-        return kind.model_validate_json(value)
-    except ValidationError:
-        return None
+    return place.is_valid and len(data) <= MAX_ENTRY_BYTES and len(data) - len(value) <= MAX_HEAD_BYTES
 
 
 def _translated(error: DatabaseError) -> StoreError:

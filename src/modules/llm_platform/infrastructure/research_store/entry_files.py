@@ -17,7 +17,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from pydantic import ValidationError
+
 from modules.llm_platform.domain.dtos.store_dtos import StoreStage
+from modules.llm_platform.domain.ports.research_store import Value
+from modules.llm_platform.domain.store_key import is_entry_key, is_topic_name
 
 MAX_ENTRY_BYTES: Final = 32 * 1024 * 1024  # a report stores the pages that it cites, of at most 5 MB each
 MAX_HEAD_BYTES: Final = 8 * 1024  # a query has at most 500 characters of twelve bytes
@@ -48,6 +52,11 @@ class Place:
     stage: StoreStage
     topic: str
     key: str
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether it cannot be outside of the store."""
+        return is_topic_name(self.topic) and is_entry_key(self.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,3 +211,11 @@ def remove_if_empty(folder: str) -> None:
         os.rmdir(folder)
     except OSError:  # not empty, or removed meanwhile
         return
+
+
+def parsed_value(value: bytes, kind: type[Value]) -> Value | None:
+    """The value; None where another version wrote it in another shape. It is then made again."""
+    try:
+        return kind.model_validate_json(value)
+    except ValidationError:
+        return None

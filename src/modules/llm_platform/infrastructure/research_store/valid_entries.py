@@ -9,7 +9,7 @@ from pathlib import Path
 
 from modules.llm_platform.domain.dtos.store_dtos import Imported, StoreStage
 from modules.llm_platform.domain.exceptions import TopicNotFoundError
-from modules.llm_platform.domain.store_key import is_entry_key, is_topic_name
+from modules.llm_platform.domain.store_key import is_topic_name
 from modules.llm_platform.infrastructure.research_store.entry_files import (
     MAX_ENTRY_BYTES,
     MAX_HEAD_BYTES,
@@ -44,7 +44,7 @@ class ValidEntries:
     def size(self, place: Place) -> int | None:
         """Bytes of the entry's file; None when there is none."""
         try:
-            return self._folder.size(place) if _has_valid_name(place) else None
+            return self._folder.size(place) if place.is_valid else None
         except OSError:
             return None
 
@@ -56,7 +56,7 @@ class ValidEntries:
     def prepared(self, place: Place, query: str, value: bytes, *, ends_topic: bool = False) -> bytes:
         """The bytes of a new entry. Raises UnstorableError for an invalid name or size."""
         data = sealed(EntryHeader(place, query, self._clock(), ends_topic), value)
-        if not _has_valid_name(place) or len(data) > MAX_ENTRY_BYTES or len(data) - len(value) > MAX_HEAD_BYTES:
+        if not place.is_valid or len(data) > MAX_ENTRY_BYTES or len(data) - len(value) > MAX_HEAD_BYTES:
             raise UnstorableError
         return data
 
@@ -143,7 +143,3 @@ class ValidEntries:
 
     def _is_old(self, made_at: float) -> bool:
         return self._clock() - made_at > self._ttl_s
-
-
-def _has_valid_name(place: Place) -> bool:
-    return is_topic_name(place.topic) and is_entry_key(place.key)

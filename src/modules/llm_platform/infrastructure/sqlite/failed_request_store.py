@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import sqlite3
 import time
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import FailedRequest
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
@@ -70,28 +70,21 @@ class SqliteFailedRequestStore(IFailedRequestStore):
 
     async def put(self, request: FailedRequest) -> None:
         def write(connection: sqlite3.Connection) -> None:
-            headers = encode_headers(request.headers)
-            size = _ROW_BYTES + len(request.value) + len(request.key or b"") + len(headers)
-            if size > self._max_bytes:
-                return
-            values = (self._clock(), size, request.key, headers, request.value)
-            connection.execute(_KEEP, (*_key(request), *values))
-            connection.execute(_TRIM, (self._max_bytes,))
+            size, *content = content_of(request)
+            if size <= self._max_bytes:
+                connection.execute(_KEEP, (*key_of(request), self._clock(), size, *content))
+                connection.execute(_TRIM, (self._max_bytes,))
 
         await self._run(write)
 
     async def list(self) -> list[FailedRequest]:
         def read(connection: sqlite3.Connection) -> list[FailedRequest]:
-            rows = connection.execute(_LIST, (self._clock() - self._ttl_s,))
-            return [
-                FailedRequest(stage, text_of(request_id), text_of(tenant), value, key, decode_headers(headers), stored_at)
-                for stage, request_id, tenant, value, key, headers, stored_at in rows
-            ]  # fmt: skip
+            return list(map(request_of, connection.execute(_LIST, (self._clock() - self._ttl_s,))))
 
         return await self._run(read) if self._file.exists() else []
 
     async def remove(self, requests: Sequence[FailedRequest]) -> None:
-        rows = [(*_key(each), each.stored_at) for each in requests]
+        rows = [(*key_of(each), each.stored_at) for each in requests]
         await self._run(lambda connection: connection.executemany(_REMOVE, rows))
 
     async def clean(self) -> int:
@@ -122,8 +115,24 @@ class SqliteFailedRequestStore(IFailedRequestStore):
             yield connection
 
 
-def _key(request: FailedRequest) -> tuple[str, bytes, bytes]:
+def key_of(request: FailedRequest) -> tuple[str, bytes, bytes]:
+    """Return the columns stage, tenant and request_id."""
     return request.stage, bytes_of(request.tenant), bytes_of(request.request_id)
+
+
+def content_of(request: FailedRequest) -> tuple[int, bytes | None, str, bytes]:
+    """Return the columns size, key, headers and value. Headers are JSON with the values in base64."""
+    encoded = [(name, None if value is None else b64encode(value).decode()) for name, value in request.headers]
+    headers = json.dumps(encoded)
+    return _ROW_BYTES + len(request.value) + len(request.key or b"") + len(headers), request.key, headers, request.value
+
+
+def request_of(row: Sequence[Any]) -> FailedRequest:
+    """Return the request of a row of _LIST."""
+    stage, request_id, tenant, value, key, encoded, stored_at = row
+    headers = tuple((name, None if each is None else b64decode(each)) for name, each in json.loads(encoded))
+    content = bytes(value), None if key is None else bytes(key), headers
+    return FailedRequest(stage, text_of(request_id), text_of(tenant), *content, float(stored_at))
 
 
 def bytes_of(text: str) -> bytes:
@@ -134,13 +143,3 @@ def bytes_of(text: str) -> bytes:
 def text_of(raw: bytes) -> str:
     """Reverse `bytes_of`."""
     return bytes(raw).decode("utf-8", "surrogatepass")
-
-
-def encode_headers(headers: Sequence[tuple[str, bytes | None]]) -> str:
-    """Return JSON with the values in base64."""
-    return json.dumps([[name, None if value is None else base64.b64encode(value).decode()] for name, value in headers])
-
-
-def decode_headers(text: str) -> tuple[tuple[str, bytes | None], ...]:
-    """Reverse `encode_headers`."""
-    return tuple((name, None if value is None else base64.b64decode(value)) for name, value in json.loads(text))

@@ -23,6 +23,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import Outcome, OutcomeFilt
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
 from modules.llm_platform.infrastructure.files.private_files import require_free_space
+from modules.llm_platform.infrastructure.sqlite.failed_request_store import bytes_of, text_of
 from modules.llm_platform.infrastructure.sqlite.shared_file import open_shared_file, transaction
 
 log = logging.getLogger(__name__)
@@ -214,10 +215,10 @@ def _key(request_id: str, tenant: str) -> bytes:
 
     As bytes, since SQLite rejects lone surrogates in text, and one such id would fail its whole batch.
     """
-    identity = request_id.encode("utf-8", "surrogatepass")
+    identity = bytes_of(request_id)
     if not tenant:
         return identity
-    owner = tenant.encode("utf-8", "surrogatepass")
+    owner = bytes_of(tenant)
     return _OF_A_TENANT + len(owner).to_bytes(_LENGTH_BYTES) + owner + identity
 
 
@@ -228,7 +229,7 @@ def _read_key(key: bytes) -> tuple[str, str]:
         begin = len(_OF_A_TENANT) + _LENGTH_BYTES
         end = begin + int.from_bytes(key[len(_OF_A_TENANT) : begin])
         owner, key = key[begin:end], key[end:]
-    return key.decode("utf-8", "surrogatepass"), owner.decode("utf-8", "surrogatepass")
+    return text_of(key), text_of(owner)
 
 
 Result = TypeVar("Result")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Literal, NamedTuple, TextIO
 
+from modules.llm_platform.domain.untrusted_text import one_line
 from modules.llm_platform.presentation.cli.wrapping import wrap
 from shared.logging import printable
 
@@ -92,7 +93,7 @@ class Console:
 
     def warn(self, text: str) -> None:
         """Print one line to standard error."""
-        self._print_to_stderr(_one_line(text))
+        self._print_to_stderr(one_line(printable(text)))
 
     def print_error(self, text: str) -> None:
         """Print the one line that says why the command failed."""
@@ -113,7 +114,7 @@ class Console:
     def print_progress(self, text: str) -> None:
         """Print one line to standard error if that is a terminal."""
         if self.stderr_is_terminal:
-            self._print_to_stderr(_one_line(text))
+            self._print_to_stderr(one_line(printable(text)))
 
     def wrap_for_stderr(self, text: str) -> str:
         """The text, wrapped between words if standard error is a terminal."""
@@ -158,10 +159,6 @@ class Console:
         """Send what is buffered for standard output to the null device, so that flushing it at exit raises nothing."""
         with open(os.devnull, "w") as null:  # noqa: PTH123
             os.dup2(null.fileno(), self.out.fileno())
-
-
-def _one_line(text: str) -> str:
-    return " ".join(printable(text).split())
 
 
 def _read_all(source: TextIO) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from modules.llm_platform.application.research.context import DEFAULT_LANGUAGE
 from modules.llm_platform.application.research.plan import LATE_PLAN, PLAN_VERSION, Plan, sub_questions
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
 from modules.llm_platform.application.research.report.run import NO_MODEL, ReportTools
@@ -14,7 +13,7 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest, ResearchPlan
 from modules.llm_platform.domain.store_key import topic_of
-from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.language import language_of
 
 PLAN_TIMEOUT_S = 60.0
 DECOMPOSITION = "decomposition"
@@ -29,7 +28,7 @@ class Planner:
 
     async def plan(self, request: PlanRequest) -> ResearchPlan:
         """Sub-questions for review, from the store unless the request rejects some (`other_than`)."""
-        language, tools = _language(request), self._tools
+        language, tools = language_of(request.query, request.language), self._tools
         checkpoints = self._checkpoints(request, fresh=bool(request.other_than))
         key = checkpoints.key(PLAN_VERSION, tools.label("plan"), query=request.query)
         if stored := await checkpoints.get("search_queries", key, ResearchPlan):
@@ -73,14 +72,10 @@ class Planner:
         return made, made.degraded
 
     def _checkpoints(self, request: PlanRequest, *, fresh: bool = False) -> CheckpointStore:
-        return self._tools.checkpoints(topic_of(request.query), _language(request), fresh=fresh)
+        return self._tools.checkpoints(topic_of(request.query), language_of(request.query, request.language), fresh=fresh)
 
     def _accepted_key(self, checkpoints: CheckpointStore, request: PlanRequest) -> str:
         return checkpoints.key(ACCEPTED_VERSION, "", query=request.query)
-
-
-def _language(request: PlanRequest) -> str:
-    return request.language or detect(request.query) or DEFAULT_LANGUAGE
 
 
 def _ignore(question: str) -> None:

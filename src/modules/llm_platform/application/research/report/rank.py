@@ -26,7 +26,7 @@ from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.ranking import MIN_USABLE_SCORE, keyword_score, mean
 from modules.llm_platform.domain.store_key import KEY_CHARS
-from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.language import language_of
 from modules.llm_platform.domain.untrusted_text import fence_line, neutralised, one_line
 from shared.exceptions import AppException
 
@@ -116,7 +116,7 @@ def _fallback_ranking(
 
 
 def _keyword_scores(entries: Sequence[_Entry], question: str, direction: str) -> tuple[Score, ...]:
-    language = detect(question) or "en"
+    language = language_of(question)
     return tuple(Score(value=_keyword_score(entry, question, direction, language), by="keywords") for entry in entries)
 
 

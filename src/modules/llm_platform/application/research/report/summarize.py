@@ -25,7 +25,7 @@ from modules.llm_platform.domain.extractive.sentences import Sentence, read_sent
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.tracing import stage
-from modules.llm_platform.domain.text.language import detect, language_name
+from modules.llm_platform.domain.text.language import detect, language_name, language_of
 from modules.llm_platform.domain.text.scripts import WITHOUT_BLANKS
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.untrusted_text import fence_line, neutralised, one_line
@@ -55,7 +55,7 @@ def extractive_summary(page: Page, question: str, language: str, *, long: bool) 
 
 def _opening(text: str, count: int) -> Iterable[Sentence]:
     """The first sentences of paragraphs that can stand alone."""
-    found = read_sentences(text[:OPENING_CHARS], detect(text) or "en", lambda _: 1)
+    found = read_sentences(text[:OPENING_CHARS], language_of(text), lambda _: 1)
     return itertools.islice(filter(_is_standalone, found), count)
 
 

@@ -20,8 +20,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
 )
 from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.egress_log import EgressLog, open_egress_log
-from modules.llm_platform.domain.text.language import detect
-from modules.llm_platform.domain.text.messages import FALLBACK_LANGUAGE
+from modules.llm_platform.domain.text.language import language_of
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.exit_codes import INTERRUPTED, CommandError, run_async
 from modules.llm_platform.presentation.cli.options import reject, validation_message
@@ -48,7 +47,7 @@ def print_plan(
 ) -> None:
     """Print the plan for `--plan-only`, in a format that `--plan` reads."""
     if request.plan:
-        language = _language(request)
+        language = language_of(request.query, request.language)
         plan = ResearchPlan(query=request.query, language=language, questions=request.plan, planner=GIVEN_PLAN)
     else:
         plan = PlanReview(console, wiring, settings, request).make_plan()
@@ -152,13 +151,9 @@ def _plan_request(request: ResearchRequest, other_than: tuple[str, ...] = ()) ->
 async def _decompose(request: PlanRequest) -> ResearchPlan:
     from modules.llm_platform.application.research.plan import sub_questions
 
-    language = _language(request)
+    language = language_of(request.query, request.language)
     plan = await sub_questions(request.query, language, None, other_than=request.other_than, emit=lambda _: None)
     return ResearchPlan(query=request.query, language=language, questions=plan.questions, planner=DECOMPOSITION)
-
-
-def _language(request: PlanRequest | ResearchRequest) -> str:
-    return request.language or detect(request.query) or FALLBACK_LANGUAGE
 
 
 def _merge_sent(entries: Iterable[Sent]) -> tuple[Sent, ...]:
