@@ -11,6 +11,7 @@ from tests.unit.application.services.test_research_service import Library, event
 from modules.llm_platform.application.research.follow_up import LATE, NOT_STORED, OVER_BUDGET, UNUSABLE
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest
+from modules.llm_platform.domain.dtos.report_dtos import PlanRequest
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse, Turn
 from modules.llm_platform.domain.exceptions import LLMConnectionError, PreviousResearchNotFoundError
 from modules.llm_platform.testing import FakeLLM
@@ -261,3 +262,12 @@ async def test_report_follows_up_with_one_small_call() -> None:
     assert none.metadata.llm_calls == 0
     assert none.metadata.standalone_query == f"heat pumps cold winters: {NEXT}"
     assert any(entry.reason == OVER_BUDGET for entry in none.degraded)
+
+
+async def test_plan_of_a_follow_up_with_a_model() -> None:
+    """The model's standalone question is planned, in the language of the follow-up; the call is part of what is spent."""
+    it = service(Library([PUMPS]), FakeLLM(["Standalone: How loud are heat pumps?"]))
+    turns = (Turn(question=FIRST),)
+    plan = await it.plan(PlanRequest(query=NEXT, history=turns))
+    assert (plan.query, plan.standalone_query) == (NEXT, "How loud are heat pumps?")
+    assert (plan.questions[0], plan.language, plan.spent.calls) == ("How loud are heat pumps?", "en", 1)

@@ -143,7 +143,7 @@ class FakeServices:
         yield Token(request_id=name, text=self.answer)
         yield Done(request_id=name, response=self._research_response(request, request_id))
 
-    async def plan(self, request: PlanRequest) -> ResearchPlan:
+    async def plan(self, request: PlanRequest, *, owner: str = "") -> ResearchPlan:
         await self._work(request)
         return ResearchPlan(
             query=request.query, language="en", questions=(request.query, "How?"), planner="fake/fake-1"

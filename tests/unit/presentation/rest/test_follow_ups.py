@@ -32,6 +32,7 @@ async def client(library: Library, clock: Clock) -> AsyncIterator[httpx2.AsyncCl
     it = service(library, jobs=services.jobs)
     it._follow_ups = FollowUps(MemoryCache(10, clock), services.jobs)
     services.research, services.stream_research, services.turns_before = it.research, it.stream, it.turns_before
+    services.plan = it.plan
     async with app_client(services, LLM_PLATFORM_API_KEYS=",".join([*MINE.values(), *YOURS.values()])) as client:
         yield client
 
@@ -73,6 +74,42 @@ async def test_foreign_unknown_and_expired_ids_are_the_same_problem(
     assert {problem["code"] for problem in problems} == {"previous_research_not_found"}
     assert len({problem["detail"] for problem in problems}) == 1
     assert "history" in problems[0]["detail"]
+
+
+async def test_plan_of_a_follow_up_is_that_of_the_understood_question(client: httpx2.AsyncClient) -> None:
+    """Also of a conversation that the client keeps; a plan of another one names no understood question."""
+
+    async def plan(**fields: Any) -> Any:
+        return (await client.post("/research/plan", json={"query": NEXT, **fields}, headers=MINE)).json()
+
+    first = (await ask(client, FIRST)).json()["metadata"]["request_id"]
+    followed = await plan(previous_id=first)
+    assert (followed["query"], followed["standalone_query"]) == (NEXT, STANDALONE)
+    assert "heat pumps" in followed["questions"][0]
+    turns = [{"question": FIRST}]
+    assert await plan(history=turns) == followed
+    kept = await plan(history=turns, previous_id="0" * 32)
+    assert kept["questions"] == followed["questions"]
+    assert [entry["component"] for entry in kept["degraded"]] == ["follow_up"]
+    alone = await plan()
+    assert (alone["standalone_query"], alone["questions"][0]) == (None, NEXT)
+
+
+async def test_plan_has_the_errors_of_a_research(client: httpx2.AsyncClient, clock: Clock) -> None:
+    """An unknown, foreign or expired id is 404 with the same text; a wrong field is 422."""
+    first = (await ask(client, FIRST)).json()["metadata"]["request_id"]
+
+    async def problem(key: dict[str, str] = MINE, **fields: Any) -> tuple[int, str, str]:
+        answer = await client.post("/research/plan", json={"query": NEXT, **fields}, headers=key)
+        return answer.status_code, answer.json()["code"], answer.json()["detail"]
+
+    problems = [await problem(previous_id="0" * 32), await problem(YOURS, previous_id=first)]
+    clock.now += FOLLOW_UP_TTL_S + 1
+    problems.append(await problem(previous_id=first))
+    researched = (await ask(client, NEXT, previous_id=first)).json()
+    assert set(problems) == {(404, "previous_research_not_found", researched["detail"])}
+    for wrong in ({"history": [{}] * 11}, {"history": [{"answer": "x"}]}, {"previous_id": ""}):
+        assert (await problem(**wrong))[:2] == (422, "invalid_request")
 
 
 async def test_background_research_is_followed_in_the_background(client: httpx2.AsyncClient, clock: Clock) -> None:

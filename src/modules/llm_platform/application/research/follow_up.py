@@ -25,6 +25,7 @@ from modules.llm_platform.application.research.plan import (
 from modules.llm_platform.domain.deadline import deadline_in
 from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest, Spending
+from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import (
     MAX_STORED_ANSWER_CHARS,
     MAX_STORED_TURNS,
@@ -206,6 +207,18 @@ def describing(follow_up: FollowUp, emit: EmitEvent, egress_log: EgressLog) -> E
         emit(event)
 
     return described
+
+
+def planned(follow_up: FollowUp, plan: ResearchPlan) -> ResearchPlan:
+    """The plan of the understood question, as that of the question that was asked."""
+    return plan.model_copy(
+        update={
+            "query": follow_up.asked,
+            "standalone_query": follow_up.query,
+            "degraded": distinct_degraded((*follow_up.degraded, *plan.degraded)),
+            "spent": follow_up.spent + plan.spent,
+        }
+    )
 
 
 def _described(response: ResearchResponse, follow_up: FollowUp, egress_log: EgressLog) -> ResearchResponse:

@@ -10,7 +10,7 @@ from contextlib import aclosing
 
 from modules.llm_platform.application.research.context import EmitEvent, ResearchContext, request_language
 from modules.llm_platform.application.research.events import Done, Failed, Planned, ResearchEvent, Started
-from modules.llm_platform.application.research.follow_up import FollowUps, describing, owner_key, within_limits
+from modules.llm_platform.application.research.follow_up import FollowUps, describing, owner_key, planned, within_limits
 from modules.llm_platform.application.research.quick import QuickResearch
 from modules.llm_platform.application.research.report.reporter import Reporter
 from modules.llm_platform.application.research.stage_times import StageTimes
@@ -110,9 +110,24 @@ class ResearchService:
                 instance = f"/research/{request_id}"
                 yield Failed(request_id=request_id, problem=error.problem(instance=instance, request_id=request_id))
 
-    async def plan(self, request: PlanRequest) -> ResearchPlan:
-        """The sub-questions of a report, for review; the edited ones go into `plan` of a request."""
-        return await self._reporter.planner.plan(request)
+    async def plan(self, request: PlanRequest, *, owner: str = "") -> ResearchPlan:
+        """The sub-questions of a report, for review; the edited ones go into `plan` of a request.
+
+        Raises PreviousResearchNotFoundError.
+        """
+        asked = ResearchRequest(
+            query=request.query,
+            depth="report",
+            language=request.language,
+            previous_id=request.previous_id,
+            history=request.history,
+        )
+        before = await self.turns_before(asked, owner=owner)
+        if before is None:
+            return await self._reporter.planner.plan(request)
+        follow_up = await self._follow_ups.understand(asked, before, None)
+        understood = {"query": follow_up.query, "language": follow_up.language}
+        return planned(follow_up, await self._reporter.planner.plan(request.model_copy(update=understood)))
 
     async def accept_plan(self, request: PlanRequest, questions: Sequence[str]) -> None:
         """Store, for `STORE_TTL_DAYS`, the sub-questions that a person accepted."""

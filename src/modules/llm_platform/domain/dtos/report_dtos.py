@@ -9,7 +9,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
-from modules.llm_platform.domain.dtos.research_dtos import MAX_PLAN_QUESTIONS, Question, Synthesis
+from modules.llm_platform.domain.dtos.research_dtos import (
+    MAX_PLAN_QUESTIONS,
+    MAX_TURNS,
+    PreviousId,
+    Question,
+    Synthesis,
+    Turn,
+)
 from modules.llm_platform.domain.dtos.web_search_dtos import Language, WebSearchResultItem
 
 # LLM_STAGES can set a model for each.
@@ -24,19 +31,22 @@ class _Value(BaseModel):
 
 
 class PlanRequest(_Value):
-    """A question to plan. `other_than` are rejected sub-questions."""
+    """A question to plan. `other_than` are rejected sub-questions; `previous_id` and `history` as in a ResearchRequest."""
 
     query: Question
     language: Language | None = None
     other_than: tuple[Question, ...] = Field(default=(), max_length=MAX_OTHER_THAN)
+    previous_id: PreviousId | None = None
+    history: tuple[Turn, ...] = Field(default=(), max_length=MAX_TURNS)
 
 
 class ResearchPlan(_Value):
     """Up to three sub-questions in the language of the question. `planner` is the model, or "decomposition"; `spent` is the
-    cost of this plan, nothing for a cached one.
+    cost of this plan, nothing for a cached one. `standalone_query` is how a follow-up question was understood, else None.
     """
 
     query: str
+    standalone_query: str | None = None
     language: str
     questions: tuple[str, ...]
     planner: str

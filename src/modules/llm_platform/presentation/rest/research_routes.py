@@ -96,13 +96,13 @@ async def research(request: Request) -> Response:
     "/plan",
     summary="Split a question into sub-questions, for the `plan` of a report",
     response_model=ResearchPlan,
-    responses=problem_responses(*BODY_STATUSES),
+    responses=problem_responses(*BODY_STATUSES, 404),
     openapi_extra=body_of(PlanRequest),
 )
 async def plan(request: Request) -> Response:
     body = await read_body(request, PlanRequest)
     async with CancelOnDisconnect(request.receive), server_state(request).researches.slot():
-        response = await services(request).research.plan(body)
+        response = await services(request).research.plan(body, owner=caller_id(request))
     return json_response(response)
 
 

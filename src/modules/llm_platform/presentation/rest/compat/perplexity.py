@@ -212,7 +212,7 @@ async def _answer(
         return await run_research(request, question, completion.notice), None
     try:
         async with asyncio.TaskGroup() as tasks:
-            plan = PlanRequest(query=question.query, language=question.language)
+            plan = PlanRequest(query=question.query, language=question.language, history=question.history)
             related = tasks.create_task(services(request).research.plan(plan))
             response = await run_research(request, question, completion.notice)
     except ExceptionGroup as group:

@@ -18,7 +18,7 @@ export async function editPlan(request, start) {
   announce(t("Making a plan…"));
   let questions;
   try {
-    questions = (await plan({ query: request.query, language: request.language })).questions;
+    questions = (await plan(asked(request))).questions;
   } catch (error) {
     place.replaceChildren();
     throw error;
@@ -108,7 +108,7 @@ class PlanEditor {
     this.error.textContent = "";
     const known = this.#values();
     try {
-      const { questions } = await plan({ query: request.query, language: request.language, other_than: known });
+      const { questions } = await plan({ ...asked(request), other_than: known });
       const fresh = questions.filter((text) => !known.includes(text)).slice(0, MOST - this.list.children.length);
       for (const text of fresh) this.#add(text);
       announce(t("Added: {n}", { n: fresh.length }));
@@ -118,6 +118,8 @@ class PlanEditor {
     }
   }
 }
+
+const asked = ({ query, language, previous_id }) => ({ query, language, previous_id });
 
 function limits() {
   return el("details", { class: "limits" },
