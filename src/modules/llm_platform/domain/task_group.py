@@ -1,9 +1,10 @@
-"""Concurrent steps that end together."""
+"""Concurrent steps that end together, and the end of tasks."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Iterable
+from typing import Any
 
 
 async def gather_all(steps: Iterable[Awaitable[None]]) -> None:
@@ -12,6 +13,16 @@ async def gather_all(steps: Iterable[Awaitable[None]]) -> None:
     try:
         await asyncio.gather(*tasks)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_and_wait(*tasks)
+
+
+async def cancel_and_wait(*tasks: asyncio.Future[Any]) -> None:
+    """Cancel the tasks that still run, and wait for their end: they may have connections to close. Drops their errors."""
+    running = [task for task in tasks if not task.done()]
+    for task in running:
+        task.cancel()
+    if running:
+        await asyncio.wait(running)
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # retrieved, so that asyncio logs nothing

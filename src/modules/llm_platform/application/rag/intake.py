@@ -29,6 +29,7 @@ from modules.llm_platform.domain.ports.document_source import IDocumentSource, I
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.domain.retrieval.chunking import HEADING_SEPARATOR, MAX_WORDS, split_chunks
 from modules.llm_platform.domain.retrieval.mean_centering import MAX_VECTORS, mean_vector
+from modules.llm_platform.domain.task_group import cancel_and_wait
 from modules.llm_platform.domain.text.language import detect
 
 MAX_PROBLEMS: Final = 1000  # in a report
@@ -351,10 +352,7 @@ async def prefetch(source: AsyncGenerator[Value, None]) -> AsyncGenerator[Value,
             yield value
     finally:
         if pending is not None:
-            pending.cancel()
-            await asyncio.wait([pending])
-            if not pending.cancelled():
-                pending.exception()  # retrieved, so that asyncio logs nothing
+            await cancel_and_wait(pending)
         await source.aclose()
 
 

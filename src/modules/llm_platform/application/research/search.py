@@ -21,6 +21,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
 from modules.llm_platform.domain.exceptions import ResearchTimeoutError
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.domain.task_group import cancel_and_wait
 from shared.exceptions import AppException
 
 MAX_CONCURRENT_SEARCHES = 4
@@ -90,11 +91,7 @@ async def search_questions(
     try:
         await asyncio.wait(tasks, timeout=max(0.0, deadline - asyncio.get_running_loop().time()))
     finally:
-        late = [task for task in tasks if not task.done()]
-        for task in late:
-            task.cancel()
-        if late:
-            await asyncio.wait(late)
+        await cancel_and_wait(*tasks)
     return _collect(requests, tasks)
 
 

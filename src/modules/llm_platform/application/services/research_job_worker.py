@@ -22,6 +22,7 @@ from modules.llm_platform.domain.metrics import CANCELLED, DEGRADED_ANSWERS, RES
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, LeaseLostError
 from modules.llm_platform.domain.ports.research_queue import IResearchQueue
+from modules.llm_platform.domain.task_group import cancel_and_wait
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
@@ -104,9 +105,7 @@ class ResearchJobWorker:
         """Stop, and put the running researches back into the queue."""
         self._is_closing = True
         running = list(self._running.values())
-        for task in (*self._loops, *(task for _, task in running)):
-            task.cancel()
-        await asyncio.gather(*self._loops, *(task for _, task in running), return_exceptions=True)
+        await cancel_and_wait(*self._loops, *(task for _, task in running))
         with suppress(TimeoutError, StoreError):  # their leases run out
             async with asyncio.timeout(RELEASE_TIMEOUT_S):
                 for job, _ in running:
@@ -215,9 +214,7 @@ class _Attempt:
         except LeaseLostError:
             return "lost"
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await cancel_and_wait(*tasks)
         return self._progress.step or ""
 
     async def _follow(self) -> None:

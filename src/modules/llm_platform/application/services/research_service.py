@@ -30,6 +30,7 @@ from modules.llm_platform.domain.metrics import OK, RESEARCH_DURATION, RESEARCHE
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
+from modules.llm_platform.domain.task_group import cancel_and_wait
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
@@ -209,9 +210,7 @@ class ResearchService:
                 yield event
             task.result()
         finally:
-            if not task.done():
-                task.cancel()
-                await asyncio.wait([task])
+            await cancel_and_wait(task)
 
     async def _run(
         self,

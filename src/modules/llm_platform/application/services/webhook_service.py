@@ -20,6 +20,7 @@ from modules.llm_platform.domain.metrics import WEBHOOK_DELIVERIES
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.webhook_sender import IWebhookSender, WebhookReply
+from modules.llm_platform.domain.task_group import cancel_and_wait
 
 log = logging.getLogger(__name__)
 
@@ -93,9 +94,7 @@ class WebhookService:
                     async with asyncio.timeout(min(POLL_S, *self._delays_s)):
                         await self._due.wait()
         finally:
-            for task in sending:
-                task.cancel()
-            await asyncio.gather(*sending, return_exceptions=True)
+            await cancel_and_wait(*sending)
 
     async def _deliver(self, delivery: WebhookDelivery) -> None:
         reply = await self._send(delivery)

@@ -30,6 +30,7 @@ from modules.llm_platform.domain.ports.document_source import IDocumentSource, I
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.domain.retrieval.mean_centering import MIN_VECTORS
+from modules.llm_platform.domain.task_group import cancel_and_wait
 from modules.llm_platform.infrastructure.documents.decoding import printable
 from modules.llm_platform.infrastructure.documents.file_source import (
     INDEXED,
@@ -180,8 +181,7 @@ class FolderIndex:
         self._closed = True
         refreshing, self._refreshing = self._refreshing, None
         if refreshing is not None:
-            refreshing.cancel()
-            await asyncio.wait([refreshing])
+            await cancel_and_wait(refreshing)
         await self._stop_embedding()
         await self._close_store()
         await asyncio.to_thread(self._directory.close)
@@ -335,8 +335,7 @@ class FolderIndex:
     async def _stop_embedding(self) -> None:
         embedding, self._embedding = self._embedding, None
         if embedding is not None:
-            embedding.cancel()
-            await asyncio.wait([embedding])
+            await cancel_and_wait(embedding)
 
     # --- updating ---------------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from modules.llm_platform.domain.exceptions import LLMException
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.synthesizer import BaseSynthesizer, ISynthesizer, SynthesisRequest
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.domain.task_group import cancel_and_wait
 from modules.llm_platform.infrastructure.policies.base import LLMPolicy, WebSearchPolicy
 from shared.exceptions import AppException
 
@@ -50,12 +51,6 @@ class _Flight(Generic[Value]):
         self._wake()
         if not task.cancelled():
             task.exception()  # marks it as retrieved: the callers may be gone
-
-    async def end(self) -> None:
-        """Cancel the call if it still runs, and wait for its end: it may have a connection to close."""
-        if not self.task.done():
-            self.task.cancel()
-            await asyncio.wait([self.task])
 
 
 class SingleFlight(Generic[Value]):
@@ -104,7 +99,7 @@ class SingleFlight(Generic[Value]):
             if not flight.waiters:
                 if self._flights.get(key) is flight:
                     del self._flights[key]
-                await flight.end()
+                await cancel_and_wait(flight.task)
 
 
 def _shared(error: BaseException) -> BaseException:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from modules.llm_platform.domain.ports.research_queue import IResearchQueue
+from modules.llm_platform.domain.task_group import cancel_and_wait
 from modules.llm_platform.infrastructure.postgres.pool import (
     APPLICATION_NAME,
     CONNECT_TIMEOUT_S,
@@ -77,8 +78,7 @@ class ProcrastinateResearchQueue(IResearchQueue):
                 self._report_failure(str(error) if known else "PostgreSQL cannot be used: see DATABASE_URL")
             finally:
                 if rescuing is not None:
-                    rescuing.cancel()
-                    await asyncio.gather(rescuing, return_exceptions=True)
+                    await cancel_and_wait(rescuing)
             await asyncio.sleep(RETRY_S)
 
     async def aclose(self) -> None:

@@ -21,6 +21,7 @@ from modules.llm_platform.infrastructure.files.private_files import (
     make_private_folder,
     require_free_space,
 )
+from modules.llm_platform.infrastructure.sqlite.shared_file import transaction
 
 Result = TypeVar("Result")
 
@@ -98,10 +99,8 @@ class SqliteFailedRequestStore(IFailedRequestStore):
             raise OutcomeStoreError(f"the file of failed requests cannot be used ({error})") from error
 
     def _run_in_thread(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        with self._opened() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            with connection:  # commits, or rolls back after an error
-                return work(connection)
+        with self._opened() as connection, transaction(connection):
+            return work(connection)
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:

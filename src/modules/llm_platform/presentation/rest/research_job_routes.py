@@ -14,6 +14,7 @@ from starlette.convertors import StringConvertor, register_url_convertor
 from modules.llm_platform.application.services.research_job_service import MAX_PAGE
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent, ResearchJobDetail, ResearchJobPage
+from modules.llm_platform.domain.task_group import cancel_and_wait
 from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.rest.http.problems import OverloadedError, problem_responses
 from modules.llm_platform.presentation.rest.http.responses import caller_id, json_response, server_state, services
@@ -119,8 +120,7 @@ async def _until_draining(
                     await asyncio.wait({following, draining}, return_when=asyncio.FIRST_COMPLETED)
                 finally:
                     if not following.done():
-                        following.cancel()
-                        await asyncio.wait({following})
+                        await cancel_and_wait(following)
                 if following.cancelled():
                     return
                 yield following.result()

@@ -17,6 +17,7 @@ from modules.llm_platform.domain.dtos.report_dtos import Summary
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.exceptions import ResearchTimeoutError
 from modules.llm_platform.domain.ports.tracing import stage
+from modules.llm_platform.domain.task_group import cancel_and_wait
 from shared.exceptions import AppException
 
 READ_VERSION = "1"  # of stored pages
@@ -64,11 +65,7 @@ class ReadScheduler:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        tasks = [*self._reads.values(), *self._summaries.values()]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.gather(*tasks, return_exceptions=True)  # their errors were reported before
+        await cancel_and_wait(*self._reads.values(), *self._summaries.values())  # their errors were reported before
 
     def start(self, request: PageRequest) -> asyncio.Task[Page | None]:
         """Start reading this address, unless it is being read already."""

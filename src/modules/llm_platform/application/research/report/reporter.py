@@ -23,6 +23,7 @@ from modules.llm_platform.application.research.report.run import ReportRun, Repo
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse, Source
 from modules.llm_platform.domain.exceptions import PriceUnknownError, StoreError
 from modules.llm_platform.domain.store_key import topic_of
+from modules.llm_platform.domain.task_group import cancel_and_wait
 
 FinalEvent = Callable[[ResearchContext], Done]  # builds the last event for one follower
 MakeReport = Callable[
@@ -50,12 +51,11 @@ class ReportSingleFlight:
         finally:
             if not flight.followers:
                 self._forget(key, flight)  # nothing joins a report that is being stopped
-                await flight.stop()
+                await cancel_and_wait(flight.task)
 
     async def aclose(self) -> None:
         """Cancel all running reports."""
-        for flight in [*self._under_way.values()]:
-            await flight.stop()
+        await cancel_and_wait(*(flight.task for flight in self._under_way.values()))
 
     def _forget(self, key: Hashable, flight: _ReportFlight) -> None:
         if self._under_way.get(key) is flight:
@@ -83,11 +83,6 @@ class _ReportFlight:
         finally:
             self.followers = [each for each in self.followers if each is not context]
         return self.task.result()
-
-    async def stop(self) -> None:
-        if not self.task.done():
-            self.task.cancel()
-            await asyncio.wait([self.task])
 
     async def _make(self, context: ResearchContext, make: MakeReport) -> FinalEvent:
         return await make(context, self._events)
@@ -155,9 +150,8 @@ class Reporter:
     async def aclose(self) -> None:
         """Cancel running reports and the cleaning of the store."""
         await self._flights.aclose()
-        if self._cleaning and not self._cleaning.done():
-            self._cleaning.cancel()
-            await asyncio.wait([self._cleaning])
+        if self._cleaning:
+            await cancel_and_wait(self._cleaning)
 
     async def _clean_store(self) -> None:
         try:

@@ -21,6 +21,7 @@ from modules.llm_platform.application.research.events import (
     Summarized,
     Token,
 )
+from modules.llm_platform.domain.task_group import cancel_and_wait
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.render.terminal import display_url, plural, shorten
 from shared.logging import printable
@@ -180,8 +181,7 @@ async def report_folder_progress(
     try:
         yield
     finally:
-        reporting.cancel()
-        await asyncio.wait([reporting])
+        await cancel_and_wait(reporting)
 
 
 async def _report_folder_progress(console: Console, platform: LLMPlatform, interval_s: float) -> None:
