@@ -24,15 +24,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 from pydantic import ValidationError  # noqa: E402
 from scripts.blind_asking import Answer, Variant, VariantError, answer_all, parse_variant  # noqa: E402
 from scripts.blind_scoring import VARIANTS, lines, score  # noqa: E402
-from scripts.blind_sheet import (  # noqa: E402
-    Asked,
-    Judgement,
-    SheetError,
-    read_questions,
-    read_sheet,
-    sheet_id,
-    write_sheet,
-)
+from scripts.blind_sheet import Asked, Judgement, SheetError, read_questions, read_sheet, sheet_id, write_sheet  # noqa: E402
 
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest  # noqa: E402
 from shared.config import SettingsError  # noqa: E402

@@ -9,12 +9,7 @@ import pytest
 from tests.folder_ways import SlowStore
 
 from modules.llm_platform.application.rag.retrieval import MAX_TOP_K, RetrievalService
-from modules.llm_platform.domain.dtos.retrieval_dtos import (
-    Collection,
-    EmbeddedPassage,
-    IndexedDocument,
-    Passage,
-)
+from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, EmbeddedPassage, IndexedDocument, Passage
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import (
     PageConfigError,

@@ -10,12 +10,7 @@ import pytest
 from tests.loopback_upstream import Exchange, head, serving
 from tests.reading_pages import InProcess, Names, html
 
-from modules.llm_platform.domain.exceptions import (
-    PageBlockedError,
-    PageConnectionError,
-    PageError,
-    PageRequestError,
-)
+from modules.llm_platform.domain.exceptions import PageBlockedError, PageConnectionError, PageError, PageRequestError
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.infrastructure.adapters.direct_page_reader import DirectPageReader
 from modules.llm_platform.infrastructure.adapters.jina_page_reader import JinaPageReader

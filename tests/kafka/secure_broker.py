@@ -9,11 +9,7 @@ import os
 import subprocess
 from collections.abc import Mapping
 
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it names them without exporting them
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
+from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion  # type: ignore[attr-defined]  # it names them without exporting them
 from tests.kafka.broker import ROOT
 from tests.kafka.child_process import free_port
 from tests.kafka.guarded_broker import add_acl

@@ -7,13 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it names them without exporting them
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType  # type: ignore[attr-defined]  # it names them without exporting them
 from tests.crash.checker import judge, read_topics
 from tests.integration.test_worker_dependencies import QUESTION, environment, index, until, worker
 from tests.kafka.real_broker import CALL_S, RealBroker

@@ -7,13 +7,7 @@ from modules.llm_platform.testing.failed_request_store import FailedRequestStore
 from modules.llm_platform.testing.llm import BrokenStream, FakeLLM, LLMProviderContract
 from modules.llm_platform.testing.metrics import MemoryMetrics, MetricsContract
 from modules.llm_platform.testing.outcome_store import MemoryOutcomeStore, OutcomeStoreContract
-from modules.llm_platform.testing.page_reader import (
-    FakePageReader,
-    PageCase,
-    PageReaderContract,
-    SlowPage,
-    sample_page,
-)
+from modules.llm_platform.testing.page_reader import FakePageReader, PageCase, PageReaderContract, SlowPage, sample_page
 from modules.llm_platform.testing.reader_probe import ReaderProbe, probe_reader
 from modules.llm_platform.testing.research_job_store import MemoryResearchJobStore, ResearchJobStoreContract
 from modules.llm_platform.testing.research_store import MemoryResearchStore

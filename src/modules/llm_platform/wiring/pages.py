@@ -12,10 +12,7 @@ from modules.llm_platform.infrastructure.policies.circuit_breaker import Circuit
 from modules.llm_platform.infrastructure.policies.failover import FailoverPageReader
 from modules.llm_platform.infrastructure.policies.measured import MeasuredPageReader
 from modules.llm_platform.infrastructure.policies.page_reader_guards import LazyPageReader
-from modules.llm_platform.infrastructure.policies.rate_limits import (
-    RateLimitedPageReader,
-    RateLimiter,
-)
+from modules.llm_platform.infrastructure.policies.rate_limits import RateLimitedPageReader, RateLimiter
 from modules.llm_platform.infrastructure.policies.unconfigured import UnconfiguredPageReader
 from modules.llm_platform.wiring.resources import Resources, is_loopback
 from modules.llm_platform.wiring.search import SearchAdapters

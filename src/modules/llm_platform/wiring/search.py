@@ -27,13 +27,7 @@ from modules.llm_platform.infrastructure.policies.routing import RoutedWebSearch
 from modules.llm_platform.infrastructure.policies.single_flight import SingleFlightWebSearch
 from modules.llm_platform.infrastructure.policies.unconfigured import UnconfiguredWebSearch
 from modules.llm_platform.wiring.redis import SharedState
-from modules.llm_platform.wiring.resources import (
-    Resources,
-    UpstreamStates,
-    data_folder,
-    is_installed,
-    upstream_states,
-)
+from modules.llm_platform.wiring.resources import Resources, UpstreamStates, data_folder, is_installed, upstream_states
 from shared.config import Settings, SettingsError, example_line
 
 if TYPE_CHECKING:

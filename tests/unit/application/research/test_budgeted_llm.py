@@ -12,12 +12,7 @@ from modules.llm_platform.application.research.budget import Budget
 from modules.llm_platform.application.research.budgeted_llm import DEFAULT_MAX_ANSWER_TOKENS, BudgetedLLM
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart, Spending, Usage
 from modules.llm_platform.domain.dtos.research_dtos import Source
-from modules.llm_platform.domain.exceptions import (
-    LLMBudgetError,
-    LLMConnectionError,
-    LLMException,
-    LLMTimeoutError,
-)
+from modules.llm_platform.domain.exceptions import LLMBudgetError, LLMConnectionError, LLMException, LLMTimeoutError
 from modules.llm_platform.domain.ports.llm import ILLMProvider, IWarmUp
 from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynthesizer
 from modules.llm_platform.testing.llm import BrokenStream, FakeLLM, collect, question

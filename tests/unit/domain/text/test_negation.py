@@ -6,12 +6,7 @@ import pytest
 
 from modules.llm_platform.domain.citations.claims import identifiers_in
 from modules.llm_platform.domain.text.language import stop_words
-from modules.llm_platform.domain.text.negation import (
-    contradicts_unspaced,
-    denied_words,
-    has_opposite,
-    undenied_words,
-)
+from modules.llm_platform.domain.text.negation import contradicts_unspaced, denied_words, has_opposite, undenied_words
 
 
 @pytest.mark.parametrize(

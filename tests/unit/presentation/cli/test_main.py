@@ -17,11 +17,7 @@ from tests.unit.presentation.cli.fakes import ANSWER, FOUND, MARKED, SENTENCE, E
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.research_dtos import OF_A_REPORT, ResearchRequest, Verdict
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
-from modules.llm_platform.domain.exceptions import (
-    WebSearchConfigError,
-    WebSearchConnectionError,
-    WebSearchRequestError,
-)
+from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchConnectionError, WebSearchRequestError
 from modules.llm_platform.presentation.cli.main import app, run
 from modules.llm_platform.presentation.cli.setup import Wiring
 from shared.config import Settings, SettingsError

@@ -11,14 +11,7 @@ from typing import Final
 
 from modules.llm_platform.domain.text.data_files import load_data, load_words
 from modules.llm_platform.domain.text.negation import denied_words, undenied_words
-from modules.llm_platform.domain.text.numbers import (
-    ISO_DATE,
-    Reading,
-    date_words,
-    number_words,
-    numbers_in,
-    reading_of,
-)
+from modules.llm_platform.domain.text.numbers import ISO_DATE, Reading, date_words, number_words, numbers_in, reading_of
 from modules.llm_platform.domain.text.scripts import UNSPACED
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold, normalize
 

@@ -15,14 +15,7 @@ from typing import Final
 from modules.llm_platform.domain.citations.claims import IDENTIFIER, WORD, is_unspaced
 from modules.llm_platform.domain.citations.sentences import answer_sentences
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ModelVerdict, Verdict
-from modules.llm_platform.domain.text.numbers import (
-    ISO_DATE,
-    Reading,
-    date_words,
-    number_words,
-    numbers_in,
-    reading_of,
-)
+from modules.llm_platform.domain.text.numbers import ISO_DATE, Reading, date_words, number_words, numbers_in, reading_of
 from modules.llm_platform.domain.text.tokens import fold, normalize
 
 _RANK: Final[dict[Verdict, int]] = {"unsupported": 0, "partial": 1, "supported": 2}

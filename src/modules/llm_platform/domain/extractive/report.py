@@ -10,12 +10,7 @@ from dataclasses import dataclass, replace
 
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.extractive.blocks import Block
-from modules.llm_platform.domain.extractive.candidates import (
-    MIN_WORDS,
-    TITLE_CREDIT,
-    Candidate,
-    find_candidates,
-)
+from modules.llm_platform.domain.extractive.candidates import MIN_WORDS, TITLE_CREDIT, Candidate, find_candidates
 from modules.llm_platform.domain.extractive.conflicts import find_conflict
 from modules.llm_platform.domain.extractive.question import Question, TermMatcher, read_question
 from modules.llm_platform.domain.extractive.rendering import render_conflict, render_passage

@@ -6,12 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
-from modules.llm_platform.application.research.answer_prompt import (
-    PROMPT_VERSION,
-    NoAnswerReader,
-    Prompt,
-    build_prompt,
-)
+from modules.llm_platform.application.research.answer_prompt import PROMPT_VERSION, NoAnswerReader, Prompt, build_prompt
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMReset, LLMResponse, LLMToken
 from modules.llm_platform.domain.dtos.research_dtos import Synthesis, SynthesisPart, SynthesisReset, SynthesisToken
 from modules.llm_platform.domain.exceptions import LLMProviderException

@@ -16,11 +16,7 @@ from modules.llm_platform.domain.ports.document_source import IDocumentSource, I
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.documents.addresses import DocumentAddresses
-from modules.llm_platform.infrastructure.documents.decoding import (
-    EmptyDocument,
-    UnreadableDocument,
-    printable,
-)
+from modules.llm_platform.infrastructure.documents.decoding import EmptyDocument, UnreadableDocument, printable
 from modules.llm_platform.infrastructure.documents.folder import SUFFIXES, FoundFile, list_folder
 from modules.llm_platform.infrastructure.documents.folder_state import FolderState, FolderStates, Known
 from modules.llm_platform.infrastructure.documents.json_lines import JSON_LINES, json_documents

@@ -6,12 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from modules.llm_platform.domain.ports.health import IHealthProbe
-from modules.llm_platform.domain.ports.rate_limiter import (
-    IRateLimiter,
-    LimitState,
-    RateLimitDecision,
-    RateLimits,
-)
+from modules.llm_platform.domain.ports.rate_limiter import IRateLimiter, LimitState, RateLimitDecision, RateLimits
 from modules.llm_platform.infrastructure.redis.client import (
     KEY_PREFIX,
     ForeignValueError,

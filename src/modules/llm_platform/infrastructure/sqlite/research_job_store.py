@@ -12,12 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from modules.llm_platform.domain.exceptions import StoreError
-from modules.llm_platform.infrastructure.research_jobs.statements import (
-    SCHEMA,
-    Operation,
-    Result,
-    SqlResearchJobStore,
-)
+from modules.llm_platform.infrastructure.research_jobs.statements import SCHEMA, Operation, Result, SqlResearchJobStore
 from modules.llm_platform.infrastructure.sqlite.shared_file import open_shared_file, transaction
 
 FORMAT: Final = 1  # of the file, in its user_version

@@ -18,13 +18,7 @@ from modules.llm_platform.domain.dtos.research_dtos import GivenUrl, ResearchReq
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagQuestion
 from modules.llm_platform.domain.dtos.web_search_dtos import Language, WebSearchRequest, WebSearchResponse, clean_query
 from modules.llm_platform.presentation.mcp.calls import Call
-from modules.llm_platform.presentation.mcp.text import (
-    answer_text,
-    page_text,
-    progress_text,
-    research_text,
-    search_text,
-)
+from modules.llm_platform.presentation.mcp.text import answer_text, page_text, progress_text, research_text, search_text
 from shared.exceptions import AppException
 
 MAX_QUESTION_CHARS: Final = 8000

@@ -13,20 +13,11 @@ from pydantic.json_schema import SkipJsonSchema
 from modules.llm_platform.application.research.events import Token
 from modules.llm_platform.application.services.llm_service import LLMService
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.llm_dtos import (
-    LLMRequest,
-    LLMResponse,
-    LLMToken,
-    Spending,
-)
+from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMToken, Spending
 from modules.llm_platform.domain.dtos.sent import SentKind
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.openapi import body_of
-from modules.llm_platform.presentation.rest.http.problems import (
-    BODY_STATUSES,
-    UPSTREAM_STATUSES,
-    problem_responses,
-)
+from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, problem_responses
 from modules.llm_platform.presentation.rest.http.responses import (
     ANSWER,
     CancelOnDisconnect,

@@ -18,11 +18,7 @@ from modules.llm_platform.domain.task_group import cancel_and_wait
 from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.rest.http.problems import OverloadedError, problem_responses
 from modules.llm_platform.presentation.rest.http.responses import caller_id, json_response, server_state, services
-from modules.llm_platform.presentation.rest.http.sse import (
-    RESEARCH_EVENTS,
-    ResumableEventStream,
-    event_stream_response,
-)
+from modules.llm_platform.presentation.rest.http.sse import RESEARCH_EVENTS, ResumableEventStream, event_stream_response
 
 
 class _ResearchIdConvertor(StringConvertor):

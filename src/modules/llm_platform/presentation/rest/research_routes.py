@@ -17,11 +17,7 @@ from modules.llm_platform.domain.dtos.research_dtos import GivenUrl, HeldSource,
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.openapi import body_of
-from modules.llm_platform.presentation.rest.http.problems import (
-    BODY_STATUSES,
-    UPSTREAM_STATUSES,
-    problem_responses,
-)
+from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, problem_responses
 from modules.llm_platform.presentation.rest.http.responses import (
     CancelOnDisconnect,
     caller_id,

@@ -17,11 +17,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
 )
 from modules.llm_platform.presentation.rest.http.body import read_body, validate
 from modules.llm_platform.presentation.rest.http.openapi import body_of, query_of
-from modules.llm_platform.presentation.rest.http.problems import (
-    BODY_STATUSES,
-    UPSTREAM_STATUSES,
-    problem_responses,
-)
+from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, problem_responses
 from modules.llm_platform.presentation.rest.http.responses import (
     ANSWER,
     JSON,

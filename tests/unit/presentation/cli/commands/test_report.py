@@ -12,16 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.unit.presentation.cli.fakes import (
-    ANSWER,
-    PLAN,
-    PLANNER,
-    SENTENCE,
-    Ended,
-    FakePlatform,
-    Terminal,
-    wiring,
-)
+from tests.unit.presentation.cli.fakes import ANSWER, PLAN, PLANNER, SENTENCE, Ended, FakePlatform, Terminal, wiring
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending

@@ -11,12 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.domain.dtos.research_dtos import (
-    RawResult,
-    ResearchMetadata,
-    ResearchResponse,
-    SourceRef,
-)
+from modules.llm_platform.domain.dtos.research_dtos import RawResult, ResearchMetadata, ResearchResponse, SourceRef
 from modules.llm_platform.presentation.cli.render.csl import csl_json
 
 DAY = date(2026, 3, 14)

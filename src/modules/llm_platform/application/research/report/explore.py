@@ -29,26 +29,12 @@ from modules.llm_platform.application.research.report.queries import (
 from modules.llm_platform.application.research.report.rank import BATCH, RankScheduler, SearchState
 from modules.llm_platform.application.research.report.run import ReportRun
 from modules.llm_platform.application.research.reuse import earlier_results, reusable_sources
-from modules.llm_platform.application.research.search import (
-    providers_of,
-    search_latest_first,
-    usable_results,
-)
+from modules.llm_platform.application.research.search import providers_of, search_latest_first, usable_results
 from modules.llm_platform.domain.deadline import deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.report_dtos import (
-    RankedCandidate,
-    ResearchPlan,
-    Score,
-    SearchQueries,
-)
+from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate, ResearchPlan, Score, SearchQueries
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
-from modules.llm_platform.domain.dtos.web_search_dtos import (
-    DOCUMENTS,
-    SourceKind,
-    WebSearchRequest,
-    WebSearchResponse,
-)
+from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, SourceKind, WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import ResearchTimeoutError
 from modules.llm_platform.domain.text.tokens import words
 from shared.exceptions import AppException

@@ -17,11 +17,7 @@ from modules.llm_platform.presentation.cli.exit_codes import CommandError
 from modules.llm_platform.presentation.cli.options import reject
 from modules.llm_platform.presentation.cli.render.json import json_text
 from modules.llm_platform.presentation.cli.setup import command_context, load_settings
-from modules.llm_platform.presentation.kafka.contract.requests import (
-    MAX_PARSED_BYTES,
-    Topics,
-    parse_request,
-)
+from modules.llm_platform.presentation.kafka.contract.requests import MAX_PARSED_BYTES, Topics, parse_request
 from modules.llm_platform.presentation.kafka.contract.wire_format import without_header
 from shared.logging import configure_logging, printable
 

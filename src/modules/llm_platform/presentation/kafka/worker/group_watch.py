@@ -13,10 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it does not export these names
-    ClusterMetadata,
-    ConsumerGroupDescription,
-)
+from confluent_kafka.admin import ClusterMetadata, ConsumerGroupDescription  # type: ignore[attr-defined]  # it does not export these names
 
 from modules.llm_platform.application.services.doctor_service import CheckResult
 from modules.llm_platform.presentation.kafka.worker.clients import AdminFailure

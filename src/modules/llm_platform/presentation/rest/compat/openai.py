@@ -52,19 +52,10 @@ from modules.llm_platform.presentation.rest.compat.openai_models import (
     find_llm,
     router,
 )
-from modules.llm_platform.presentation.rest.compat.openai_responses import (
-    ERROR_STATUSES,
-    generate,
-    llm_request,
-)
+from modules.llm_platform.presentation.rest.compat.openai_responses import ERROR_STATUSES, generate, llm_request
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
-from modules.llm_platform.presentation.rest.http.responses import (
-    CancelOnDisconnect,
-    request_id,
-    run_research,
-    services,
-)
+from modules.llm_platform.presentation.rest.http.responses import CancelOnDisconnect, request_id, run_research, services
 from modules.llm_platform.presentation.rest.http.sse import Event, EventStream, stream_research
 from shared.exceptions import AppException
 

@@ -18,11 +18,7 @@ from modules.llm_platform.presentation.rest.http.access import Headers
 from modules.llm_platform.presentation.rest.http.body import validate
 from modules.llm_platform.presentation.rest.http.openapi import body_of
 from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, InvalidRequestError
-from modules.llm_platform.presentation.rest.search_routes import (
-    PASS_THROUGH,
-    search_by_body,
-    search_passed_through,
-)
+from modules.llm_platform.presentation.rest.search_routes import PASS_THROUGH, search_by_body, search_passed_through
 from modules.llm_platform.presentation.rest.searxng_shape import SearchApiRequest, SearxngAnswer, from_query
 from shared.exceptions import AppException
 

@@ -52,11 +52,7 @@ from modules.llm_platform.presentation.rest.http.rate_limits import (
     policy_header,
     rate_limit_header,
 )
-from modules.llm_platform.presentation.rest.http.repeated_answers import (
-    REPEATED_PATHS,
-    received_again,
-    request_key,
-)
+from modules.llm_platform.presentation.rest.http.repeated_answers import REPEATED_PATHS, received_again, request_key
 from modules.llm_platform.presentation.rest.http.request_log import CLIENT_CLOSED, RequestLog
 from modules.llm_platform.presentation.rest.http.responses import ANSWER, CALLER, ERROR, ServerState
 from shared.exceptions import AppException

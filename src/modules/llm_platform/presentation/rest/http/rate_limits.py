@@ -11,12 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
-from modules.llm_platform.domain.ports.rate_limiter import (
-    LimitState,
-    RateLimit,
-    RateLimitDecision,
-    RateLimits,
-)
+from modules.llm_platform.domain.ports.rate_limiter import LimitState, RateLimit, RateLimitDecision, RateLimits
 from modules.llm_platform.presentation.rest.http.problems import RateLimitedError
 
 UNKNOWN_ADDRESS = "unknown"  # the client of a Unix socket
