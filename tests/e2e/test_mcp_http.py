@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import Any
 
 import httpx2
@@ -14,12 +16,16 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from tests.e2e.test_rest_server import wait_until
+from tests.report_world import QUESTION as REPORT_QUESTION
+from tests.report_world import ReportModel, Web, World, some_pages
 from tests.unit.presentation.rest.fake_platform import FakeServices, platform_of
 
+from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.domain.ports.rate_limiter import IRateLimiter, RateLimit, RateLimits
 from modules.llm_platform.infrastructure.adapters.memory_rate_limiter import MemoryRateLimiter
 from modules.llm_platform.presentation.rest import mcp_routes
 from modules.llm_platform.presentation.rest.server import make_server
+from modules.llm_platform.testing import MemoryResearchStore
 from shared.config import Settings
 
 TIMEOUT_S = 30.0
@@ -38,11 +44,12 @@ INITIALIZE = {
 
 @asynccontextmanager
 async def running(
-    services: FakeServices, rate_limiter: IRateLimiter | None = None, **values: Any
-) -> AsyncIterator[str]:
-    """The address of /mcp on a server."""
+    services: FakeServices, rate_limiter: IRateLimiter | None = None, parts: Mapping[str, Any] = MappingProxyType({}),
+    **values: Any,
+) -> AsyncIterator[str]:  # fmt: skip
+    """The address of /mcp on a server; `parts` replace services of the platform."""
     settings = Settings(_env_file=None, LLM_PLATFORM_PORT=0, **{"DRAIN_TIMEOUT_S": 0.0, **values})
-    server = make_server(platform_of(services, rate_limiter=rate_limiter), settings)
+    server = make_server(dataclasses.replace(platform_of(services, rate_limiter=rate_limiter), **parts), settings)
     task = asyncio.create_task(server.serve())
     await wait_until(lambda: server.started)
     try:
@@ -172,6 +179,38 @@ async def test_a_session_belongs_to_its_caller() -> None:
         answered = await call
     assert services.cancelled == 0
     assert services.answer in answered.text
+
+
+async def test_a_stored_report_belongs_to_the_keys_that_asked_for_it() -> None:
+    """Another key neither lists nor reads it, as if it did not exist; who asks for the same report owns it too."""
+    store = MemoryResearchStore()
+    world = World(Web(some_pages()), ReportModel(), store)
+    parts = {"research": world.service(), "store": StoreService(store)}
+    report = {"query": REPORT_QUESTION, "depth": "report"}
+
+    async def read(client: Client, uri: str) -> str:
+        try:
+            return (await client.read_resource(uri)).contents[0].text
+        except MCPError as error:
+            return str(error.error.data["code"])
+
+    async with (
+        running(FakeServices(), parts=parts, LLM_PLATFORM_API_KEYS=KEYS) as url,
+        connected(url, "auto", KEY) as alice,
+        connected(url, "auto", OTHER_KEY) as bob,
+    ):
+        await alice.call_tool("research", report)
+        (listed,) = (await alice.list_resources()).resources
+        assert (await read(alice, listed.uri)).startswith(f"# {REPORT_QUESTION}\n")
+        assert (await bob.list_resources()).resources == []
+        assert await read(bob, listed.uri) == await read(bob, f"{listed.uri}x") == "topic_not_found"
+        await bob.call_tool("research", {**report, "urls": [next(iter(world.web.pages))]})
+        await alice.call_tool("research", {**report, "language": "de"})
+        texts = [await read(client, (await client.list_resources()).resources[0].uri) for client in (alice, bob)]
+        assert texts[0] != texts[1]
+        calls = world.calls()["write"]
+        await bob.call_tool("research", {**report, "language": "de"})
+        assert (world.calls()["write"], await read(bob, listed.uri)) == (calls, texts[0])
 
 
 async def test_limits_count_calls_only() -> None:

@@ -354,16 +354,3 @@ async def test_other_addresses_are_no_resources(uri: str) -> None:
         with pytest.raises(MCPError) as raised:
             await client.read_resource(uri)
     assert raised.value.error.data["code"] == "topic_not_found"
-
-
-class OneOfSeveral(Call):
-    may_read_reports = False
-
-
-async def test_reports_are_not_shared_between_callers() -> None:
-    """Stored reports have no owner: with several callers none of them lists or reads one."""
-    store = await stored_reports()
-    async with connected(store=store, call=OneOfSeveral) as client:
-        assert (await client.list_resources()).resources == []
-        with pytest.raises(MCPError):
-            await client.read_resource(f"llm-platform://reports/{topic_of('What is asyncio?').name}")

@@ -38,7 +38,7 @@ class ResearchContext:
     """One research. `began` is event loop time; `detected` is the language of the question, None if unknown.
 
     The query of `request` stands by itself, also for a follow-up question. `store_sources` stores the texts that quotes point
-    into. `streamed`: the caller reads tokens.
+    into. `streamed`: the caller reads tokens. `owner`: who asked; empty if no API key is required.
     """
 
     request: ResearchRequest
@@ -50,6 +50,7 @@ class ResearchContext:
     began: float
     egress_log: EgressLog
     follow_up: FollowUp | None = None
+    owner: str = ""
 
     @property
     def language(self) -> str:

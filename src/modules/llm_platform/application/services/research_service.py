@@ -245,6 +245,7 @@ class ResearchService:
                 began=began,
                 egress_log=egress_log,
                 follow_up=follow_up,
+                owner=owner,
             )
             await (self._reporter.report(context) if request.depth == "report" else self._quick.answer(context))
 

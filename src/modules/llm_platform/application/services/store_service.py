@@ -6,12 +6,14 @@ import logging
 from pathlib import Path
 from typing import Protocol
 
-from modules.llm_platform.application.research.report.replay import StoredReport
+from modules.llm_platform.application.research.report.replay import OwnedReport, StoredReport, owner_entry_key
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.store_dtos import Imported, StoredEntry, StoredTopic, StoreStats, Topic
 from modules.llm_platform.domain.exceptions import StoreError, TopicNotFoundError
 from modules.llm_platform.domain.ports.research_store import IResearchStore
 from modules.llm_platform.domain.store_key import topic_of
+
+MAX_SEARCHED = 1000  # topics, each of which costs a read
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +53,26 @@ class StoreService:
             if (response := each.sanitized_response()) is not None:
                 return response
         raise TopicNotFoundError("No report of this topic is stored: `llm-platform topics list` names those that are")
+
+    async def reports_of(self, owner: str, limit: int) -> tuple[StoredTopic, ...]:
+        """Up to `limit` topics of which this owner asked for a stored report, newest first, of the newest MAX_SEARCHED."""
+        found: list[StoredTopic] = []
+        for topic in (await self._store.topics())[:MAX_SEARCHED]:
+            if len(found) < limit and topic.finished and await self._owned(owner, topic.name):
+                found.append(topic)
+        return tuple(found)
+
+    async def report_of(self, owner: str, name: str) -> ResearchResponse:
+        """The stored report that this owner asked for last, by the whole name of its topic. Raises TopicNotFoundError."""
+        owned = await self._owned(owner, name)
+        stored = owned and await self._store.get(_named(name), "answers", owned.report, StoredReport)
+        response = stored.sanitized_response() if stored else None
+        if response is None:
+            raise TopicNotFoundError
+        return response
+
+    async def _owned(self, owner: str, name: str) -> OwnedReport | None:
+        return await self._store.get(_named(name), "answers", owner_entry_key(owner), OwnedReport)
 
     async def clear(self, selector: str | None = None) -> int:
         """Remove a topic (or raise TopicNotFoundError) or all; return the number of entries removed."""
@@ -96,6 +118,10 @@ class StoreService:
         if not matches:
             raise TopicNotFoundError
         return matches[0]
+
+
+def _named(name: str) -> Topic:
+    return Topic(name=name, query="")
 
 
 def _logged(event: str, entries: int) -> int:

@@ -18,13 +18,13 @@ class Call:
     """One call from the only user of a process, over stdio. HTTP overrides what differs there.
 
     `owner` identifies the caller, `request_id` the request. `closed` is set when the client has left; None: the process ends
-    then. `may_read_reports`: stored reports have no owner, so only a server with a single caller lists them.
+    then. `owns_all_reports`: there is a single caller, who may read every stored report.
     """
 
     owner: str = ""
     request_id: str | None = None
     closed: asyncio.Event | None = None
-    may_read_reports: bool = True
+    owns_all_reports: bool = True
 
     async def start(self) -> None:
         """Count the call for the rate limits. Runs in the task of the call. Raises RateLimitedError."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 from urllib.parse import quote, unquote
 
@@ -144,10 +144,8 @@ class _Handlers:
     async def list_resources(
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        """The finished reports of the store, newest first."""
+        """The finished reports of the caller, newest first."""
         call = self._call_of(context.request)
-        if not call.may_read_reports:
-            return types.ListResourcesResult(resources=[])
         topics = await run_call(self._finished_topics(call), call.closed)
         return types.ListResourcesResult(
             resources=[
@@ -158,13 +156,16 @@ class _Handlers:
                     description=f"Report of {topic.newest:%Y-%m-%d}",
                     mime_type=MARKDOWN,
                 )
-                for topic in topics[:MAX_LISTED_REPORTS]
+                for topic in topics
             ]
         )
 
-    async def _finished_topics(self, call: Call) -> list[StoredTopic]:
+    async def _finished_topics(self, call: Call) -> Sequence[StoredTopic]:
         await call.start()
-        return [topic for topic in await self._platform().store.topics() if topic.finished]
+        store = self._platform().store
+        if not call.owns_all_reports:
+            return await store.reports_of(call.owner, MAX_LISTED_REPORTS)
+        return [topic for topic in await store.topics() if topic.finished][:MAX_LISTED_REPORTS]
 
     async def list_resource_templates(
         self, context: Context, params: types.PaginatedRequestParams | None
@@ -188,9 +189,10 @@ class _Handlers:
     async def _stored_report(self, uri: str, call: Call) -> str:
         await call.start()
         name = unquote(uri.removeprefix(REPORT_SCHEME)) if uri.startswith(REPORT_SCHEME) else ""
-        if not call.may_read_reports or not is_topic_name(name):
+        if not is_topic_name(name):
             raise TopicNotFoundError
-        report = await self._platform().store.report(name)
+        store = self._platform().store
+        report = await (store.report(name) if call.owns_all_reports else store.report_of(call.owner, name))
         return f"# {report.query}\n\n{research_text(report)}"
 
     def _redacted(self, result: types.CallToolResult) -> types.CallToolResult:

@@ -76,7 +76,7 @@ def create_app(platform: LLMPlatform | Callable[[], LLMPlatform], settings: Sett
         max_researches=settings.MAX_CONCURRENT_RESEARCHES, redact=redactor.data if redactor else None
     )
     access = AccessPolicy(settings)
-    mcp = McpEndpoint(server, may_read_reports=access.has_one_caller)
+    mcp = McpEndpoint(server, owns_all_reports=access.has_one_caller)
     app = FastAPI(
         title=TITLE,
         version=VERSION,

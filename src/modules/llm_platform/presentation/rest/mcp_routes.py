@@ -65,12 +65,12 @@ class _Managers(NamedTuple):
 class McpEndpoint:
     """The ASGI application of /mcp. The SDK is imported at the first request: it takes half a second and 25 MB.
 
-    `may_read_reports`: the server has one caller, so all stored reports are its own.
+    `owns_all_reports`: the server has one caller, so all stored reports are its own.
     """
 
-    def __init__(self, server: ServerState, *, may_read_reports: bool) -> None:
+    def __init__(self, server: ServerState, *, owns_all_reports: bool) -> None:
         self._server = server
-        self._may_read_reports = may_read_reports
+        self._owns_all_reports = owns_all_reports
         self._is_installed = find_spec("mcp") is not None
         self._starting: asyncio.Future[_Managers] | None = None
         self._stopping = asyncio.Event()
@@ -143,7 +143,7 @@ class McpEndpoint:
 
         from modules.llm_platform.presentation.mcp.server import build_mcp_server
 
-        server = build_mcp_server(self._platform, partial(_HttpCall, self._server, self._may_read_reports))
+        server = build_mcp_server(self._platform, partial(_HttpCall, self._server, self._owns_all_reports))
         manager = partial(StreamableHTTPSessionManager, server, max_request_body_size=MAX_BODY_BYTES)
         # No `security_settings`: GuardMiddleware has checked Host and Origin.
         return _Managers(
@@ -164,13 +164,13 @@ def mcp_route(endpoint: McpEndpoint) -> Route:
 class _HttpCall(Call):
     """A call over HTTP, by the caller of its request."""
 
-    def __init__(self, server: ServerState, may_read_reports: bool, request: Request) -> None:
+    def __init__(self, server: ServerState, owns_all_reports: bool, request: Request) -> None:
         self._server = server
         self._scope = request.scope
         self.owner = request.scope[CALLER].id
         self.request_id = request.scope[REQUEST_ID]
         self.closed = request.scope[CLOSED]
-        self.may_read_reports = may_read_reports
+        self.owns_all_reports = owns_all_reports
 
     async def start(self) -> None:
         # A session runs in the context of the request that opened it.

@@ -10,7 +10,7 @@ from tests.report_world import QUESTION, ReportModel, Web, World, answer_of, law
 
 from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.events import Failed, ResearchEvent
-from modules.llm_platform.application.research.report.reporter import FinalEvent, ReportSingleFlight
+from modules.llm_platform.application.research.report.reporter import MadeReport, ReportSingleFlight
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.egress_log import EgressLog
@@ -162,7 +162,7 @@ async def test_closing_cancels_running_reports() -> None:
     reports = ReportSingleFlight()
     began = asyncio.Event()
 
-    async def make(order: ResearchContext, told: object) -> FinalEvent:
+    async def make(order: ResearchContext, told: object) -> MadeReport:
         began.set()
         await asyncio.sleep(NEVER_S)
         raise AssertionError("it was to be stopped")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from pydantic import ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from modules.llm_platform.application.research.events import (
     AnyEvent,
@@ -295,6 +295,26 @@ class FinishedMark(EndsTopic):
     model_config = ConfigDict(frozen=True)
 
     finished_at: datetime
+
+
+class OwnedReport(BaseModel):
+    """The `report_key` of the report of a topic that an owner asked for last."""
+
+    model_config = ConfigDict(frozen=True)
+
+    report: str
+
+
+def owner_entry_key(owner: str) -> str:
+    """The key of the OwnedReport of this owner, which does not reveal who it is."""
+    return store_key(version="owner", model="", language="", owner=owner)
+
+
+async def store_owner(checkpoints: CheckpointStore, owner: str, key: str) -> None:
+    """Store that this owner asked for the stored report with this `report_key`."""
+    place, owned = owner_entry_key(owner), OwnedReport(report=key)
+    if await checkpoints.get("answers", place, OwnedReport) != owned:
+        await checkpoints.put("answers", place, owned)
 
 
 async def find_stored_report(

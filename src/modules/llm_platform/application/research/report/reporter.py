@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from modules.llm_platform.application.research.budget import Budget
 from modules.llm_platform.application.research.context import ResearchContext
@@ -17,6 +17,7 @@ from modules.llm_platform.application.research.report.replay import (
     find_stored_report,
     mark_finished,
     report_key,
+    store_owner,
     store_report,
 )
 from modules.llm_platform.application.research.report.run import ReportRun, ReportTools
@@ -25,9 +26,25 @@ from modules.llm_platform.domain.exceptions import PriceUnknownError, StoreError
 from modules.llm_platform.domain.store_key import topic_of
 from modules.llm_platform.domain.task_group import cancel_and_wait
 
-FinalEvent = Callable[[ResearchContext], Done]  # builds the last event for one follower
+
+@dataclass(frozen=True, slots=True)
+class MadeReport:
+    """A report for all its followers. `is_stored`: the store has it under its key."""
+
+    response: ResearchResponse
+    is_stored: bool
+
+    def final_event(self, context: ResearchContext) -> Done:
+        """The last event of one follower, with its request id, its latency, and raw_results unless it omits them."""
+        own = {"request_id": context.request_id, "latency_ms": _latency_ms(context)}
+        metadata = self.response.metadata.model_copy(update=own)
+        raw = None if context.request.omit_raw else self.response.raw_results
+        answer = self.response.model_copy(update={"metadata": metadata, "raw_results": raw})
+        return Done(request_id=context.request_id, response=answer)
+
+
 MakeReport = Callable[
-    [ResearchContext, Sequence[ResearchEvent]], Awaitable[FinalEvent]
+    [ResearchContext, Sequence[ResearchEvent]], Awaitable[MadeReport]
 ]  # gets the list of emitted events, which grows
 
 
@@ -37,7 +54,7 @@ class ReportSingleFlight:
     def __init__(self) -> None:
         self._under_way: dict[Hashable, _ReportFlight] = {}
 
-    async def follow(self, key: Hashable, context: ResearchContext, make: MakeReport) -> FinalEvent:
+    async def follow(self, key: Hashable, context: ResearchContext, make: MakeReport) -> MadeReport:
         """Emit all events but the last of the report with this key to `context`; start the report when none is running.
 
         Raises the error of the report to all followers. The report is cancelled when its last follower leaves.
@@ -72,7 +89,7 @@ class _ReportFlight:
         self.task = asyncio.create_task(self._make(replace(first, emit=self._emit, store_sources=self._store_sources), make))
         self.task.add_done_callback(_consume_error)
 
-    async def follow(self, context: ResearchContext) -> FinalEvent:
+    async def follow(self, context: ResearchContext) -> MadeReport:
         for event in self._events:
             _emit(context, event)
         self.followers.append(context)
@@ -84,7 +101,7 @@ class _ReportFlight:
             self.followers = [each for each in self.followers if each is not context]
         return self.task.result()
 
-    async def _make(self, context: ResearchContext, make: MakeReport) -> FinalEvent:
+    async def _make(self, context: ResearchContext, make: MakeReport) -> MadeReport:
         return await make(context, self._events)
 
     def _emit(self, event: ResearchEvent) -> None:
@@ -104,7 +121,7 @@ def _emit(context: ResearchContext, event: ResearchEvent) -> None:
     context.emit(event if own else event.model_copy(update={"request_id": context.request_id}))
 
 
-def _consume_error(task: asyncio.Task[FinalEvent]) -> None:
+def _consume_error(task: asyncio.Task[MadeReport]) -> None:
     """Retrieve the exception, so that asyncio does not log it as never retrieved."""
     if not task.cancelled():
         task.exception()
@@ -138,14 +155,16 @@ class Reporter:
         checkpoints = self._tools.checkpoints(topic_of(request.query), context.language, fresh=request.fresh)
         key = report_key(checkpoints, self._tools, request, context.earlier_sources)
 
-        async def make(flight: ResearchContext, emitted: Sequence[ResearchEvent]) -> FinalEvent:
+        async def make(flight: ResearchContext, emitted: Sequence[ResearchEvent]) -> MadeReport:
             return await self._replay_stored(flight, checkpoints, key) or await self._make(
                 flight, emitted, checkpoints, key
             )
 
         limits = (request.max_llm_calls, request.max_cost_usd, request.max_seconds)
-        final_event = await self._flights.follow((key, request.fresh, limits), context, make)
-        context.emit(final_event(context))
+        report = await self._flights.follow((key, request.fresh, limits), context, make)
+        if report.is_stored and context.owner:
+            await store_owner(checkpoints, context.owner, key)
+        context.emit(report.final_event(context))
 
     async def aclose(self) -> None:
         """Cancel running reports and the cleaning of the store."""
@@ -163,7 +182,7 @@ class Reporter:
 
     async def _replay_stored(
         self, context: ResearchContext, checkpoints: CheckpointStore, key: str
-    ) -> FinalEvent | None:
+    ) -> MadeReport | None:
         stored = await find_stored_report(
             checkpoints, key, context.request, context.language, offline=self._tools.options.offline
         )
@@ -173,11 +192,11 @@ class Reporter:
         await context.store_sources(stored.sources)
         for event in stored.replayed_events(context.request_id):
             context.emit(event)
-        return _final_event(stored.replayed_response)
+        return MadeReport(stored.replayed_response, is_stored=True)
 
     async def _make(
         self, context: ResearchContext, emitted: Sequence[ResearchEvent], checkpoints: CheckpointStore, key: str
-    ) -> FinalEvent:
+    ) -> MadeReport:
         # Made with raw_results even when the request omits them: the stored report also serves requests that do not.
         unabridged = replace(context, request=context.request.model_copy(update={"omit_raw": False}))
         report = await make_report(
@@ -196,7 +215,7 @@ class Reporter:
             "research done",
             extra={"depth": "report", "sources": len(report.sources), "latency_ms": metadata.latency_ms},
         )
-        return _final_event(response)
+        return MadeReport(response, is_stored=report.is_storable)
 
     def _budget(self, context: ResearchContext) -> Budget:
         request = context.request
@@ -207,19 +226,6 @@ class Reporter:
             deadline=context.began + seconds,
             price=self._tools.price,
         )
-
-
-def _final_event(response: ResearchResponse) -> FinalEvent:
-    """Builds the last event for a context, with its request id, its latency, and raw_results unless it omits them."""
-
-    def done(context: ResearchContext) -> Done:
-        own = {"request_id": context.request_id, "latency_ms": _latency_ms(context)}
-        metadata = response.metadata.model_copy(update=own)
-        raw = None if context.request.omit_raw else response.raw_results
-        answer = response.model_copy(update={"metadata": metadata, "raw_results": raw})
-        return Done(request_id=context.request_id, response=answer)
-
-    return done
 
 
 def _latency_ms(context: ResearchContext) -> int:
