@@ -7,7 +7,7 @@ from typing import get_args
 
 import httpx2
 import pytest
-from tests.loopback_upstream import by_query, recorded, serving, silence
+from tests.loopback_upstream import Handler, by_query, serving, silence
 
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
@@ -62,13 +62,13 @@ class HttpSearchContract(WebSearchProviderContract):
             yield SlowSearch(self.adapter(upstream.url, client), lambda: upstream.busy)
 
 
-class RecordedSearchContract(HttpSearchContract, SearchRowContract):
-    """The same, over the answers that a subclass names: one with results, and one without."""
+class AnsweredSearchContract(HttpSearchContract, SearchRowContract):
+    """The same, over the answers that a subclass names: one with two results or more, and one without."""
 
-    recordings: tuple[str, str]
+    answers: tuple[Handler, Handler]
 
     @pytest.fixture
     async def provider(self) -> AsyncIterator[IWebSearchProvider]:
-        answers = dict(zip((self.found, self.not_found), map(recorded, self.recordings), strict=True))
+        answers = dict(zip((self.found, self.not_found), self.answers, strict=True))
         async with serving(by_query(answers)) as upstream, make_client(upstream.url) as client:
             yield self.adapter(upstream.url, client)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import httpx2
-from tests.contracts.search_row_contract import RecordedSearchContract
+from tests.contracts.search_row_contract import AnsweredSearchContract
+from tests.loopback_upstream import recorded
 
 from modules.llm_platform.infrastructure.adapters.brave_web_search import BraveWebSearchAdapter
 
 
-class TestBrave(RecordedSearchContract):
+class TestBrave(AnsweredSearchContract):
     found = "python asyncio"
-    recordings = ("brave/web", "brave/nothing_found")
+    answers = (recorded("brave/web"), recorded("brave/nothing_found"))
 
     def adapter(self, url: str, client: httpx2.AsyncClient) -> BraveWebSearchAdapter:
         return BraveWebSearchAdapter("BSA-0123456789", url, client=client)

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 
 import httpx2
 import pytest
-from tests.contracts.search_row_contract import HttpSearchContract, RecordedSearchContract
+from tests.contracts.search_row_contract import AnsweredSearchContract, HttpSearchContract
+from tests.loopback_upstream import recorded
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
@@ -20,9 +21,9 @@ class Adapter:
         return SearXNGWebSearchAdapter(url, client=client)
 
 
-class TestSearXNG(Adapter, RecordedSearchContract):
+class TestSearXNG(Adapter, AnsweredSearchContract):
     found = "unicode encoding"
-    recordings = ("searxng/07_engines_list", "searxng/10_empty_result")
+    answers = (recorded("searxng/07_engines_list"), recorded("searxng/10_empty_result"))
 
 
 @pytest.mark.live

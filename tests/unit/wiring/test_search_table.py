@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, get_args
@@ -98,8 +99,8 @@ class TestRows:
         """Each row of a service has a subclass of the contract class that compares the adapter with the row."""
         path = ROOT / f"tests/contracts/test_{name}_web_search.py"
         text = path.read_text("utf-8") if path.is_file() else ""
-        assert "SearchRowContract)" in text, (
-            f"{name} needs tests/contracts/{path.name}: a subclass of SearchRowContract"
+        assert re.search(r"\b(?:SearchRow|AnsweredSearch)Contract\)", text), (
+            f"{name} needs tests/contracts/{path.name}: a subclass of AnsweredSearchContract or SearchRowContract"
         )
 
     def test_settings_of_rows_exist(self) -> None:

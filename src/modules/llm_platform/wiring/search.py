@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from modules.llm_platform.application.services.doctor_service import SearchProviderCheck
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex
 
 SEARXNG: Final = "searxng"
+ADAPTERS: Final = "modules.llm_platform.infrastructure.adapters"
 INDEX_FOLDER = "index"  # below the data folder
 OR_A_FOLDER = "; or set DOCUMENTS_DIR, or pass --documents DIR"
 STORE_PACKAGES = ("qdrant_edge",)  # of the embedded index; SQLite is used without it
@@ -124,32 +126,6 @@ def _searxng(parts: SearchParts) -> Iterator[IWebSearchProvider]:
         )
 
 
-def _bocha(parts: SearchParts) -> Iterator[IWebSearchProvider]:
-    from modules.llm_platform.infrastructure.adapters.bocha_web_search import BochaWebSearchAdapter
-
-    settings = parts.settings
-    yield BochaWebSearchAdapter(
-        settings.BOCHA_API_KEY.get_secret_value(),
-        base_url=settings.BOCHA_BASE_URL,
-        timeout=settings.BOCHA_TIMEOUT_S,
-        client=parts.resources.client(settings.BOCHA_BASE_URL, settings.BOCHA_TIMEOUT_S),
-        redactor=parts.resources.redactor,
-    )
-
-
-def _brave(parts: SearchParts) -> Iterator[IWebSearchProvider]:
-    from modules.llm_platform.infrastructure.adapters.brave_web_search import BraveWebSearchAdapter
-
-    settings = parts.settings
-    yield BraveWebSearchAdapter(
-        settings.BRAVE_API_KEY.get_secret_value(),
-        base_url=settings.BRAVE_BASE_URL,
-        timeout=settings.BRAVE_TIMEOUT_S,
-        client=parts.resources.client(settings.BRAVE_BASE_URL, settings.BRAVE_TIMEOUT_S),
-        redactor=parts.resources.redactor,
-    )
-
-
 def _documents(parts: SearchParts) -> Iterator[IWebSearchProvider]:
     """Yield the search in the folder DOCUMENTS_DIR, or in the indexed collection, which may not exist yet."""
     from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
@@ -173,6 +149,37 @@ def _ddgs(parts: SearchParts) -> Iterator[IWebSearchProvider]:
     yield adapter
 
 
+def _keyed_service(
+    name: str, adapter: str, label: str, source_kinds: tuple[SourceKind, ...], *, paid: bool = True
+) -> SearchProviderSpec:
+    """Return the row of a service with a key and the settings NAME_API_KEY, NAME_BASE_URL and NAME_TIMEOUT_S.
+
+    `adapter`: the class in `infrastructure/adapters/<name>_web_search.py`. It takes what `build` gives it here.
+    """
+    names = tuple(f"{name.upper()}_{each}" for each in ("API_KEY", "BASE_URL", "TIMEOUT_S"))
+
+    def values(settings: Settings) -> tuple[str, str, float]:
+        key, url, timeout_s = (getattr(settings, each) for each in names)
+        return key.get_secret_value(), url, timeout_s
+
+    def build(parts: SearchParts) -> Iterator[IWebSearchProvider]:
+        key, url, timeout_s = values(parts.settings)
+        adapter_type = getattr(import_module(f"{ADAPTERS}.{name}_web_search"), adapter)
+        client, redactor = parts.resources.client(url, timeout_s), parts.resources.redactor
+        yield adapter_type(key, base_url=url, timeout=timeout_s, client=client, redactor=redactor)
+
+    return SearchProviderSpec(
+        name=name,
+        build=build,
+        configured=lambda settings: bool(values(settings)[0]),
+        paid=paid,
+        source_kinds=source_kinds,
+        label=label,
+        settings=names,
+        addresses=lambda settings: (values(settings)[1],),
+    )
+
+
 # --- the table ------------------------------------------------------------------------------------------------------------
 
 SEARCH_PROVIDERS: tuple[SearchProviderSpec, ...] = (  # in the order of `auto`
@@ -191,26 +198,8 @@ SEARCH_PROVIDERS: tuple[SearchProviderSpec, ...] = (  # in the order of `auto`
         rpm=lambda settings: settings.SEARXNG_RPM,
         report_rpm=REPORT_SEARXNG_RPM,
     ),
-    SearchProviderSpec(
-        name="brave",
-        build=_brave,
-        configured=lambda settings: bool(settings.BRAVE_API_KEY.get_secret_value()),
-        paid=True,
-        source_kinds=("web", "news"),
-        label="Brave Search API",
-        settings=("BRAVE_API_KEY", "BRAVE_BASE_URL", "BRAVE_TIMEOUT_S"),
-        addresses=lambda settings: (settings.BRAVE_BASE_URL,),
-    ),
-    SearchProviderSpec(
-        name="bocha",
-        build=_bocha,
-        configured=lambda settings: bool(settings.BOCHA_API_KEY.get_secret_value()),
-        paid=True,
-        source_kinds=("web",),
-        label="Bocha AI web search",
-        settings=("BOCHA_API_KEY", "BOCHA_BASE_URL", "BOCHA_TIMEOUT_S"),
-        addresses=lambda settings: (settings.BOCHA_BASE_URL,),
-    ),
+    _keyed_service("brave", "BraveWebSearchAdapter", "Brave Search API", ("web", "news")),
+    _keyed_service("bocha", "BochaWebSearchAdapter", "Bocha AI web search", ("web",)),
     SearchProviderSpec(
         name=DOCUMENTS,
         build=_documents,
