@@ -36,15 +36,13 @@ PRINTED = {
     "failing.py": ["web_search_config False Bocha needs a key: set BOCHA_API_KEY"],
     "replacing.py": ["[1]. ", "['What is known about tides?']"],
 }
-NOT_SETTINGS = {  # of SearXNG's own compose file, of the tests
-    "SEARXNG_SECRET", "SEARXNG_TEST_URL", "SEARXNG_TEST_QUERY", "QDRANT_TEST_URL", "QDRANT_TEST_API_KEY",
+NOT_SETTINGS = {  # of compose files, of the tests
+    "SEARXNG_SECRET", "REDIS_PASSWORD", "REDIS_PORT",
+    "SEARXNG_TEST_URL", "SEARXNG_TEST_QUERY", "QDRANT_TEST_URL", "QDRANT_TEST_API_KEY",
 }  # fmt: skip
 MIN_FIXED_CHARS = 12  # of a format string; with fewer it would match anything
 MESSAGE_TABLES = {"docs/howto/searxng.md": 10, "docs/howto/bocha.md": 4, "docs/howto/brave.md": 6}
-OUR_VARIABLE = re.compile(
-    r"\b(?:LLM|SEARXNG|SEARCH|BOCHA|BRAVE|KIMI|AITUNNEL|AZURE|DOCUMENTS|RESEARCH|CACHE|LOG|CORS|ALLOWED|DRAIN|UPSTREAM"
-    r"|QDRANT|EMBEDDING|RAG|KAFKA|OUTCOME|WORKER)_[A-Z_]+\b"
-)
+OUR_VARIABLE = re.compile(rf"\b(?:{'|'.join({name.split('_')[0] for name in Settings.model_fields})})_[A-Z_]+\b")
 OPTION = re.compile(r"(?<=\s)--[a-z][a-z-]+")
 
 

@@ -260,7 +260,7 @@ async def test_health_responds_while_upstreams_hang() -> None:
             False,
         )
         assert set(report["components"]) == {"searxng", "kimi"}
-        assert set(report["components"]["kimi"]) == {"status", "detail", "checked_at"}
+        assert set(report["components"]["kimi"]) == {"kind", "status", "detail", "checked_at"}
         connection.send("GET", "/health")
         assert (await connection.response())[0] == 200
     assert (searxng.pings, kimi.pings) == (1, 1)

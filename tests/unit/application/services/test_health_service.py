@@ -66,7 +66,10 @@ async def test_the_verdict(
     """unhealthy: nobody can search; degraded: somebody configured cannot; what is not configured counts for nothing."""
     report = await HealthService(search, llms).check()
     assert (report.status, report.searxng_connected, report.kimi_coding_available) == (status, searxng, kimi)
-    assert set(report.components) == {*search, *llms}
+    assert {name: each.kind for name, each in report.components.items()} == {
+        **dict.fromkeys(search, "search"),
+        **dict.fromkeys(llms, "llm"),
+    }
 
 
 async def test_the_names_that_the_flags_speak_of() -> None:

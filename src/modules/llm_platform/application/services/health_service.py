@@ -8,7 +8,13 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 
-from modules.llm_platform.domain.dtos.health_dtos import ComponentHealth, HealthReport, OverallStatus
+from modules.llm_platform.domain.dtos.health_dtos import (
+    ComponentHealth,
+    ComponentKind,
+    ComponentStatus,
+    HealthReport,
+    OverallStatus,
+)
 from modules.llm_platform.domain.ports.health import ICircuit, IHealthProbe
 from shared.exceptions import AppException
 
@@ -66,7 +72,7 @@ class HealthService:
 
     async def _check_all(self) -> HealthReport:
         self._checked_at = self._clock()
-        kinds = {"search": self._search, "llm": self._llms, "store": self._stores}
+        kinds: dict[ComponentKind, Providers] = {"search": self._search, "llm": self._llms, "store": self._stores}
         pings = {key: ping for kind, each in kinds.items() for key, ping in self._start_pings(kind, each).items()}
         if pings:
             _, hanging = await asyncio.wait(pings.values(), timeout=self._deadline_s)
@@ -84,27 +90,28 @@ class HealthService:
                 self._pings[kind, name] = asyncio.create_task(_ping(provider))
         return {key: task for key, task in self._pings.items() if key[0] == kind}
 
-    def _components(self, kind: str, providers: Providers) -> dict[str, ComponentHealth]:
+    def _components(self, kind: ComponentKind, providers: Providers) -> dict[str, ComponentHealth]:
         circuits = self._circuits.get(kind, {})
-        return {
-            name: _with_circuit(self._component(self._pings.get((kind, name))), circuits.get(name))
-            for name in providers
-        }
+        components: dict[str, ComponentHealth] = {}
+        for name in providers:
+            status, detail = self._result(self._pings.get((kind, name)))
+            component = ComponentHealth(kind=kind, status=status, detail=detail, checked_at=datetime.now(UTC))
+            components[name] = _with_circuit(component, circuits.get(name))
+        return components
 
-    def _component(self, ping: asyncio.Task[str] | None) -> ComponentHealth:
-        now = datetime.now(UTC)
+    def _result(self, ping: asyncio.Task[str] | None) -> tuple[ComponentStatus, str]:
+        """The status and the detail of a component."""
         if ping is None:
-            return ComponentHealth(status="unknown", detail=NOT_CHECKED, checked_at=now)
+            return "unknown", NOT_CHECKED
         if not ping.done() or ping.cancelled():
-            detail = f"did not answer within {self._deadline_s:g} s"
-            return ComponentHealth(status="unhealthy", detail=detail, checked_at=now)
+            return "unhealthy", f"did not answer within {self._deadline_s:g} s"
         error = ping.exception()
         if error is None:
-            return ComponentHealth(status="healthy", detail=ping.result(), checked_at=now)
+            return "healthy", ping.result()
         if isinstance(error, AppException):
-            return ComponentHealth(status="unhealthy", detail=error.message, checked_at=now)
+            return "unhealthy", error.message
         log.error("health check failed", exc_info=error)
-        return ComponentHealth(status="unhealthy", detail=CHECK_FAILED, checked_at=now)
+        return "unhealthy", CHECK_FAILED
 
 
 def _with_circuit(component: ComponentHealth, circuit: ICircuit | None) -> ComponentHealth:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+ComponentKind = Literal["search", "llm", "store"]
 ComponentStatus = Literal["healthy", "unhealthy", "unknown"]
 OverallStatus = Literal["healthy", "degraded", "unhealthy"]
 
@@ -16,6 +17,7 @@ class ComponentHealth(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
+    kind: ComponentKind
     status: ComponentStatus
     detail: str
     checked_at: datetime

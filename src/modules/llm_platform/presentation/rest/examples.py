@@ -14,7 +14,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from modules.llm_platform.application.research.events import Done, Planned, Searched, SourcesNumbered, Started, Token
-from modules.llm_platform.domain.dtos.health_dtos import ComponentHealth, HealthReport
+from modules.llm_platform.domain.dtos.health_dtos import HealthReport
 from modules.llm_platform.domain.dtos.llm_dtos import Usage
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import (
@@ -87,7 +87,9 @@ HEALTH: Final = HealthReport.model_validate(
         "status": "healthy",
         "searxng_connected": True,
         "kimi_coding_available": False,
-        "components": {"searxng": ComponentHealth(status="healthy", detail="reachable", checked_at=CHECKED_AT)},  # type: ignore[arg-type]
+        "components": {
+            "searxng": {"kind": "search", "status": "healthy", "detail": "reachable", "checked_at": CHECKED_AT}
+        },
     }
 )
 CHAT_RESPONSE: Final = ChatApiResponse(

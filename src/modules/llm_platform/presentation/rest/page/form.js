@@ -108,7 +108,7 @@ function recall(form) {
 /** A server that knows only documents searches them and not the web. */
 async function preferDocuments(form) {
   const { components = {} } = await health().catch(() => ({}));
-  const names = Object.keys(components);
-  if (isTouched || !names.includes("documents") || ["searxng", "brave", "bocha", "ddgs"].some((name) => names.includes(name))) return;
+  const searched = Object.keys(components).filter((name) => components[name].kind === "search");
+  if (isTouched || searched.join() !== "documents") return;
   for (const box of form.querySelectorAll("[name=sources]")) box.checked = box.value === "documents";
 }
