@@ -223,3 +223,7 @@ def _is_negated_copy(claim: Claim, sentence: TextFacts) -> bool:
 
 def _without(denied: Sequence[str], words: Sequence[str]) -> Sequence[str]:
     return [word for word in words if word not in denied] if denied else words
+
+
+# Each compares the claim with each sentence of the passage. One that returns True refutes a claim of the same subject.
+RULES: Final = (is_contradicted, is_word_replaced, is_run_replaced, is_predicate_of_other_name)

@@ -13,11 +13,8 @@ from typing import Final
 from modules.llm_platform.domain.citations.alignment import Passage, SourceText
 from modules.llm_platform.domain.citations.claims import Claim, TextFacts, Word, is_unspaced
 from modules.llm_platform.domain.citations.mismatches import (
+    RULES,
     MissingRun,
-    is_contradicted,
-    is_predicate_of_other_name,
-    is_run_replaced,
-    is_word_replaced,
     missing_runs,
     name_mismatch,
     number_mismatch,
@@ -39,8 +36,6 @@ ADDED_COVER: Final = 0.25  # at most, of an added clause
 KNOWN_COVER: Final = 0.5  # at least, of the clause that it was added to
 MIN_WORDS_AFTER_COLON: Final = 4  # of a statement of its own
 DENIAL_REACH_CHARS: Final = 40  # before and behind a copied sentence
-
-_RULES: Final = (is_contradicted, is_word_replaced, is_run_replaced, is_predicate_of_other_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +97,7 @@ def judge_sentence(
         "changed" in mismatches
         or has_other_date(remaining, facts.dated)
         or placement.is_any_changed(added)
-        or (cover >= SAME_SUBJECT_COVER and any(rule(claim, sentence) for rule in _RULES for sentence in sentences))
+        or (cover >= SAME_SUBJECT_COVER and any(rule(claim, sentence) for rule in RULES for sentence in sentences))
     ):
         return Judgement("unsupported", round(REFUTED_SCORE * cover, 2))
     if added or "added" in mismatches or cover < SUPPORTED_COVER:
