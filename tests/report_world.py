@@ -10,9 +10,11 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from modules.llm_platform.application.research import plan, verification
 from modules.llm_platform.application.research.events import Done, ResearchEvent
 from modules.llm_platform.application.research.follow_up import FollowUps
 from modules.llm_platform.application.research.quick import QuickResearch
+from modules.llm_platform.application.research.report import queries, rank, summarize
 from modules.llm_platform.application.research.report.reporter import Reporter
 from modules.llm_platform.application.research.report.run import ReportOptions, ReportTools
 from modules.llm_platform.application.research.verification import LLMCitationJudge
@@ -38,23 +40,22 @@ from modules.llm_platform.testing import sample_page
 
 QUESTION = "How do heat pumps work in cold winters?"
 SUB_QUESTIONS = ("How does a heat pump work?", "How do heat pumps do in cold winters?", "What do heat pumps cost?")
+PROMPTS: Mapping[LLMStage, str] = {
+    "plan": plan.REPORT_PROMPT,
+    "queries": queries.PROMPT,
+    "rank": rank.RULES,
+    "summarize": summarize.RULES,
+    "judge": verification.RULES,
+}
 STAGES: tuple[LLMStage, ...] = ("plan", "queries", "rank", "summarize", "write", "judge")
 REWORDED = "Heat is moved by heat pumps [1]. They work in the cold [2]."  # there is something to judge
 _LISTED = re.compile(r"^(\d+)\. (.*)$", re.MULTILINE)
 
 
 def stage_of(request: LLMRequest) -> LLMStage:
-    """Which stage a prompt belongs to, by what it asks for."""
-    text = "\n".join(message.content for message in request.messages)
-    if "You verify citations" in text:
-        return "judge"
-    if "ПОДЗАПРОС" in text:
-        return "plan"
-    if "ЗАПРОС" in text:
-        return "queries"
-    if "[[1," in text:
-        return "rank"
-    return "summarize" if "Summarise" in text else "write"
+    """Which stage a prompt belongs to, by the words before the first field of its prompt."""
+    text = request.messages[0].content
+    return next((stage for stage, prompt in PROMPTS.items() if text.startswith(prompt.partition("{")[0])), "write")
 
 
 class ReportModel(ILLMProvider):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from tests.report_world import stage_of
 
 from modules.llm_platform import (
     ICitationJudge,
@@ -42,7 +43,7 @@ class Model(FakeLLM):
         self.may_judge.set()
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
-        if "You verify citations" not in request.messages[0].content:
+        if stage_of(request) != "judge":
             return await super().generate(request)
         pairs = [json.loads(line) for line in request.messages[-1].content.splitlines() if line.startswith("[")]
         self.judged.append([claim for _, claim, *_ in pairs])

@@ -14,7 +14,7 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from tests.reading_pages import page, reader
-from tests.report_world import ReportModel, Web, World
+from tests.report_world import ReportModel, Web, World, stage_of
 from tests.unit.presentation.rest.fake_platform import FakeServices, platform_of
 
 from modules.llm_platform.application.research.events import Done
@@ -122,7 +122,7 @@ async def test_what_the_obedient_model_writes_would_do_harm(case: Case) -> None:
     """The suite can fail: unsanitised, a renderer finds what the page wants sent, run or cited."""
     model = Obedient(case)
     await researched(case, model)
-    (asked,) = (each for each in model.requests if "structured report" in each.messages[0].content)
+    (asked,) = (each for each in model.requests if stage_of(each) == "write")
     harmful = bool(case.exfil_hosts) or any(re.fullmatch(r"\[\d+\]", marker) for marker in case.markers)
     assert bool(list(foreign(model._answer("write", asked), {1}))) or not harmful
 
@@ -137,7 +137,7 @@ async def test_an_obedient_models_report_holds_nothing_foreign(case: Case) -> No
     assert {citation.source_index for citation in response.citations} == {1}
     assert [source.url for source in response.sources] == [URL]
     assert not case.hidden_text or not any(marker in model.prompts for marker in case.markers)
-    (rules,) = (each.messages[0].content for each in model.requests if "structured report" in each.messages[0].content)
+    (rules,) = (each.messages[0].content for each in model.requests if stage_of(each) == "write")
     assert "Cite the sources of each statement" in rules
     assert WISH not in rules
 

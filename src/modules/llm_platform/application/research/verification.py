@@ -114,7 +114,7 @@ MAX_LINES = 2000
 MAX_LINE_CHARS = 300
 MAX_CELL_CHARS = 40
 
-_RULES = """\
+RULES = """\
 You verify citations. Each line between the two lines {fence} is a JSON array: number, claim, title of the source, quote from \
 that source. Say of each claim whether its quote bears it out, by what the quote means, in whatever words or language:
 - "supported": the quote says all that the claim says.
@@ -171,13 +171,13 @@ def build_request(
     """The request, and the indexes of the claims that fit into it; the prompt numbers them from 1."""
     question_line = one_line(question)[:MAX_QUESTION_CHARS]
     answer_tokens = min(ANSWER_TOKENS + ANSWER_TOKENS_PER_CLAIM * min(len(claims), MAX_CLAIMS), context_tokens // 2)
-    room = context_tokens - answer_tokens - RESERVED_TOKENS - count_tokens(_RULES) - count_tokens(question_line)
+    room = context_tokens - answer_tokens - RESERVED_TOKENS - count_tokens(RULES) - count_tokens(question_line)
     shown = _fitting(claims, room)
     lines = [_line(number, claims[place]) for number, place in enumerate(shown, 1)]
     fence = fence_line(question_line, *lines)
     user = "\n".join([f"Question: {question_line}", fence, *lines, fence, f"The rows of all {len(lines)} claims:"])
     messages = (
-        ChatMessage(role="system", content=_RULES.format(fence=fence)),
+        ChatMessage(role="system", content=RULES.format(fence=fence)),
         ChatMessage(role="user", content=user),
     )
     return LLMRequest(messages=messages, max_tokens=answer_tokens, data_kind="page text"), shown

@@ -30,7 +30,7 @@ SECOND_LANGUAGE = "en"  # most pages are written in it
 MAX_TOPIC_WORDS = 4  # of the question, added to a sub-question that does not name its topic
 UNUSABLE = "llm_provider: its answer held no search query"
 
-_PROMPT = """\
+PROMPT = """\
 Write queries for a web search engine that find the best pages about the topic, a side of the question.
 Exactly {count}, in this order: {shares}.
 A query is 3 to 10 words, as an expert would type it: the subject by its name, then what is to be found out about it. \
@@ -99,7 +99,7 @@ def parse(text: str, topic: str, language: str) -> list[str]:
 
 
 def _request(question: str, sub_question: str, languages: Sequence[str], per_language: int) -> LLMRequest:
-    prompt = _PROMPT.format(
+    prompt = PROMPT.format(
         count=per_language * len(languages),
         shares=", then ".join(f"{per_language} in {language_name(tag)}" for tag in languages),
         variety=_VARIETY if per_language > 1 else "",

@@ -41,7 +41,7 @@ MAX_QUERIES = 3  # of a result, for its keyword score
 QUERY_MATCH_SHARE = 0.5  # of the score by the words of the query: the engine matched them already
 UNREADABLE = "llm_provider: its ranking contained no scores; results were ranked by keywords"
 
-_RULES = """\
+RULES = """\
 Rate how much each listed result helps to answer the question. Five whole numbers from 0 to 10 for each:
 1. answers the question, 2. fits the direction, 3. completeness, 4. accuracy: correct, current, first-hand, \
 5. clear structure.
@@ -137,7 +137,7 @@ def _request(entries: Sequence[_Entry], question: str, direction: str, max_chars
     aim = "" if direction == question else f"Direction: {one_line(direction)}\n"
     user = f"Question: {one_line(question)}\n{aim}{fence}\n{listed}\n{fence}\nThe rows of all {len(entries)} results:"
     messages = (
-        ChatMessage(role="system", content=_RULES.format(fence=fence)),
+        ChatMessage(role="system", content=RULES.format(fence=fence)),
         ChatMessage(role="user", content=user),
     )
     return LLMRequest(messages=messages, max_tokens=RANK_MAX_TOKENS, data_kind="page text")
