@@ -8,7 +8,6 @@ from typing import get_args
 import pytest
 
 from modules.llm_platform.domain import exceptions
-from modules.llm_platform.domain.exceptions import LLMException
 from modules.llm_platform.presentation.kafka.contract.outcomes import (
     MAX_ERROR_CHARS,
     OUTCOME_TOO_LARGE,
@@ -27,33 +26,33 @@ def _errors() -> Iterator[type[AppException]]:
             yield found
 
 
-def _expected(error: type[AppException]) -> str:
-    name = error.__name__
-    if name == "ResearchTimeoutError":
-        return "timeout"
-    if issubclass(error, LLMException):
-        return "llm_failed"
-    if name.startswith("Embedding"):
-        return "embedding_failed"
-    if name.startswith(("VectorStore", "Page")):
-        return "retrieval_failed"
-    return "internal"  # no stage of a worker raises it
-
-
 @pytest.mark.parametrize("error", list(_errors()), ids=lambda error: error.__name__)
-def test_each_error_has_its_error_code(error: type[AppException]) -> None:
-    """It is recoverable as the error says; the details have its code."""
+def test_each_error_is_recoverable_as_it_says(error: type[AppException]) -> None:
+    """The details have its code; an error that no stage of a worker raises is internal."""
     failure = failure_of(error())
-    assert failure.code == _expected(error)
+    assert failure.code in get_args(ErrorCode)
     assert failure.recoverable is error.retryable
     assert failure.message == error().message
     assert failure.details == {"cause": error.code}
 
 
-def test_all_error_codes_are_used() -> None:
-    """The six of the contract."""
-    codes = {_expected(error) for error in _errors()} | {failure_of(RequestError("query", "wrong_type")).code}
-    assert codes == set(get_args(ErrorCode))
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (exceptions.ResearchTimeoutError(), "timeout"),
+        (exceptions.LLMQuotaError(), "llm_failed"),
+        (exceptions.EmbeddingError(), "embedding_failed"),
+        (exceptions.EmbeddingConfigError(), "embedding_failed"),
+        (exceptions.VectorStoreBusyError(), "retrieval_failed"),
+        (exceptions.PageTimeoutError(), "retrieval_failed"),
+        (exceptions.StoreError(), "internal"),
+        (RequestError("query", "wrong_type"), "invalid_payload"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_errors_of_a_kind_share_an_error_code(error: AppException | RequestError, code: ErrorCode) -> None:
+    """The kind of an error is its class: a page is a URL of the context, so it belongs to retrieval."""
+    assert failure_of(error).code == code
 
 
 def test_timeout_is_recoverable() -> None:
