@@ -1,4 +1,6 @@
-"""The same attacks on every route of docs/reference/openapi.json: a new route is attacked without a line of its own."""
+"""The same attacks on every route: those of docs/reference/openapi.json, so that a new one is attacked without a line of its
+own, and /mcp, which that document cannot describe.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,15 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
+from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from tests.e2e.hostile_requests import JSON, MARK, MIB, Case
+
+from modules.llm_platform.presentation.mcp.tools import TOOLS
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "reference" / "openapi.json"
 WRONG_VALUES: tuple[Any, ...] = (
@@ -20,6 +27,7 @@ NO_OBJECTS = (
     b"", b"null", b"[]", b"0", b"{", b'"' + MARK.encode() + b'"', b'{"' + MARK.encode(), b"NaN", b"\xff\xfe", b"{}{}",
     b"[" * 100_000, b'{"a":' * 50_000, b'{"a":1e999}', b'{"a":"\\ud800"}',
 )  # fmt: skip
+MCP_PATH = "/mcp"
 NAMES = ("a\r\nset-cookie: a=b", "é", "x" * 9000, "__proto__", "api_key", "stream", "")
 INSIDE = (
     "http://127.0.0.1/", "http://localhost:8080/", "http://[::1]/", "http://[::ffff:127.0.0.1]/", "http://0/", "http://0x7f.1/",
@@ -33,7 +41,7 @@ EVENT_IDS = ("-1", "9" * 9, "9" * 4000, "1e9", "١", "", "1, 2", "\t7", MARK)
 
 
 class Route(NamedTuple):
-    """A route of the document: its documented statuses, and a right body or query of its examples."""
+    """A route: its documented statuses, and a right body or query of its examples."""
 
     method: str
     path: str
@@ -41,6 +49,7 @@ class Route(NamedTuple):
     body: Mapping[str, Any] | None
     fields: tuple[str, ...]
     query: Mapping[str, Any]
+    headers: Mapping[str, str] = MappingProxyType({})  # that a right request has beside its media type
 
     def case(self, why: str, body: Any = None, headers: Mapping[str, str] = JSON, **changed: Any) -> Case:
         """A request with this body (bytes as they are) or these parameters; any documented status but 500 is right."""
@@ -48,20 +57,46 @@ class Route(NamedTuple):
         if query := {**self.query, **changed}:
             target += "?" + urlencode(query, doseq=True)
         sent = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-        return Case(why, self.statuses, self.method, target, headers, sent)
+        return Case(why, self.statuses, self.method, target, {**self.headers, **headers}, sent)
 
     def refused(self, case: Case, *statuses: int) -> Case:
         return Case(case.why, statuses, case.method, case.target, case.headers, case.body)
 
 
+def _mcp(method: str, target: str = "", **params: Any) -> Route:
+    """A message to /mcp that needs no session; `target` is the value of the header Mcp-Name."""
+    version, client = MODERN_PROTOCOL_VERSIONS[-1], {"name": "x", "version": "1"}
+    meta = {PROTOCOL_VERSION_META_KEY: version, CLIENT_INFO_META_KEY: client, CLIENT_CAPABILITIES_META_KEY: {}}
+    headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": version, "mcp-method": method}
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+    named = {"mcp-name": target} if target else {}
+    return Route("POST", MCP_PATH, (200, 202, 400, 404, 422), body, tuple(body), {}, {**headers, **named})
+
+
+def _tool(name: str, arguments: Mapping[str, Any]) -> Route:
+    return _mcp("tools/call", name, name=name, arguments=arguments)
+
+
+QUESTIONS: Mapping[str, Mapping[str, Any]] = {"read_page": {"url": INSIDE[0]}, "ask": {"question": "solar sails"}}
+ASKED: Mapping[str, Any] = {"query": "solar sails"}
+MCP = (
+    _mcp("server/discover"),
+    _mcp("tools/list"),
+    _tool("search", ASKED),
+    _mcp("resources/list"),
+    _mcp("resources/read", "llm-platform://reports/x", uri="llm-platform://reports/x"),
+)
+
+
 @cache
 def routes() -> tuple[Route, ...]:
     document = json.loads(DOCUMENT.read_text(encoding="utf-8"))
-    return tuple(
+    documented = (
         _route(document, path, method, operation)
         for path, methods in document["paths"].items()
         for method, operation in methods.items()
     )
+    return (*documented, *MCP)
 
 
 def _route(document: Mapping[str, Any], path: str, method: str, operation: Mapping[str, Any]) -> Route:
@@ -102,6 +137,19 @@ def door_fields() -> Iterator[Case]:
         yield route.case("many names", {**(route.body or {}), **{f"{MARK}{number}": 1 for number in range(5000)}})
 
 
+def mcp_arguments() -> Iterator[Case]:
+    """Each argument of each tool with each wrong value; an error of a tool is a result."""
+    for tool in TOOLS:
+        right = QUESTIONS.get(tool.name, ASKED)
+        for name in (*tool.parameters, MARK):
+            for value in WRONG_VALUES:
+                route = _tool(tool.name, {**right, name: value})
+                yield route.refused(route.case(f"{tool.name} {name}={value!r:.40}", dict(route.body or {})), 200)
+        for value in WRONG_VALUES:
+            route = _tool(tool.name, value)
+            yield route.case(f"{tool.name} arguments={value!r:.40}", dict(route.body or {}))
+
+
 def door_queries() -> Iterator[Case]:
     for route in routes():
         if route.method == "GET":
@@ -137,4 +185,4 @@ def webhooks() -> Iterator[Case]:
         yield Case(url, (422,), body=json.dumps(body).encode())
 
 
-GROUPS = (door_bodies, door_fields, door_queries, door_ids, door_senders, webhooks)
+GROUPS = (door_bodies, door_fields, mcp_arguments, door_queries, door_ids, door_senders, webhooks)

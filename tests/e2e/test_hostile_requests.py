@@ -85,16 +85,18 @@ def _wrong(case: Case, answer: bytes) -> Iterator[str]:
         yield "another request id"
     if b"set-cookie" in head.lower():
         yield "a header of the sender's"
-    if status >= 400 and first_segment(case.target.partition("?")[0]) in DIALECT_OF_PREFIX:
+    is_rpc = case.target == hostile_doors.MCP_PATH and body.startswith(b'{"jsonrpc"')
+    if status >= 400 and (is_rpc or first_segment(case.target.partition("?")[0]) in DIALECT_OF_PREFIX):
         yield from _wrong_error(head, body)
     elif status >= 400:
         yield from _wrong_problem(status, head, body)
 
 
 def _wrong_error(head: bytes, body: bytes) -> Iterator[str]:
-    """An error as clients of another system read it."""
+    """An error as clients of another system or of MCP read it."""
     error: dict[str, Any] = json.loads(body)
     error.pop("instance", None)
+    error.pop("id", None)  # of JSON-RPC: an answer has that of its request
     if b"content-type: application/json" not in head or len(body) > LONGEST_REFUSAL:
         yield f"no JSON of a decent size: {body[:80]!r}"
     if MARK in json.dumps(error):

@@ -175,16 +175,17 @@ async def test_refused_body_is_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatc
         assert await connection.ended()
 
 
-async def test_slow_body_gets_408(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("path", ["/research", "/mcp", "/tavily/search"])
+async def test_slow_body_gets_408(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A body that is not complete in time is a 408; after a disconnect no service is called."""
     monkeypatch.setattr(body_module, "BODY_TIMEOUT_S", 0.05)
     services = FakeServices()
     async with running(services) as (_, port):
         async with connect(port) as connection:
-            connection.send("POST", "/research", QUESTION, Content_Length="1000")
+            connection.send("POST", path, QUESTION, Content_Length="1000")
             assert (await connection.response())[0] == 408
         async with connect(port) as connection:
-            connection.send("POST", "/research", QUESTION, Content_Length="1000")
+            connection.send("POST", path, QUESTION, Content_Length="1000")
             connection.disconnect()
         await asyncio.sleep(0.02)
     assert services.requests == []

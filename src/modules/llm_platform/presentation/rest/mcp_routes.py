@@ -24,7 +24,7 @@ from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.presentation.mcp.calls import Call
 from modules.llm_platform.presentation.rest.http.access import HEADERS
-from modules.llm_platform.presentation.rest.http.body import MAX_BODY_BYTES, parse_object, receive_body
+from modules.llm_platform.presentation.rest.http.body import MAX_BODY_BYTES, parse_object, receive_body, require_json
 from modules.llm_platform.presentation.rest.http.middleware import COUNT_REQUEST
 from modules.llm_platform.presentation.rest.http.problems import (
     REQUEST_ID,
@@ -82,6 +82,7 @@ class McpEndpoint:
         body, message = b"", {}
         if scope["method"] == "POST":
             body = await receive_body(receive, scope[HEADERS])
+            require_json(scope[HEADERS])
             message = parse_object(body)
         managers = await self._managers()
         if message:

@@ -82,6 +82,12 @@ def _media_type(headers: Mapping[bytes, bytes]) -> bytes:
     return headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
 
 
+def require_json(headers: Mapping[bytes, bytes]) -> None:
+    """Raise MediaTypeError unless the body is declared as JSON, and not as compressed."""
+    if _media_type(headers) != b"application/json":
+        raise MediaTypeError
+
+
 def _check_media_type(headers: Mapping[bytes, bytes], body: bytes) -> None:
     """Accept JSON, and a JSON object with the media type of a form or none."""
     media_type = _media_type(headers)
