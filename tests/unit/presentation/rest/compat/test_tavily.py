@@ -7,6 +7,7 @@ import pytest
 from tests.unit.presentation.rest.fake_platform import HIT, FakeServices, app_client
 
 from modules.llm_platform.domain.exceptions import PageError
+from modules.llm_platform.presentation.rest.http.body import MAX_BODY_BYTES_WITHOUT_KEY
 
 SEARCH = "/tavily/search"
 
@@ -74,3 +75,16 @@ async def test_key_in_the_body_is_accepted_here_alone() -> None:
         assert refused.status_code == 401
         assert "detail" in refused.json()
         assert (await client.post("/llm-platform/web-search", json=body)).status_code == 401
+
+
+async def test_body_without_a_key_in_a_header_is_small() -> None:
+    """It is read before the caller is known: above 64 KiB it is refused, and refusals count as wrong keys."""
+    body = {"query": "asyncio", "api_key": "long-enough-key", "padding": "x" * MAX_BODY_BYTES_WITHOUT_KEY}
+    key = {"X-API-Key": "long-enough-key"}
+    async with app_client(LLM_PLATFORM_API_KEYS="long-enough-key", RATE_LIMIT_PER_MINUTE=1, RATE_LIMIT_BURST=2) as client:
+        small = await client.post(SEARCH, json={**body, "padding": "x" * 60_000})
+        refused = [await client.post(SEARCH, json=body) for _ in range(3)]
+        assert (await client.post(SEARCH, json=body, headers=key)).status_code == 200
+    assert small.status_code == 200
+    assert [answer.status_code for answer in refused] == [413, 413, 429]
+    assert "send the key as" in refused[0].json()["detail"]["error"]

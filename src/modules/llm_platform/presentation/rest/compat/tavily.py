@@ -38,7 +38,7 @@ from modules.llm_platform.presentation.rest.compat.dialect import (
     status_400,
 )
 from modules.llm_platform.presentation.rest.http.access import Headers
-from modules.llm_platform.presentation.rest.http.body import read_body, receive_body, validate
+from modules.llm_platform.presentation.rest.http.body import read_body, receive_body_with_key, validate
 from modules.llm_platform.presentation.rest.http.responses import request_id, run_research
 from shared.exceptions import AppException
 
@@ -211,7 +211,7 @@ async def _find_key(scope: Scope, headers: Headers, receive: Receive) -> tuple[b
     """Return `api_key` of the body, which older clients send instead of a header."""
     if b"authorization" in headers or b"x-api-key" in headers:
         return b"", receive
-    body = await receive_body(receive, headers)
+    body = await receive_body_with_key(receive, headers)
 
     async def receive_again() -> Message:
         nonlocal body

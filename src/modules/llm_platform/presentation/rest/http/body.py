@@ -25,12 +25,14 @@ from modules.llm_platform.presentation.rest.http.problems import (
 )
 
 MAX_BODY_BYTES = 1 << 20
+MAX_BODY_BYTES_WITHOUT_KEY = 64 << 10  # until an API key is known
 BODY_TIMEOUT_S = 8.0
 DISCARD_MAX_BYTES = 16 << 20
 DISCARD_TIMEOUT_S = 2.0
 MAX_ERRORS = 20  # a body can have thousands of invalid fields
 MAX_LENGTH_DIGITS = 12
 FORM = "application/x-www-form-urlencoded"
+NO_KEY_IN_HEADER = "The body is larger than 64 KiB, and no header has an API key: send the key as `Authorization: Bearer`."
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -118,13 +120,25 @@ def _invalid_body(message: str, kind: str) -> InvalidRequestError:
 
 async def receive_body(receive: Receive, headers: Mapping[bytes, bytes]) -> bytes:
     """Return the bytes of the body, limited in size and time."""
-    if _declared_length(headers) > MAX_BODY_BYTES:
+    return await _receive(receive, headers, MAX_BODY_BYTES)
+
+
+async def receive_body_with_key(receive: Receive, headers: Mapping[bytes, bytes]) -> bytes:
+    """As `receive_body`, for a body that may contain the API key and is read before the caller is known: a smaller limit."""
+    try:
+        return await _receive(receive, headers, MAX_BODY_BYTES_WITHOUT_KEY)
+    except BodyTooLargeError:
+        raise BodyTooLargeError(NO_KEY_IN_HEADER) from None
+
+
+async def _receive(receive: Receive, headers: Mapping[bytes, bytes], max_bytes: int) -> bytes:
+    if _declared_length(headers) > max_bytes:
         if headers.get(b"expect", b"").lower() != b"100-continue":  # such a client has not sent the body yet
             await _discard(receive, 0)
         raise BodyTooLargeError
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
-            return await _collect(receive)
+            return await _collect(receive, max_bytes)
     except TimeoutError:
         raise BodyTimeoutError from None
 
@@ -136,7 +150,7 @@ def _declared_length(headers: Mapping[bytes, bytes]) -> int:
     return int(length) if len(length) <= MAX_LENGTH_DIGITS else MAX_BODY_BYTES + 1
 
 
-async def _collect(receive: Receive) -> bytes:
+async def _collect(receive: Receive, max_bytes: int) -> bytes:
     """Return the body, whatever length was declared."""
     parts: list[bytes] = []
     size = 0
@@ -146,7 +160,7 @@ async def _collect(receive: Receive) -> bytes:
             raise ClientDisconnectedError
         body = message.get("body", b"")
         size += len(body)
-        if size > MAX_BODY_BYTES:
+        if size > max_bytes:
             if message.get("more_body", False):
                 await _discard(receive, size)
             raise BodyTooLargeError

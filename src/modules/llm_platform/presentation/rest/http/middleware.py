@@ -36,6 +36,8 @@ from modules.llm_platform.presentation.rest.http.problems import (
     ERROR_FORMAT,
     REQUEST_ID,
     BadRequestError,
+    BodyTimeoutError,
+    BodyTooLargeError,
     ClientDisconnectedError,
     InternalError,
     NotServingError,
@@ -146,19 +148,20 @@ class GuardMiddleware:
 
     async def _handle(self, scope: Scope, headers: Headers, receive: Receive, sender: _Sender) -> None:
         path = scope["path"]
-        key = b""
-        if api := self._compatible_apis.get(first_segment(path)):
+        api = self._compatible_apis.get(first_segment(path))
+        if api is not None:
             scope[ERROR_FORMAT] = api.format_error
-            if api.find_key and self._access.needs_key:
-                self._access.check_origin(path, headers)
-                key, receive = await api.find_key(scope, headers, receive)
         if sender.origin is not None and scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
             self._access.check_origin(path, headers)
             await Response(status_code=204)(scope, receive, sender)
             return
+        key = b""
         try:
+            if api is not None and api.find_key and self._access.needs_key:
+                self._access.check_origin(path, headers)
+                key, receive = await api.find_key(scope, headers, receive)
             scope[CALLER] = caller = self._access.check(path, headers, key)
-        except UnauthorizedError:
+        except (UnauthorizedError, BodyTooLargeError, BodyTimeoutError):
             await self._count_wrong_key(self._address(scope, headers))
             raise
         if caller.id:
@@ -201,7 +204,10 @@ class GuardMiddleware:
             raise RateLimitedError(decision.exceeded)
 
     async def _count_wrong_key(self, address: str) -> None:
-        """Count a request with a wrong key, or without one, for its address alone. Raises RateLimitedError."""
+        """Count a request without a right key, or whose body was refused while one was looked for, for its address alone.
+
+        Raises RateLimitedError.
+        """
         limiter = self._server.rate_limiter
         if limiter is None:
             return

@@ -108,8 +108,8 @@ class BodyTooLargeError(RestError):
     code = "body_too_large"
     status_code = 413
 
-    def __init__(self) -> None:
-        super().__init__(headers={"Connection": "close"})
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message, headers={"Connection": "close"})
 
 
 class MediaTypeError(RestError):
