@@ -7,6 +7,8 @@ import pytest
 from tests.unit.presentation.rest.fake_platform import HIT, FakeServices, app_client
 
 from modules.llm_platform.domain.exceptions import PageError
+from modules.llm_platform.domain.ports.rate_limiter import RateLimit, RateLimits
+from modules.llm_platform.infrastructure.adapters.memory_rate_limiter import MemoryRateLimiter
 from modules.llm_platform.presentation.rest.http.body import MAX_BODY_BYTES_WITHOUT_KEY
 
 SEARCH = "/tavily/search"
@@ -81,7 +83,8 @@ async def test_body_without_a_key_in_a_header_is_small() -> None:
     """It is read before the caller is known: above 64 KiB it is refused, and refusals count as wrong keys."""
     body = {"query": "asyncio", "api_key": "long-enough-key", "padding": "x" * MAX_BODY_BYTES_WITHOUT_KEY}
     key = {"X-API-Key": "long-enough-key"}
-    async with app_client(LLM_PLATFORM_API_KEYS="long-enough-key", RATE_LIMIT_PER_MINUTE=1, RATE_LIMIT_BURST=2) as client:
+    limiter = MemoryRateLimiter(RateLimits(RateLimit("client", 1, 86_400, burst=2)))
+    async with app_client(LLM_PLATFORM_API_KEYS="long-enough-key", rate_limiter=limiter) as client:
         small = await client.post(SEARCH, json={**body, "padding": "x" * 60_000})
         refused = [await client.post(SEARCH, json=body) for _ in range(3)]
         assert (await client.post(SEARCH, json=body, headers=key)).status_code == 200
