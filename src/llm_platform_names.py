@@ -23,6 +23,7 @@ REMEDIES = {
     "modules": "Delete its __init__.py, so that Python finds both, or rename it",
     "shared": "Rename it, or move it into a package of your own",
 }
+INTERRUPTED = 130  # the exit code; importing it would import the command line
 GUIDE = "docs/howto/name-collisions.md of llm-platform"
 
 
@@ -84,6 +85,8 @@ def main() -> None:
         from modules.llm_platform.__main__ import main as run_command_line
     except HiddenPackageError as error:
         sys.exit(f"llm-platform: {error}")
+    except KeyboardInterrupt:  # the imports take longer than some users wait
+        sys.exit(INTERRUPTED)
     run_command_line()
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -31,6 +32,15 @@ COMPLETED = {
     "search --ver": "",
     "--ver": "--version",
 }
+INTERRUPTED_IMPORT = """
+import sys, llm_platform_names
+class Interrupted:
+    def find_spec(self, name, *rest):
+        if name.endswith("cli.main"):
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted())
+llm_platform_names.main()
+"""
 
 
 @pytest.fixture
@@ -140,6 +150,22 @@ class TestLeaving:
         err = process.stderr.read()
         process.stderr.close()
         assert (process.wait(PATIENCE_S), err) == (0, "")
+
+    def test_ctrl_c_while_the_program_is_imported_is_130(self) -> None:
+        """The imports take up to a second; a traceback of them says nothing."""
+        ended = subprocess.run(
+            [sys.executable, "-c", INTERRUPTED_IMPORT], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
+        assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+    @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+    def test_closed_standard_streams_do_not_matter(self, closed: str, notes: Path) -> None:
+        """As under a supervisor that opens none: the answer is computed, and its file written."""
+        target = notes.parent / "answer.md"
+        words = [*PROGRAM, "research", "What heats the greenhouse?", "--documents", str(notes), "--output", str(target)]
+        ended = subprocess.run(["sh", "-c", f"{shlex.join(words)} {closed}"], timeout=PATIENCE_S, check=False)
+        assert ended.returncode == 0
+        assert "heat pump" in target.read_text(encoding="utf-8")
 
     @pytest.mark.parametrize(
         ("arguments", "code", "says"),

@@ -138,8 +138,19 @@ def wiring() -> Wiring:
     )
 
 
+def open_closed_streams() -> None:
+    """Open the null device for each standard stream that the caller closed, as `<&-` does.
+
+    Python makes such a stream None, and the next socket would get its number, which the event loop refuses to close.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):  # the lowest number is given out first
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123,SIM115
+
+
 def main() -> None:
     """Run the command line of this process and exit."""
+    open_closed_streams()
     code = run(None, wiring())
     if threading.active_count() > 1:  # a thread cannot be cancelled: do not wait for it
         sys.stdout.flush()
