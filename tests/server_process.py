@@ -54,6 +54,7 @@ class Served:
     client: httpx2.AsyncClient
     upstream: Loopback
     search: GatedSearch
+    log: Path
 
     def research(self, number: int, **headers: str) -> asyncio.Task[httpx2.Response]:
         body = {"query": f"What is Python asyncio {number}?"}
@@ -87,7 +88,7 @@ async def served(kind: str, folder: Path, **settings: str) -> AsyncIterator[Serv
             async with httpx2.AsyncClient(
                 base_url=found[0], timeout=TIMEOUT_S, limits=httpx2.Limits(max_connections=1000)
             ) as client:
-                yield Served(process, client, upstream, search)
+                yield Served(process, client, upstream, search, log)
         finally:
             if process.returncode is None:
                 process.kill()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, NoReturn
 
@@ -140,7 +140,8 @@ async def _lifespan(
         server.repeated.clear()
         opened.research_jobs.start()
         cleaning = asyncio.create_task(opened.store.clean_quietly())
-        with drain_on_signals(server.requests, drain_timeout_s):
+        # After a second signal uvicorn cancels the lifespan instead of ending it, and would log a traceback.
+        with drain_on_signals(server.requests, drain_timeout_s), suppress(asyncio.CancelledError):
             yield
         server.requests.is_draining = True
         await mcp.aclose()

@@ -21,6 +21,15 @@ async def test_unknown_path_below_a_prefix_has_the_error_of_its_clients(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.prefix)
+async def test_body_that_is_no_json_is_named_as_the_reason(dialect, client: httpx2.AsyncClient) -> None:
+    for method, path in dialect.examples:
+        if method == "post":
+            response = await client.post(path, content=b"{", headers={"Content-Type": "application/json"})
+            assert response.status_code in (400, 422), path
+            assert "(body: is not valid JSON in UTF-8)" in response.text, path
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.prefix)
 async def test_compatible_interface_needs_the_api_key(dialect) -> None:
     async with app_client(LLM_PLATFORM_API_KEYS="long-enough-key") as client:
         for (method, path), example in dialect.examples.items():

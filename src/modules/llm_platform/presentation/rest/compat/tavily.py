@@ -228,8 +228,8 @@ async def _find_key(scope: Scope, headers: Headers, receive: Receive) -> tuple[b
 
 def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
     errors = problem.get("errors") or ()
-    detail = "; ".join(f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in errors) or problem["detail"]
-    return status_400(error), {"detail": {"error": detail}}
+    fields = [f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in errors if each["loc"][1:]]
+    return status_400(error), {"detail": {"error": "; ".join(fields) or problem["detail"]}}
 
 
 DIALECT: Final = Dialect(

@@ -133,8 +133,9 @@ class InvalidRequestError(RestError):
     status_code = 422
 
     def __init__(self, errors: Sequence[dict[str, Any]]) -> None:
-        super().__init__()
         self.errors = list(errors)
+        whole_body = next((each["msg"] for each in self.errors if each["loc"] == ["body"]), None)
+        super().__init__(f"The request is invalid (body: {whole_body})." if whole_body else None)
 
 
 class RateLimitedError(RestError):
