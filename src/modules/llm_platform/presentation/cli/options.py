@@ -70,6 +70,11 @@ ARGUMENTS = "modules.llm_platform.arguments"  # key of a context's `meta`: the w
 PROVIDER = "provider"  # the option whose choices the wiring names
 OPTION_NAMES: Mapping[str, str] = {"urls": "--url"}  # of the fields whose option has another name
 
+ITEM_FORMATS: Mapping[str, str] = {  # of the fields that are lists: what is said instead of their pattern
+    "domains": "must be a domain such as python.org, or -python.org to exclude it",
+    "engines": "must be a name of at most 60 letters, digits, spaces, ., - and _",
+}
+
 NO_QUESTION = "there is no question: pass it as an argument in quotes, or on standard input"
 COLLECTION_RULES = "must be a name of at most 63 letters, digits, - and _ that begins with a letter or digit"
 
@@ -147,7 +152,9 @@ def build_request(model: type[Request], values: Mapping[str, Any], *, argument: 
         field, *position = detail["loc"]
         option = argument if field == "query" else OPTION_NAMES.get(str(field), f"--{str(field).replace('_', '-')}")
         item = f"number {position[0] + 1} " if position and isinstance(position[0], int) else ""
-        reject(option, item + validation_message(detail["type"], detail["msg"]))
+        is_format = detail["type"] == "string_pattern_mismatch" and field in ITEM_FORMATS
+        message = ITEM_FORMATS[str(field)] if is_format else validation_message(detail["type"], detail["msg"])
+        reject(option, item + message)
 
 
 def validation_message(kind: str, message: str) -> str:

@@ -55,7 +55,7 @@ class OutputOptions:
             _check_writable(self.file, "--output")
         if self.csl is not None:
             if FORMATS.get(self.csl.suffix.lower()) != "json":
-                reject("--csl", f"{self.csl.name} must end in .json")
+                reject("--csl", f"{self.csl} must end in .json")
             if self.file is not None and self.csl.resolve() == self.file.resolve():
                 reject("--csl", f"{self.csl} is also the file of --output: name another file")
             _check_writable(self.csl, "--csl")
@@ -77,7 +77,7 @@ def file_format(path: Path) -> FileFormat:
     """The format that the name of the file asks for; WrongUseError for an unknown suffix."""
     found = FORMATS.get(path.suffix.lower())
     if found is None:
-        reject("--output", f"{path.name} must end in .md, .html or .json")
+        reject("--output", f"{path} must end in .md, .html or .json")
     return found
 
 
