@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -179,15 +179,16 @@ def in_turn(*handlers: Handler) -> Handler:
     return handle
 
 
-def by_query(answers: dict[str, Handler]) -> Handler:
-    """Answer by the query: the field `q` of a GET or of a form, the field `query` of a JSON body."""
+def by_query(answers: Mapping[str, Handler]) -> Handler:
+    """Answer by the query, whatever field of the address, the form or the JSON body holds it."""
 
     async def handle(exchange: Exchange) -> None:
         is_form = exchange.headers.get("content-type") == "application/x-www-form-urlencoded"
         if exchange.method == "GET":
-            query = dict(parse_qsl(exchange.path.partition("?")[2]))["q"]
+            sent = dict(parse_qsl(exchange.path.partition("?")[2]))
         else:
-            query = exchange.form["q"] if is_form else exchange.json["query"]
+            sent = exchange.form if is_form else exchange.json
+        query = next(value for value in sent.values() if isinstance(value, str) and value in answers)
         await answers[query](exchange)
 
     return handle

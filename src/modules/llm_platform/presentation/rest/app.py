@@ -10,12 +10,10 @@ from typing import Any, NoReturn
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
 from modules.llm_platform.application.platform import LLMPlatform
-from modules.llm_platform.domain.dtos.report_dtos import PlanRequest
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.presentation.rest import (
     chat_routes,
@@ -24,7 +22,6 @@ from modules.llm_platform.presentation.rest import (
     research_job_routes,
     research_routes,
     search_routes,
-    searxng_shape,
 )
 from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFIX, DIALECTS
 from modules.llm_platform.presentation.rest.examples import add_examples
@@ -50,14 +47,6 @@ VERSION = "1"  # of the interface, not of the package
 DESCRIPTION = "A question in, an answer out in which every sentence can be traced to its source."
 # FastAPI's own would repeat our spans, with the texts of errors in them, and it looks for providers at every request.
 NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False, "operation_spans": False}
-BODIES: tuple[type[BaseModel], ...] = (
-    research_routes.ResearchApiRequest,
-    PlanRequest,
-    searxng_shape.SearchApiRequest,
-    search_routes.WebSearchApiRequest,
-    chat_routes.ChatApiRequest,
-    *(body for dialect in DIALECTS for body in dialect.bodies),
-)
 ROUTERS = (
     research_routes.router,
     research_job_routes.router,
@@ -104,7 +93,7 @@ def create_app(platform: LLMPlatform | Callable[[], LLMPlatform], settings: Sett
         request_log=RequestLog(server, app.router.routes, quiet=PROBE_PATHS, log_queries=settings.LOG_QUERIES),
         compatible_apis=DIALECT_OF_PREFIX,
     )
-    app.openapi = partial(openapi_document, app, BODIES, add_examples)  # type: ignore[method-assign]
+    app.openapi = partial(openapi_document, app, add_examples)  # type: ignore[method-assign]
     return app
 
 

@@ -70,7 +70,6 @@ class Dialect:
 
     prefix: str
     router: APIRouter
-    bodies: tuple[type[BaseModel], ...]
     examples: Mapping[tuple[str, str], Example]
     format_error: ErrorFormat
     find_key: FindKey | None = None

@@ -79,7 +79,6 @@ def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int,
 DIALECT: Final = Dialect(
     prefix="/gpt-researcher",
     router=router,
-    bodies=(),
     examples={
         ("get", "/gpt-researcher"): Example(
             [{"url": "https://example.org/tea", "raw_content": "Tea is a drink."}],

@@ -84,7 +84,6 @@ def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int,
 DIALECT: Final = Dialect(
     prefix="/open-webui",
     router=router,
-    bodies=(OpenWebuiSearchRequest, OpenWebuiLoadRequest),
     examples={
         ("post", "/open-webui/search"): Example(
             [{"link": "https://example.org/tea", "title": "Tea", "snippet": "Tea is a drink."}],

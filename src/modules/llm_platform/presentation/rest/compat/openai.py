@@ -271,7 +271,6 @@ _URL_CITATION: Final = {"start_index": 0, "end_index": 12, "title": "Tea", "url"
 DIALECT: Final = Dialect(
     prefix="/v1",
     router=router,
-    bodies=(OpenaiChatRequest, openai_responses.OpenaiResponsesRequest, OpenaiEmbeddingRequest),
     examples={
         **openai_models.EXAMPLES,
         **openai_responses.EXAMPLES,

@@ -266,7 +266,6 @@ def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int,
 DIALECT: Final = Dialect(
     prefix="/perplexity",
     router=router,
-    bodies=(PerplexityChatRequest, PerplexitySearchRequest),
     examples={
         ("post", "/perplexity/chat/completions"): Example(
             {

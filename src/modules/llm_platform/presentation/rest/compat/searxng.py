@@ -82,7 +82,6 @@ _ANSWER: Final[Mapping[str, Any]] = {
 DIALECT: Final = Dialect(
     prefix="/searxng",
     router=router,
-    bodies=(),
     examples={
         ("get", "/searxng/search"): Example(_ANSWER, parameters={"q": "What is tea?"}),
         ("post", "/searxng/search"): Example(_ANSWER, {"q": "What is tea?"}),

@@ -235,7 +235,6 @@ def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int,
 DIALECT: Final = Dialect(
     prefix="/tavily",
     router=router,
-    bodies=(TavilySearchRequest, TavilyExtractRequest),
     examples={
         ("post", "/tavily/search"): Example(
             {

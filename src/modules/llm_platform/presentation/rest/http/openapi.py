@@ -21,6 +21,7 @@ BODY_NOTE = (
     "for it too."
 )
 ERRORS = (Problem, ValidationProblem)
+_BODIES: dict[str, type[BaseModel]] = {}  # of all routes, by name: the document refers to them
 KEYS: Mapping[str, Any] = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "A key of LLM_PLATFORM_API_KEYS, if it is set."},
     "header": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same key."},
@@ -29,6 +30,7 @@ KEYS: Mapping[str, Any] = {
 
 def body_of(model: type[BaseModel], form: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the `openapi_extra=` of a route that calls `read_body`. `form`: the result of `query_of` if it accepts forms."""
+    _BODIES[model.__name__] = model
     content: dict[str, Any] = {JSON: {"schema": {"$ref": REFERENCE.format(model=model.__name__)}}}
     if form:
         content[FORM] = {"schema": _form_schema(form["parameters"])}
@@ -56,14 +58,12 @@ def _form_schema(parameters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def openapi_document(
-    app: FastAPI, bodies: Sequence[type[BaseModel]], add_examples: Callable[[str, str, dict[str, Any]], None]
-) -> dict[str, Any]:
+def openapi_document(app: FastAPI, add_examples: Callable[[str, str, dict[str, Any]], None]) -> dict[str, Any]:
     """Return the document, built once. `add_examples` receives method, path and operation."""
     if app.openapi_schema is None:
         schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         _, models = models_json_schema(
-            [*((body, "validation") for body in bodies), *((error, "serialization") for error in ERRORS)],
+            [*((body, "validation") for body in _BODIES.values()), *((error, "serialization") for error in ERRORS)],
             ref_template=REFERENCE,
         )
         components = schema.setdefault("components", {})
