@@ -28,7 +28,6 @@ CASES = fuzz.chosen(30, 2000)  # of an operation, in each of the tool's ways to 
 MAX_REFUSAL_BYTES = 16_384
 # Routes with input that call no upstream: a plan is made without a model where the model cannot make one.
 BACKGROUND = ("/research/{request_id}", "/research/{request_id}/events")
-MODEL = "/v1/models/{model}"
 
 app = create_app(lambda: platform_of(FakeServices()), Settings(_env_file=None))  # each lifespan closes its platform
 schema = schemathesis.openapi.from_asgi("/openapi.json", app)
