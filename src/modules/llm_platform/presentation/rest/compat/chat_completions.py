@@ -254,7 +254,7 @@ def extension(response: ResearchResponse) -> dict[str, Any]:
 
 def openai_error(problem: Mapping[str, Any]) -> dict[str, Any]:
     """Return an error as the OpenAI and Perplexity clients read it. `message` names the first invalid field."""
-    errors = problem.get("errors") or ()
+    errors = problem.get("errors") or []
     parameter = ".".join(map(str, errors[0]["loc"][1:])) if errors and errors[0]["loc"][1:] else None
     message = f"{parameter}: {errors[0]['msg']}" if parameter else problem["detail"]
     kind = "invalid_request_error" if problem["status"] < 500 else "server_error"
