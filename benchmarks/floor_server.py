@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ from typing import Literal
 
 from benchmarks.floor import ANSWER, PLAN, RULES, Hits, make_client
 from fastapi import FastAPI, Response
+from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
 UPSTREAM = os.environ["FLOOR_UPSTREAM"]
@@ -73,13 +75,40 @@ async def find_deep(question: str) -> Hits:
     return list({hit["url"]: hit for part in found for hit in part}.values())
 
 
+def messages_of(query: str, hits: Hits) -> list[dict[str, str]]:
+    sources = "\n\n".join(f"[{n}] {hit['title']}\n{hit['url']}\n{hit['content']}" for n, hit in enumerate(hits, 1))
+    user = ANSWER.format(sources=sources, question=query)
+    return [{"role": "system", "content": RULES}, {"role": "user", "content": user}]
+
+
 @app.post("/research")
 async def research(body: ResearchIn) -> ResearchOut:
     hits = await (find_deep if body.depth == "deep" else find)(body.query)
-    sources = "\n\n".join(f"[{n}] {hit['title']}\n{hit['url']}\n{hit['content']}" for n, hit in enumerate(hits, 1))
-    user = ANSWER.format(sources=sources, question=body.query)
-    text = await chat([{"role": "system", "content": RULES}, {"role": "user", "content": user}])
+    text = await chat(messages_of(body.query, hits))
     return ResearchOut(query=body.query, results=[Hit.model_validate(hit) for hit in hits], synthesis=text)
+
+
+async def stream_events(query: str) -> AsyncIterator[str]:
+    """Each token as it comes from the model, as an event."""
+    yield event("started")
+    hits = await find(query)
+    yield event("searched", count=len(hits))
+    ask = {"model": "fake", "messages": messages_of(query, hits), "max_tokens": 2048, "stream": True}
+    async with app.state.http.stream("POST", f"{UPSTREAM}/v1/chat/completions", json=ask) as answer:
+        async for line in answer.aiter_lines():
+            data = line.removeprefix("data: ")
+            if data.startswith("{") and (choices := json.loads(data)["choices"]):
+                yield event("token", text=choices[0]["delta"].get("content") or "")
+    yield event("done")
+
+
+def event(kind: str, **fields: object) -> str:
+    return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n"
+
+
+@app.post("/stream")
+async def stream(body: ResearchIn) -> StreamingResponse:
+    return StreamingResponse(stream_events(body.query), media_type="text/event-stream")
 
 
 @app.get("/health")

@@ -32,6 +32,8 @@ OWN_MS = {"shallow": 8, "deep": 12}
 OWN_RATIO, CPU_RATIO, WALL_RATIO, P99_RATIO, START_RATIO = 2.0, 1.5, 1.01, 1.1, 1.3
 HTTP_CPU_RATIO = {"search": 1.5, "shallow": 1.8, "deep": 1.4}
 WATCHED_RATIO = 1.15  # with limits, metrics, log lines and breakers, of the same server without them
+TOKEN_RATIO, STEP_MS = 1.2, 50  # of a streamed research; a token waits for the end of its sentence
+STEPS_HAVE_SOURCES = ("/v1/chat/completions", "/perplexity")  # their first chunk, so it comes after the search
 DIALECT_RATIO = 1.15  # of a compatible API, of the same research through our own
 CACHED_SHARE, CROWD_SHARE, CROWD_P99_RATIO, TWO_PROCESSES = 0.6, 0.7, 1.3, 1.8
 RESEARCH_MB = {"shallow": 0.15, "deep": 0.3}
@@ -136,6 +138,17 @@ def over_dialects(got: dict[str, Any]) -> Iterator[Row]:
     yield "the same, errors", "-", str(got["errors"]), "0", not got["errors"]
 
 
+def first_token(got: dict[str, Any]) -> Iterator[Row]:
+    floor, searched = got.pop("floor"), got.pop("floor, searched")
+    for door, ours in got.items():
+        yield ratio(f"{door}, first token", floor["token_s"], ours["token_s"], TOKEN_RATIO)
+        if door in STEPS_HAVE_SOURCES:
+            yield ratio(f"{door}, first chunk", searched["step_s"], ours["step_s"], TOKEN_RATIO)
+            continue
+        step = ours["step_s"] * 1e3
+        yield f"{door}, first step", f"{floor['step_s'] * 1e3:.1f} ms", f"{step:.1f} ms", f"<= {STEP_MS} ms", step <= STEP_MS
+
+
 def start(got: dict[str, Any]) -> Iterator[Row]:
     took = got["import_s"]
     yield "import modules.llm_platform", "-", f"{took:.3f} s", f"<= {IMPORT_S} s", took <= IMPORT_S
@@ -214,6 +227,7 @@ PARTS: Mapping[str, Rows] = {
     "over_http": over_http,
     "watched_http": watched_http,
     "over_dialects": over_dialects,
+    "first_token": first_token,
     "over_http_cached": over_http_cached,
     "memory": memory,
     "start": start,
