@@ -84,15 +84,15 @@ async def _read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> E
 
 
 @asynccontextmanager
-async def serving(handler: Handler) -> AsyncIterator[Loopback]:
-    """The server, for as long as the block runs."""
+async def serving(handler: Handler, port: int = 0) -> AsyncIterator[Loopback]:
+    """The server, for as long as the block runs; port 0: any free one."""
     loopback = Loopback(handler)
     tasks: set[asyncio.Task[None]] = set()
 
     def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         tasks.add(asyncio.ensure_future(loopback.accept(reader, writer)))
 
-    server = await asyncio.start_server(accepted, "127.0.0.1", 0)
+    server = await asyncio.start_server(accepted, "127.0.0.1", port)
     loopback.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
         yield loopback

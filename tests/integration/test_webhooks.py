@@ -5,16 +5,22 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator
+import logging
+import random
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from standardwebhooks.webhooks import Webhook
+from tests.kafka.child_process import free_port
 from tests.loopback_upstream import Exchange, Loopback, head, serving
 
-from modules.llm_platform.application.services.webhook_service import WebhookService
+from modules.llm_platform.application.services.webhook_service import LEASE_S, MAX_SENDING, WebhookService
 from modules.llm_platform.domain.dtos.research_job_dtos import NewResearchJob, ResearchProgress
 from modules.llm_platform.domain.exceptions import WebhookError
 from modules.llm_platform.infrastructure.adapters.guarded_webhook_sender import GuardedWebhookSender
@@ -25,8 +31,11 @@ from modules.llm_platform.testing import MemoryMetrics
 from modules.llm_platform.testing.research_job_store import MANY, PROBLEM, TTL_DAYS, event, new_job
 from shared.config import Settings, SettingsError, decode_webhook_secret
 
+log = logging.getLogger(__name__)
+
 OLD, NEW = (f"whsec_{base64.b64encode(bytes([number]) * 32).decode()}" for number in (1, 2))
 DELAYS_S = (0.01,) * 6
+FAULTY_DELIVERIES = 200
 PATIENCE_S = 60.0
 
 
@@ -54,15 +63,39 @@ class Receiver:
             await exchange.send(head(int(step), length=0))
 
 
+class FaultyReceiver:
+    """Takes some messages and says so, takes some without an answer, and refuses some. `taken` counts each by its id."""
+
+    def __init__(self) -> None:
+        self.taken: Counter[str] = Counter()
+        self.unanswered = 0  # taken, and the sender cannot know
+        self._chance = random.Random(0)
+
+    async def handle(self, exchange: Exchange) -> None:
+        chance = self._chance.random()
+        if chance < 0.2:
+            await exchange.send(head(500, length=0))
+            return
+        self.taken[exchange.headers["webhook-id"]] += 1
+        if chance < 0.4:
+            self.unanswered += 1
+            if chance < 0.3:
+                await exchange.reader.read()
+            exchange.writer.transport.abort()
+            return
+        await exchange.send(head(200, length=0))
+
+
 @asynccontextmanager
 async def delivering(
-    store: SqliteResearchJobStore, loopback: Loopback, metrics: MemoryMetrics, *, timeout_s: float = 5.0
-) -> AsyncIterator[None]:
+    store: SqliteResearchJobStore, loopback: Loopback, metrics: MemoryMetrics, *, timeout_s: float = 5.0,
+    delays_s: Sequence[float] = DELAYS_S,
+) -> AsyncIterator[None]:  # fmt: skip
     resolver = SystemResolver()
     guard = Guard(resolver, AllowedHosts(["127.0.0.1"]))
     sender = GuardedWebhookSender(guard, PinnedConnections(), timeout_s=timeout_s)
     secrets = [decode_webhook_secret(secret) for secret in (NEW, OLD)]
-    task = asyncio.create_task(WebhookService(store, sender, secrets, metrics, DELAYS_S).run())
+    task = asyncio.create_task(WebhookService(store, sender, secrets, metrics, delays_s).run())
     try:
         yield
     finally:
@@ -126,6 +159,40 @@ async def test_delivered_at_least_once(store: SqliteResearchJobStore) -> None:
     delivered = ("llm_platform_webhook_deliveries_total", "delivered")
     retried = ("llm_platform_webhook_deliveries_total", "retried")
     assert (metrics.values[delivered], metrics.values[retried]) == (2, 4)
+
+
+async def test_nothing_is_lost_while_the_receiver_and_the_server_fail(tmp_path: Path) -> None:
+    """Each message arrives, though the receiver refuses, hangs and resets, is away for a while, and the server is killed twice.
+
+    A message arrives twice only where the sender could not know that it had arrived.
+    """
+    late_s, receiver, kills = [0.0], FaultyReceiver(), 2
+    store = SqliteResearchJobStore(tmp_path / "researches.sqlite3", TTL_DAYS, lambda: time.time() + late_s[0])
+
+    async def until_taken(count: int) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while len(receiver.taken) < count:
+                await asyncio.sleep(0.01)
+
+    names = [f"r{number}" for number in range(FAULTY_DELIVERIES)]
+    port = free_port()
+    for name in names:
+        await ended_research(store, name, f"http://127.0.0.1:{port}/hook")
+    sending = partial(delivering, store, metrics=MemoryMetrics(), timeout_s=0.3, delays_s=(0.05,) * 1000)
+    for kill in range(kills):
+        async with serving(receiver.handle, port) as loopback, sending(loopback=loopback):
+            await until_taken(FAULTY_DELIVERIES * (kill + 1) // 4)
+        late_s[0] += LEASE_S  # the leases of the killed server have run out
+    async with sending(loopback=loopback):
+        await asyncio.sleep(0.3)  # the receiver is away
+        async with serving(receiver.handle, port):
+            assert {(await settled(store, name))[0] for name in names} == {"delivered"}
+    await store.aclose()
+    assert receiver.taken.keys() == {f"msg_{name}" for name in names}
+    repeated = receiver.taken.total() - FAULTY_DELIVERIES
+    assert repeated <= receiver.unanswered + kills * MAX_SENDING
+    twice = sum(count > 1 for count in receiver.taken.values())
+    log.info("%d messages, %d arrived more than once, %d without an answer", len(names), twice, receiver.unanswered)
 
 
 async def test_receivers_that_hang_do_not_delay_the_others(store: SqliteResearchJobStore) -> None:
