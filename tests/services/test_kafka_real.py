@@ -11,7 +11,8 @@ from dataclasses import replace
 from types import MappingProxyType
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import ConsumerGroupType, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
 from tests.integration.test_kafka_worker import RESULTS, Echo, read, working
 from tests.integration.test_kafka_worker import options as told
 from tests.kafka.broker import wait_until
@@ -29,7 +30,7 @@ from tests.kafka.contract import (
     requests,
     start,
 )
-from tests.kafka.real_broker import RealBroker
+from tests.kafka.real_broker import JARS, RealBroker
 from tests.kafka.reference_client import SEARCH, TOPICS, ReferenceClient
 
 from modules.llm_platform.presentation.kafka.contract.requests import REQUEST_TOPICS
@@ -109,6 +110,23 @@ async def test_brokers_without_kip_848_get_the_classic_protocol(caplog: pytest.L
             assert producer.flush(60) == 0
             assert await asyncio.to_thread(read, kafka, RESULTS, 1) == [b"1"]
     assert "it uses the classic protocol" in caplog.text
+
+
+async def test_worker_joins_kafka_4_by_kip_848(broker: RealBroker, caplog: pytest.LogCaptureFixture) -> None:
+    """Without a setting: the broker, which is that of build/kafka, counts its group among those of the new protocol."""
+    caplog.set_level(logging.INFO)
+    [client_jar] = JARS.glob("kafka-clients-*.jar")
+    assert int(client_jar.stem.removeprefix("kafka-clients-").partition(".")[0]) >= 4
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+
+    def groups(kind: ConsumerGroupType) -> set[str]:
+        return {each.group_id for each in admin.list_consumer_groups(types={kind}).result(60).valid}
+
+    async with working(Echo(), replace(told(broker), group_id="probed")) as worker:
+        assert worker.consumer.assignment()
+        assert "probed" in await asyncio.to_thread(groups, ConsumerGroupType.CONSUMER)
+        assert "probed" not in await asyncio.to_thread(groups, ConsumerGroupType.CLASSIC)
+    assert "it uses the classic protocol" not in caplog.text
 
 
 async def test_join_stops_nobody_with_kip_848(other_broker: RealBroker) -> None:

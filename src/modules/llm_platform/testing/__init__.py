@@ -12,6 +12,7 @@ from modules.llm_platform.testing.reader_probe import ReaderProbe, probe_reader
 from modules.llm_platform.testing.research_job_store import MemoryResearchJobStore, ResearchJobStoreContract
 from modules.llm_platform.testing.research_store import MemoryResearchStore
 from modules.llm_platform.testing.research_store_contract import ResearchStoreContract
+from modules.llm_platform.testing.schema_registry import MemorySchemaRegistry, SchemaRegistryContract
 from modules.llm_platform.testing.spending_store import SpendingStoreContract
 from modules.llm_platform.testing.synthesizer import FakeSynthesizer, SynthesizerContract
 from modules.llm_platform.testing.tracing import EndedSpan, MemoryTracer, TracerContract
@@ -44,6 +45,7 @@ __all__ = [
     "MemoryOutcomeStore",
     "MemoryResearchJobStore",
     "MemoryResearchStore",
+    "MemorySchemaRegistry",
     "MemoryTracer",
     "MemoryVectorStore",
     "MetricsContract",
@@ -53,6 +55,7 @@ __all__ = [
     "ReaderProbe",
     "ResearchJobStoreContract",
     "ResearchStoreContract",
+    "SchemaRegistryContract",
     "SearchCase",
     "SlowPage",
     "SlowSearch",
