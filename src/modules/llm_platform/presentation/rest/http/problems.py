@@ -55,7 +55,7 @@ class BadRequestError(RestError):
 
 
 class UnauthorizedError(RestError):
-    """An API key is required: send `Authorization: Bearer KEY` or `X-API-Key: KEY`."""
+    """A valid API key is required: send `Authorization: Bearer KEY` or `X-API-Key: KEY`."""
 
     code = "unauthorized"
     status_code = 401
