@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from tests.unit.presentation.rest.fake_platform import REF, STORED_SOURCE, FakeServices
 
-from modules.llm_platform.domain.dtos.report_dtos import MAX_OTHER_THAN
+from modules.llm_platform.domain.dtos.report_dtos import MAX_OTHER_THAN, PlanRequest
 from modules.llm_platform.domain.dtos.research_dtos import MAX_PLAN_QUESTIONS, OF_A_REPORT
 from modules.llm_platform.domain.exceptions import WebSearchBlockedError
 from modules.llm_platform.presentation.rest.http import sse
@@ -147,11 +147,12 @@ async def test_plan_returns_sub_questions(client: httpx2.AsyncClient, services: 
     answer = await client.post("/research/plan", json={**QUESTION, "language": "en_US", "other_than": ["What for?"]})
     assert answer.status_code == 200
     assert answer.json() == {
-        "query": QUESTION["query"], "language": "en", "questions": [QUESTION["query"], "How?"], "planner": "fake/fake-1",
-        "degraded": [], "spent": {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "cost_usd": 0.0},
+        "query": QUESTION["query"], "standalone_query": None, "language": "en", "questions": [QUESTION["query"], "How?"],
+        "planner": "fake/fake-1", "degraded": [],
+        "spent": {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "cost_usd": 0.0},
     }  # fmt: skip
     [asked] = services.requests
-    assert asked.model_dump() == {"query": QUESTION["query"], "language": "en-US", "other_than": ("What for?",)}
+    assert asked == PlanRequest(query=QUESTION["query"], language="en_US", other_than=("What for?",))
 
 
 @pytest.mark.parametrize(
