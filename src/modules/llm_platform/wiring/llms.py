@@ -34,7 +34,7 @@ from modules.llm_platform.wiring.search import MAX_REPORT_WAIT_S, RateLimiters
 from shared.config import LLMProviderSettings, LLMStage, Settings, SettingsError
 
 ONLY_LOOPBACK = (
-    "Offline mode: only language models on loopback are used. Set LLM_KIND=ollama or vllm with LLM_BASE_URL. "
+    "Offline mode: only language models on loopback are used. Set LLM_KIND=ollama or vllm with LLM_MODEL. "
     "Without a model, research quotes its sources (extractive)"
 )
 EXTRACTIVE_ONLY = (

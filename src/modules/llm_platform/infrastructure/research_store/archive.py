@@ -116,7 +116,7 @@ def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
 @contextmanager
 def _opened(file: Path) -> Iterator[zipfile.ZipFile]:
     if not file.is_file():
-        raise StoreError("there is no such file")
+        raise StoreError(f"there is no file {file}")
     with file.open("rb") as raw:
         _check_size(raw)
         with zipfile.ZipFile(raw) as archive:

@@ -40,11 +40,11 @@ JINA_NOTICE = (
 NO_MODEL = (
     "No language model is configured, so these are quotes from your sources. "
     "For a written answer set LLM_API_KEY and LLM_MODEL, or KIMI_API_KEY, "
-    "or LLM_KIND=ollama with LLM_BASE_URL and LLM_MODEL."
+    "or LLM_KIND=ollama with LLM_MODEL."
 )
 NO_MODEL_OFFLINE = (
     "Offline the configured language models cannot be used, so these are quotes from your sources. "
-    "For a written answer set LLM_KIND=ollama with LLM_BASE_URL and LLM_MODEL."
+    "For a written answer set LLM_KIND=ollama with LLM_MODEL."
 )
 
 
