@@ -26,7 +26,7 @@ KEY = "sk-very-secret-0123456789"
 HEAT = "The greenhouse is heated by a heat pump of nine kilowatts from October to April."
 NOBODY = "http://127.0.0.1:9"
 COMPLETED = {
-    "rese": "research",
+    "rese": "research researches",
     "research --depth re": "report",
     "cache ex": "export",
     "search --ver": "",
