@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from typing import get_args
 
@@ -35,13 +36,14 @@ class SearchRowContract(WebSearchProviderContract):
         )
 
 
-class HttpSearchContract(WebSearchProviderContract):
+class HttpSearchContract(WebSearchProviderContract, ABC):
     """Of an adapter for an HTTP interface. A subclass makes one for an address."""
 
     found, not_found = "", "zzqxvjk wqqzzt"  # queries with and without results
 
+    @abstractmethod
     def adapter(self, url: str, client: httpx2.AsyncClient) -> IWebSearchProvider:
-        raise NotImplementedError
+        """Return the adapter for this address."""
 
     @pytest.fixture
     def findable(self) -> WebSearchRequest:

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -30,7 +31,7 @@ STOP_S = 60.0
 TAIL_CHARS = 3000  # of a log, in an error
 
 
-class ServerProcess:
+class ServerProcess(ABC):
     """A server of others that cannot outlive its starter, in a folder that goes with it.
 
     `down` kills it as a crash would, `stop` asks it to end, `up` starts it on its old data.
@@ -62,15 +63,17 @@ class ServerProcess:
         self._format()
         self.up()
 
+    @abstractmethod
     def _format(self) -> None:
         """Make what the first start needs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _command(self) -> Sequence[str]:
-        raise NotImplementedError
+        """Return the command that runs the server in the foreground."""
 
+    @abstractmethod
     def _answers(self) -> bool:
-        raise NotImplementedError
+        """Whether the server can be used."""
 
     def up(self) -> None:
         self.launch()
