@@ -95,6 +95,8 @@ class ChatServer:
         head = f"HTTP/1.1 {reply.status} Whatever\r\ncontent-type: {reply.content_type}\r\n{extra}"
         writer.write(f"{head}transfer-encoding: chunked\r\n\r\n".encode())
         for part in reply.parts:
+            if part == b"":
+                continue  # an empty chunk would end the body
             if isinstance(part, bytes):
                 writer.write(b"%x\r\n%s\r\n" % (len(part), part))
                 self.sent += len(part)

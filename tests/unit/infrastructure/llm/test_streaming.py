@@ -11,7 +11,7 @@ from modules.llm_platform.infrastructure.llm.streaming import Delta, InvalidAnsw
 
 def _deltas(*received: bytes) -> list[Delta]:
     reader = StreamReader()
-    return [piece for part in received for piece in reader.feed(part)] + reader.end()
+    return [piece for part in received for piece in reader.feed(part)] + list(reader.end())
 
 
 def _text(deltas: list[Delta]) -> str:
@@ -31,9 +31,9 @@ def test_a_stream_is_parsed_at_any_chunk_boundary() -> None:
 def test_nothing_after_done_is_read() -> None:
     """`done` is set."""
     reader = StreamReader()
-    assert not reader.feed(DONE + chunk("more"))
+    assert not list(reader.feed(DONE + chunk("more")))
     assert reader.done
-    assert not reader.end()
+    assert not list(reader.end())
 
 
 @pytest.mark.parametrize("blank", [b"", b" \r\n", b"\xef\xbb\xbf"])
@@ -81,10 +81,10 @@ def test_streams_and_bodies_are_bounded(limit: str, head: bytes, monkeypatch: py
     """A stream by its limit, a plain body by a smaller one."""
     monkeypatch.setattr(streaming, limit, 1000)
     reader = StreamReader()
-    reader.feed(head)
+    list(reader.feed(head))
     with pytest.raises(InvalidAnswerError, match="more bytes"):
         for _ in range(10):
-            reader.feed(b"x" * 200)
+            list(reader.feed(b"x" * 200))
 
 
 def test_split_surrogate_pairs_are_joined() -> None:

@@ -22,7 +22,7 @@ from modules.llm_platform.domain.egress_log import log_not_sent, log_sent
 from modules.llm_platform.domain.package import PACKAGE, package_version
 from modules.llm_platform.domain.ports.tracing import current_trace_headers
 from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.infrastructure.http.connection_pool import PooledTransport
+from modules.llm_platform.infrastructure.http.aiohttp_transport import AiohttpTransport
 from modules.llm_platform.infrastructure.http.errors import (
     NO_ADDRESS,
     NO_JSON,
@@ -109,7 +109,7 @@ def make_client(
         auth=auth,
         limits=limits,
         verify=verify,
-        transport=None if proxy else PooledTransport(verify, limits),
+        transport=None if proxy or limits.max_keepalive_connections == 0 else AiohttpTransport(verify, limits),
         trust_env=False,
         follow_redirects=False,
     )

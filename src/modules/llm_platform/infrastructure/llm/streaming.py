@@ -6,6 +6,8 @@ Does no I/O: the caller reads the network and enforces the timeouts. Of an answe
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -206,8 +208,8 @@ class StreamReader:
         self._has_begun = False
         self._plain: bytearray | None = None
 
-    def feed(self, received: bytes) -> list[Delta]:
-        """The deltas of the events that these bytes complete."""
+    def feed(self, received: bytes) -> Iterator[Delta]:
+        """The deltas of the events that these bytes complete, also those before an error in the same bytes."""
         self._bytes += len(received)
         if self._bytes > (MAX_STREAM_BYTES if self._plain is None else MAX_BODY_BYTES):
             raise InvalidAnswerError("more bytes than the limit for an answer")
@@ -215,21 +217,19 @@ class StreamReader:
             received = self._begin(received)
         if self._plain is not None:
             self._plain += received
-            return []
-        return self._deltas(self._events.feed(received)) if received else []
+        elif received:
+            yield from self._deltas(self._events.feed(received))
 
-    def end(self) -> list[Delta]:
+    def end(self) -> Iterator[Delta]:
         """The remaining deltas at the end of the body; an incomplete event is dropped."""
         if self._plain is not None:
             self.done = True
-            return [read_answer(bytes(self._plain))]
-        try:
-            deltas = self._deltas(self._events.finish())
-        except InvalidAnswerError:
-            deltas = []
+            yield read_answer(bytes(self._plain))
+            return
+        with suppress(InvalidAnswerError):
+            yield from self._deltas(self._events.finish())
         if not self._has_events:
             raise InvalidAnswerError("an empty stream")
-        return deltas
 
     def _begin(self, received: bytes) -> bytes:
         """The bytes without leading white space; the first other byte decides between a stream and a plain body."""
@@ -239,8 +239,7 @@ class StreamReader:
             self._plain = bytearray()
         return received
 
-    def _deltas(self, payloads: list[bytes]) -> list[Delta]:
-        deltas: list[Delta] = []
+    def _deltas(self, payloads: list[bytes]) -> Iterator[Delta]:
         for payload in payloads:
             if payload.startswith(_DONE):
                 self.done = self._has_events = True
@@ -249,8 +248,7 @@ class StreamReader:
             if not payload or payload.isspace():
                 continue
             self._has_events = True
-            deltas += (delta for delta in _read(payload) if delta is not EMPTY)
-        return deltas
+            yield from (delta for delta in _read(payload) if delta is not EMPTY)
 
 
 def _read(payload: bytes) -> list[Delta]:

@@ -174,10 +174,11 @@ class OpenAIProvider(ILLMProvider):
         async with aclosing(response.aiter_bytes()) as chunks:
             while not reader.done:
                 received = await self._next_chunk(chunks, answer, budget, tail)
-                deltas = reader.feed(received) if received else reader.end()
-                for delta in deltas:
+                has_new = False
+                for delta in reader.feed(received) if received else reader.end():
                     answer.add(delta)
-                if deltas:
+                    has_new = True
+                if has_new:
                     yield
                 if not received:
                     break

@@ -1,4 +1,4 @@
-"""The connection pool of an upstream."""
+"""The connections to an upstream."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import httpx2
 import pytest
 from tests.loopback_upstream import Exchange, json_reply, serving
 
-from modules.llm_platform.infrastructure.http.client import make_client
-from modules.llm_platform.infrastructure.http.connection_pool import ConnectionPool, PooledTransport
+from modules.llm_platform.infrastructure.http.aiohttp_transport import AiohttpTransport
+from modules.llm_platform.infrastructure.http.client import NEVER_SENT, make_client
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
 
 PEM = Path(__file__).parents[1] / "safe_reader" / "pages.example.net.pem"
@@ -31,37 +31,8 @@ class _Gate:
         await exchange.send(ANSWER)
 
 
-def _pool(client: httpx2.AsyncClient) -> ConnectionPool:
-    transport = client._transport
-    assert isinstance(transport, PooledTransport)
-    assert isinstance(transport._pool, ConnectionPool)
-    return transport._pool
-
-
 async def _at_once(client: httpx2.AsyncClient, number: int) -> list[asyncio.Task[httpx2.Response]]:
     return [asyncio.create_task(client.get("/")) for _ in range(number)]
-
-
-async def test_the_cost_of_a_request_does_not_grow_with_idle_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of them is looked at, however many there are."""
-    gate = _Gate()
-    async with serving(gate) as server, make_client(server.url) as client:
-        requests = await _at_once(client, 30)
-        assert await becomes_true(lambda: server.busy == 30, CLOSE_TIMEOUT_S)
-        gate.opened.set()
-        await asyncio.gather(*requests)
-        looked_at = 0
-        kind = type(next(iter(_pool(client)._idle.values()))[0].connection)
-        has_expired: Callable[[object], bool] = kind.has_expired
-
-        def counted(connection: object) -> bool:
-            nonlocal looked_at
-            looked_at += 1
-            return has_expired(connection)
-
-        monkeypatch.setattr(kind, "has_expired", counted)
-        await client.get("/")
-    assert (looked_at, server.connections) == (1, 30)
 
 
 async def test_requests_beyond_the_limit_wait_for_a_connection() -> None:
@@ -76,12 +47,12 @@ async def test_requests_beyond_the_limit_wait_for_a_connection() -> None:
 
 
 async def test_a_request_that_gets_no_connection_in_time_fails() -> None:
-    """As a PoolTimeout, which says that nothing was sent; a cancelled one leaves nothing behind."""
+    """With an error that says that nothing was sent; a cancelled one leaves nothing behind."""
     gate, limits = _Gate(), httpx2.Limits(max_connections=1)
     async with serving(gate) as server, make_client(server.url, limits=limits) as client:
         (running,) = await _at_once(client, 1)
         assert await becomes_true(lambda: server.busy == 1, CLOSE_TIMEOUT_S)
-        with pytest.raises(httpx2.PoolTimeout):
+        with pytest.raises(NEVER_SENT):
             await client.get("/", timeout=httpx2.Timeout(None, pool=0.01))
         (waiting,) = await _at_once(client, 1)
         await asyncio.sleep(0)
@@ -115,8 +86,6 @@ async def test_a_failed_request_leaves_nothing_behind(handler: Callable[[Exchang
         for _ in range(3):
             with pytest.raises(httpx2.TransportError):
                 await client.get("/", timeout=httpx2.Timeout(5.0, read=0.05 if handler is _never else 5.0))
-        assert not _pool(client)._active
-        assert not any(_pool(client)._idle.values())
         server.handler = json_reply({})
         assert (await client.get("/")).status_code == 200
 
@@ -158,7 +127,7 @@ async def test_what_follows_a_response_inside_tls_is_no_answer_either(in_one_rec
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=tls)
     port = server.sockets[0].getsockname()[1]
-    async with server, httpx2.AsyncClient(transport=PooledTransport(no_check, httpx2.Limits())) as client:
+    async with server, httpx2.AsyncClient(transport=AiohttpTransport(no_check, httpx2.Limits())) as client:
         assert [(await client.get(f"https://127.0.0.1:{port}/")).text for _ in range(3)] == ["{}"] * 3
 
 
@@ -178,25 +147,6 @@ async def test_idle_connections_are_limited(limits: httpx2.Limits, connections: 
             await client.get("/")
             await asyncio.sleep(0.002)
     assert server.connections == connections
-
-
-async def test_connections_that_are_not_needed_expire() -> None:
-    """The one that was used last is used next, so the others age."""
-    gate, limits = _Gate(), httpx2.Limits(keepalive_expiry=0.2)
-    async with serving(gate) as server, make_client(server.url, limits=limits) as client:
-        requests = await _at_once(client, 4)
-        assert await becomes_true(lambda: server.busy == 4, CLOSE_TIMEOUT_S)
-        gate.opened.set()
-        await asyncio.gather(*requests)
-
-        async def only_one_is_left() -> bool:
-            await client.get("/")
-            return sum(map(len, _pool(client)._idle.values())) == 1
-
-        async with asyncio.timeout(CLOSE_TIMEOUT_S):
-            while not await only_one_is_left():
-                await asyncio.sleep(0.01)
-    assert server.connections <= 5
 
 
 async def test_each_address_has_connections_of_its_own() -> None:
