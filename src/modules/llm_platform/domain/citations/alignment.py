@@ -89,6 +89,8 @@ class SourceText:
     def _related_places(self, word: str) -> list[int]:
         postings = self._postings
         bucket, relatives = self._buckets.get(word[:MIN_SHARED]), related_words().get(word)
+        if bucket is None and relatives is None:
+            return postings.get(word, [])
         forms = [key for key in bucket if key != word and is_form(word, key)] if bucket else []
         if relatives:
             forms += [key for key in relatives if key in postings]
@@ -188,7 +190,12 @@ def prepare(texts: Iterable[tuple[str, str]], language: str) -> list[SourceText]
 
 
 def _weight(mask: int, weights: list[float]) -> float:
-    return sum([weight for place, weight in enumerate(weights) if mask >> place & 1])
+    total = 0.0
+    while mask:
+        lowest = mask & -mask
+        total += weights[lowest.bit_length() - 1]
+        mask ^= lowest
+    return total
 
 
 def _index(text: str, spans: list[Span]) -> tuple[dict[str, list[int]], dict[str, list[str]]]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import re
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from typing import Final
 
 from modules.llm_platform.domain.text.data_files import load_data, load_words
+from modules.llm_platform.domain.text.memoized import Memoized
 from modules.llm_platform.domain.text.negation import denied_words, undenied_words
 from modules.llm_platform.domain.text.numbers import ISO_DATE, Reading, date_words, number_words, numbers_in, reading_of
 from modules.llm_platform.domain.text.scripts import UNSPACED
@@ -19,8 +21,9 @@ NAME_WEIGHT: Final = 1.5  # of names, numbers and identifiers; other content wor
 COUNT_REACH: Final = 5  # words behind a number word among which the counted thing is looked for
 MAX_CLAIM_CHARS: Final = 2000  # a longer sentence is judged by its beginning
 MAX_WORDS: Final = 200
-MEMOIZED_WORDS: Final = 4096
+MEMOIZED_RUNS: Final = 4096
 
+_RUN = re.compile(r"\S+")
 _FIGURES = r"[0-9]+(?:[.,:/-][0-9]+)+(?![^\W_])"
 _SPACED = rf"[^\W_{UNSPACED}]+(?:[_.:/'’+#@-]+[^\W_{UNSPACED}]+)*[+#]*(?:\(\))?"
 _DUNDER = rf"_+[^\W_{UNSPACED}]+(?:_+[^\W_{UNSPACED}]*)*"
@@ -71,15 +74,15 @@ class Claim:
     def _read_words(self, stop_words: frozenset[str], capitals_name: bool) -> None:
         text, words, ats = self.text, self.words, self.ats
         has_literals = "`" in text or "/" in text or "--" in text
-        literals = [match.span() for match in _LITERAL.finditer(text)] if has_literals else ()
-        for match in WORD.finditer(text):
-            at, written = match.start(), match[0]
-            if literals and any(start <= at < end for start, end in literals):
-                words.append(Word(fold(written).removesuffix("()"), written, NAME_WEIGHT, is_identifier=True))
+        if has_literals and (literals := [match.span() for match in _LITERAL.finditer(text)]):
+            for word, at in _words_of(text, stop_words, capitals_name, literals):
+                words.append(word)
                 ats.append(at)
-                continue
-            is_name = capitals_name and bool(words) and written[0].isupper() and written != "I"
-            for word, offset in _words_in(written, stop_words, is_name):
+            return
+        first, later = _words_of_runs(stop_words, capitals_name)
+        for run in _RUN.finditer(text):
+            at = run.start()
+            for word, offset in (later if words else first)[run[0]]:
                 words.append(word)
                 ats.append(at + offset)
             if len(words) > MAX_WORDS:
@@ -193,8 +196,49 @@ def is_unspaced(word: str) -> bool:
     return _UNSPACED_START.match(word) is not None
 
 
-@lru_cache(maxsize=MEMOIZED_WORDS)
-def _words_in(written: str, stop_words: frozenset[str], is_name: bool) -> tuple[tuple[Word, int], ...]:
+FoundWord = tuple[Word, int]  # with its offset
+Words = Memoized[tuple[FoundWord, ...]]
+
+
+@cache
+def _words_of_runs(stop_words: frozenset[str], capitals_name: bool) -> tuple[Words, Words]:
+    """The words of each run of characters between blanks: of the first run of a claim, and of later ones.
+
+    Most runs occur again, so each is read once.
+    """
+
+    def reader(*, begins_claim: bool) -> Words:
+        return Memoized(
+            lambda run: tuple(_words_of(run, stop_words, capitals_name, begins_claim=begins_claim)), MEMOIZED_RUNS
+        )
+
+    return reader(begins_claim=True), reader(begins_claim=False)
+
+
+def _words_of(
+    text: str,
+    stop_words: frozenset[str],
+    capitals_name: bool,
+    literals: Sequence[tuple[int, int]] = (),
+    *,
+    begins_claim: bool = True,
+) -> list[FoundWord]:
+    """The words of a text, those within `literals` (code, paths, options) whole. A capital at the beginning is no name."""
+    found: list[FoundWord] = []
+    for match in WORD.finditer(text):
+        at, written = match.start(), match[0]
+        if any(start <= at < end for start, end in literals):
+            found.append((Word(fold(written).removesuffix("()"), written, NAME_WEIGHT, is_identifier=True), at))
+            continue
+        is_inside = bool(found) or not begins_claim
+        is_name = capitals_name and is_inside and written[0].isupper() and written != "I"
+        found += [(word, at + offset) for word, offset in _words_in(written, stop_words, is_name)]
+        if len(found) > MAX_WORDS:
+            break
+    return found
+
+
+def _words_in(written: str, stop_words: frozenset[str], is_name: bool) -> tuple[FoundWord, ...]:
     """The words to compare in one match of WORD, each with its offset: its parts where it is joined."""
     written = _POSSESSIVE.sub("", written).replace("’", "'")
     folded = fold(written)

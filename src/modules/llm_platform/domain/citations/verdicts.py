@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Final
 
 from modules.llm_platform.domain.citations.alignment import Passage, SourceText
@@ -131,8 +132,9 @@ def _is_known_number(word: Word, facts: TextFacts) -> bool:
 
 def _cover_of(claim: Claim, matched: Sequence[bool], places: range) -> float:
     """The share of the weight of these words that is matched."""
-    total = sum(claim.weights[place] for place in places)
-    return sum(claim.weights[place] for place in places if matched[place]) / total if total else 0.0
+    weights = claim.weights[places.start : places.stop]
+    total = sum(weights)
+    return sum(compress(weights, matched[places.start : places.stop])) / total if total else 0.0
 
 
 def _added_places(claim: Claim, matched: Sequence[bool], runs: Sequence[MissingRun]) -> set[int]:

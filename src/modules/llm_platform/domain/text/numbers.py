@@ -8,6 +8,7 @@ from functools import cache, lru_cache
 from typing import Final
 
 from modules.llm_platform.domain.text.data_files import load_data
+from modules.llm_platform.domain.text.memoized import Memoized
 
 Reading = frozenset[str]  # the values that a written number can have: 1.000 is one thousand or one
 
@@ -68,7 +69,7 @@ def numbers_in(text: str) -> list[tuple[Reading, int]]:
     found: list[tuple[Reading, int]] = []
     for match in _NUMBER.finditer(text):
         scale = _SCALE.match(text, match.end())
-        reading = _readings(match[0], scale[1] if scale else None)
+        reading = _scaled(match[0], scale[1]) if scale else _READINGS[match[0]]
         if ":" in match[0] and _AFTERNOON.match(text, match.end()):
             hours, _, minutes = match[0].partition(":")
             reading |= {f"{int(hours) % 12 + 12}:{minutes}"}
@@ -86,12 +87,18 @@ def values_of(figures: str) -> tuple[Reading, ...]:
     return tuple(reading for reading, _ in numbers_in(figures))
 
 
-def _readings(written: str, scale: str | None) -> Reading:
+def _scaled(written: str, scale: str) -> Reading:
+    """The readings with and without the word behind: `2 million`."""
+    factor = next(value for name, value in _FACTORS.items() if scale.lower().startswith(name))
     values = _values(written)
-    if scale is not None:
-        factor = next(value for name, value in _FACTORS.items() if scale.lower().startswith(name))
-        values += [value * factor for value in values]
-    return frozenset(map(_plain, values)) or frozenset({written})
+    return frozenset(_plain(value * by) for value in values for by in (1, factor)) or frozenset({written})
+
+
+def _readings(written: str) -> Reading:
+    return frozenset(map(_plain, _values(written))) or frozenset({written})
+
+
+_READINGS: Final = Memoized(_readings, MEMOIZED_FIGURES)
 
 
 def _values(written: str) -> list[float]:
