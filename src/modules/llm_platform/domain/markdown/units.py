@@ -19,6 +19,7 @@ _TOKEN = re.compile(
     rf"(?P<end>[{STOPS}]+{_BEHIND}(?=\s)|[{WIDE_STOPS}]+[」』”’）]*{_BEHIND}(?=[\s\w]|[^\x00-\x7f]))|\\[^\w\s]|(?P<ticks>`+)"
     r"|(?P<open>[\[【［])|(?P<close>[\]】］])(?P<target>\()?|(?P<shut>\))"
 )
+_FIRST = re.compile(rf"[{STOPS}{WIDE_STOPS}\\`\[\]【】［］)]")  # of a token; the regex of a token takes longer to look for one
 # No token contains a blank or a letter of these scripts, so the text before one is complete.
 _DECIDED = re.compile(rf"(?s:.*)[\s{UNSPACED}]")
 
@@ -120,9 +121,12 @@ class UnitSplitter:
         limit = line_end if line_end >= 0 else self._decided
         if limit < self._scan:
             return None
-        for token in _TOKEN.finditer(self._text, self._scan, limit + 1):
-            if self._line.ends_sentence(token):
+        at = self._scan
+        while first := _FIRST.search(self._text, at, limit + 1):
+            token = _TOKEN.match(self._text, first.start(), limit + 1)
+            if token is not None and self._line.ends_sentence(token):
                 return token.end()
+            at = (token or first).end()
         self._scan = limit
         return None
 
