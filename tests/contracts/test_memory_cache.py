@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 from tests.clock import Clock
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
-from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
+from modules.llm_platform.infrastructure.adapters.memory_cache import SWEEP_S, MemoryCache
 from modules.llm_platform.infrastructure.redis.cache import LOCAL_TTL_S, LocalCopies
 from modules.llm_platform.testing.cache import CacheContract
 
@@ -24,6 +26,17 @@ class TestMemoryCache(CacheContract):
         assert await cache.get("a")
         await cache.set("c", WebSearchResponse(query="c"), 60)
         assert [key for key in "abc" if await cache.get(key)] == ["a", "c"]
+
+    async def test_expired_entries_do_not_stay(self, clock: Clock) -> None:
+        """Nobody has to ask for them: a text leaves the memory a minute after its time."""
+        cache: MemoryCache[WebSearchResponse] = MemoryCache(10, clock)
+        text = WebSearchResponse(query="private")
+        await cache.set("a", text, 1)
+        is_gone = weakref.ref(text, lambda _: None)
+        del text
+        await clock.elapse(SWEEP_S + 1)
+        await cache.set("b", WebSearchResponse(query="b"), 1)
+        assert is_gone() is None
 
     async def test_a_hit_is_the_stored_object(self, cache: MemoryCache[WebSearchResponse]) -> None:
         """Values are frozen, so no copy is needed."""

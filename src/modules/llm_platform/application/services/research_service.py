@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
+import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 
@@ -258,4 +258,4 @@ def _end(task: asyncio.Task[None], events: asyncio.Queue[ResearchEvent | None]) 
 
 def new_request_id() -> str:
     """An identifier that cannot be guessed: it gives access to the stored sources."""
-    return uuid.uuid4().hex
+    return secrets.token_hex(16)

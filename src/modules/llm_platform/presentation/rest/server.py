@@ -8,7 +8,6 @@ import gc
 import re
 import socket
 import sys
-import uuid
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
@@ -17,6 +16,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from modules.llm_platform.application.platform import LLMPlatform
+from modules.llm_platform.application.services.research_service import new_request_id
 from modules.llm_platform.presentation.rest.app import create_app
 from modules.llm_platform.presentation.rest.http.problems import (
     REQUEST_ID,
@@ -102,7 +102,7 @@ class HttpProtocol(HttpToolsProtocol):
 
 
 def _serialized_response(error: RestError) -> bytes:
-    request_id = uuid.uuid4().hex
+    request_id = new_request_id()
     response = problem_response(error, {"path": "/", REQUEST_ID: request_id})
     headers = [*response.raw_headers, (b"connection", b"close"), (b"x-request-id", request_id.encode())]
     status_line = f"HTTP/1.1 {error.status_code} {HTTPStatus(error.status_code).phrase}\r\n".encode()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Protocol
@@ -16,6 +15,7 @@ from typing import Protocol
 from fastapi import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from modules.llm_platform.application.services.research_service import new_request_id
 from modules.llm_platform.domain.api_key_label import set_api_key_label
 from modules.llm_platform.domain.metrics import RATE_LIMIT_DECISIONS
 from modules.llm_platform.domain.ports.metrics import NO_METRICS
@@ -254,7 +254,7 @@ def _request_id(sent: bytes | None) -> str:
     """Return the id sent by the client if it is valid, otherwise a random one."""
     if sent is not None and VALID_REQUEST_ID.fullmatch(sent):
         return sent.decode("ascii")
-    return uuid.uuid4().hex
+    return new_request_id()
 
 
 class _Sender:
