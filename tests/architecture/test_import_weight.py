@@ -12,12 +12,12 @@ MODULES_AT_MOST = 380  # pydantic and what it needs of the standard library are 
 MODULES_BEFORE_THE_FIRST_NAME = 40
 HEAVY = {
     "confluent_kafka", "ddgs", "dependency_injector", "fastapi", "h11", "httpx", "httpx2", "lxml", "markdown_it",
-    "numpy", "openai", "primp", "psycopg", "psycopg_pool", "pypdf", "resiliparse", "rich", "starlette", "structlog",
-    "tokenizers", "typer", "uvicorn", "wordllama",
+    "numpy", "openai", "opentelemetry", "primp", "psycopg", "psycopg_pool", "pypdf", "resiliparse", "rich", "starlette",
+    "structlog", "tokenizers", "typer", "uvicorn", "wordllama",
 }  # fmt: skip
 # What the container wires is needed by every caller; what stands behind an extra or a door waits until it is asked for.
-# dependency_injector itself looks for fastapi, and loads it where it is installed.
-HEAVY_FOR_THE_CONTAINER = HEAVY - {"dependency_injector", "fastapi", "h11", "httpx2", "starlette"}
+# dependency_injector itself looks for fastapi, which looks for OpenTelemetry, and loads it where it is installed.
+HEAVY_FOR_THE_CONTAINER = HEAVY - {"dependency_injector", "fastapi", "h11", "httpx2", "opentelemetry", "starlette"}
 
 
 def loaded_by(statement: str) -> set[str]:

@@ -220,7 +220,10 @@ class TestWeight:
         """No web framework, no model library, nothing that draws or logs, no client of a server: a person waits for every
         import. (numpy is needed: the folder is searched by meaning.)
         """
-        heavy = ["fastapi", "starlette", "uvicorn", "openai", "rich", "structlog", "qdrant_client", "ddgs", "werkzeug"]
+        heavy = [
+            "fastapi", "starlette", "uvicorn", "openai", "rich", "structlog", "qdrant_client", "ddgs", "werkzeug",
+            "opentelemetry.exporter", "modules.llm_platform.infrastructure.adapters.otel_tracer",
+        ]  # fmt: skip
         code = (
             "import sys; from modules.llm_platform.__main__ import main\n"
             "try: main()\n"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -317,6 +319,79 @@ async def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, caplo
     assert not build_tracer(Settings(_env_file=None), "test").is_enabled
     assert [record.message for record in caplog.records] == [NOT_INSTALLED]
     assert 'pip install "llm-platform[otel]"' in NOT_INSTALLED
+
+
+# --- commands -------------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def command(*arguments: str, **variables: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "modules.llm_platform", *arguments,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env={**os.environ, **variables},
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.communicate()
+
+
+def results(collector: Loopback) -> dict[str, str]:
+    """The results of the exported spans by their names, which all belong to one trace."""
+    spans = [
+        span
+        for exchange in collector.requests
+        for resource in ExportTraceServiceRequest.FromString(exchange.body).resource_spans
+        for scope in resource.scope_spans
+        for span in scope.spans
+    ]
+    assert len({span.trace_id for span in spans}) == 1
+    return {span.name: {each.key: each.value.string_value for each in span.attributes}[RESULT] for span in spans}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_command_is_one_trace(fails: bool) -> None:
+    """It is exported before the command ends, also when the command fails; the output is that without traces."""
+    upstream = json_reply({"error": "x"}, status=500) if fails else json_reply({"results": [ROW], "unresponsive_engines": []})
+    async with serving(accepted) as collector, serving(upstream) as search:
+        variables = {ENDPOINT: collector.url, "SEARXNG_URL": search.url}
+        async with command("research", QUESTION, "--json", **variables) as process:
+            out, err = await process.communicate()
+        assert process.returncode == int(fails), err
+        assert fails or json.loads(out)["sources"]
+    code = "web_search_error" if fails else "ok"
+    assert {results(collector)[name] for name in ("command research", "research shallow", "search searxng")} == {code}
+    assert set(exported(collector).values()) == {"llm-platform-command"}
+    assert SECRET_WORD not in "".join(str(exchange.body) for exchange in collector.requests)
+
+
+async def test_an_interrupted_command_is_exported() -> None:
+    """Ctrl-C ends the command with 130 and its spans as cancelled."""
+    async with serving(accepted) as collector, serving(silence) as search:
+        variables = {ENDPOINT: collector.url, "SEARXNG_URL": search.url}
+        async with command("search", QUESTION, **variables) as process:
+            await until(lambda: search.requests)
+            process.send_signal(signal.SIGINT)
+            assert await process.wait() == 130
+    found = results(collector)
+    assert (found["command search"], found["search searxng"]) == ("cancelled", "cancelled")
+
+
+async def test_spans_of_a_command_are_printed_beside_its_output() -> None:
+    """OTEL_TRACES_EXPORTER=console writes to standard error, since standard output is the answer."""
+    async with command("config", "--json", OTEL_TRACES_EXPORTER="console") as process:
+        out, err = await process.communicate()
+    assert json.loads(out)["settings"]
+    assert json.loads(err)["name"] == "command config"
+
+
+async def test_why_a_command_has_no_traces_is_said() -> None:
+    """A variable that cannot be used is one line on standard error, and the command does its work."""
+    async with command("config", OTEL_TRACES_EXPORTER="zipkin") as process:
+        out, err = await process.communicate()
+    assert (process.returncode, err.decode().strip(), bool(out)) == (0, UNKNOWN_EXPORTER, True)
 
 
 # --- Kafka ----------------------------------------------------------------------------------------------------------------

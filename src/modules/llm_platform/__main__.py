@@ -10,14 +10,16 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
+from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer
+from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.main import run
 from modules.llm_platform.presentation.cli.setup import Wiring
+from shared.config import Settings, SettingsError, opentelemetry_variables
 
 if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
     from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore, IOutcomeStore
     from modules.llm_platform.presentation.kafka.worker.worker import WorkerParts
-    from shared.config import Settings
 
 # dependency-injector imports these, if they are installed, for their request classes. That takes a quarter of a second, and
 # a command that answers one question needs no web framework.
@@ -123,6 +125,18 @@ def _outcome_stores(
     return open_outcome_stores(settings)
 
 
+def _command_tracer(console: Console, *, offline: bool) -> ITracer:
+    if not opentelemetry_variables():
+        return NO_TRACER
+    from modules.llm_platform.wiring.tracing import build_tracer
+
+    try:
+        settings = Settings.load(**({"LLM_PLATFORM_OFFLINE": True} if offline else {}))
+    except SettingsError:  # the command reports it
+        return NO_TRACER
+    return build_tracer(settings, "llm-platform-command", console.warn, console.err)
+
+
 def wiring() -> Wiring:
     """The functions of the container, which import what they need when they are called."""
     return Wiring(
@@ -135,6 +149,7 @@ def wiring() -> Wiring:
         _uses_fallback,
         _migrate_database,
         _outcome_stores,
+        _command_tracer,
     )
 
 

@@ -23,6 +23,7 @@ DEPTH: Final = "llm_platform.depth"
 CACHE: Final = "llm_platform.cache"
 SOURCES: Final = "llm_platform.sources"
 DEGRADED: Final = "llm_platform.degraded"
+COMMAND: Final = "llm_platform.command"
 STAGE: Final = "llm_platform.stage"
 UPSTREAM_KIND: Final = "llm_platform.upstream.kind"
 UPSTREAM: Final = "llm_platform.upstream.name"
@@ -59,6 +60,12 @@ MESSAGE_SPAN: Final = SpanType(
     "A request from Kafka, from its turn to its outcome. Its parent, and its link, is the span in the headers of the message.",
     (SYSTEM, OPERATION, TOPIC, PARTITION, OFFSET, REQUEST_ID),
 )
+COMMAND_SPAN: Final = SpanType(
+    "command {name}",
+    "internal",
+    "A command of the terminal, from its options to its end; not of serve, worker and mcp.",
+    (COMMAND,),
+)
 RESEARCH_SPAN: Final = SpanType(
     "research {depth}", "internal", "A research of a question.", (DEPTH, REQUEST_ID, CACHE, SOURCES, DEGRADED, COST)
 )
@@ -76,4 +83,4 @@ UPSTREAM_SPAN: Final = SpanType(
     (UPSTREAM_KIND, UPSTREAM, MODEL, PROMPT_TOKENS, COMPLETION_TOKENS, COST),
 )
 
-SPANS: Final = (REQUEST_SPAN, MESSAGE_SPAN, RESEARCH_SPAN, STAGE_SPAN, UPSTREAM_SPAN)
+SPANS: Final = (REQUEST_SPAN, MESSAGE_SPAN, COMMAND_SPAN, RESEARCH_SPAN, STAGE_SPAN, UPSTREAM_SPAN)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Final
+import sys
+from collections.abc import Callable, Mapping
+from typing import Final, TextIO
 
 from modules.llm_platform.domain.package import package_version
 from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer
@@ -27,26 +28,28 @@ OFFLINE: Final = "no traces: the collector is not on this machine, and LLM_PLATF
 INVALID: Final = "no traces: OpenTelemetry's SDK refuses the value of an OTEL_… variable"
 
 
-def build_tracer(settings: Settings, service: str) -> ITracer:
+def build_tracer(
+    settings: Settings, service: str, warn: Callable[[str], object] = log.warning, console: TextIO | None = None
+) -> ITracer:
     """Return the tracer of a process; NO_TRACER, with a warning where one was wanted, if there is nothing to export to.
 
-    `service` is the default of OTEL_SERVICE_NAME.
+    `service` is the default of OTEL_SERVICE_NAME; the exporter `console` writes to `console` (None: standard output).
     """
     variables = opentelemetry_variables()
     exporters = wanted_exporters(variables)
     if not exporters:
         return NO_TRACER
     if problem := _problem(variables, exporters, is_offline=settings.LLM_PLATFORM_OFFLINE):
-        log.warning(problem)
+        warn(problem)
         return NO_TRACER
     try:
         from modules.llm_platform.infrastructure.adapters.otel_tracer import OtelTracer, exporting_processors
 
-        return OtelTracer(service, package_version(), *exporting_processors(exporters))
+        return OtelTracer(service, package_version(), *exporting_processors(exporters, console or sys.stdout))
     except ModuleNotFoundError:
-        log.warning(NOT_INSTALLED)
+        warn(NOT_INSTALLED)
     except ValueError:  # the SDK reads its variables now; its message may contain a header with a key
-        log.warning(INVALID)
+        warn(INVALID)
     return NO_TRACER
 
 

@@ -15,11 +15,12 @@ import pytest
 from tests.unit.presentation.cli.fakes import ANSWER, FOUND, MARKED, SENTENCE, Ended, FakePlatform, Terminal, wiring
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.research_dtos import OF_A_REPORT, ResearchRequest, Verdict
+from modules.llm_platform.domain.dtos.research_dtos import OF_A_REPORT, ResearchRequest, ResearchResponse, Verdict
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchConnectionError, WebSearchRequestError
 from modules.llm_platform.presentation.cli.main import app, run
 from modules.llm_platform.presentation.cli.setup import Wiring
+from modules.llm_platform.testing import MemoryTracer
 from shared.config import Settings, SettingsError
 
 NO_NETWORK = WebSearchConnectionError("ddgs cannot be reached")
@@ -42,6 +43,32 @@ def test_missing_argument_is_named(words: str, argument: str, command: Command) 
     """The message says that the argument is missing, not that an empty value is invalid."""
     ended = command(*words.split())
     assert (ended.code, f"Missing argument '{argument}'" in ended.err) == (2, True), ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "answer", "result"),
+    [
+        (["research", "What is asyncio?"], ANSWER, "ok"),
+        (["research", "What is asyncio?"], NO_NETWORK, NO_NETWORK.code),
+        (["research", "What is asyncio?"], ValueError("a private text"), "internal"),
+        (["research", "What is asyncio?"], KeyboardInterrupt(), "cancelled"),
+        (["research", "What is asyncio?", "--output", "answer.exe"], ANSWER, "wrong_use"),
+        (["topics", "list", "--json"], ANSWER, "internal"),  # the fake has no store
+    ],
+)
+def test_a_command_is_a_span(
+    words: list[str], answer: ResearchResponse | BaseException, result: str, command: Command
+) -> None:
+    """Its name is that of the command, and its result ok, cancelled, wrong_use, failed or the code of the error."""
+    tracer = MemoryTracer()
+    traced = replace(wiring(FakePlatform(answer=answer)), command_tracer=lambda console, *, offline: tracer)
+    command(*words, custom_wiring=traced)
+    [span] = tracer.ended
+    name = "topics list" if words[0] == "topics" else "research"
+    assert (span.name, span.attributes) == (
+        f"command {name}",
+        {"llm_platform.command": name, "llm_platform.result": result},
+    )
 
 
 class TestSearch:

@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Final
+from typing import Final, TextIO
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -32,11 +32,11 @@ KINDS: Final = {kind.name.lower(): kind for kind in SpanKind}
 _W3C: Final = TraceContextTextMapPropagator()
 
 
-def exporting_processors(names: Iterable[str]) -> Iterator[SpanProcessor]:
-    """Yield a processor for each exporter: otlp (HTTP), or console (standard output)."""
+def exporting_processors(names: Iterable[str], console: TextIO) -> Iterator[SpanProcessor]:
+    """Yield a processor for each exporter: otlp (HTTP), or console."""
     for name in names:
         if name == "console":
-            yield BatchSpanProcessor(ConsoleSpanExporter())
+            yield BatchSpanProcessor(ConsoleSpanExporter(out=console))
             continue
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 

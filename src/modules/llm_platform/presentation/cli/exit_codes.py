@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar
 
 import typer
 
+from modules.llm_platform.domain.metrics import OK, result_label
 from modules.llm_platform.presentation.cli.console import Console
 from shared.config import Settings, SettingsError
 from shared.exceptions import AppException
@@ -67,6 +68,20 @@ def exit_codes(console: Console) -> Iterator[None]:
         log.debug("unexpected error in a command", exc_info=True)
         message = f"unexpected error ({type(error).__name__}): set LOG_LEVEL=DEBUG to log the traceback"
         raise _exit(console, CommandError(message)) from None
+
+
+def command_result(error: BaseException | None) -> str:
+    """Return how a command with this exception ended: ok, cancelled, wrong_use, failed, or the code of the error."""
+    match error:
+        case typer.Exit(exit_code=0):
+            return OK
+        case CommandError(__cause__=AppException(code=code)):
+            return code
+        case typer.BadParameter() | CommandError(code=2):  # WRONG_USE
+            return "wrong_use"
+        case typer.Exit() | CommandError() | SettingsError():
+            return "failed"
+    return result_label(error)
 
 
 def run_async(

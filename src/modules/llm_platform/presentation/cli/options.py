@@ -11,9 +11,10 @@ import typer
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from typer.core import TyperCommand
 
+from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.exit_codes import exit_codes
-from modules.llm_platform.presentation.cli.setup import CommandContext
+from modules.llm_platform.presentation.cli.setup import CommandContext, command_trace
 from shared.config import CollectionName
 
 # typer reads the annotations of a command at run time and shows a Literal as a choice.
@@ -68,6 +69,7 @@ Request = TypeVar("Request", bound=BaseModel)
 ERROR = "Error: "  # typer's prefix of the message
 ARGUMENTS = "modules.llm_platform.arguments"  # key of a context's `meta`: the words behind the name of the command
 PROVIDER = "provider"  # the option whose choices the wiring names
+SERVERS = frozenset({"serve", "worker", "mcp"})  # commands that run until stopped: not one trace each
 OPTION_NAMES: Mapping[str, str] = {"urls": "--url"}  # of the fields whose option has another name
 
 ITEM_FORMATS: Mapping[str, str] = {  # of the fields that are lists: what is said instead of their pattern
@@ -186,8 +188,13 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         context: CommandContext = ctx.obj
-        with exit_codes(context.console):
+        name = ctx.command_path.partition(" ")[2]
+        with exit_codes(context.console), command_trace(self._tracer(name, ctx), name):
             return super().invoke(ctx)
+
+    def _tracer(self, name: str, ctx: Any) -> ITracer:
+        console, wiring = ctx.obj
+        return NO_TRACER if name in SERVERS else wiring.command_tracer(console, offline=bool(ctx.params.get("offline")))
 
 
 def _collection_name(value: str | None) -> str | None:

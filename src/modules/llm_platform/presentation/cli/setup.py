@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer, running
+from modules.llm_platform.domain.spans import COMMAND, COMMAND_SPAN
 from modules.llm_platform.presentation.cli.console import Console
-from modules.llm_platform.presentation.cli.exit_codes import WRONG_USE, CommandError, run_async
+from modules.llm_platform.presentation.cli.exit_codes import WRONG_USE, CommandError, command_result, run_async
 from shared.config import Settings, unknown_variables
 from shared.exceptions import AppException
 
@@ -52,6 +55,13 @@ async def _migrate_nothing(settings: Settings) -> tuple[int, int]:
     return 0, 0
 
 
+class CommandTracer(Protocol):
+    """Builds the tracer of a command, NO_TRACER if there is nothing to export to."""
+
+    def __call__(self, console: Console, *, offline: bool) -> ITracer:
+        """`console` gets the warning why there are no traces."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wiring:
     """Functions of the container that the commands call; each imports what it needs when it is called."""
@@ -65,6 +75,7 @@ class Wiring:
     uses_fallback: Callable[[Settings], bool] = lambda settings: False  # no provider is configured: ddgs is used
     migrate_database: Callable[[Settings], Coroutine[Any, Any, tuple[int, int]]] = _migrate_nothing
     outcome_stores: OpenOutcomeStores | None = None
+    command_tracer: CommandTracer = lambda console, *, offline: NO_TRACER
 
     def has_model_online(self, settings: Settings) -> bool:
         """Whether a language model is configured that only LLM_PLATFORM_OFFLINE disables."""
@@ -118,6 +129,22 @@ def run_with_platform(wiring: Wiring, settings: Settings, work: Callable[[LLMPla
             return await work(platform)
 
     return run_async(build_and_work())
+
+
+@contextmanager
+def command_trace(tracer: ITracer, command: str) -> Iterator[None]:
+    """The block is a trace, which is exported when it ends, also by an error or Ctrl-C."""
+    if not tracer.is_enabled:
+        yield
+        return
+    span = tracer.start(COMMAND_SPAN, f"command {command}", {})
+    span.set(COMMAND, command)
+    try:
+        with running(span):
+            yield
+    finally:
+        span.end(command_result(sys.exception()))
+        run_async(tracer.aclose())
 
 
 def warn_about_jina(console: Console, settings: Settings, *, or_option: str = "") -> None:
