@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from tests.clock import Clock
 
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
+from modules.llm_platform.infrastructure.research_jobs.statements import SCHEMA
 from modules.llm_platform.infrastructure.sqlite.research_job_store import SqliteResearchJobStore
 from modules.llm_platform.testing import MemoryResearchJobStore, ResearchJobStoreContract
-from modules.llm_platform.testing.research_job_store import MANY, TTL_DAYS, new_job
+from modules.llm_platform.testing.research_job_store import MANY, QUESTION, TTL_DAYS, new_job
 
 
 class TestMemoryResearchJobStore(ResearchJobStoreContract):
@@ -48,6 +52,25 @@ async def test_two_processes_share_a_file(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="closed"):
         await one.add(new_job("b"), MANY)
     await other.aclose()
+
+
+async def test_a_file_of_the_first_version_is_read(tmp_path: Path) -> None:
+    """Its researches are there and can be run; several processes may open it at once."""
+    file = tmp_path / "researches.sqlite3"
+    statements = [each.format(number="INTEGER PRIMARY KEY AUTOINCREMENT").replace("llm_platform.", "") for each in SCHEMA]
+    with closing(sqlite3.connect(file)) as connection, connection:
+        for statement in (*statements, "PRAGMA user_version = 1"):
+            connection.execute(statement)
+        request = ResearchRequest(query=QUESTION).model_dump_json()
+        columns = "INSERT INTO research_job (owner, id, label, request, created_at) VALUES"
+        for name in "ab":
+            connection.execute(f"{columns} ('', ?, '', ?, 0)", (name, request))
+    stores = [SqliteResearchJobStore(file, TTL_DAYS) for _ in range(2)]
+    jobs = await asyncio.gather(*(store.claim("x", 60.0) for store in stores))
+    found = sorted((job.id, job.request.query, job.traceparent) for job in jobs if job)
+    assert found == [("a", QUESTION, ""), ("b", QUESTION, "")]
+    for store in stores:
+        await store.aclose()
 
 
 async def test_a_file_that_cannot_be_used(tmp_path: Path) -> None:

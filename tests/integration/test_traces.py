@@ -171,6 +171,18 @@ async def test_spans_are_those_of_the_table_and_tell_nothing(search: Loopback, t
         assert server.named("GET unmatched")
 
 
+async def test_a_background_research_is_in_the_trace_of_its_request(search: Loopback, tmp_path: Path) -> None:
+    """The server that runs it adds its spans to the trace of the client, however long after the request."""
+    async with ChatServer(answer()).running() as chat, traced_server(search, chat, tmp_path) as server:
+        body = {"query": QUESTION, "background": True}
+        submitted = await server.client.post("/research", json=body, headers={"traceparent": PARENT})
+        await server.client.get(f"/research/{submitted.json()['id']}/events")
+        await until(lambda: server.named("process research"))
+        [research] = server.named("research shallow")
+        assert server.path(research) == ["POST /research", "process research", "research shallow"]
+        assert f"{research.context.trace_id:032x}" == TRACE_ID
+
+
 async def test_probes_have_no_spans_and_lines_have_the_trace_id(
     search: Loopback, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -11,9 +11,12 @@ from procrastinate.schema import SchemaManager
 from tests.e2e.test_background_researches import PATIENCE_S, server, settled
 from tests.loopback_upstream import serving
 from tests.report_upstream import Upstream
-from tests.services.postgres_server import PostgresServer
+from tests.services.postgres_server import PostgresServer, opened
 
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.infrastructure.postgres import migrations
 from modules.llm_platform.infrastructure.postgres.migrations import migrate
+from modules.llm_platform.infrastructure.postgres.research_job_store import PostgresResearchJobStore
 
 pytestmark = pytest.mark.services
 
@@ -83,6 +86,24 @@ def count(url: str, query: str) -> int:
     with psycopg.connect(url, autocommit=True) as connection:
         row = connection.execute(query.encode()).fetchone()
     return int(row[0]) if row else 0
+
+
+async def test_researches_of_the_version_before_are_run(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A research that was queued before the migration is claimed after it."""
+    url = postgres.new_database()
+    with monkeypatch.context() as before:
+        before.setattr(migrations, "LATEST", 3)
+        await migrate(url)
+    request = ResearchRequest(query="What is old?").model_dump_json()
+    columns = "INSERT INTO llm_platform.research_job (owner, id, label, request, created_at) VALUES"
+    postgres.execute(url, f"{columns} ('', 'a', '', '{request}', 0)")
+    assert (await migrate(url))[0] == 3
+    async with opened(url) as database:
+        job = await PostgresResearchJobStore(database, 1.0).claim("x", 60.0)
+    assert job is not None
+    assert (job.id, job.request.query, job.traceparent) == ("a", "What is old?", "")
 
 
 async def test_tables_of_the_queue(

@@ -203,6 +203,7 @@ class Container(containers.DeclarativeContainer):
         webhooks,
         research_queue,
         metrics,
+        tracer,
     )
     pages = providers.Singleton(PageService, page_reader)
     store = providers.Singleton(

@@ -23,6 +23,7 @@ DEPTH: Final = "llm_platform.depth"
 CACHE: Final = "llm_platform.cache"
 SOURCES: Final = "llm_platform.sources"
 DEGRADED: Final = "llm_platform.degraded"
+ATTEMPT: Final = "llm_platform.attempt"
 COMMAND: Final = "llm_platform.command"
 STAGE: Final = "llm_platform.stage"
 UPSTREAM_KIND: Final = "llm_platform.upstream.kind"
@@ -60,6 +61,13 @@ MESSAGE_SPAN: Final = SpanType(
     "A request from Kafka, from its turn to its outcome. Its parent, and its link, is the span in the headers of the message.",
     (SYSTEM, OPERATION, TOPIC, PARTITION, OFFSET, REQUEST_ID),
 )
+JOB_SPAN: Final = SpanType(
+    "process research",
+    "consumer",
+    "A research in the background, from its start in a server to its end there. Its parent, and its link, is the span of the "
+    "request that submitted it.",
+    (REQUEST_ID, ATTEMPT),
+)
 COMMAND_SPAN: Final = SpanType(
     "command {name}",
     "internal",
@@ -83,4 +91,4 @@ UPSTREAM_SPAN: Final = SpanType(
     (UPSTREAM_KIND, UPSTREAM, MODEL, PROMPT_TOKENS, COMPLETION_TOKENS, COST),
 )
 
-SPANS: Final = (REQUEST_SPAN, MESSAGE_SPAN, COMMAND_SPAN, RESEARCH_SPAN, STAGE_SPAN, UPSTREAM_SPAN)
+SPANS: Final = (REQUEST_SPAN, MESSAGE_SPAN, JOB_SPAN, COMMAND_SPAN, RESEARCH_SPAN, STAGE_SPAN, UPSTREAM_SPAN)

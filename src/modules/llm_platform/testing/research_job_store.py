@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Final
 
 from modules.llm_platform.domain.dtos.research_dtos import HeldSources, ResearchRequest, Source
 from modules.llm_platform.domain.dtos.research_job_dtos import ClaimedJob, JobEvent, NewResearchJob, ResearchProgress
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, LeaseLostError
 from modules.llm_platform.infrastructure.sqlite.research_job_store import MEMORY, SqliteResearchJobStore
+from modules.llm_platform.testing.tracing import PARENT
 from modules.llm_platform.testing.waiting import Elapse
 
 TTL_DAYS: Final = 30.0
@@ -85,6 +87,13 @@ class ResearchJobStoreContract:
         assert found.webhook is not None
         assert found.webhook.status == "pending"
         assert await store.counts() == {"queued": 0, "running": 1}
+
+    async def test_the_trace_of_the_request_is_stored(self, store: IResearchJobStore) -> None:
+        """The worker gets the traceparent of the request, also at a second attempt; without a trace it is empty."""
+        await store.add(replace(new_job("a"), traceparent=PARENT), MANY)
+        await store.add(new_job("b"), MANY)
+        await store.release(await claimed(store))
+        assert [(await claimed(store)).traceparent for _ in "ab"] == [PARENT, ""]
 
     async def test_the_oldest_comes_first(self, store: IResearchJobStore) -> None:
         """Researches are claimed in the order of their submission."""

@@ -9,6 +9,7 @@ from modules.llm_platform.application.services.webhook_service import WebhookSer
 from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.research_queue import IResearchQueue
+from modules.llm_platform.domain.ports.tracing import ITracer
 from modules.llm_platform.infrastructure.postgres.pool import Database
 from modules.llm_platform.wiring.resources import Resources, data_folder
 from shared.config import Settings, decode_webhook_secret
@@ -73,9 +74,10 @@ def build_research_jobs(
     webhooks: WebhookService | None,
     queue: IResearchQueue | None,
     metrics: IMetrics,
+    tracer: ITracer,
 ) -> ResearchJobService:
     poll_s = POLL_S if queue is None else POLL_WITH_QUEUE_S
     options = JobOptions(max_running=settings.MAX_BACKGROUND_RESEARCHES, poll_s=poll_s)
-    service = ResearchJobService(research, store, webhooks, options, metrics, queue)
+    service = ResearchJobService(research, store, webhooks, options, metrics, queue, tracer)
     resources.on_close(service.aclose)
     return service

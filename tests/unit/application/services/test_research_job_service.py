@@ -23,8 +23,10 @@ from modules.llm_platform.domain.exceptions import (
     ResearchQueueFullError,
     StoreError,
 )
+from modules.llm_platform.domain.ports import tracing
+from modules.llm_platform.domain.spans import REQUEST_SPAN
 from modules.llm_platform.infrastructure.research_jobs.statements import Operation, Result
-from modules.llm_platform.testing import MemoryMetrics, MemoryResearchJobStore, MemoryResearchStore
+from modules.llm_platform.testing import MemoryMetrics, MemoryResearchJobStore, MemoryResearchStore, MemoryTracer
 from modules.llm_platform.testing.research_job_store import MANY, new_job
 
 FAST = JobOptions(max_running=2, lease_s=60.0, poll_s=0.02, flush_s=0.0)
@@ -34,11 +36,15 @@ SHALLOW = ResearchRequest(query=QUESTION)
 
 @asynccontextmanager
 async def running(
-    world: World, store: MemoryResearchJobStore, options: JobOptions = FAST, metrics: MemoryMetrics | None = None
+    world: World,
+    store: MemoryResearchJobStore,
+    options: JobOptions = FAST,
+    metrics: MemoryMetrics | None = None,
+    tracer: tracing.ITracer = tracing.NO_TRACER,
 ) -> AsyncIterator[ResearchJobService]:
     """A process: its service works until the block ends, then stops as on SIGTERM."""
     webhooks = WebhookService(store, None, ())  # type: ignore[arg-type]
-    service = ResearchJobService(world.service(), store, webhooks, options, metrics or MemoryMetrics())
+    service = ResearchJobService(world.service(), store, webhooks, options, metrics or MemoryMetrics(), tracer=tracer)
     service.start()
     try:
         yield service
@@ -87,6 +93,41 @@ async def test_a_report_in_the_background(store: MemoryResearchJobStore) -> None
         assert held is not None
         assert held.find(found.response.citations[0].source_index) is not None
     assert metrics.values.get(("llm_platform_research_jobs_total", "done")) == 1
+
+
+async def test_a_research_is_in_the_trace_of_its_request(store: MemoryResearchJobStore) -> None:
+    """Its span is a child of, and has a link to, the request that submitted it, whichever process runs it; what else the
+    process does is in no trace, although a request has started it.
+    """
+    front, back = MemoryTracer(), MemoryTracer()
+    refuses_all = JobOptions(max_running=0)
+    async with running(World(Web({})), store, refuses_all, tracer=front) as service:
+        for name in "ab":
+            request = front.start(REQUEST_SPAN, name, {})
+            with tracing.running(request):
+                job = await service.submit(SHALLOW)
+            request.end()
+    async with running(World(Web(some_pages())), store, tracer=back) as service:
+        await ended(service, job.id)
+    jobs = {span.attributes["llm_platform.request_id"]: span for span in back.ended if span.name == "process research"}
+    submitted, run = {each.name: each for each in front.ended}["b"], jobs[job.id]
+    assert (run.trace_id, run.parent, run.links) == (submitted.trace_id, submitted.span_id, (submitted.span_id,))
+    assert (run.attributes["llm_platform.attempt"], run.attributes["llm_platform.result"]) == (1, "ok")
+    assert [each.parent for each in back.ended if each.name == "research shallow"] == [each.span_id for each in jobs.values()]
+    assert len(jobs) == len({each.trace_id for each in back.ended}) == 2
+
+
+async def test_a_failed_research_is_a_failed_span(store: MemoryResearchJobStore) -> None:
+    """The result of the span is the code of the error, or cancelled for a process that stops."""
+    tracer, slow = MemoryTracer(), ReportModel(delays={"write": 60.0})
+    async with running(World(Web({}, down=True)), store, tracer=tracer) as service:
+        _, found = await ended(service, (await service.submit(SHALLOW)).id)
+        assert found.problem is not None
+    async with running(World(Web(some_pages()), slow), store, tracer=tracer) as service:
+        await service.submit(REPORT)
+        await until(lambda: "write" in slow.asked)
+    results = [each.attributes["llm_platform.result"] for each in tracer.ended if each.name == "process research"]
+    assert results == [found.problem["code"], "cancelled"]
 
 
 async def test_stopped_and_started_again(store: MemoryResearchJobStore) -> None:

@@ -29,6 +29,7 @@ from modules.llm_platform.domain.exceptions import (
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.research_queue import IResearchQueue
+from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer, current_trace_headers
 
 MAX_QUEUED: Final = 1000  # researches of one owner that wait
 MAX_PAGE: Final = 100
@@ -54,6 +55,7 @@ class ResearchJobService:
         options: JobOptions = JobOptions(),  # noqa: B008  frozen
         metrics: IMetrics = NO_METRICS,
         queue: IResearchQueue | None = None,
+        tracer: ITracer = NO_TRACER,
     ) -> None:
         self._research = research
         self._store = store
@@ -62,7 +64,7 @@ class ResearchJobService:
         self._changes: dict[JobKey, asyncio.Event] = {}
         self._worker: ResearchJobWorker | None = None
         if store is not None and webhooks is not None:
-            self._worker = ResearchJobWorker(research, store, webhooks, options, self._notify, metrics, queue)
+            self._worker = ResearchJobWorker(research, store, webhooks, options, self._notify, metrics, queue, tracer)
 
     def start(self) -> None:
         """Run queued researches in this process, also those of an earlier one."""
@@ -96,6 +98,7 @@ class ResearchJobService:
             owner=owner,
             label=api_key_label() if label is None else label,
             webhook=webhook,
+            traceparent=current_trace_headers().get("traceparent", ""),
         )
         if not await self._store.add(job, MAX_QUEUED):
             raise ResearchQueueFullError

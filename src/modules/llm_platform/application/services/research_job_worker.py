@@ -18,10 +18,12 @@ from modules.llm_platform.domain.api_key_label import set_api_key_label
 from modules.llm_platform.domain.dtos.research_dtos import HeldSources, Source
 from modules.llm_platform.domain.dtos.research_job_dtos import ClaimedJob, JobEvent, ResearchProgress
 from modules.llm_platform.domain.exceptions import ResearchInterruptedError, StoreError
-from modules.llm_platform.domain.metrics import CANCELLED, DEGRADED_ANSWERS, RESEARCH_JOBS, RESEARCH_JOBS_ENDED
+from modules.llm_platform.domain.metrics import CANCELLED, DEGRADED_ANSWERS, OK, RESEARCH_JOBS, RESEARCH_JOBS_ENDED
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, LeaseLostError
 from modules.llm_platform.domain.ports.research_queue import IResearchQueue
+from modules.llm_platform.domain.ports.tracing import NO_SPAN, NO_TRACER, ITracer, running
+from modules.llm_platform.domain.spans import ATTEMPT, JOB_SPAN, REQUEST_ID
 from modules.llm_platform.domain.task_group import cancel_and_wait
 from shared.exceptions import AppException
 
@@ -67,6 +69,7 @@ class ResearchJobWorker:
         changed: Callable[[JobKey], None],
         metrics: IMetrics = NO_METRICS,
         queue: IResearchQueue | None = None,
+        tracer: ITracer = NO_TRACER,
     ) -> None:
         self._research = research
         self._store = store
@@ -75,6 +78,7 @@ class ResearchJobWorker:
         self._options = options
         self._changed = changed
         self._metrics = metrics
+        self._tracer = tracer
         self._running: dict[JobKey, tuple[ClaimedJob, asyncio.Task[None]]] = {}
         self._work = asyncio.Event()
         self._claiming = asyncio.Lock()
@@ -85,9 +89,11 @@ class ResearchJobWorker:
     def start(self) -> None:
         """Begin to work; a second call does nothing."""
         if not self._loops and not self._is_closing and self._options.max_running:
-            self._loops = [asyncio.create_task(self._run_loop()), asyncio.create_task(self._webhooks.run())]
+            work = [self._run_loop(), self._webhooks.run()]
             if self._queue is not None:
-                self._loops.append(asyncio.create_task(self._queue.run(self._handle, self._options.max_running)))
+                work.append(self._queue.run(self._handle, self._options.max_running))
+            with running(NO_SPAN):  # the request that starts the loops is not the cause of what they do
+                self._loops = [asyncio.create_task(each) for each in work]
 
     def wake(self) -> None:
         """A research was queued."""
@@ -167,12 +173,18 @@ class ResearchJobWorker:
         changed = partial(self._changed, (job.owner, job.id))
         attempt = _Attempt(job, self._research, self._store, self._options, changed, self._metrics)
         log.info("background research started", extra={"research": job.id, "attempt": job.attempts})
+        span = self._tracer.start(JOB_SPAN, JOB_SPAN.name, {"traceparent": job.traceparent}, link=True)
+        span.set(REQUEST_ID, job.id)
+        span.set(ATTEMPT, job.attempts)
         try:
-            result = await attempt.run()
+            with running(span):
+                result = await attempt.run()
         except asyncio.CancelledError:
             if not self._is_closing:
                 self._metrics.count(RESEARCH_JOBS_ENDED, CANCELLED)
             raise
+        finally:
+            span.end(attempt.code)
         log.info("background research ended", extra={"research": job.id, "result": result})
         self._metrics.count(RESEARCH_JOBS_ENDED, result)
         self._webhooks.wake()
@@ -200,6 +212,7 @@ class _Attempt:
         self._progress = ResearchProgress()
         self._pending: list[ResearchEvent] = []
         self._has_pending = asyncio.Event()
+        self.code = CANCELLED  # then ok, or the code of the error
 
     async def run(self) -> str:
         """Run to the end; returns the result: done, failed, or lost."""
@@ -212,7 +225,8 @@ class _Attempt:
                     task.result()
                 tasks = [task for task in tasks if not task.done()]
         except LeaseLostError:
-            return "lost"
+            self.code = "lost"
+            return self.code
         finally:
             await cancel_and_wait(*tasks)
         return self._progress.step or ""
@@ -271,6 +285,7 @@ class _Attempt:
                 for entry in last.response.degraded:
                     self._metrics.count(DEGRADED_ANSWERS, entry.component)
             if isinstance(last, Done | Failed):
+                self.code = last.problem["code"] if isinstance(last, Failed) else OK
                 return
 
     def _numbered(self, event: ResearchEvent) -> JobEvent:

@@ -91,13 +91,14 @@ class EventPage:
 
 @dataclass(frozen=True, slots=True)
 class NewResearchJob:
-    """A research to store. `owner` is who may see it, `label` that of the API key."""
+    """A research to store. `owner` is who may see it, `label` that of the API key, `traceparent` W3C's of the request."""
 
     id: str
     request: ResearchRequest
     owner: str = ""
     label: str = ""
     webhook: str | None = None
+    traceparent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,7 @@ class ClaimedJob:
     request: ResearchRequest
     attempts: int
     last_event: int
+    traceparent: str = ""
 
 
 @dataclass(frozen=True, slots=True)

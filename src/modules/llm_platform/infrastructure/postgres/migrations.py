@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from modules.llm_platform.infrastructure.postgres.pool import DatabaseError, connect, reason_of
 from modules.llm_platform.infrastructure.postgres.research_job_store import NUMBER
 from modules.llm_platform.infrastructure.postgres.research_queue import migrate_queue
-from modules.llm_platform.infrastructure.research_jobs.statements import SCHEMA
+from modules.llm_platform.infrastructure.research_jobs.statements import ADD_TRACEPARENT, SCHEMA
 
 if TYPE_CHECKING:
     from modules.llm_platform.infrastructure.postgres.pool import Connection
@@ -84,6 +84,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         "CREATE INDEX failed_request_size ON llm_platform.failed_request (number) INCLUDE (size)",
         "CREATE INDEX failed_request_id ON llm_platform.failed_request USING hash (request_id)",
     ),
+    (ADD_TRACEPARENT,),
 )
 LATEST: Final = len(MIGRATIONS)
 

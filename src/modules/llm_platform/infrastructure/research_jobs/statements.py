@@ -86,6 +86,7 @@ SCHEMA: Final = (
     """,
     "CREATE TABLE llm_platform.research_job_sources (job bigint PRIMARY KEY, data text NOT NULL)",
 )
+ADD_TRACEPARENT: Final = "ALTER TABLE llm_platform.research_job ADD COLUMN traceparent text NOT NULL DEFAULT ''"
 _OPEN: Final = "status IN ('queued', 'running')"
 _LEASED: Final = "WHERE number = :number AND lease = :token AND status = 'running' RETURNING number"
 _INSERT_EVENT: Final = (
@@ -113,7 +114,7 @@ WHERE number = (
     SELECT number FROM llm_platform.research_job AS waiting WHERE {_OPEN} AND lease_until <= :now
     ORDER BY coalesce((SELECT running FROM busy WHERE busy.owner = waiting.owner), 0), number LIMIT 1 {{skip}}
 )
-RETURNING number, id, owner, label, request, attempts, last_event
+RETURNING number, id, owner, label, request, attempts, last_event, traceparent
 """  # noqa: S608  constants
 # First attempts come before retries: receivers that hang do not delay the others.
 _CLAIM_WEBHOOK: Final = f"""
@@ -136,8 +137,8 @@ def add(job: NewResearchJob, max_queued: int) -> Operation[bool]:
         return False
     yield Statement(
         """
-        INSERT INTO llm_platform.research_job (owner, id, label, request, created_at, webhook)
-        VALUES (:owner, :id, :label, :request, :now, :webhook) ON CONFLICT DO NOTHING
+        INSERT INTO llm_platform.research_job (owner, id, label, request, created_at, webhook, traceparent)
+        VALUES (:owner, :id, :label, :request, :now, :webhook, :traceparent) ON CONFLICT DO NOTHING
         """,
         {
             "owner": job.owner,
@@ -146,6 +147,7 @@ def add(job: NewResearchJob, max_queued: int) -> Operation[bool]:
             # The fields that were set: whether `sources` was is part of a request with `urls`.
             "request": job.request.model_dump_json(exclude_unset=True),
             "webhook": job.webhook,
+            "traceparent": job.traceparent,
         },
     )
     return True
@@ -237,10 +239,8 @@ def claim(token: str, lease_s: float) -> Operation[ClaimedJob | None]:
     rows = yield Statement(_CLAIM, {"token": token, "lease_s": lease_s})
     if not rows:
         return None
-    [(number, found_id, owner, label, request, attempts, last_event)] = rows
-    return ClaimedJob(
-        number, token, found_id, owner, label, ResearchRequest.model_validate_json(request), attempts, last_event
-    )
+    [(number, found_id, owner, label, request, *rest)] = rows
+    return ClaimedJob(number, token, found_id, owner, label, ResearchRequest.model_validate_json(request), *rest)
 
 
 def renew(job: ClaimedJob, lease_s: float) -> Operation[None]:

@@ -8,14 +8,22 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
 from modules.llm_platform.domain.exceptions import StoreError
-from modules.llm_platform.infrastructure.research_jobs.statements import SCHEMA, Operation, Result, SqlResearchJobStore
+from modules.llm_platform.infrastructure.research_jobs.statements import (
+    ADD_TRACEPARENT,
+    SCHEMA,
+    Operation,
+    Result,
+    SqlResearchJobStore,
+)
 from modules.llm_platform.infrastructure.sqlite.shared_file import open_shared_file, transaction
 
-FORMAT: Final = 1  # of the file, in its user_version
+MIGRATIONS: Final = (SCHEMA, (ADD_TRACEPARENT,))
+FORMAT: Final = len(MIGRATIONS)  # of the file, in its user_version
 MEMORY: Final = Path(":memory:")
 CLOSED: Final = "the store of background researches is closed"
 _SCHEMA_OF_TABLES: Final = "llm_platform."  # SQLite has none
@@ -81,12 +89,12 @@ class SqliteResearchJobStore(SqlResearchJobStore):
             connection = sqlite3.connect(MEMORY, isolation_level=None) if in_memory else open_shared_file(self._file)
             undo.callback(connection.close)
             with transaction(connection):  # several servers may start at once
-                if (found := connection.execute("PRAGMA user_version").fetchone()[0]) == 0:
-                    for statement in SCHEMA:
-                        connection.execute(statement.format(number=_NUMBER).replace(_SCHEMA_OF_TABLES, ""))
-                    connection.execute(f"PRAGMA user_version = {FORMAT}")
-                elif found != FORMAT:
+                if (found := connection.execute("PRAGMA user_version").fetchone()[0]) > FORMAT:
                     raise sqlite3.DatabaseError("a newer version wrote it: use that one, or another folder")
+                for statement in chain.from_iterable(MIGRATIONS[found:]):
+                    connection.execute(statement.format(number=_NUMBER).replace(_SCHEMA_OF_TABLES, ""))
+                if found < FORMAT:
+                    connection.execute(f"PRAGMA user_version = {FORMAT}")
             undo.pop_all()
         return connection
 
