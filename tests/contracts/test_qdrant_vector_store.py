@@ -22,6 +22,7 @@ from modules.llm_platform.domain.exceptions import VectorStoreConfigError, Vecto
 from modules.llm_platform.infrastructure.adapters import qdrant_vector_store
 from modules.llm_platform.infrastructure.adapters.qdrant_vector_store import BATCH_POINTS, QdrantVectorStore
 from modules.llm_platform.testing import VectorStoreContract
+from modules.llm_platform.testing.tracing import tracing
 from modules.llm_platform.testing.vector_store_contract import COLLECTION, COLLECTION_NAME, OpenAgain
 from modules.llm_platform.testing.waiting import error_of
 from shared.exceptions import AppException
@@ -54,6 +55,28 @@ class TestQdrantInMemory(VectorStoreContract):
             return QdrantVectorStore("http://localhost:6333", client=client)
 
         return again
+
+
+class TestTracedQdrant(TestQdrantInMemory):
+    """The same with a span around each call of the client."""
+
+    @pytest.fixture
+    def store(self, client: AsyncQdrantClient, monkeypatch: pytest.MonkeyPatch) -> QdrantVectorStore:
+        monkeypatch.setattr(qdrant_vector_store, "PAGE", 100)
+        monkeypatch.setattr(qdrant_vector_store, "current_span", lambda: None)  # which is not NO_SPAN
+        return QdrantVectorStore("http://localhost:6333", client=client)
+
+
+async def test_calls_are_spans(client: AsyncQdrantClient) -> None:
+    """Each has the name of the client's method, and nothing of what is searched."""
+    store = QdrantVectorStore("http://localhost:6333", client=client)
+    await store.prepare(COLLECTION)
+    with tracing() as ended:
+        await store.search(COLLECTION_NAME, "a private question", None, {}, 3)
+    assert [each.name for each in ended] == ["qdrant collection_exists", "qdrant retrieve", "qdrant query_points"]
+    assert ended[2].attributes == {
+        "db.system.name": "qdrant", "db.operation.name": "query_points", "llm_platform.result": "ok",
+    }  # fmt: skip
 
 
 async def test_client_is_imported_outside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,8 @@ from tests.clock import Clock
 from tests.docs.pages import text_of
 from tests.services.postgres_server import PostgresServer, opened
 
+from modules.llm_platform.domain.ports.tracing import DatabaseCall
+from modules.llm_platform.infrastructure.postgres import pool
 from modules.llm_platform.infrastructure.postgres.failed_request_store import PostgresFailedRequestStore
 from modules.llm_platform.infrastructure.postgres.migrations import migrate
 from modules.llm_platform.infrastructure.postgres.outcome_store import PostgresOutcomeStore
@@ -30,8 +32,10 @@ from modules.llm_platform.testing.failed_request_store import MAX_BYTES as FAILE
 from modules.llm_platform.testing.failed_request_store import TTL_DAYS as FAILED_TTL_DAYS
 from modules.llm_platform.testing.outcome_store import TTL_DAYS as OUTCOME_TTL_DAYS
 from modules.llm_platform.testing.outcome_store import sample_outcome
+from modules.llm_platform.testing.research_job_store import MANY, new_job
 from modules.llm_platform.testing.research_job_store import TTL_DAYS as JOB_TTL_DAYS
 from modules.llm_platform.testing.research_store_contract import TTL_DAYS
+from modules.llm_platform.testing.tracing import tracing
 from modules.llm_platform.testing.waiting import Elapse
 
 pytestmark = pytest.mark.services
@@ -59,6 +63,14 @@ class TestPostgresOutcomeStore(OutcomeStoreContract):
         return aged(url, "outcome", "stored_at = stored_at - make_interval(secs => %(s)s)")
 
 
+class TestTracedOutcomeStore(TestPostgresOutcomeStore):
+    """The same with connections that name the spans of the calls."""
+
+    @pytest.fixture(autouse=True)
+    def _traced(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(pool, "database_call", DatabaseCall)
+
+
 class TestPostgresResearchJobStore(ResearchJobStoreContract):
     @pytest.fixture
     def store(self, database: Database) -> PostgresResearchJobStore:
@@ -68,6 +80,31 @@ class TestPostgresResearchJobStore(ResearchJobStoreContract):
     def elapse(self, url: str) -> Elapse:
         columns = ("created_at", "started_at", "finished_at", "lease_until", "webhook_at")
         return aged(url, "research_job", *(f"{column} = {column} - %(s)s" for column in columns))
+
+
+class TestTracedResearchJobStore(TestPostgresResearchJobStore):
+    """The same with connections that name the spans of the calls."""
+
+    @pytest.fixture(autouse=True)
+    def _traced(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(pool, "database_call", DatabaseCall)
+
+
+async def test_calls_are_spans(database: Database) -> None:
+    """Each is named by its first statement, has its own parent, and contains nothing of what is stored."""
+    outcomes = PostgresOutcomeStore(database, OUTCOME_TTL_DAYS)
+    jobs = PostgresResearchJobStore(database, JOB_TTL_DAYS)
+    with tracing() as ended:
+        await outcomes.put_if_absent([sample_outcome("private", body=b"{}", stage="answer")])
+        await outcomes.get("answer", "private")
+        await jobs.add(new_job("private"), MANY)
+        await jobs.claim("x", 60.0)
+        await PostgresResearchStore(database, TTL_DAYS).clear()
+    names = ["INSERT", "SELECT", "SELECT", "UPDATE", "DELETE"]
+    assert [each.name for each in ended] == [f"postgresql {name}" for name in names]
+    assert len({each.parent for each in ended}) == 1
+    assert "private" not in str(ended)
+    await outcomes.aclose()
 
 
 class TestPostgresFailedRequestStore(FailedRequestStoreContract):

@@ -60,7 +60,7 @@ async def connected(server: RedisServer, cooldown_s: float = 0.0) -> AsyncIterat
 @pytest.fixture
 async def client(server: RedisServer) -> AsyncIterator[RedisClient]:
     async with connected(server) as client:
-        await client.call(lambda redis: redis.flushall())
+        await client.call("TEST", lambda redis: redis.flushall())
         yield client
 
 
@@ -110,8 +110,8 @@ class TestRedisCache(CacheContract):
     ) -> None:
         """What another program or version has stored under the key is a miss, and the next set replaces it."""
         await cache.set("key", FOUND, HOUR_S)
-        (name,) = await client.call(lambda redis: redis.keys("llm-platform:cache:*"))
-        await client.call(lambda redis: redis.set(name, damage))
+        (name,) = await client.call("TEST", lambda redis: redis.keys("llm-platform:cache:*"))
+        await client.call("TEST", lambda redis: redis.set(name, damage))
         assert await cache.get("key") is None
         await cache.set("key", FOUND, HOUR_S)
         assert await cache.get("key") == FOUND
@@ -120,7 +120,7 @@ class TestRedisCache(CacheContract):
         self, client: RedisClient, cache: RedisCache[WebSearchResponse]
     ) -> None:
         """A value of another Redis type is a miss and no failure of Redis."""
-        await client.call(lambda redis: redis.rpush("llm-platform:cache:search:key", "x"))
+        await client.call("TEST", lambda redis: redis.rpush("llm-platform:cache:search:key", "x"))
         assert await cache.get("key") is None
         assert client.status.connected
 
@@ -143,12 +143,12 @@ class TestRedisCache(CacheContract):
     async def test_every_key_expires(self, client: RedisClient, cache: RedisCache[WebSearchResponse]) -> None:
         """Nothing stays in Redis for ever, whatever the lifetime."""
         await cache.set("key", FOUND, 1e30)
-        (name,) = await client.call(lambda redis: redis.keys("*"))
-        assert 0 < await client.call(lambda redis: redis.ttl(name)) <= 366 * 86_400
+        (name,) = await client.call("TEST", lambda redis: redis.keys("*"))
+        assert 0 < await client.call("TEST", lambda redis: redis.ttl(name)) <= 366 * 86_400
 
 
 async def _commands(client: RedisClient) -> int:
-    facts = await client.call(lambda redis: redis.info("stats"))
+    facts = await client.call("TEST", lambda redis: redis.info("stats"))
     return int(facts["total_commands_processed"])
 
 
@@ -189,7 +189,7 @@ async def test_processes_with_one_redis_search_once(server: RedisServer, client:
         answers = await asyncio.gather(*(policy.search(request) for policy in policies for _ in range(5)))
     assert sum(len(fake.requests) for fake in fakes) == 1
     assert [answer.results for answer in answers] == [FOUND.results] * 20
-    assert await client.call(lambda redis: redis.keys("llm-platform:lock:*")) == []
+    assert await client.call("TEST", lambda redis: redis.keys("llm-platform:lock:*")) == []
 
 
 async def test_waiting_search_goes_on_when_the_first_one_fails(server: RedisServer, client: RedisClient) -> None:
@@ -233,7 +233,7 @@ async def test_dead_holder_blocks_others_until_the_expiry_only(server: RedisServ
     lock = RedisKeyLock(client, "search", max_wait_s=HOUR_S, expiry_s=0.6)
     async with connected(server) as other, asyncio.timeout(TIMEOUT_S):
         waiting = RedisKeyLock(other, "search", max_wait_s=HOUR_S, expiry_s=0.6)
-        await client.call(lambda redis: redis.set("llm-platform:lock:search:dead", "its token", px=600))
+        await client.call("TEST", lambda redis: redis.set("llm-platform:lock:search:dead", "its token", px=600))
         async with waiting.hold("dead") as has_waited:
             assert has_waited
         async with lock.hold("living") as has_waited:
@@ -264,7 +264,7 @@ async def _hold(lock: RedisKeyLock, key: str) -> bool:
 
 async def _until_locked(client: RedisClient) -> None:
     async with asyncio.timeout(TIMEOUT_S):
-        while not await client.call(lambda redis: redis.keys("llm-platform:lock:*")):
+        while not await client.call("TEST", lambda redis: redis.keys("llm-platform:lock:*")):
             await asyncio.sleep(0.01)
 
 

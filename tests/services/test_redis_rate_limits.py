@@ -39,7 +39,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 @pytest.fixture
 async def redis(server: RedisServer) -> AsyncIterator[RedisClient]:
     client = RedisClient(server.url, cooldown_s=0.0)
-    await client.call(lambda redis: redis.flushall())
+    await client.call("TEST", lambda redis: redis.flushall())
     yield client
     await client.aclose()
 
@@ -61,21 +61,21 @@ class TestRedisRateLimiter(RateLimiterContract):
         """Both limits are counted by one command, and every key expires."""
         limiter = RedisRateLimiter(redis, MemoryRateLimiter(RateLimits(CLIENT, SERVER)))
         await limiter.take("a")  # loads the script
-        before = await redis.call(lambda each: each.info("commandstats"))
+        before = await redis.call("TEST", lambda each: each.info("commandstats"))
         await limiter.take("b")
-        after = await redis.call(lambda each: each.info("commandstats"))
+        after = await redis.call("TEST", lambda each: each.info("commandstats"))
         assert after["cmdstat_evalsha"]["calls"] == before["cmdstat_evalsha"]["calls"] + 1
         for key in (f"{KEYS}client:b", f"{KEYS}server"):
-            assert 0 < await redis.call(lambda each, key=key: each.ttl(key)) <= DAY_S  # type: ignore[misc]
+            assert 0 < await redis.call("TEST", lambda each, key=key: each.ttl(key)) <= DAY_S  # type: ignore[misc]
 
     @pytest.mark.parametrize("damaged", ["text", "list"])
     async def test_damaged_value_is_replaced(self, redis: RedisClient, damaged: str) -> None:
         """A value of another program or another type counts as none."""
         key = f"{KEYS}client:a"
         if damaged == "list":
-            await redis.call(lambda each: each.rpush(key, "x"))
+            await redis.call("TEST", lambda each: each.rpush(key, "x"))
         else:
-            await redis.call(lambda each: each.set(key, "no number"))
+            await redis.call("TEST", lambda each: each.set(key, "no number"))
         limiter = RedisRateLimiter(redis, MemoryRateLimiter(RateLimits(CLIENT)))
         states = [(await limiter.take("a")).client for _ in range(6)]
         assert [state.is_exceeded for state in states if state] == [False] * 5 + [True]

@@ -32,6 +32,8 @@ MODEL: Final = "gen_ai.request.model"
 PROMPT_TOKENS: Final = "gen_ai.usage.input_tokens"
 COMPLETION_TOKENS: Final = "gen_ai.usage.output_tokens"
 COST: Final = "llm_platform.cost_usd"
+DB_SYSTEM: Final = "db.system.name"
+DB_OPERATION: Final = "db.operation.name"
 SYSTEM: Final = "messaging.system"
 OPERATION: Final = "messaging.operation.type"
 TOPIC: Final = "messaging.destination.name"
@@ -87,8 +89,17 @@ STAGE_SPAN: Final = SpanType(
 UPSTREAM_SPAN: Final = SpanType(
     "{kind} {upstream}",
     "client",
-    "A call of a search provider, a language model or a page reader; of a stream, until its end.",
+    "A call of a search provider, a language model or a page reader; of a stream, until its end. Below a search of ddgs each "
+    "request to a search engine.",
     (UPSTREAM_KIND, UPSTREAM, MODEL, PROMPT_TOKENS, COMPLETION_TOKENS, COST),
 )
+DATABASE_SPAN: Final = SpanType(
+    "{system} {operation}",
+    "client",
+    "A call of Redis, PostgreSQL or Qdrant with the wait for a connection. Of a transaction the first statement names it.",
+    (DB_SYSTEM, DB_OPERATION),
+)
 
-SPANS: Final = (REQUEST_SPAN, MESSAGE_SPAN, JOB_SPAN, COMMAND_SPAN, RESEARCH_SPAN, STAGE_SPAN, UPSTREAM_SPAN)
+SPANS: Final = (
+    REQUEST_SPAN, MESSAGE_SPAN, JOB_SPAN, COMMAND_SPAN, RESEARCH_SPAN, STAGE_SPAN, UPSTREAM_SPAN, DATABASE_SPAN,
+)  # fmt: skip

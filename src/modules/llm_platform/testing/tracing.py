@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from modules.llm_platform.domain.metrics import OK
@@ -12,6 +13,7 @@ from modules.llm_platform.domain.ports.tracing import (
     ISpan,
     ITracer,
     current_trace_headers,
+    database_call,
     run_within,
     running,
     stage,
@@ -93,6 +95,14 @@ class _MemorySpan(ISpan):
         self._tracer.ended.append(
             EndedSpan(self._name, self._trace_id, self._id, self._parent_id, attributes, self._links)
         )
+
+
+@contextmanager
+def tracing() -> Iterator[list[EndedSpan]]:
+    """The block runs in a trace. Its ended spans, without the one around the block."""
+    tracer = MemoryTracer()
+    with running(tracer.start(REQUEST_SPAN, "root", {})):
+        yield tracer.ended
 
 
 ReadSpans = Callable[[], Sequence[EndedSpan]]
@@ -188,6 +198,25 @@ class TracerContract:
         spans = {each.name: each for each in ended()}
         assert spans["reader"].parent == spans["stream"].parent == spans["root"].span_id
         assert {each.split("-")[2] for each in made} == {spans["stream"].span_id}
+
+    async def test_calls_of_databases(self, tracer: ITracer, ended: ReadSpans) -> None:
+        """They have the name of the system and of the operation; the result of a driver's error is its class."""
+        with database_call("redis", "GET"):  # without a trace nothing is recorded
+            pass
+        root = tracer.start(REQUEST_SPAN, "root", {})
+        with running(root):
+            with database_call("redis", "GET"):
+                pass
+            with suppress(ValueError), database_call("postgresql") as call:
+                assert call is not None
+                call.name("SELECT")
+                raise ValueError("a private text")
+        found = [(each.name, each.attributes) for each in ended()]
+        assert [name for name, _ in found] == ["redis GET", "postgresql SELECT"]
+        assert [f"{each['db.system.name']} {each['db.operation.name']}" for _, each in found] == [name for name, _ in found]
+        assert [each["llm_platform.result"] for _, each in found] == ["ok", "ValueError"]
+        assert "private" not in str(ended())
+        root.end()
 
     async def test_a_failure_is_the_result(self, tracer: ITracer, ended: ReadSpans) -> None:
         """The result of an operation is ok, cancelled or the code of its error, never its message."""

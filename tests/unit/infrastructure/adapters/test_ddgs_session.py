@@ -17,6 +17,7 @@ from ddgs.results import TextResult
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import WebSearchBlockedError, WebSearchTimeoutError
 from modules.llm_platform.infrastructure.adapters.ddgs_web_search import DdgsSession, DdgsWebSearchAdapter
+from modules.llm_platform.testing.tracing import tracing
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -89,6 +90,17 @@ async def test_engines_that_refused_are_listed(base: str, monkeypatch: pytest.Mo
     answer = await search()
     assert [item.url for item in answer.results] == ["https://example.org/a"]
     assert [(entry.component, entry.reason) for entry in answer.degraded] == [("ddgs/bad", "it answered with HTTP 429")]
+
+
+async def test_each_request_is_a_span(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engines are asked in threads; their spans belong to the search all the same, without its text or address."""
+    use(monkeypatch, good=f"{base}/200", bad=f"{base}/429")
+    with tracing() as ended:
+        await search()
+    found = {each.name: each.attributes["llm_platform.result"] for each in ended}
+    assert found == {"search_engine good": "ok", "search_engine bad": "429"}
+    assert {each.attributes["llm_platform.upstream.name"] for each in ended} == {"ddgs/good", "ddgs/bad"}
+    assert base not in str(ended)
 
 
 async def test_all_engines_refusing_is_an_error(base: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from modules.llm_platform.infrastructure.postgres.research_queue import Procrast
 from modules.llm_platform.infrastructure.postgres.research_store import PostgresResearchStore
 from modules.llm_platform.testing import sample_page
 from modules.llm_platform.testing.outcome_store import sample_outcome
+from modules.llm_platform.testing.tracing import tracing
 from modules.llm_platform.testing.waiting import error_of
 
 PASSWORD = "hush-hush-hush"
@@ -46,6 +47,14 @@ async def test_outcome_store_raises_its_error(database: Database) -> None:
         assert PASSWORD not in message
         assert "127.0.0.1" not in message
     await store.aclose()
+
+
+async def test_a_call_that_fails_is_a_span(database: Database) -> None:
+    """Its result is the class of the error: the message may contain an address."""
+    with tracing() as ended:
+        await error_of(PostgresResearchStore(database, 30.0).topics(), StoreUnavailableError)
+    assert [(each.name, each.attributes["llm_platform.result"]) for each in ended] == [("postgresql", "DatabaseError")]
+    assert "127.0.0.1" not in str(ended)
 
 
 async def test_research_store_raises_its_error(database: Database, tmp_path: Path) -> None:

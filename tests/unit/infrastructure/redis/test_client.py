@@ -16,6 +16,7 @@ from modules.llm_platform.infrastructure.redis.client import (
     RedisClient,
     RedisUnavailableError,
 )
+from modules.llm_platform.testing.tracing import tracing
 
 PASSWORD = "a-secret-password"
 
@@ -76,8 +77,23 @@ async def test_nothing_is_connected_before_the_first_call() -> None:
     """A new client has sent nothing and knows nothing; a call connects it."""
     async with running(Server(simple(b"$5\r\nvalue\r\n"))) as server, connected(server) as client:
         assert (server.connections, client.status.connected, client.status.away_since) == (0, False, None)
-        assert await client.call(lambda redis: redis.get("key")) == b"value"
+        assert await client.call("TEST", lambda redis: redis.get("key")) == b"value"
         assert (server.connections, client.status.connected) == (1, True)
+
+
+async def test_calls_are_spans() -> None:
+    """Each has the name that its caller gives it; none contains the key, the value or the address."""
+    server = Server(simple(b"$5\r\nvalue\r\n"))
+    with tracing() as ended:
+        async with running(server), connected(server) as client:
+            await client.call("GET", lambda redis: redis.get("a-key"))
+            await client.ping()
+        async with connected(server) as client:
+            with pytest.raises(RedisUnavailableError):
+                await client.call("DEL", lambda redis: redis.delete("a-key"))
+    assert [each.name for each in ended] == ["redis GET", "redis SET", "redis DEL"]
+    assert [each.attributes["llm_platform.result"] for each in ended] == ["ok", "ok", "ConnectionError"]
+    assert not {"a-key", "value", str(server.port)} & {str(value) for each in ended for value in each.attributes.values()}
 
 
 async def test_calls_fail_at_once_after_a_failure_until_the_cooldown_ends() -> None:
@@ -87,14 +103,14 @@ async def test_calls_fail_at_once_after_a_failure_until_the_cooldown_ends() -> N
         pass  # now the port is closed
     async with connected(server, clock) as client:
         with pytest.raises(RedisUnavailableError, match="cannot be reached"):
-            await client.call(lambda redis: redis.get("key"))
+            await client.call("TEST", lambda redis: redis.get("key"))
         away_since = client.status.away_since
         async with running(server):
             with pytest.raises(RedisUnavailableError):
-                await client.call(lambda redis: redis.get("key"))
+                await client.call("TEST", lambda redis: redis.get("key"))
             assert server.connections == 0
             clock.now += 10
-            assert await client.call(lambda redis: redis.get("key")) == b"OK"
+            assert await client.call("TEST", lambda redis: redis.get("key")) == b"OK"
             assert away_since is not None
             assert (client.status.connected, client.status.away_since) == (True, None)
 
@@ -111,10 +127,10 @@ async def test_one_call_tries_after_the_cooldown() -> None:
 
     async with running(Server(answer)) as server, connected(server, clock) as client:
         with pytest.raises(RedisUnavailableError, match="is loading its data"):
-            await client.call(lambda redis: redis.get("key"))
+            await client.call("TEST", lambda redis: redis.get("key"))
         clock.now += 10
         results = await asyncio.gather(
-            *(client.call(lambda redis: redis.get("key")) for _ in range(20)), return_exceptions=True
+            *(client.call("TEST", lambda redis: redis.get("key")) for _ in range(20)), return_exceptions=True
         )
         assert all(isinstance(result, RedisUnavailableError) for result in results)
         assert len(sent) == 2
@@ -125,7 +141,7 @@ async def test_silent_server_counts_as_away() -> None:
     async with running(Server(lambda command: None)) as server, connected(server) as client:
         async with asyncio.timeout(10 * CALL_TIMEOUT_S):
             with pytest.raises(RedisUnavailableError, match="does not answer"):
-                await client.call(lambda redis: redis.get("key"))
+                await client.call("TEST", lambda redis: redis.get("key"))
 
 
 @pytest.mark.parametrize(
@@ -153,7 +169,7 @@ async def test_value_of_another_type_is_not_a_failure() -> None:
     reply = b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
     async with running(Server(simple(reply))) as server, connected(server) as client:
         with pytest.raises(ForeignValueError):
-            await client.call(lambda redis: redis.get("key"))
+            await client.call("TEST", lambda redis: redis.get("key"))
         assert client.status.away_since is None
 
 

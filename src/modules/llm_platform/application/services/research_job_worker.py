@@ -216,8 +216,10 @@ class _Attempt:
 
     async def run(self) -> str:
         """Run to the end; returns the result: done, failed, or lost."""
-        tasks = [asyncio.create_task(work) for work in (self._follow(), self._write(), self._renew())]
-        _, writing, _ = tasks
+        tasks = [asyncio.create_task(work) for work in (self._follow(), self._write())]
+        _, writing = tasks
+        with running(NO_SPAN):  # every few seconds, as long as the research
+            tasks.append(asyncio.create_task(self._renew()))
         try:
             while not writing.done():
                 done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

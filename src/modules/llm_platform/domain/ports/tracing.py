@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from contextvars import ContextVar, Token
 from functools import wraps
 from types import TracebackType
 from typing import Any, Final, ParamSpec, Self, TypeVar
 
-from modules.llm_platform.domain.metrics import OK, result_label
-from modules.llm_platform.domain.spans import STAGE, STAGE_SPAN, SpanType
+from modules.llm_platform.domain.metrics import DEFECT, OK, result_label
+from modules.llm_platform.domain.spans import DATABASE_SPAN, DB_OPERATION, DB_SYSTEM, STAGE, STAGE_SPAN, SpanType
 
 TRACE_HEADERS: Final = ("traceparent", "tracestate")  # W3C Trace Context
 
@@ -110,6 +110,11 @@ NO_SPAN: Final[ISpan] = _NoSpan(STAGE_SPAN)
 _CURRENT: ContextVar[ISpan | None] = ContextVar("span", default=None)
 
 
+def current_span() -> ISpan:
+    """Return the running span, for a thread that has another context; NO_SPAN without one."""
+    return _CURRENT.get() or NO_SPAN
+
+
 def current_trace_headers() -> Mapping[str, str]:
     """Return the W3C headers for a request to a configured upstream; empty without a running span."""
     span = _CURRENT.get()
@@ -169,7 +174,50 @@ class traced:  # noqa: N801  used like a function
         if self._token is not None:
             _CURRENT.reset(self._token)
         if self.span is not NO_SPAN:
-            self.span.end(result_label(error))
+            self.span.end(self._result(error))
+
+    def _result(self, error: BaseException | None) -> str:
+        return result_label(error)
+
+
+class DatabaseCall(traced):
+    """The span of one call of a database."""
+
+    __slots__ = ("_operation", "_system")
+
+    def __init__(self, system: str, operation: str = "") -> None:
+        super().__init__(DATABASE_SPAN, system)
+        self._system = system
+        self._operation = operation
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        if self.span is not NO_SPAN:
+            self.span.set(DB_SYSTEM, self._system)
+            if self._operation:
+                self.name(self._operation)
+        return self
+
+    def name(self, operation: str) -> None:
+        """Set the operation, such as SELECT: a word that the program chooses, never the text of a statement."""
+        self.span.set(DB_OPERATION, operation)
+        self.span.rename(f"{self._system} {operation}")
+
+    def _result(self, error: BaseException | None) -> str:
+        """The errors of drivers have no codes of ours: the name of the class says more than `internal`."""
+        label = super()._result(error)
+        return type(error).__name__ if label == DEFECT else label
+
+
+_NOT_TRACED: Final = nullcontext()
+
+
+def database_call(system: str, operation: str = "") -> AbstractContextManager[DatabaseCall | None]:
+    """Return a context manager around one call of a database, which gives None without a running span.
+
+    `system` is OpenTelemetry's name of the database, `operation` that of the command.
+    """
+    return _NOT_TRACED if _CURRENT.get() is None else DatabaseCall(system, operation)
 
 
 def stage(

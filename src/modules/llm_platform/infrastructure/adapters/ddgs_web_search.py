@@ -32,8 +32,10 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchTimeoutError,
 )
 from modules.llm_platform.domain.freshness import Freshness, freshness_window, is_admitted
+from modules.llm_platform.domain.ports.tracing import current_span
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.spans import UPSTREAM, UPSTREAM_KIND, UPSTREAM_SPAN
 from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.infrastructure.http.client import proxy_host
 from shared.exceptions import AppException
@@ -73,7 +75,7 @@ class DdgsSession:
 
     `statuses` holds the last HTTP status of each called engine, UNREACHABLE for none. `observes_requests` is False for a
     version of the library whose requests cannot be observed. The library calls engines in threads without a context, so the
-    session keeps the egress log of the place where it is created.
+    session keeps the egress log and the span of the place where it is created.
     """
 
     def __init__(self, timeout: int, proxy: str | None = None) -> None:
@@ -86,6 +88,7 @@ class DdgsSession:
         self.statuses: dict[str, int] = {}
         self.stopped = False
         self.egress_log = current_egress_log()
+        self.span = current_span()
         self.via = proxy_host(proxy)
         self._ddgs: Any = DDGS(timeout=timeout, proxy=proxy)
         self._find_engines = getattr(self._ddgs, "_get_engines", None)
@@ -127,9 +130,17 @@ class _ObservedClient:
             raise TimeoutError("timed out: this search was stopped")
         self._session.statuses[self._engine] = UNREACHABLE
         _log_request(self._session, args[1] if len(args) > 1 else options.get("url"), options)
-        response = self._client.request(*args, **options)
-        self._session.statuses[self._engine] = response.status_code
-        return response
+        span = self._session.span.child(UPSTREAM_SPAN, f"search_engine {self._engine}")
+        span.set(UPSTREAM_KIND, "search_engine")
+        span.set(UPSTREAM, f"{PROVIDER}/{self._engine}")
+        result = "unreachable"
+        try:
+            response = self._client.request(*args, **options)
+            self._session.statuses[self._engine] = response.status_code
+            result = "ok" if response.status_code == OK else str(response.status_code)
+            return response
+        finally:
+            span.end(result)
 
 
 def _log_request(session: DdgsSession, url: object, options: Mapping[str, Any]) -> None:

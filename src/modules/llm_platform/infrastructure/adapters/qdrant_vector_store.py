@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import importlib
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from math import ceil
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import (
     Collection,
@@ -23,6 +23,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
     Vector,
 )
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError
+from modules.llm_platform.domain.ports.tracing import NO_SPAN, current_span, database_call
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.vectors.hybrid import active_filters, hybrid_query
@@ -182,7 +183,7 @@ class QdrantVectorStore(IVectorStore):
     def _connected(self) -> AsyncQdrantClient:
         if self._client is None:
             self._client = _connect(self._url, self._api_key, self._timeout)
-        return self._client
+        return self._client if current_span() is NO_SPAN else cast("AsyncQdrantClient", _TracedClient(self._client))
 
     async def _known(self, collection: str) -> Collection:
         """The facts of a collection. Raises VectorStoreConfigError without one."""
@@ -241,6 +242,22 @@ class QdrantVectorStore(IVectorStore):
                 yield record
             if following is None:
                 return
+
+
+class _TracedClient:
+    """The client, with a span for each call."""
+
+    def __init__(self, client: AsyncQdrantClient) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        method = getattr(self._client, name)
+
+        async def call(*arguments: Any, **options: Any) -> Any:
+            with database_call("qdrant", name):
+                return await method(*arguments, **options)
+
+        return call
 
 
 def _load_client() -> None:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from modules.llm_platform.domain.dtos.retrieval_dtos import Outcome, OutcomeFilter, RagStage, StoredOutcome
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
-from modules.llm_platform.infrastructure.postgres.pool import Database, DatabaseError
+from modules.llm_platform.domain.ports.tracing import NO_SPAN, database_call, running
+from modules.llm_platform.infrastructure.postgres.pool import POSTGRESQL, Database, DatabaseError
 from modules.llm_platform.infrastructure.sqlite.failed_request_store import bytes_of, text_of
 
 if TYPE_CHECKING:
@@ -93,8 +94,10 @@ class PostgresOutcomeStore(IOutcomeStore):
         answer: asyncio.Future[list[Outcome]] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Call(outcomes, answer))
         if self._writer is None:
-            self._writer = asyncio.create_task(self._write_batches())
-        return await answer
+            with running(NO_SPAN):  # it writes the outcomes of other requests too
+                self._writer = asyncio.create_task(self._write_batches())
+        with database_call(POSTGRESQL, "INSERT"):
+            return await answer
 
     async def scan(self, wanted: OutcomeFilter) -> AsyncIterator[StoredOutcome]:
         last: tuple[Any, Any] = (None, None)

@@ -10,7 +10,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
+
+from modules.llm_platform.domain.ports.tracing import DatabaseCall, database_call
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+POSTGRESQL: Final = "postgresql"  # in traces
 APPLICATION_NAME: Final = "llm-platform"  # in pg_stat_activity
 POOL_SIZE: Final = 4  # connections of one process
 CONNECT_TIMEOUT_S: Final = 5.0
@@ -62,16 +66,8 @@ class Database:
 
         `work` must have the same effect when it is repeated. Raises DatabaseError.
         """
-        was_open = self._pool is not None
-        try:
-            return await self._run_once(work, timeout_s)
-        except _ConnectionLostError as error:
-            if not was_open:
-                raise DatabaseError(str(error)) from error
-        try:
-            return await self._run_once(work, timeout_s)
-        except _ConnectionLostError as error:
-            raise DatabaseError(str(error)) from error
+        with database_call(POSTGRESQL) as call:
+            return await self._run(work if call is None else partial(_run_named, call, work), timeout_s)
 
     async def ping(self) -> None:
         """Raise DatabaseError unless a query works."""
@@ -87,6 +83,18 @@ class Database:
         for task in self._tasks:
             task.cancel()
         await self._discard(self._pool)
+
+    async def _run(self, work: Callable[[Connection], Awaitable[Result]], timeout_s: float) -> Result:
+        was_open = self._pool is not None
+        try:
+            return await self._run_once(work, timeout_s)
+        except _ConnectionLostError as error:
+            if not was_open:
+                raise DatabaseError(str(error)) from error
+        try:
+            return await self._run_once(work, timeout_s)
+        except _ConnectionLostError as error:
+            raise DatabaseError(str(error)) from error
 
     async def _run_once(self, work: Callable[[Connection], Awaitable[Result]], timeout_s: float) -> Result:
         from psycopg import Error, InterfaceError, OperationalError
@@ -184,6 +192,30 @@ class Database:
 def silence_pool_log() -> None:
     """psycopg_pool logs each use and each attempt to connect; our own errors and lines report the same once."""
     logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
+
+
+class _NamingConnection:
+    """A connection whose first statement names the span of the call by its first word."""
+
+    def __init__(self, connection: Connection, call: DatabaseCall) -> None:
+        self._connection = connection
+        self._name: Callable[[str], object] | None = call.name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    async def execute(self, statement: str | bytes, *parameters: Any, **options: Any) -> Any:
+        if self._name is not None:
+            text = statement.decode() if isinstance(statement, bytes) else statement
+            self._name(text.split(maxsplit=1)[0].upper())
+            self._name = None
+        return await self._connection.execute(statement, *parameters, **options)
+
+
+async def _run_named(
+    call: DatabaseCall, work: Callable[[Connection], Awaitable[Result]], connection: Connection
+) -> Result:
+    return await work(cast("Connection", _NamingConnection(connection, call)))
 
 
 class _ConnectionLostError(Exception):

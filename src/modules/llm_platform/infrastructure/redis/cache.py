@@ -50,7 +50,7 @@ class RedisCache(ICache[Value], Generic[Value]):
         name = self._prefix + key
         try:
             # GETRANGE, because another program may have stored a value of any size under the key.
-            data = await self._client.call(lambda redis: redis.getrange(name, 0, MAX_VALUE_BYTES))
+            data = await self._client.call("GETRANGE", lambda redis: redis.getrange(name, 0, MAX_VALUE_BYTES))
         except (RedisUnavailableError, ForeignValueError):
             return None
         return self._decode(data) if data else None
@@ -60,10 +60,10 @@ class RedisCache(ICache[Value], Generic[Value]):
         data = self._encode(value) if ttl_s > 0 else None
         try:
             if data is None:
-                await self._client.call(lambda redis: redis.delete(name))
+                await self._client.call("DEL", lambda redis: redis.delete(name))
             else:
                 ttl_ms = ceil(min(ttl_s, MAX_TTL_S) * 1000)
-                await self._client.call(lambda redis: redis.set(name, data, px=ttl_ms))
+                await self._client.call("SET", lambda redis: redis.set(name, data, px=ttl_ms))
         except (RedisUnavailableError, ForeignValueError):
             return
 

@@ -31,6 +31,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from modules.llm_platform.domain.metrics import REDIS_UP
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
+from modules.llm_platform.domain.ports.tracing import database_call
 from shared.exceptions import AppException
 
 if TYPE_CHECKING:
@@ -121,8 +122,10 @@ class RedisClient:
     def __repr__(self) -> str:
         return f"RedisClient({self.address})"
 
-    async def call(self, command: Callable[[RedisConnection], Awaitable[Result]]) -> Result:
+    async def call(self, operation: str, command: Callable[[RedisConnection], Awaitable[Result]]) -> Result:
         """Return the result of `command`, which gets the connection pool and may send one command or one pipeline.
+
+        `operation` names it in traces, such as GET.
 
         Raises RedisUnavailableError within about a second, at once during the cooldown; ForeignValueError if the key holds
         another type of value.
@@ -132,20 +135,21 @@ class RedisClient:
             self._check_circuit()  # the call that freed the slot may have failed
             if self.status.away_since is not None:
                 self._retry_at = self._clock() + self._cooldown_s  # this call tries, the others wait for its result
-            return await self._send(command)
+            return await self._send(operation, command)
 
     async def ping(self) -> str:
         """Return a short status after writing one key, also during the cooldown. Raises RedisUnavailableError."""
-        await self._send(lambda redis: redis.set(f"{KEY_PREFIX}probe", b"", px=PROBE_TTL_MS))
+        await self._send("SET", lambda redis: redis.set(f"{KEY_PREFIX}probe", b"", px=PROBE_TTL_MS))
         return f"connected to {self.address}"
 
     async def aclose(self) -> None:
         await self._redis.aclose()
 
-    async def _send(self, command: Callable[[RedisConnection], Awaitable[Result]]) -> Result:
+    async def _send(self, operation: str, command: Callable[[RedisConnection], Awaitable[Result]]) -> Result:
         try:
-            async with asyncio.timeout(CALL_TIMEOUT_S):
-                result = await command(self._redis)
+            with database_call("redis", operation):
+                async with asyncio.timeout(CALL_TIMEOUT_S):
+                    result = await command(self._redis)
         except (RedisError, OSError) as error:  # TimeoutError is an OSError
             if isinstance(error, ResponseError) and str(error).startswith(_WRONG_TYPE):
                 raise ForeignValueError from None

@@ -60,7 +60,7 @@ class RedisRateLimiter(IRateLimiter):
         keys = [f"{KEYS}client:{client}"] if self.limits.client else []
         keys += [f"{KEYS}server"] if self.limits.server and counts_for_all else []
         try:
-            return self._decision(await self._redis.call(lambda redis: self._run(redis, keys)) if keys else ())
+            return self._decision(await self._redis.call("EVALSHA", lambda redis: self._run(redis, keys)) if keys else ())
         except (RedisUnavailableError, ForeignValueError):
             return await self._local.take(client, counts_for_all=counts_for_all)
 

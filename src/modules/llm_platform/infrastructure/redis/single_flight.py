@@ -67,7 +67,7 @@ class RedisKeyLock(IKeyLock):
         """Return whether the lock was free; None if Redis is away."""
         expiry_ms = int(self._expiry_s * 1000)
         try:
-            return bool(await self._client.call(lambda redis: redis.set(name, token, px=expiry_ms, nx=True)))
+            return bool(await self._client.call("SET", lambda redis: redis.set(name, token, px=expiry_ms, nx=True)))
         except (RedisUnavailableError, ForeignValueError):
             return None
 
@@ -83,7 +83,7 @@ class RedisKeyLock(IKeyLock):
     async def _run(self, script: str, name: str, *arguments: str | int) -> int | None:
         """Return the result of a script; None if Redis is away."""
         try:
-            result: int = await self._client.call(lambda redis: redis.eval(script, 1, name, *arguments))
+            result: int = await self._client.call("EVAL", lambda redis: redis.eval(script, 1, name, *arguments))
         except (RedisUnavailableError, ForeignValueError):
             return None
         return result
@@ -102,6 +102,6 @@ class RedisKeyLock(IKeyLock):
         delay_s = FIRST_POLL_S
         with suppress(TimeoutError, RedisUnavailableError):
             async with asyncio.timeout(self._max_wait_s):
-                while await self._client.call(lambda redis: redis.exists(name)):
+                while await self._client.call("EXISTS", lambda redis: redis.exists(name)):
                     await asyncio.sleep(delay_s)
                     delay_s = min(delay_s * POLL_GROWTH, MAX_POLL_S)

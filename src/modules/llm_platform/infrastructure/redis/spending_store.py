@@ -36,7 +36,7 @@ class RedisSpendingStore(ISpendingStore):
             return replies
 
         try:
-            replies = await self._client.call(send)
+            replies = await self._client.call("PIPELINE", send)
             return {account: float(str(reply)) for account, reply in zip(amounts, replies, strict=False)}
         except (RedisUnavailableError, ForeignValueError, ValueError) as error:
             raise SpendingStoreError(f"the spending of the day is not in Redis: {error}") from error
