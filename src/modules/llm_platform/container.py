@@ -80,7 +80,7 @@ class Container(containers.DeclarativeContainer):
     redis = providers.Singleton(redis_wiring.build_redis, settings, resources, metrics)  # None without REDIS_URL
     shared_state = providers.Singleton(redis_wiring.SharedState, settings, redis, metrics)
 
-    embedder = providers.Singleton(documents.build_embedder, settings, resources)
+    embedder = providers.Singleton(documents.build_embedder, settings, resources, metrics)
     vector_store = providers.Singleton(documents.build_vector_store, settings, resources)
     retrieval = providers.Singleton(
         RetrievalService, embedder, vector_store, settings.provided.QDRANT_COLLECTION, top_k=settings.provided.RAG_TOP_K
@@ -101,7 +101,7 @@ class Container(containers.DeclarativeContainer):
     )
     web_search_provider = providers.Singleton(search.web_search_provider, settings, search_adapters, search_policies)
     context_tokens = providers.Singleton(llms.smallest_context_tokens, settings)
-    llm_adapters = providers.Singleton(llms.build_llm_adapters, settings, resources)
+    llm_adapters = providers.Singleton(llms.build_llm_adapters, settings, resources, metrics)
     llm_rate_limiters = providers.Singleton(llms.build_llm_rate_limiters, settings, llm_adapters)
     llm_upstreams = providers.Singleton(upstream_states, llm_adapters, metrics)
     with_daily_budget = providers.Singleton(daily_budget.build_daily_budget, settings, resources, redis, metrics)

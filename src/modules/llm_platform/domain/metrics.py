@@ -136,7 +136,8 @@ WEBHOOK_DELIVERIES: Final = _counter(
 )
 UPSTREAM_FIELDS: Final = _counter(
     "upstream_fields_total",
-    "Answers of search providers with a field that is missing (by its name) or unknown (counted as other).",
+    "Answers of search providers, models, embedders and Jina with a field that is missing (by its name) or unknown (counted "
+    "as other).",
     "upstream", "field", "problem",
 )  # fmt: skip
 RETRIES: Final = _counter(

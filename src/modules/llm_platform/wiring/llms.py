@@ -121,7 +121,7 @@ def _with_unique_names(connections: Sequence[LLMConnection]) -> Iterator[LLMConn
         yield each if seen[each.name] == 1 else replace(each, name=f"{each.name}-{seen[each.name]}")
 
 
-def build_llm_adapters(settings: Settings, resources: Resources) -> LLMAdapters:
+def build_llm_adapters(settings: Settings, resources: Resources, metrics: IMetrics) -> LLMAdapters:
     connections = llm_connections(settings)
     if not connections:
         return {}
@@ -132,6 +132,7 @@ def build_llm_adapters(settings: Settings, resources: Resources) -> LLMAdapters:
             connection,
             client=resources.client(connection.address or "", connection.timeout),
             redactor=resources.redactor,
+            metrics=metrics,
         )
         for connection in connections
     }

@@ -55,13 +55,15 @@ def _readers(
     resources.on_close(resolver.aclose)
     guard = Guard(resolver, AllowedHosts(settings.READER_ALLOWED_HOSTS))
     builders = {
-        JINA: lambda: _jina_reader(settings, resources, guard, circuits.get(JINA)),
+        JINA: lambda: _jina_reader(settings, resources, guard, circuits.get(JINA), metrics),
         "direct": lambda: _direct_reader(settings, resources, guard),
     }
     return FailoverPageReader([MeasuredPageReader(builders[name](), metrics) for name in settings.READERS])
 
 
-def _jina_reader(settings: Settings, resources: Resources, guard: Guard, circuit: CircuitBreaker | None) -> IPageReader:
+def _jina_reader(
+    settings: Settings, resources: Resources, guard: Guard, circuit: CircuitBreaker | None, metrics: IMetrics
+) -> IPageReader:
     from modules.llm_platform.infrastructure.adapters.jina_page_reader import JinaPageReader
     from modules.llm_platform.infrastructure.policies.page_reader_guards import GuardedPageReader
 
@@ -72,6 +74,7 @@ def _jina_reader(settings: Settings, resources: Resources, guard: Guard, circuit
         settings.READER_TIMEOUT_S,
         client=resources.client(url, settings.READER_TIMEOUT_S),
         redactor=resources.redactor,
+        metrics=metrics,
     )
     limiter = RateLimiter(
         settings.JINA_RPS or (JINA_RPS_WITH_KEY if key else JINA_RPS_WITHOUT_KEY), max_concurrent=MAX_CONCURRENT_PAGES

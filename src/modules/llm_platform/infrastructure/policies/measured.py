@@ -24,7 +24,7 @@ from modules.llm_platform.domain.metrics import (
 )
 from modules.llm_platform.domain.ports.cache import ICache, Value
 from modules.llm_platform.domain.ports.llm import ILLMProvider
-from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
+from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.tracing import NO_SPAN, ISpan, run_within, traced
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
@@ -37,8 +37,8 @@ from modules.llm_platform.domain.spans import (
     UPSTREAM_KIND,
     UPSTREAM_SPAN,
 )
+from modules.llm_platform.infrastructure.http.upstream_fields import count_fields
 from modules.llm_platform.infrastructure.policies.base import LLMPolicy, PageReaderPolicy, WebSearchPolicy
-from modules.llm_platform.infrastructure.policies.upstream_fields import count_fields
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class MeasuredWebSearch(WebSearchPolicy):
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
         with _Call(self._metrics, "search", self.name):
             answer = await self._provider.search(request)
-        if answer.raw is not None and self._metrics is not NO_METRICS:
+        if answer.raw is not None:
             count_fields(self._metrics, self.name, answer.raw)
         return answer
 

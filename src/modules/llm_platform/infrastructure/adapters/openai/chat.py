@@ -23,8 +23,10 @@ from modules.llm_platform.domain.exceptions import (
     LLMProviderException,
 )
 from modules.llm_platform.domain.ports.llm import ILLMProvider, LLMRegistry
+from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.http.client import make_client
+from modules.llm_platform.infrastructure.http.upstream_fields import count_fields
 from modules.llm_platform.infrastructure.llm.errors import (
     library_errors,
     reported_error,
@@ -72,7 +74,11 @@ class OpenAIProvider(ILLMProvider):
     """
 
     def __init__(
-        self, config: LLMConnection, client: httpx2.AsyncClient | None = None, redactor: Redactor | None = None
+        self,
+        config: LLMConnection,
+        client: httpx2.AsyncClient | None = None,
+        redactor: Redactor | None = None,
+        metrics: IMetrics = NO_METRICS,
     ) -> None:
         self.name: str = config.name
         self.model: str = config.model
@@ -80,6 +86,7 @@ class OpenAIProvider(ILLMProvider):
         self._connection = config
         self._configuration_error = configuration_error(config)
         self._redactor = redactor or Redactor((config.api_key,))
+        self._metrics = metrics
         self._shared_client = client
         self._own_client: httpx2.AsyncClient | None = None
         self._sdk: AsyncOpenAI | None = None
@@ -97,6 +104,7 @@ class OpenAIProvider(ILLMProvider):
             content = await self._timed(self._fetch(body, request.data_kind), _TimeBudget(self._connection.timeout))
             answer.add(read_answer(content))
             answer.finish()
+            count_fields(self._metrics, self.name, answer.raw, "chat")
             return answer.response()
 
     async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
@@ -113,6 +121,7 @@ class OpenAIProvider(ILLMProvider):
             finally:
                 await response.aclose()
             answer.finish()
+            count_fields(self._metrics, self.name, answer.raw, "chat")
             for part in answer.new_parts():
                 yield part
             yield answer.response()

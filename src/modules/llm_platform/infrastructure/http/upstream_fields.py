@@ -1,4 +1,4 @@
-"""Unknown and missing fields in the answers of search providers: the first sign that a provider changes its format."""
+"""Unknown and missing fields in the answers of upstreams: the first sign that one changes its format."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from itertools import islice
 from typing import Any, Final
 
 from modules.llm_platform.domain.metrics import OTHER, UPSTREAM_FIELDS
-from modules.llm_platform.domain.ports.metrics import IMetrics
-from modules.llm_platform.infrastructure.http.untrusted_json import dict_of
+from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
+from modules.llm_platform.infrastructure.http.untrusted_json import dict_of, list_of
 
 MAX_ROWS: Final = 5  # of an answer; a new format is in all of them
 UNKNOWN: Final = "unknown"
@@ -33,6 +33,12 @@ def _names(text: str) -> frozenset[str]:
 
 def _bocha_data(answer: Mapping[str, Any]) -> Mapping[str, Any]:
     return dict_of(answer.get("data", answer))
+
+
+def _choices(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The choices of a chat completion, each as one object with its message, or with the delta of a stream."""
+    choices = map(dict_of, list_of(answer.get("choices")))
+    return [{**each, **dict_of(each.get("message", each.get("delta")))} for each in choices]
 
 
 # From recorded answers, the vendors' references and SearXNG's result types.
@@ -74,16 +80,45 @@ TABLES: Final[Mapping[str, FieldTable]] = {
             "language isFamilyFriendly isNavigational"
         ),
     ),
+    "chat": FieldTable(  # without usage the cost is an estimate
+        rows=_choices,
+        required=_names("choices usage"),
+        known=_names(
+            "id object created model choices usage system_fingerprint service_tier prompt_filter_results provider citations "
+            "search_results timings prompt_logprobs prompt_token_ids kv_transfer_params x_groq obfuscation error"
+        ),
+        row_required=_names("finish_reason"),
+        row_known=_names(
+            "index finish_reason native_finish_reason stop_reason matched_stop logprobs token_ids content_filter_results "
+            "content_filter_offsets message delta role content refusal annotations audio function_call tool_calls name text "
+            "reasoning reasoning_content reasoning_details"
+        ),
+    ),
+    "embeddings": FieldTable(
+        rows=lambda answer: answer.get("data"),
+        required=frozenset(),  # its adapter refuses an answer without data
+        known=_names("object data model usage id created"),
+        row_required=_names("index"),
+        row_known=_names("object index embedding"),
+    ),
+    "jina": FieldTable(  # the lines above the text of a page
+        rows=lambda answer: None,
+        required=frozenset({"Title", "URL Source"}),
+        known=frozenset({"Title", "URL Source", "Published Time", "Warning", "Description", "Number of Pages"}),
+        row_required=frozenset(),
+        row_known=frozenset(),
+    ),
 }
 
 
-def count_fields(metrics: IMetrics, upstream: str, answer: Mapping[str, Any]) -> None:
+def count_fields(metrics: IMetrics, upstream: str, answer: Mapping[str, Any], table_name: str = "") -> None:
     """Count each missing field by its name, and all unknown ones as `other`, once an answer.
 
-    `upstream` is the name of an adapter, `searxng-2` for a second instance; one without a table counts nothing.
+    `upstream` is the name of an adapter, `searxng-2` for a second instance. Without `table_name` it names the table too; one
+    without a table counts nothing.
     """
-    table = TABLES.get(upstream.partition("-")[0])
-    if table is None:
+    table = TABLES.get(table_name or upstream.partition("-")[0])
+    if table is None or metrics is NO_METRICS:
         return
     missing = table.required - answer.keys()
     has_unknown = not table.known.issuperset(answer)
