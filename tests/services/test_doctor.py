@@ -51,8 +51,7 @@ def doctor(folder: Path, **values: str) -> Checks:
 def test_services_that_answer(redis: RedisServer, postgres: PostgresServer, kafka: RealBroker, tmp_path: Path) -> None:
     """Each service has a line that says ok."""
     database = {"DATABASE_URL": postgres.new_database()}
-    migrate = [sys.executable, "-m", "modules.llm_platform", "store", "migrate"]
-    subprocess.run(migrate, env={**os.environ, **database}, check=True, capture_output=True, timeout=TIMEOUT_S)
+    store_migrate(**database)
     checks = doctor(tmp_path, REDIS_URL=redis.url, KAFKA_BOOTSTRAP_SERVERS=kafka.bootstrap, **database)
     assert {subject: checks[subject][0] for subject in ("redis", "store", "kafka")} == dict.fromkeys(
         ("redis", "store", "kafka"), "ok"
@@ -84,7 +83,30 @@ def test_services_that_cannot_be_used(
         assert setting in text
 
 
+def store_migrate(**database: str) -> None:
+    migrate = [sys.executable, "-m", "modules.llm_platform", "store", "migrate"]
+    subprocess.run(migrate, env={**os.environ, **database}, check=True, capture_output=True, timeout=TIMEOUT_S)
+
+
 def test_tables_that_are_missing(postgres: PostgresServer, tmp_path: Path) -> None:
     """A database without our tables names the command that makes them."""
     verdict, text = doctor(tmp_path, DATABASE_URL=postgres.new_database())["store"]
     assert (verdict, "llm-platform store migrate" in text) == ("failed", True)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "DROP SCHEMA llm_platform_queue CASCADE",  # as a restore of our schema alone leaves it
+        "DROP TABLE llm_platform_queue.procrastinate_jobs CASCADE",
+    ],
+)
+def test_tables_of_the_queue_that_are_missing(postgres: PostgresServer, tmp_path: Path, loss: str) -> None:
+    """Without them the store is not ok; the command that the message names makes them again, and keeps our own tables."""
+    database = {"DATABASE_URL": postgres.new_database()}
+    store_migrate(**database)
+    postgres.execute(database["DATABASE_URL"], loss)
+    verdict, text = doctor(tmp_path, **database)["store"]
+    assert (verdict, "queue" in text, "llm-platform store migrate" in text) == ("failed", True, True)
+    store_migrate(**database)
+    assert doctor(tmp_path, **database)["store"] == ("ok", "PostgreSQL answers")

@@ -102,7 +102,7 @@ async def test_stopped_database_does_not_hang_its_users(
     """A server that accepts connections and answers nothing costs the deadline of a call, and is used again."""
     monkeypatch.setattr(pool, "CONNECT_TIMEOUT_S", 0.5)
     monkeypatch.setattr(pool, "RETRY_S", 0.0)
-    await database.ping()
+    await database.run(check_schema)
     children = Path(f"/proc/{postgres.pid}/task/{postgres.pid}/children").read_text("ascii").split()
     for pid in (postgres.pid, *map(int, children)):
         os.kill(pid, signal.SIGSTOP)
@@ -159,7 +159,7 @@ async def test_other_versions_are_refused(postgres: PostgresServer, url: str, st
     """Tables of a newer or an older version are not used, and the message says which side to upgrade."""
     postgres.execute(url, statement)
     async with opened(url) as database:
-        assert remedy in str(await error_of(database.ping(), DatabaseError))
+        assert remedy in str(await error_of(database.run(check_schema), DatabaseError))
 
 
 async def test_read_only_database_fails_the_probe(postgres: PostgresServer, url: str) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any, Self
 
 import pytest
 
@@ -93,11 +94,11 @@ async def test_failed_connection_is_not_tried_again_at_once(monkeypatch: pytest.
     monkeypatch.setattr(pool, "connect", connect)
     database = Database(URL, check_schema, clock=lambda: now)
     for expected in (1, 1, 2):
-        await error_of(database.ping(), DatabaseError)
+        await error_of(database.run(check_schema), DatabaseError)
         assert attempts == expected
         now += RETRY_S / 2
     await database.aclose()
-    assert pool.CLOSED in str(await error_of(database.ping(), DatabaseError))
+    assert pool.CLOSED in str(await error_of(database.run(check_schema), DatabaseError))
 
 
 async def test_queue_reports_a_failure_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -124,3 +125,29 @@ async def test_queue_reports_a_failure_once(monkeypatch: pytest.MonkeyPatch, cap
     await queue.aclose()
     assert [record.getMessage() for record in caplog.records] == ["the queue of researches cannot be used"]
     assert "DATABASE_URL" in caplog.records[0].reason  # type: ignore[attr-defined]
+
+
+class Answering(Database):
+    """A database whose only answer is whether the tables of the queue exist."""
+
+    def __init__(self, has_tables: bool) -> None:
+        super().__init__(URL, check_schema)
+        self._has_tables = has_tables
+
+    async def run(self, work: Any, timeout_s: float = 1.0) -> Any:
+        return await work(self)
+
+    async def execute(self, statement: str, parameters: Sequence[str]) -> Self:
+        assert parameters == ("llm_platform_queue.procrastinate_jobs",)
+        return self
+
+    async def fetchone(self) -> tuple[bool]:
+        return (self._has_tables,)
+
+
+async def test_a_store_without_its_queue_is_not_ok() -> None:
+    """The check of doctor and /health names the command that makes the tables."""
+    assert await PostgresResearchStore(Answering(True), 30.0).ping() == "PostgreSQL answers"
+    message = (await error_of(PostgresResearchStore(Answering(False), 30.0).ping(), StoreUnavailableError)).message
+    assert "queue" in message
+    assert "`llm-platform store migrate`" in message

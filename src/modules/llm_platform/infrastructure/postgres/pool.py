@@ -69,14 +69,6 @@ class Database:
         with database_call(POSTGRESQL) as call:
             return await self._run(work if call is None else partial(_run_named, call, work), timeout_s)
 
-    async def ping(self) -> None:
-        """Raise DatabaseError unless a query works."""
-
-        async def select(connection: Connection) -> None:
-            await connection.execute("SELECT 1")
-
-        await self.run(select)
-
     async def aclose(self) -> None:
         """Close the connections. Later calls raise DatabaseError; a second `aclose` does nothing."""
         self._closed = True

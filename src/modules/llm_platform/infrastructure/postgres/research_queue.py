@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SCHEMA: Final = "llm_platform_queue"
-NO_TABLES: Final = f"the database has no schema {SCHEMA}: run `llm-platform store migrate`"
+NO_TABLES: Final = f"the database has no tables of the queue of researches (schema {SCHEMA}): run `llm-platform store migrate`"
 QUEUE: Final = "research"
 TASK: Final = "llm_platform.research"
 POOL_SIZE: Final = 2  # connections of one process, and one that listens
@@ -138,6 +138,17 @@ def _queue_errors() -> tuple[type[Exception], ...]:
     return ProcrastinateException, Error, TimeoutError, DatabaseError
 
 
+async def check_queue(connection: Connection) -> None:
+    """Raise DatabaseError unless the tables of the queue exist."""
+    if not await _has_tables(connection):
+        raise DatabaseError(NO_TABLES)
+
+
+async def _has_tables(connection: Connection) -> bool:
+    found = await connection.execute("SELECT to_regclass(%s) IS NOT NULL", (f"{SCHEMA}.procrastinate_jobs",))
+    return bool((await found.fetchone() or (False,))[0])
+
+
 async def migrate_queue(connection: Connection) -> None:
     """Make the tables of the installed procrastinate, or bring them to its version; part of a transaction of the caller.
 
@@ -145,16 +156,17 @@ async def migrate_queue(connection: Connection) -> None:
     """
     from procrastinate.schema import SchemaManager
 
+    use_schema = f"SET LOCAL search_path TO {SCHEMA}"
     files = sorted(Path(SchemaManager.get_migrations_path()).glob("*.sql"))  # noqa: ASYNC240  a command waits for it
     found: Any = await (
         await connection.execute("SELECT obj_description(to_regnamespace(%s), 'pg_namespace')", (SCHEMA,))
     ).fetchone()
-    applied = found[0] if found else None
-    if applied is None:
-        scripts = [f"CREATE SCHEMA {SCHEMA}", f"SET LOCAL search_path TO {SCHEMA}", SchemaManager.get_schema()]
+    applied = found[0] if found and await _has_tables(connection) else None
+    if applied is None:  # a rest without the table of jobs has nothing to lose: researches are in the store
+        recreate = (f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE", f"CREATE SCHEMA {SCHEMA}")
+        scripts = [*recreate, use_schema, SchemaManager.get_schema()]
     else:
-        newer = [each.read_text("utf-8") for each in files if each.name > applied]
-        scripts = [f"SET LOCAL search_path TO {SCHEMA}", *newer]
+        scripts = [use_schema, *(each.read_text("utf-8") for each in files if each.name > applied)]
     for script in scripts:
         await connection.execute(script.encode())
     await connection.execute(f"COMMENT ON SCHEMA {SCHEMA} IS '{max(files[-1].name, applied or '')}'".encode())

@@ -34,6 +34,7 @@ from modules.llm_platform.domain.ports.health import IHealthProbe
 from modules.llm_platform.domain.ports.research_store import IResearchStore, Value
 from modules.llm_platform.domain.store_key import is_topic_name
 from modules.llm_platform.infrastructure.postgres.pool import CALL_TIMEOUT_S, Database, DatabaseError
+from modules.llm_platform.infrastructure.postgres.research_queue import check_queue
 from modules.llm_platform.infrastructure.research_store.entry_files import (
     MAX_ENTRY_BYTES,
     MAX_HEAD_BYTES,
@@ -176,11 +177,8 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
         return await self._run(lambda connection: self._import(connection, file), IMPORT_TIMEOUT_S)
 
     async def ping(self) -> str:
-        """The check of the health page. Raises StoreError."""
-        try:
-            await self._database.ping()
-        except DatabaseError as error:
-            raise _translated(error) from error
+        """The check of the health page: the tables, and those of the queue. Raises StoreError."""
+        await self._run(check_queue)
         return "PostgreSQL answers"
 
     async def aclose(self) -> None:
