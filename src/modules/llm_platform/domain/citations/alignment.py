@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
 from operator import or_
 from typing import Final
 
@@ -57,7 +57,7 @@ class SourceText:
         self.title = title
         self.spans = spans
         self._postings, self._buckets = _index(text, spans)
-        self._related: dict[str, list[int]] = {}
+        self._related: dict[str, int] = {}
 
     @cached_property
     def normalized(self) -> str:
@@ -78,31 +78,26 @@ class SourceText:
     def normalized_title(self) -> str:
         return normalize(self.title)
 
-    def places_of(self, word: str) -> list[int]:
-        """The sentences that hold the word or another form of it."""
+    def sentences_with(self, word: str) -> int:
+        """The sentences that hold the word or another form of it, as bits."""
         known = self._related.get(word)
         if known is None:
-            known = self._related_places(word)
-            self._related[word] = known
+            known = self._related[word] = self._related_sentences(word)
         return known
 
-    def _related_places(self, word: str) -> list[int]:
+    def _related_sentences(self, word: str) -> int:
         postings = self._postings
-        bucket, relatives = self._buckets.get(word[:MIN_SHARED]), related_words().get(word)
-        if bucket is None and relatives is None:
-            return postings.get(word, [])
-        forms = [key for key in bucket if key != word and is_form(word, key)] if bucket else []
-        if relatives:
-            forms += [key for key in relatives if key in postings]
-        if word in postings:
-            if not forms:
-                return postings[word]
-            forms.append(word)
-        return sorted({place for form in forms for place in postings[form]})
+        found = postings.get(word, 0)
+        for key in self._buckets.get(word[:MIN_SHARED], ()):
+            if key != word and is_form(word, key):
+                found |= postings[key]
+        for key in related_words().get(word, ()):
+            found |= postings.get(key, 0)
+        return found
 
     def knows(self, word: str, written: str) -> bool:
         """Whether the source has the word anywhere, or spells out its initials."""
-        return bool(self.places_of(word)) or (written.isupper() and self._spells_out(written))
+        return bool(self.sentences_with(word)) or (written.isupper() and self._spells_out(written))
 
     def _spells_out(self, initials: str) -> bool:
         if not 2 <= len(initials) <= MAX_INITIALS:
@@ -118,7 +113,7 @@ class SourceText:
         for place, word in enumerate(claim.words):
             if word.is_content:
                 bit = 1 << place
-                for sentence in self.places_of(word.key):
+                for sentence in _places(self.sentences_with(word.key)):
                     masks[sentence] = masks.get(sentence, 0) | bit
         if not masks:
             return None
@@ -189,34 +184,36 @@ def prepare(texts: Iterable[tuple[str, str]], language: str) -> list[SourceText]
     return prepared
 
 
+def _places(bits: int) -> Sequence[int]:
+    """The places of the bits that are set, lowest first."""
+    if bits < 1 << 8:
+        return _places_in_byte(bits)
+    octets = enumerate(bits.to_bytes((bits.bit_length() + 7) // 8, "little"))
+    return [8 * number + place for number, octet in octets if octet for place in _places_in_byte(octet)]
+
+
+@cache
+def _places_in_byte(octet: int) -> tuple[int, ...]:
+    return tuple(place for place in range(8) if octet >> place & 1)
+
+
 def _weight(mask: int, weights: list[float]) -> float:
-    total = 0.0
-    while mask:
-        lowest = mask & -mask
-        total += weights[lowest.bit_length() - 1]
-        mask ^= lowest
-    return total
+    return sum([weights[place] for place in _places(mask)])
 
 
-def _index(text: str, spans: list[Span]) -> tuple[dict[str, list[int]], dict[str, list[str]]]:
-    """The sentences of each word, in order, and the words by their first letters.
+def _index(text: str, spans: list[Span]) -> tuple[dict[str, int], dict[str, list[str]]]:
+    """The sentences of each word, as bits, and the words by their first letters.
 
     Most runs of characters between blanks occur again, so each run is read once.
     """
-    runs: defaultdict[str, list[int]] = defaultdict(list)
+    runs: defaultdict[str, int] = defaultdict(int)
     for number, (start, end) in enumerate(spans):
-        for run in set(text[start:end].split()):
-            runs[run].append(number)
-    postings: dict[str, list[int]] = {}
-    several: dict[str, list[list[int]]] = {}
-    for run, places in runs.items():
+        for run in text[start:end].split():
+            runs[run] |= 1 << number
+    postings: dict[str, int] = {}
+    for run, sentences in runs.items():
         for key in _KEYS[run]:
-            if key in postings:
-                several.setdefault(key, [postings[key]]).append(places)
-            else:
-                postings[key] = places
-    for key, lists in several.items():
-        postings[key] = sorted({place for places in lists for place in places})
+            postings[key] = postings.get(key, 0) | sentences
     buckets: dict[str, list[str]] = {}
     for key in postings:
         if len(key) >= MIN_SHARED:

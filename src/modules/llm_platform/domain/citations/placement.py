@@ -105,7 +105,7 @@ class FactPlacement:
         )
 
     def _is_identifier_changed(self, place: int) -> bool:
-        if not self._source.places_of(self._claim.keys[place]):
+        if not self._source.sentences_with(self._claim.keys[place]):
             return False  # `name_mismatch` decides
         return any(
             self._facts_of(sentence).identifiers.difference(self._claim.keys)
@@ -113,7 +113,7 @@ class FactPlacement:
         )
 
     def _is_name_changed(self, place: int) -> bool:
-        if not self._source.places_of(self._claim.keys[place]):
+        if not self._source.sentences_with(self._claim.keys[place]):
             return False
         return any(
             is_name_replaced(self._claim, place, self._facts_of(sentence))
