@@ -9,8 +9,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import openai  # noqa: F401  loaded here: a test of deadlines is not to time its import
-
 Ending = Literal["end", "drop", "hang"]
 JSON, EVENTS, HTML = "application/json", "text/event-stream", "text/html; charset=utf-8"
 DONE = b"data: [DONE]\n\n"

@@ -25,7 +25,7 @@ LogFormat = Literal["auto", "console", "json"]
 REDACTED = "[redacted]"
 HANDLER_NAME = "llm_platform"
 # Libraries that log each request with its URL at INFO or DEBUG.
-QUIET_LOGGERS = ("httpx2", "httpcore", "httpcore2", "ddgs", "primp", "openai", "asyncio", "pypdf", "uvicorn.access")
+QUIET_LOGGERS = ("httpx2", "httpcore", "httpcore2", "ddgs", "primp", "asyncio", "pypdf", "uvicorn.access")
 # Copies of the message: set by other handlers and, in colours, by uvicorn.
 DUPLICATE_FIELDS = ("message", "asctime", "color_message")
 RECORD_FIELDS = frozenset(vars(logging.makeLogRecord({})))  # what a record has without `extra`

@@ -495,13 +495,28 @@ async def test_no_error_contains_the_key(serve: Callable, caplog: pytest.LogCapt
         assert KEY not in shown
         assert failure.__context__ is None or KEY not in repr(failure.__context__)
     assert KEY not in repr(provider) + repr(provider._connection) + caplog.text
-    assert KEY not in repr(vars(provider._sdk))
+    assert KEY not in repr(vars(provider._upstream))
 
 
 async def test_a_refused_connection_is_an_error(serve: Callable) -> None:
     """It names the setting; no token was spent."""
     provider, _ = await serve(base_url="http://127.0.0.1:9/v1")
     failure = await _failure(provider)
+    assert type(failure) is LLMConnectionError
+    assert "KIMI_BASE_URL" in failure.message
+
+
+async def test_a_broken_tls_handshake_is_an_error(serve: Callable) -> None:
+    """It names the setting."""
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.close()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        provider, _ = await serve(base_url=f"https://127.0.0.1:{port}/v1")
+        failure = await _failure(provider)
     assert type(failure) is LLMConnectionError
     assert "KIMI_BASE_URL" in failure.message
 

@@ -10,7 +10,7 @@ import pytest
 from tests.loopback_upstream import json_reply, serving
 
 from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchConnectionError
-from modules.llm_platform.infrastructure.http.client import Upstream, make_client, user_agent
+from modules.llm_platform.infrastructure.http.client import Upstream, make_client, read_body, user_agent
 from modules.llm_platform.infrastructure.http.errors import (
     STATUS_RULES,
     TRANSPORT_ERRORS,
@@ -48,6 +48,40 @@ async def test_an_upstream_without_a_client_creates_one() -> None:
         assert (await upstream.post_form("/x", {"q": "é &="})).status == 200
         await upstream._client.aclose()
     assert (server.requests[0].json, server.requests[1].form) == ({"q": "é"}, {"q": "é &="})
+
+
+async def test_json_is_sent_as_compact_utf8() -> None:
+    """Half of a surrogate pair, which UTF-8 cannot hold, is replaced."""
+    async with serving(json_reply({})) as server, make_client(server.url) as client:
+        upstream = Upstream("Test", server.url, setting="TEST_URL", timeout=5, client=client)
+        await upstream.post_json("/x", {"q": "é\ud83d", "n": [1, 2]})
+    assert server.requests[0].body == '{"q":"é?","n":[1,2]}'.encode()
+
+
+@pytest.mark.parametrize("status", [200, 302, 404, 500])
+async def test_an_opened_response_of_any_status_is_unread(status: int) -> None:
+    """The timeout of the upstream replaces that of a given client."""
+    timeouts = []
+
+    def respond(request: httpx2.Request) -> httpx2.Response:
+        timeouts.append(request.extensions["timeout"])
+        return httpx2.Response(status, headers={"Location": "/y"}, stream=httpx2.ByteStream(b"body"))
+
+    transport = httpx2.MockTransport(respond)
+    async with httpx2.AsyncClient(transport=transport, timeout=1, follow_redirects=True) as client:
+        upstream = Upstream("Test", "http://a.test", setting="TEST_URL", timeout=5, client=client)
+        responses = [await upstream.open("/x"), await upstream.open("/x", {"q": 1})]
+        assert [(response.status_code, response.is_closed) for response in responses] == [(status, False)] * 2
+        assert [await read_body(response, limit) for response, limit in zip(responses, (3, 4), strict=True)] == [None, b"body"]
+        assert all(response.is_closed for response in responses)
+    assert [response.request.method for response in responses] == ["GET", "POST"]
+    assert timeouts == [dict.fromkeys(("connect", "read", "write", "pool"), 5)] * 2
+
+
+async def test_an_unusable_address_is_a_transport_error_of_an_opened_request() -> None:
+    """The caller translates it like the others."""
+    with pytest.raises(TRANSPORT_ERRORS):
+        await Upstream("Test", "nothing://here", setting="TEST_URL", timeout=5).open("/x")
 
 
 async def test_cookies_are_not_stored() -> None:

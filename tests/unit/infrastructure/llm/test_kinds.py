@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from modules.llm_platform.infrastructure.llm.kinds import KINDS, LLMConnection, Variables
+from modules.llm_platform.infrastructure.llm.kinds import AZURE_API_VERSION, KINDS, LLMConnection, Variables
 from shared.config import LLMKindName, Settings, variable_names
 
 
@@ -32,6 +32,15 @@ def test_the_settings_in_messages_exist(kind: str) -> None:
 def test_default_addresses_are_those_of_the_settings(kind: str, address: str) -> None:
     """Both places have the same default."""
     assert KINDS[kind].address == Settings.model_fields[address].default
+
+
+def test_only_azure_has_paths_with_deployment_and_version() -> None:
+    """Both are quoted."""
+    assert KINDS["openai"].path("/models", None) == "/models"
+    assert KINDS["openai"].path("/embeddings", "2025", "m") == "/embeddings"
+    assert KINDS["azure"].path("/models", None) == f"/openai/models?api-version={AZURE_API_VERSION}"
+    path = KINDS["azure"].path("/embeddings", "a&b", "../m")
+    assert path == "/openai/deployments/..%2Fm/embeddings?api-version=a%26b"
 
 
 def test_a_connection_overrides_its_kind() -> None:

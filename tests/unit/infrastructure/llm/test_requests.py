@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 
@@ -103,15 +102,9 @@ async def test_the_key_is_sent_as_bearer_token(send: Callable) -> None:
     assert "authorization" not in (await send("ollama", api_key="")).headers
 
 
-async def test_only_our_own_headers_are_sent(send: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No telemetry, and nothing from OPENAI_… variables."""
-    monkeypatch.setenv("OPENAI_ORG_ID", "org-of-another")
-    monkeypatch.setenv("OPENAI_PROJECT_ID", "project-of-another")
-    monkeypatch.setenv("OPENAI_API_KEY", "key-of-another")
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/elsewhere")
-    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "Authorization: Bearer key-of-another")
+async def test_only_our_own_headers_are_sent(send: Callable) -> None:
+    """Nothing about the machine."""
     request = await send("kimi", streamed=True)
-    assert not [value for value in request.headers.values() if "another" in value]
     known = {"host", "content-type", "content-length", "accept", "user-agent", "accept-encoding", "authorization"}
     assert set(request.headers) == known
 
@@ -154,15 +147,6 @@ async def test_an_invalid_address_is_a_config_error(address: str) -> None:
     for call in (provider.ping, lambda: provider.generate(question()), lambda: collect(provider, question())):
         with pytest.raises(LLMConfigError, match="LLM_BASE_URL"):
             await call()
-
-
-async def test_a_missing_package_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the extra."""
-    monkeypatch.setitem(sys.modules, "openai", None)
-    provider = OpenAIProvider(LLMConnection(name="n", kind="ollama", model="m"))
-    with pytest.raises(LLMConfigError) as caught:
-        await provider.generate(question())
-    assert 'pip install "llm-platform[llm]"' in caught.value.message
 
 
 async def test_connections_are_reused_and_a_given_client_stays_open() -> None:

@@ -20,7 +20,7 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchConnectionError,
     WebSearchError,
 )
-from modules.llm_platform.domain.ports.llm import ILLMProvider, IWarmUp
+from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.infrastructure.policies.rate_limits import (
     MINUTE_S,
     RateLimitedLLM,
@@ -154,25 +154,6 @@ async def test_a_failed_stream_frees_its_slot(clock: Clock) -> None:
         await collect(llm, question())
     assert (await llm.generate(question())).content == "fine"
     assert clock.slept == [3.0]
-
-
-async def test_warming_up_takes_no_slot(clock: Clock) -> None:
-    """It is passed on if the model supports it."""
-
-    class Warm(FakeLLM):
-        warmed = 0
-
-        async def warm_up(self) -> None:
-            self.warmed += 1
-
-    warm = Warm()
-    llm = RateLimitedLLM(warm, limiter_of(clock, 1))
-    assert isinstance(llm, IWarmUp)
-    for _ in range(3):
-        await llm.warm_up()
-    await RateLimitedLLM(FakeLLM(), limiter_of(clock, 1)).warm_up()
-    assert warm.warmed == 3
-    assert clock.slept == []
 
 
 def test_name_and_model_are_those_of_the_provider(clock: Clock) -> None:

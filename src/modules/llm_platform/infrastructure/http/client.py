@@ -24,7 +24,6 @@ from modules.llm_platform.domain.ports.tracing import current_trace_headers
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.http.aiohttp_transport import AiohttpTransport
 from modules.llm_platform.infrastructure.http.errors import (
-    NO_ADDRESS,
     NO_JSON,
     NOT_OK,
     REDIRECT,
@@ -74,6 +73,7 @@ NEVER_SENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTime
 
 _CHARSET = re.compile(r"charset=[\"']?([\w.:+-]{1,40})", re.ASCII)
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _quoted = lru_cache(maxsize=256)(partial(quote_plus, errors="replace"))  # most values of a form do not change
 
 
@@ -141,8 +141,9 @@ class Reply(NamedTuple):
 class Upstream:
     """One upstream: complete replies within a deadline and a size limit, failures as errors of `errors`.
 
-    `label` and `setting` (the variable of its address) are for messages. Credentials inside `base_url` are sent as Basic
-    auth and appear nowhere else. Redirects are not followed, cookies are not stored.
+    `open` leaves deadline, limit and errors to the caller. `label` and `setting` (the variable of its address) are for
+    messages. Credentials inside `base_url` are sent as Basic auth and appear nowhere else. Redirects are not followed,
+    cookies are not stored.
     """
 
     def __init__(
@@ -177,6 +178,7 @@ class Upstream:
         common = _headers(url, headers or {}, auth or inner_auth)
         self._headers = {kind: _with_type(common, kind) for kind in (None, FORM, JSON)}
         self._urls: dict[str, httpx2.URL] = {}
+        self._step_timeouts = httpx2.Timeout(timeout).as_dict()
 
     async def post_form(
         self, path: str, form: Mapping[str, str], deadline: float | None = None, sent_kind: SentKind | None = "query"
@@ -189,11 +191,23 @@ class Upstream:
         self, path: str, body: Mapping[str, Any], deadline: float | None = None, sent_kind: SentKind | None = "query"
     ) -> Reply:
         """POST a JSON object; `sent_kind` as in `post_form`."""
-        return await self._exchange("POST", path, json.dumps(body).encode(), JSON, deadline, sent_kind)
+        return await self._exchange("POST", path, _encoded(body), JSON, deadline, sent_kind)
 
     async def get(self, path: str, deadline: float | None = None, sent_kind: SentKind | None = None) -> Reply:
         """GET a path; `sent_kind` as in `post_form`."""
         return await self._exchange("GET", path, b"", None, deadline, sent_kind)
+
+    async def open(
+        self, path: str, body: Mapping[str, Any] | None = None, sent_kind: SentKind | None = None
+    ) -> httpx2.Response:
+        """POST a JSON object, or GET without one: the response of any status with its body unread. The caller closes it.
+
+        Raises TRANSPORT_ERRORS, as reading does. `timeout` applies to each step, whatever the client's own is.
+        """
+        method, content, kind = ("GET", b"", None) if body is None else ("POST", _encoded(body), JSON)
+        request = self._request(method, path, content, kind)
+        request.extensions["timeout"] = self._step_timeouts
+        return await self._send(request, sent_kind, len(content) or len(path))
 
     def json_object(self, reply: Reply, *, finite: bool = False) -> dict[str, Any]:
         """The JSON object of a successful reply; raises by the table for any other reply."""
@@ -232,19 +246,20 @@ class Upstream:
         deadline: float | None,
         sent_kind: SentKind | None,
     ) -> Reply:
-        if not self._usable:
-            raise self.rule_error(NO_ADDRESS)
         until = asyncio.get_running_loop().time() + self.timeout if deadline is None else deadline
         try:
             async with asyncio.timeout_at(until):
                 request = self._request(method, path, content, kind)
-                return await self._send(request, sent_kind, len(content) or len(path))
+                response = await self._send(request, sent_kind, len(content) or len(path))
+                return await self._read(response)
         except httpx2.LocalProtocolError as error:
             raise self.rule_error(rule_of(error)) from None  # its message quotes the invalid header
         except TRANSPORT_ERRORS as error:
             raise self.rule_error(rule_of(error)) from error
 
     def _request(self, method: str, path: str, content: bytes, kind: str | None) -> httpx2.Request:
+        if not self._usable:
+            raise httpx2.InvalidURL("no usable address")
         # Built from prepared parts: `client.build_request` merges address, headers and cookies each time, which takes a
         # tenth of a local request.
         url = self._urls.get(path)
@@ -259,33 +274,44 @@ class Upstream:
             headers["Content-Length"] = str(len(content))
         return httpx2.Request(method, url, headers=headers, stream=httpx2.ByteStream(content))
 
-    async def _send(self, request: httpx2.Request, sent_kind: SentKind | None, size: int) -> Reply:
+    async def _send(self, request: httpx2.Request, sent_kind: SentKind | None, size: int) -> httpx2.Response:
+        """The response of any status with its body unread."""
         if sent_kind:
             log_sent(self._host, sent_kind, size, self._via)
         try:  # a given client may be configured to follow redirects
-            response = await self._client.send(request, stream=True, follow_redirects=False)
+            return await self._client.send(request, stream=True, follow_redirects=False)
         except NEVER_SENT:
             if sent_kind:
                 log_not_sent(self._host, sent_kind, size, self._via)
             raise
-        try:
-            body = await self._read(response)
-        finally:
-            await response.aclose()
+
+    async def _read(self, response: httpx2.Response) -> Reply:
+        body = await read_body(response, self._max_bytes)
+        if body is None:
+            raise self.rule_error(Rule("error", f"answered with more than {self._max_bytes >> 20} MB"))
         return Reply(response.status_code, response.headers, self._redactor.data(body))
 
-    async def _read(self, response: httpx2.Response) -> bytes:
-        # An uncompressed body is read from the stream itself: the decoding layers cost more than our own work.
-        parts: AsyncIterator[bytes] = response.aiter_bytes()
-        if "content-encoding" not in response.headers and isinstance(response.stream, httpx2.AsyncByteStream):
-            parts = response.stream.__aiter__()
-        chunks, size = [], 0
+
+async def read_body(response: httpx2.Response, max_bytes: int) -> bytes | None:
+    """Read the body, None when it is longer than `max_bytes`, and close the response."""
+    # An uncompressed body is read from the stream itself: the decoding layers cost more than our own work.
+    parts: AsyncIterator[bytes] = response.aiter_bytes()
+    if "content-encoding" not in response.headers and isinstance(response.stream, httpx2.AsyncByteStream):
+        parts = response.stream.__aiter__()
+    chunks, size = [], 0
+    try:
         async for chunk in parts:
             size += len(chunk)
-            if size > self._max_bytes:
-                raise self.rule_error(Rule("error", f"answered with more than {self._max_bytes >> 20} MB"))
+            if size > max_bytes:
+                return None
             chunks.append(chunk)
-        return b"".join(chunks)
+    finally:
+        await response.aclose()
+    return b"".join(chunks)
+
+
+def _encoded(body: Mapping[str, Any]) -> bytes:
+    return _ENCODER.encode(body).encode(errors="replace")  # a text may contain half of a surrogate pair
 
 
 def _parsed(base_url: str) -> httpx2.URL | None:

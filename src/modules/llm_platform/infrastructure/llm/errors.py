@@ -1,4 +1,4 @@
-"""Translates the errors of language model services, of the openai package and of the network into LLMExceptions.
+"""Translates the errors of language model services and of the network into LLMExceptions.
 
 The messages name the remedy. Of a service's error body only known error types are repeated.
 """
@@ -6,11 +6,8 @@ The messages name the remedy. Of a service's error body only known error types a
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping
 from typing import Final
-
-import httpx2
 
 from modules.llm_platform.domain.exceptions import (
     LLMBlockedError,
@@ -23,7 +20,8 @@ from modules.llm_platform.domain.exceptions import (
     LLMTimeoutError,
     LLMUnavailableError,
 )
-from modules.llm_platform.infrastructure.http.errors import TRANSPORT_ERRORS, ErrorKind, Rule, retry_after_s, rule_of
+from modules.llm_platform.infrastructure.http.errors import ErrorKind, retry_after_s, rule_of
+from modules.llm_platform.infrastructure.http.untrusted_json import decode_json, decode_text
 from modules.llm_platform.infrastructure.llm.kinds import LLMConnection
 
 MAX_ERROR_CHARS: Final = 2000  # of an error text that are matched
@@ -35,7 +33,6 @@ LLM_ERRORS: Final[Mapping[ErrorKind, type[LLMException]]] = {
     "blocked": LLMBlockedError,
     "error": LLMProviderException,
 }
-BROKEN: Final = Rule("connection", "broke off the connection")  # failures below HTTP that no library has wrapped
 
 # Statuses that are worth another try, like any 5xx except those of NOT_RETRYABLE.
 RETRYABLE: Final = frozenset({409, 425})
@@ -57,38 +54,15 @@ _NO_MODEL = re.compile(r"model\b.{0,80}\b(?:not exist|not found|not supported|un
 _BAD_KEY = re.compile(r"api.?key", re.IGNORECASE)
 _OVERLOADED = re.compile(r"overload|rate.?limit|too many requests", re.IGNORECASE)
 
-# Of packages that are imported lazily; those of anyio are TLS failures that httpx2 does not wrap.
-LAZY_ERRORS: Final = (("openai", "OpenAIError"), ("anyio", "EndOfStream"), ("anyio", "ClosedResourceError"))
 
-
-def library_errors() -> tuple[type[Exception], ...]:
-    """The exceptions of the libraries below. openai and anyio are not imported for this; a thread may be importing them,
-    so a name may be missing.
-    """
-    errors: list[type[Exception]] = [httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError]
-    for module, name in LAZY_ERRORS:
-        if error := getattr(sys.modules.get(module), name, None):
-            errors.append(error)
-    return tuple(errors)
-
-
-def translate_error(error: Exception, connection: LLMConnection) -> LLMException:
-    """The LLMException for one of `library_errors`."""
-    status = getattr(error, "status_code", None)
-    if isinstance(status, int):
-        response = getattr(error, "response", None)
-        return status_error(connection, status, getattr(error, "body", None), getattr(response, "headers", {}))
-    cause = error.__cause__ or error
-    rule = rule_of(cause) if isinstance(cause, TRANSPORT_ERRORS) else BROKEN
+def transport_error(connection: LLMConnection, error: Exception) -> LLMException:
+    """The LLMException for one of TRANSPORT_ERRORS."""
+    rule = rule_of(error)
     if rule.kind == "timeout":
-        return timeout_error(connection)
+        return LLMTimeoutError(
+            f"{connection.name} did not answer within {connection.timeout:g} s: try again, or raise LLM_TIMEOUT_S"
+        )
     return LLM_ERRORS[rule.kind](f"{connection.name} {rule.message.format(setting=connection.settings.address)}")
-
-
-def timeout_error(connection: LLMConnection) -> LLMTimeoutError:
-    return LLMTimeoutError(
-        f"{connection.name} did not answer within {connection.timeout:g} s: try again, or raise LLM_TIMEOUT_S"
-    )
 
 
 def status_error(connection: LLMConnection, status: int, body: object, headers: Mapping[str, str]) -> LLMException:
@@ -114,6 +88,14 @@ def status_error(connection: LLMConnection, status: int, body: object, headers: 
     if status < 500:
         return _bad_request(connection, status, details)
     return LLMProviderException(f"{name} failed {what}", retry_after_s=wait)
+
+
+def decode_error(body: bytes) -> object:
+    """The body of an error as JSON, else as text."""
+    try:
+        return decode_json(body, lambda: None)
+    except ValueError:
+        return decode_text(body)
 
 
 def reported_error(connection: LLMConnection, body: object) -> LLMException:

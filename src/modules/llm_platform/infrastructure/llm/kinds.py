@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from modules.llm_platform.domain.canonical_url import is_web_url
 
@@ -36,12 +36,25 @@ class LLMKind:
     address: str | None
     max_tokens_field: str
     needs_key: bool = True
-    key_header: str = "authorization"  # with `Bearer KEY`; any other header holds the key alone
+    key_header: str = "Authorization"  # with `Bearer KEY`; any other header holds the key alone
     deployments: bool = False  # Azure: the model is part of the path, the version of the query
     price: float | None = None  # of input and output, unless configured
     context_tokens: int | None = None
     user_agent: str | None = None  # None: the default of the HTTP client
     variables: Variables = Variables()
+
+    def path(self, operation: str, api_version: str | None, deployment: str = "") -> str:
+        """The path of an operation; only Azure has deployments and versions."""
+        if not self.deployments:
+            return operation
+        of_deployment = f"/deployments/{quote(deployment, safe='')}" if deployment else ""
+        return f"/openai{of_deployment}{operation}?api-version={quote(api_version or AZURE_API_VERSION, safe='')}"
+
+    def key_headers(self, key: str) -> dict[str, str]:
+        """The header with the key; none without a key."""
+        if not key:
+            return {}
+        return {self.key_header: f"Bearer {key}" if self.key_header == "Authorization" else key}
 
 
 KINDS: Mapping[str, LLMKind] = MappingProxyType(

@@ -1,4 +1,4 @@
-"""One more try after an error that is over in a moment, within a budget (the retries of the openai package are off)."""
+"""One more try after an error that is over in a moment, within a budget."""
 
 from __future__ import annotations
 

@@ -1,16 +1,11 @@
-"""Chat models of every service that speaks OpenAI's protocol, through `AsyncOpenAI`. The services are rows of `KINDS`.
-
-The openai package sends the requests and checks the statuses. Bodies and streams are decoded here, because the package builds
-a pydantic object for every chunk (four times the CPU) and passes malformed answers on as strings and None.
-"""
+"""Chat models of every service that speaks OpenAI's protocol. The services are rows of `KINDS`."""
 
 from __future__ import annotations
 
 import asyncio
-import importlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator
 from contextlib import aclosing, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import httpx2
 
@@ -25,21 +20,11 @@ from modules.llm_platform.domain.exceptions import (
 from modules.llm_platform.domain.ports.llm import ILLMProvider, LLMRegistry
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.infrastructure.http.client import make_client
+from modules.llm_platform.infrastructure.http.client import Upstream, make_client, read_body, user_agent
+from modules.llm_platform.infrastructure.http.errors import TRANSPORT_ERRORS
 from modules.llm_platform.infrastructure.http.upstream_fields import count_fields
-from modules.llm_platform.infrastructure.llm.errors import (
-    library_errors,
-    reported_error,
-    timeout_error,
-    translate_error,
-)
-from modules.llm_platform.infrastructure.llm.http_client import (
-    SharedPoolClient,
-    log_requests_as,
-    own_headers,
-    read_at_most,
-)
-from modules.llm_platform.infrastructure.llm.kinds import AZURE_API_VERSION, LLMConnection, configuration_error
+from modules.llm_platform.infrastructure.llm.errors import decode_error, reported_error, status_error, transport_error
+from modules.llm_platform.infrastructure.llm.kinds import LLMConnection, configuration_error
 from modules.llm_platform.infrastructure.llm.streaming import (
     MAX_BODY_BYTES,
     AnswerBuilder,
@@ -49,13 +34,10 @@ from modules.llm_platform.infrastructure.llm.streaming import (
     read_answer,
 )
 
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
-
+MAX_ERROR_BYTES: Final = 65_536
 TAIL_S: Final = 2.0  # to wait for usage and [DONE] when the answer itself is complete
 DRAIN_S: Final = 0.05  # to wait for the end of the body after [DONE], so that the connection can be reused
 PING_TIMEOUT_S: Final = 5.0
-NO_KEY: Final = "the key is set by SharedPoolClient"  # the package requires one
 
 Value = TypeVar("Value")
 
@@ -89,7 +71,7 @@ class OpenAIProvider(ILLMProvider):
         self._metrics = metrics
         self._shared_client = client
         self._own_client: httpx2.AsyncClient | None = None
-        self._sdk: AsyncOpenAI | None = None
+        self._upstream: Upstream | None = None
         self._registry = LLMRegistry((self,))
 
     @property
@@ -131,15 +113,9 @@ class OpenAIProvider(ILLMProvider):
         self._check_configuration()
         return await self._timed(self._list_models(), _TimeBudget(min(PING_TIMEOUT_S, self._connection.timeout)))
 
-    async def warm_up(self) -> None:
-        """Load the client library. A configuration error is raised by the first request."""
-        if self._configuration_error is None:
-            with suppress(LLMException):
-                await self._client()
-
     async def aclose(self) -> None:
         """Close the client that this object created."""
-        client, self._own_client, self._sdk = self._own_client, None, None
+        client, self._own_client, self._upstream = self._own_client, None, None
         if client is not None:
             await client.aclose()
 
@@ -160,16 +136,18 @@ class OpenAIProvider(ILLMProvider):
 
     async def _send(self, body: dict[str, Any], kind: SentKind) -> httpx2.Response:
         """A successful response with its body unread."""
-        sdk = await self._client()
-        with log_requests_as(kind):
-            return await sdk.post("/chat/completions", cast_to=httpx2.Response, body=body)
+        path = self._path("/chat/completions", self.model)
+        return await self._successful(await self._connected().open(path, body, kind))
+
+    async def _successful(self, response: httpx2.Response) -> httpx2.Response:
+        """The response, still unread. Raises the LLMException for a status other than 2xx."""
+        if response.is_success:
+            return response
+        body = await read_body(response, MAX_ERROR_BYTES) or b""
+        raise status_error(self._connection, response.status_code, decode_error(body), response.headers)
 
     async def _fetch(self, body: dict[str, Any], kind: SentKind) -> bytes:
-        response = await self._send(body, kind)
-        try:
-            content = await read_at_most(response, MAX_BODY_BYTES)
-        finally:
-            await response.aclose()
+        content = await read_body(await self._send(body, kind), MAX_BODY_BYTES)
         if content is None:
             raise InvalidAnswerError("more bytes than the limit for an answer")
         return content
@@ -207,13 +185,11 @@ class OpenAIProvider(ILLMProvider):
         return b""
 
     async def _list_models(self) -> str:
-        import openai
-
-        sdk = await self._client()
-        try:
-            response = await sdk.get("/models", cast_to=httpx2.Response)
-        except openai.NotFoundError:
+        response = await self._connected().open(self._path("/models"))
+        if response.status_code == httpx2.codes.NOT_FOUND:
+            await response.aclose()
             return "reachable; it lists no models"
+        response = await self._successful(response)
         await response.aclose()
         if "html" in response.headers.get("content-type", ""):
             address = self._connection.settings.address
@@ -232,10 +208,8 @@ class OpenAIProvider(ILLMProvider):
         try:
             async with asyncio.timeout(budget.left_s):
                 return await action
-        except TimeoutError:
-            failure = timeout_error(self._connection)
-        except library_errors() as error:
-            failure = translate_error(error, self._connection)
+        except TRANSPORT_ERRORS as error:
+            failure = transport_error(self._connection, error)
         finally:
             budget.left_s -= loop.time() - started
         raise failure
@@ -257,36 +231,35 @@ class OpenAIProvider(ILLMProvider):
         failure.spent = answer.spent()
         raise failure from None
 
-    async def _client(self) -> AsyncOpenAI:
-        if self._sdk is None:
-            await asyncio.to_thread(_load_openai)  # takes most of a second; other requests continue meanwhile
-            self._sdk = self._sdk or self._connect()
-        return self._sdk
+    def _path(self, operation: str, deployment: str = "") -> str:
+        return self._connection.traits.path(operation, self._connection.api_version, deployment)
 
-    def _connect(self) -> AsyncOpenAI:
-        import openai
+    def _connected(self) -> Upstream:
+        if self._upstream is None:
+            self._upstream = self._connect()
+        return self._upstream
 
+    def _connect(self) -> Upstream:
         config = self._connection
-        pool = self._shared_client
-        if pool is None:
-            pool = self._own_client = make_client(config.address or "", config.timeout)
-        http = SharedPoolClient(pool, own_headers(config))
-        common: dict[str, Any] = {"api_key": NO_KEY, "http_client": http, "max_retries": 0, "timeout": config.timeout}
-        if config.traits.deployments:
-            version = config.api_version or AZURE_API_VERSION
-            return openai.AsyncAzureOpenAI(azure_endpoint=str(config.address), api_version=version, **common)
-        return openai.AsyncOpenAI(base_url=config.address, **common)
-
-
-def _load_openai() -> None:
-    try:
-        importlib.import_module("openai")
-    except ImportError as error:
-        raise LLMConfigError('language models need another package: pip install "llm-platform[llm]"') from error
+        if self._shared_client is None:
+            self._own_client = make_client(config.address or "", config.timeout)
+        headers = {
+            "User-Agent": config.user_agent or config.traits.user_agent or user_agent(),
+            "Accept-Encoding": "identity",  # streams arrive unbuffered, and no body expands
+            **config.traits.key_headers(config.api_key),
+        }
+        return Upstream(
+            self.name,
+            config.address or "",
+            setting=config.settings.address,
+            timeout=config.timeout,
+            client=self._shared_client or self._own_client,
+            headers=headers,
+        )
 
 
 async def _drain(chunks: AsyncIterator[bytes]) -> None:
     """Read the rest of a complete body, so that the connection can serve the next request."""
-    with suppress(TimeoutError, *library_errors()):
+    with suppress(*TRANSPORT_ERRORS):
         async with asyncio.timeout(DRAIN_S):
             await anext(chunks, b"")

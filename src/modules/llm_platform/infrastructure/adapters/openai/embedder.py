@@ -7,7 +7,6 @@ import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import quote
 
 import httpx2
 
@@ -22,7 +21,7 @@ from modules.llm_platform.infrastructure.http.client import Upstream
 from modules.llm_platform.infrastructure.http.errors import ErrorFamily, Rule
 from modules.llm_platform.infrastructure.http.untrusted_json import dict_of, list_of, number_of
 from modules.llm_platform.infrastructure.http.upstream_fields import count_fields
-from modules.llm_platform.infrastructure.llm.kinds import AZURE_API_VERSION, OPENAI_URL
+from modules.llm_platform.infrastructure.llm.kinds import AZURE_API_VERSION, KINDS, OPENAI_URL
 from modules.llm_platform.infrastructure.vectors.embeddable import beginnings
 
 MAX_DIMENSION: Final = 16_384
@@ -124,14 +123,15 @@ class OpenAIEmbedder(IEmbedder):
         self._sleep = sleep
         self._metrics = metrics
         self._slots = asyncio.Semaphore(MAX_CONCURRENT)
-        self._path = _path(connection)
+        kind = KINDS[connection.kind]
+        self._path = kind.path("/embeddings", connection.api_version, connection.model)
         self._upstream = Upstream(
             self.name,
             connection.address,
             setting=connection.variables[0],
             timeout=connection.timeout,
             client=client,
-            headers=_headers(connection),
+            headers=kind.key_headers(connection.api_key),
             rules=_rules(connection),
             errors=EMBEDDING_ERRORS,
             redactor=redactor,
@@ -192,21 +192,6 @@ def _batches(texts: Sequence[str]) -> Iterator[list[int]]:
             chars += len(text)
     if batch:
         yield batch
-
-
-def _path(connection: EmbeddingConnection) -> str:
-    if connection.kind != "azure":
-        return "/embeddings"
-    deployment, version = quote(connection.model, safe=""), quote(connection.api_version, safe="")
-    return f"/openai/deployments/{deployment}/embeddings?api-version={version}"
-
-
-def _headers(connection: EmbeddingConnection) -> dict[str, str]:
-    if not connection.api_key:
-        return {}
-    if connection.kind == "azure":
-        return {"api-key": connection.api_key}
-    return {"Authorization": f"Bearer {connection.api_key}"}
 
 
 def _rules(connection: EmbeddingConnection) -> dict[int, Rule]:
