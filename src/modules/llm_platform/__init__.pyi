@@ -131,7 +131,6 @@ from modules.llm_platform.domain.ports.citation_judge import ICitationJudge as I
 from modules.llm_platform.domain.ports.embedder import IEmbedder as IEmbedder
 from modules.llm_platform.domain.ports.health import IHealthProbe as IHealthProbe
 from modules.llm_platform.domain.ports.llm import ILLMProvider as ILLMProvider
-from modules.llm_platform.domain.ports.llm import IWarmUp as IWarmUp
 from modules.llm_platform.domain.ports.llm import LLMRegistry as LLMRegistry
 from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore as IOutcomeStore
 from modules.llm_platform.domain.ports.page_reader import IPageReader as IPageReader

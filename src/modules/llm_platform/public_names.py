@@ -64,7 +64,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "modules.llm_platform.domain.ports.citation_judge": "ICitationJudge",
     "modules.llm_platform.domain.ports.embedder": "IEmbedder",
     "modules.llm_platform.domain.ports.health": "IHealthProbe",
-    "modules.llm_platform.domain.ports.llm": "ILLMProvider IWarmUp LLMRegistry",
+    "modules.llm_platform.domain.ports.llm": "ILLMProvider LLMRegistry",
     "modules.llm_platform.domain.ports.outcome_store": "IOutcomeStore",
     "modules.llm_platform.domain.ports.page_reader": "IPageReader",
     "modules.llm_platform.domain.ports.research_job_store": "IResearchJobStore LeaseLostError",

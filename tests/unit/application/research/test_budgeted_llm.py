@@ -13,7 +13,7 @@ from modules.llm_platform.application.research.budgeted_llm import DEFAULT_MAX_A
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart, Spending, Usage
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.exceptions import LLMBudgetError, LLMConnectionError, LLMException, LLMTimeoutError
-from modules.llm_platform.domain.ports.llm import ILLMProvider, IWarmUp
+from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynthesizer
 from modules.llm_platform.testing.llm import BrokenStream, FakeLLM, collect, question
 
@@ -157,21 +157,10 @@ class TestCalls:
 
 
 class TestDelegation:
-    async def test_name_model_and_warm_up_are_those_of_the_model(self) -> None:
-        """A model that cannot warm up is not asked to."""
-
-        class Warm(FakeLLM):
-            warmed = False
-
-            async def warm_up(self) -> None:
-                self.warmed = True
-
-        warm = Warm(name="kimi", model="k2")
-        llm = BudgetedLLM(warm, budget(calls=0), "plan")
-        assert isinstance(llm, IWarmUp)
-        await llm.warm_up()
-        await BudgetedLLM(FakeLLM(), budget(calls=0), "plan").warm_up()
-        assert (llm.name, llm.model, warm.warmed) == ("kimi", "k2", True)
+    async def test_name_and_model_are_those_of_the_model(self) -> None:
+        """A request can name either."""
+        llm = BudgetedLLM(FakeLLM(name="kimi", model="k2"), budget(calls=0), "plan")
+        assert (llm.name, llm.model) == ("kimi", "k2")
 
 
 class TestSideBySide:

@@ -13,7 +13,7 @@ from modules.llm_platform.domain.deadline import deadline_at
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart, LLMToken, Spending
 from modules.llm_platform.domain.dtos.report_dtos import LLMStage
 from modules.llm_platform.domain.exceptions import LLMException, LLMTimeoutError
-from modules.llm_platform.domain.ports.llm import ILLMProvider, IWarmUp
+from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.text.tokens import count_tokens
 
 DEFAULT_MAX_ANSWER_TOKENS: Final = 4096  # if dollars are limited and the request sets no bound
@@ -53,10 +53,6 @@ class BudgetedLLM(ILLMProvider):
                 while (part := await _next_part(parts, until)) is not None:
                     account.add(part)
                     yield part
-
-    async def warm_up(self) -> None:
-        if isinstance(self._llm, IWarmUp):
-            await self._llm.warm_up()
 
     async def _reserve(self, request: LLMRequest) -> tuple[LLMRequest, Reservation]:
         """The request with the bounds of the budget, and its reservation."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from modules.llm_platform.application.research.context import ResearchContext
@@ -51,7 +50,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, W
 from modules.llm_platform.domain.follow_up import names_something
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
-from modules.llm_platform.domain.ports.llm import ILLMProvider, IWarmUp
+from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.store_key import store_key
@@ -116,8 +115,7 @@ class QuickResearch:
         run = _QuickRun(context, context.began + self._options.timeout_s - self._reserve_s)
         planned = await self._plan(run)
         earlier = self._earlier_sources(run)
-        async with self._warmed_up(run):
-            gathered = await self._gather_beside(run, planned, earlier)
+        gathered = await self._gather_beside(run, planned, earlier)
         answers = (*gathered.answers, *([earlier_results(earlier)] if earlier else []))
         sources, raw = number_sources(fuse_results(answers, self._source_limit(run)))
         self._emit_sources(run, sources)
@@ -188,19 +186,6 @@ class QuickResearch:
             )
             await self._plans.set(key, value, self._options.plan_ttl_s)
         return made
-
-    @asynccontextmanager
-    async def _warmed_up(self, run: _QuickRun) -> AsyncGenerator[None, None]:
-        """Warm the model up during the searches; at the deadline the writer starts without waiting further."""
-        if not isinstance(self._planner, IWarmUp):
-            yield
-            return
-        warming = asyncio.create_task(self._planner.warm_up())
-        try:
-            yield
-            await asyncio.wait([warming], timeout=max(0.0, run.deadline - asyncio.get_running_loop().time()))
-        finally:
-            warming.cancel()
 
     async def _gather(self, run: _QuickRun, planned: Plan) -> SearchResults:
         gathered = await self._search_all(run, planned.questions)

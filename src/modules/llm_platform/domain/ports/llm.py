@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
-from typing import Final, Protocol, runtime_checkable
+from typing import Final
 
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart
 from modules.llm_platform.domain.exceptions import LLMConfigError, LLMRequestError
@@ -36,14 +36,6 @@ class ILLMProvider(ABC):
         After an LLMReset the tokens so far are void and another model starts. Errors as in `generate`, at any point.
         Closing the iterator closes the connection.
         """
-
-
-@runtime_checkable
-class IWarmUp(Protocol):
-    """The optional port of a model whose first request is slow: its client library takes half a second to import."""
-
-    async def warm_up(self) -> None:
-        """Load what the first request needs. Raises nothing."""
 
 
 class LLMRegistry:

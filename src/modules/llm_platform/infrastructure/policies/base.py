@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from modules.llm_platform.domain.ports.llm import ILLMProvider, IWarmUp
+from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 
@@ -18,10 +18,6 @@ class LLMPolicy(ILLMProvider):
         self.name = provider.name
         self.model = provider.model
         self._provider = provider
-
-    async def warm_up(self) -> None:
-        if isinstance(self._provider, IWarmUp):
-            await self._provider.warm_up()
 
 
 class PageReaderPolicy(IPageReader):

@@ -20,7 +20,7 @@ from modules.llm_platform.domain.exceptions import (
     LLMRequestError,
     LLMUnavailableError,
 )
-from modules.llm_platform.domain.ports.llm import ILLMProvider, IWarmUp, LLMRegistry
+from modules.llm_platform.domain.ports.llm import ILLMProvider, LLMRegistry
 
 # Seconds for which a model is skipped after an error without a Retry-After, most specific error first.
 COOLDOWN_S: Final[tuple[tuple[type[LLMException], float], ...]] = (
@@ -146,12 +146,6 @@ class LLMRouter(ILLMProvider):
             if has_tokens and candidate is not candidates[-1] and failures.remaining_request(request):
                 yield LLMReset(error=failure)
         raise failures.error()
-
-    async def warm_up(self) -> None:
-        """Warm up the first model."""
-        first = self._registry.providers[0]
-        if isinstance(first, IWarmUp):
-            await first.warm_up()
 
     async def _stream_of(
         self, candidate: _Candidate, request: LLMRequest, failures: _Failures
