@@ -190,6 +190,15 @@ async def test_missing_settings_are_reported_at_the_call(options: dict[str, Any]
         await embedder.embed(["a text"])
 
 
+@pytest.mark.parametrize("key", ["schlüssel", "two\nlines", " blank"])
+async def test_a_key_that_no_header_can_hold_is_named_by_its_setting(service: Loopback, key: str) -> None:
+    """Without the key, when a text is embedded and not when the embedder is built."""
+    embedder = OpenAIEmbedder(EmbeddingConnection("openai", "m", service.url, api_key=key))
+    with pytest.raises(EmbeddingConfigError, match="EMBEDDING_API_KEY") as raised:
+        await embedder.embed(["text"])
+    assert key not in str(raised.value)
+
+
 async def test_a_local_service_needs_no_key(service: Loopback) -> None:
     """No header is sent."""
     await an_embedder(service.url, api_key="").embed(["a text"])

@@ -51,8 +51,8 @@ class LLMKind:
         return f"/openai{of_deployment}{operation}?api-version={quote(api_version or AZURE_API_VERSION, safe='')}"
 
     def key_headers(self, key: str) -> dict[str, str]:
-        """The header with the key; none without a key."""
-        if not key:
+        """The header with the key; none without a key, or with one that `configuration_error` reports."""
+        if not key or not fits_a_header(key):
             return {}
         return {self.key_header: f"Bearer {key}" if self.key_header == "Authorization" else key}
 
@@ -142,9 +142,9 @@ def configuration_error(config: LLMConnection) -> str | None:
     names, key = config.settings, config.api_key
     if missing := dict(_missing(config)):
         return f"{config.name} needs {' and '.join(missing)}: set {' and '.join(missing.values())}"
-    if not _fits_a_header(key):
+    if not fits_a_header(key):
         return f"{config.name}: {names.key} contains characters that a key cannot have: check it"
-    if not _fits_a_header(config.user_agent or ""):
+    if not fits_a_header(config.user_agent or ""):
         return f"{config.name}: {names.user_agent or 'its User-Agent'} must be plain ASCII"
     if not _is_address(config.address or ""):
         return f"{config.name} has no usable address: check {names.address}"
@@ -162,7 +162,7 @@ def _missing(config: LLMConnection) -> Iterator[tuple[str, str]]:
         yield ("a deployment" if config.traits.deployments else "a model"), names.model
 
 
-def _fits_a_header(value: str) -> bool:
+def fits_a_header(value: str) -> bool:
     return value.isascii() and (value.isprintable() or not value) and value == value.strip()
 
 

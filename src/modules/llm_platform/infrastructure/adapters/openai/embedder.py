@@ -21,7 +21,7 @@ from modules.llm_platform.infrastructure.http.client import Upstream
 from modules.llm_platform.infrastructure.http.errors import ErrorFamily, Rule
 from modules.llm_platform.infrastructure.http.untrusted_json import dict_of, list_of, number_of
 from modules.llm_platform.infrastructure.http.upstream_fields import count_fields
-from modules.llm_platform.infrastructure.llm.kinds import AZURE_API_VERSION, KINDS, OPENAI_URL
+from modules.llm_platform.infrastructure.llm.kinds import AZURE_API_VERSION, KINDS, OPENAI_URL, fits_a_header
 from modules.llm_platform.infrastructure.vectors.embeddable import beginnings
 
 MAX_DIMENSION: Final = 16_384
@@ -94,12 +94,14 @@ class EmbeddingConnection:
 
     @property
     def configuration_error(self) -> str | None:
-        """The missing settings as an error message; None when nothing is missing."""
+        """The missing settings, or a key that no header can hold, as an error message; None when all is well."""
         address, key, model = self.variables
         hosted = self.kind == "azure" or self.address == OPENAI_URL
         missing = [name for name, there in ((address, self.address), (model, self.model)) if not there]
         missing += [key] if hosted and not self.api_key else []
-        return f"{self.kind} embeddings need a setting: set {' and '.join(missing)}" if missing else None
+        if missing:
+            return f"{self.kind} embeddings need a setting: set {' and '.join(missing)}"
+        return None if fits_a_header(self.api_key) else f"{key} contains characters that a key cannot have: check it"
 
 
 class OpenAIEmbedder(IEmbedder):
