@@ -10,6 +10,7 @@ Over 500 lines: the class is a table with one entry per variable, and `shared` i
 from __future__ import annotations
 
 import json
+import logging
 import re
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from dotenv.parser import parse_stream
 from pydantic import (
     AfterValidator,
     AliasChoices,
@@ -74,6 +76,11 @@ _SECRET_OPTION = re.compile(r"password|passphrase|secret|key\.pem|oauthbearer\.c
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _URL_USER = re.compile(r"://[^\s/@]+@")
 _PYDANTIC_SHOULD = re.compile(r"^(?:Input|String|Value|Tuple|List|Dictionary|URL) should\b")
+
+
+UNREADABLE_LINE = ".env line %d is ignored: it must be NAME=value, with both quotes if the value has any"
+
+log = logging.getLogger(__name__)
 
 
 class SettingsError(ValueError):
@@ -765,9 +772,16 @@ class Settings(BaseSettings):
 
     @classmethod
     def load(cls, **values: Any) -> Settings:
-        """Return the settings of this process. Raises SettingsError with one line for each invalid variable."""
+        """Return the settings of this process. Raises SettingsError with one line for each invalid variable.
+
+        Warns of each line of `.env` that is no assignment.
+        """
+        logging.getLogger("dotenv.main").setLevel(logging.ERROR)  # its warnings do not name the file
         try:
-            return cls(**values)
+            settings = cls(**values)
+            for number in _unreadable_lines():
+                log.warning(UNREADABLE_LINE, number)
+            return settings
         except ValidationError as error:
             lines = [f"{detail['loc'][0]} {detail['msg']}" for detail in error.errors()]
             raise SettingsError("\n".join(dict.fromkeys(lines))) from None
@@ -826,6 +840,19 @@ def opentelemetry_variables() -> Mapping[str, str]:
     """Return the OTEL_… variables of the process. OpenTelemetry's SDK reads them itself, and does not read `.env`."""
     variables = environment_variables()["environment"].items()
     return {name: value for name, value in variables if value and name.startswith("OTEL_")}
+
+
+def _unreadable_lines() -> Iterator[int]:
+    """Yield the number of each line of `.env` that is no assignment."""
+    path = Path(str(Settings.model_config["env_file"]))
+    if not path.is_file():
+        return
+    with path.open(encoding=Settings.model_config["env_file_encoding"]) as file:
+        for each in parse_stream(file):
+            if each.error:
+                text = each.original.string
+                blank = text[: len(text) - len(text.lstrip())]
+                yield each.original.line + blank.count("\n")
 
 
 def setting_origin(field: str, arguments: Mapping[str, Any]) -> tuple[str, SettingOrigin]:

@@ -88,6 +88,14 @@ class TestPrecedence:
         with pytest.raises(SettingsError, match=r"^\.env cannot be read .* UTF-8$"):
             Settings.load()
 
+    def test_unreadable_line_of_dotenv_is_named(self, dot_env: Path, caplog: pytest.LogCaptureFixture) -> None:
+        """A line that is no assignment causes one warning, with the file and the line and without its text."""
+        dot_env.write_text(f'LLM_MODEL=a\n\n  not an assignment\nKIMI_API_KEY="{KEY}\n')
+        assert Settings.load().LLM_MODEL == "a"
+        environment_variables()
+        assert [record.getMessage().partition(" is ")[0] for record in caplog.records] == [".env line 3", ".env line 4"]
+        assert KEY not in caplog.text
+
 
 class TestParsing:
     def test_defaults_have_no_secrets(self) -> None:
