@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from dataclasses import replace
 
 import httpx2
 import pytest
@@ -23,7 +24,7 @@ from modules.llm_platform.infrastructure.llm.errors import (
     status_error,
     transport_error,
 )
-from modules.llm_platform.infrastructure.llm.kinds import LLMConnection
+from modules.llm_platform.infrastructure.llm.kinds import LLMConnection, Variables
 
 HERE = LLMConnection(name="n", kind="openai", model="m")
 
@@ -51,6 +52,15 @@ def test_every_transport_error_is_translated(error: Exception, kind: type[LLMExc
     """`TRANSPORT_ERRORS` contains it, and its class says what can be done."""
     assert isinstance(error, TRANSPORT_ERRORS)
     assert type(transport_error(HERE, error)) is kind
+
+
+def test_default_address_is_named() -> None:
+    """A connection error names the address of the kind; of one that the operator has set, the setting alone."""
+    ours = LLMConnection(name="ollama", kind="ollama", model="m", variables=Variables())
+    theirs = replace(ours, base_url="http://me:secret@127.0.0.1:9/v1")
+    error = httpx2.ConnectError("x")
+    assert "nothing answers at http://localhost:11434/v1 (LLM_BASE_URL);" in transport_error(ours, error).message
+    assert "nothing answers at LLM_BASE_URL;" in transport_error(theirs, error).message
 
 
 @given(

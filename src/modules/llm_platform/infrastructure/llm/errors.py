@@ -62,7 +62,14 @@ def transport_error(connection: LLMConnection, error: Exception) -> LLMException
         return LLMTimeoutError(
             f"{connection.name} did not answer within {connection.timeout:g} s: try again, or raise LLM_TIMEOUT_S"
         )
-    return LLM_ERRORS[rule.kind](f"{connection.name} {rule.message.format(setting=connection.settings.address)}")
+    return LLM_ERRORS[rule.kind](f"{connection.name} {rule.message.format(setting=_address_setting(connection))}")
+
+
+def _address_setting(connection: LLMConnection) -> str:
+    """The setting of the address, behind the address itself where it is the default of the kind."""
+    setting = connection.settings.address
+    default = None if connection.base_url else connection.traits.address
+    return f"{default} ({setting})" if default else setting
 
 
 def status_error(connection: LLMConnection, status: int, body: object, headers: Mapping[str, str]) -> LLMException:
