@@ -83,6 +83,14 @@ def test_output_file_holds_the_page(name: str, holds: list[str], tmp_path: Path,
     assert 'href="https://elsewhere.example' not in written
 
 
+def test_invalid_address_is_refused_before_the_jina_notice(read: Callable[..., Ended]) -> None:
+    """Nothing is announced that will not happen."""
+    ended = read("notaurl")
+    assert ended.code == 2
+    assert "must begin with http:// or https://" in ended.err
+    assert "r.jina.ai" not in ended.err
+
+
 def test_jina_notice_by_default(read: Callable[..., Ended]) -> None:
     """Where nobody chose the readers, one line says that Jina is among them."""
     assert "r.jina.ai" in read(URL).err

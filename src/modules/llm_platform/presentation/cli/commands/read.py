@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from modules.llm_platform.domain.canonical_url import is_openable
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.output import AnswerFormats, OutputOptions
 from modules.llm_platform.presentation.cli.render.document import page_html, page_markdown
@@ -15,6 +16,8 @@ from modules.llm_platform.presentation.cli.render.terminal import render_footer,
 from modules.llm_platform.presentation.cli.setup import command_context, configure, run_with_platform, warn_about_jina
 
 ReaderName = Literal["jina", "direct"]
+
+NO_ADDRESS = "must begin with http:// or https:// and name a host, such as https://example.org/page"
 
 
 def read(
@@ -33,11 +36,14 @@ def read(
     console, wiring = command_context(ctx)
     output_options = OutputOptions(as_json, output, prompts_enabled=not yes)
     output_options.check(console)
+    address = url.strip()
+    if not is_openable(address):
+        options.reject("URL", NO_ADDRESS)
     arguments = options.setting_arguments(offline=offline, READERS=(reader,) if reader else None)
     settings = configure(console, arguments)
     warn_about_jina(console, settings, or_option="--reader direct")
     console.print_progress("reading …")
-    page = run_with_platform(wiring, settings, lambda platform: platform.pages.read(url.strip()))
+    page = run_with_platform(wiring, settings, lambda platform: platform.pages.read(address))
 
     def print_page() -> None:
         console.print_lines(render_heading(page))
