@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,6 +19,7 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.research_dtos import OF_A_REPORT, ResearchRequest, ResearchResponse, Verdict
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchConnectionError, WebSearchRequestError
+from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.presentation.cli.main import app, run
 from modules.llm_platform.presentation.cli.setup import Wiring
 from modules.llm_platform.testing import MemoryTracer
@@ -133,6 +135,7 @@ class TestSearch:
             ("--output .", "--output", "Invalid value for --output: . must end in"),
             ("--output nowhere/answer.md", "--output", "does not exist"),
             ("--offline --provider bocha", "--provider", "needs a network"),
+            ("--documents /dev/null", "--documents", "/dev/null is neither a folder nor a file"),
             ("--documents . --provider bocha", "--provider", "only that folder"),
             ("--no-such-option", "--no-such-option", "No such option"),
         ],
@@ -343,6 +346,16 @@ class TestResearch:
         printed = command("research", "What?", custom_wiring=wiring(FakePlatform(answer=answer), model=True)).out
         assert "Note: llm: kimi failed (500)" in printed
         assert "Note: No model wrote this answer: these are quotes from your sources." in printed
+
+    @pytest.mark.parametrize("language", ["en", "de"])
+    def test_quotes_are_not_explained_twice(self, language: str, command: Command) -> None:
+        """Where the answer itself says that the model failed, the note with the cause is the only one."""
+        metadata = ANSWER.metadata.model_copy(update={"language": language, "correction": None})
+        synthesis = f"{ANSWER.synthesis}\n\n{messages_for(language).model_failed}"
+        degraded = (Degraded(component="llm", reason="llm_provider: kimi failed (500)"),)
+        answer = ANSWER.model_copy(update={"synthesis": synthesis, "degraded": degraded, "metadata": metadata})
+        printed = command("research", "What?", custom_wiring=wiring(FakePlatform(answer=answer), model=True)).out
+        assert re.findall("^Note: .*", printed, re.MULTILINE) == ["Note: llm: kimi failed (500)"]
 
     @pytest.mark.parametrize(
         ("verdict", "quote", "expected"),

@@ -103,6 +103,8 @@ def setting_arguments(
         reject("--provider", f"--documents searches only that folder: leave out --provider {provider} or --documents")
     if offline and provider not in (None, "documents"):
         reject("--provider", f"{provider} needs a network: leave out --offline or --provider {provider}")
+    if documents is not None and not (documents.is_dir() or documents.is_file()):  # a pipe or a device
+        reject("--documents", f"{documents} is neither a folder nor a file")
     search_provider = "documents" if documents is not None else provider
     arguments = {
         "SEARCH_PROVIDERS": (search_provider,) if search_provider else None,

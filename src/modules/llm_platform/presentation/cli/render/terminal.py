@@ -13,6 +13,7 @@ from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse, SourceRef, Verdict
 from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
+from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.presentation.cli.console import Line, Style
 
 MAX_QUOTE_CHARS: Final = 300  # --json has the whole quote
@@ -177,13 +178,15 @@ def _degradation_note(degraded: Degraded) -> str:
 
 
 def _quote_notes(response: ResearchResponse, missing_model_note: str | None) -> Iterator[str]:
-    """Why the answer consists of quotes. A stored answer may still be written by a model."""
+    """Why the answer consists of quotes, unless its text says that they are. A stored answer may be written by a model."""
     if response.metadata.stored_at and response.metadata.synthesizer != EXTRACTIVE:
         return
     if missing_model_note is not None:
         yield missing_model_note
     elif response.metadata.synthesizer == EXTRACTIVE and response.sources:
-        yield MODEL_FAILED
+        messages = messages_for(response.metadata.language)
+        if messages.model_failed not in response.synthesis and messages.quotes_only not in response.synthesis:
+            yield MODEL_FAILED
 
 
 def display_url(url: str) -> str:
