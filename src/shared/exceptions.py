@@ -17,6 +17,7 @@ class AppException(Exception):  # noqa: N818  the name is part of the public int
     status_code: ClassVar[int] = 500
     retryable: ClassVar[bool] = False
     component: ClassVar[str | None] = None  # in `degraded`, instead of the part that failed
+    field: str | None = None  # of the request, where a single one is wrong
 
     def __init__(self, message: str | None = None, *, retry_after_s: float | None = None) -> None:
         self.message = message or (type(self).__doc__ or type(self).__name__).strip().splitlines()[0]

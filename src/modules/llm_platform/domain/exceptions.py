@@ -76,6 +76,17 @@ class LLMRequestError(LLMException):
     code = "llm_request"
     status_code = 422
 
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        retry_after_s: float | None = None,
+        spent: Spending | None = None,
+        field: str | None = None,
+    ) -> None:
+        super().__init__(message, retry_after_s=retry_after_s, spent=spent)
+        self.field = field
+
 
 class LLMConfigError(LLMException):
     """The language model is not set up: a setting is missing or wrong."""

@@ -60,6 +60,14 @@ async def test_an_error_before_the_first_token(client: httpx2.AsyncClient, servi
             assert (answer.status_code, answer.json()["detail"]) == (status, error.message)
 
 
+async def test_unknown_model_is_an_error_of_its_field(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    """The location names it, or the body where the error is about no single field."""
+    for field, location in (("model", ["body", "model"]), (None, ["body"])):
+        services.error = LLMRequestError("is not configured", field=field)
+        answer = await client.post("/llm-platform/chat", json=ASKED)
+        assert [each["loc"] for each in answer.json()["errors"]] == [location]
+
+
 async def test_an_error_after_the_first_token(client: httpx2.AsyncClient, services: FakeServices) -> None:
     """It is the last event of the stream."""
     services.error_after_first_event = LLMConnectionError("the connection broke")

@@ -67,9 +67,11 @@ class LLMRegistry:
             return self._providers
         candidates = [p for p in self._providers if request.provider in (None, p.name)]
         if not candidates:
-            raise LLMRequestError(f"provider is not configured: choose one of {', '.join(self.names)}")
+            message = f"provider is not configured: choose one of {', '.join(self.names)}"
+            raise LLMRequestError(message, field="provider")
         matching = tuple(p for p in candidates if request.model in (None, p.model))
         if not matching:
             models = dict.fromkeys(p.model for p in candidates if p.model)
-            raise LLMRequestError(f"model is not configured: choose one of {', '.join(models) or 'none, leave it out'}")
+            message = f"model is not configured: choose one of {', '.join(models) or 'none, leave it out'}"
+            raise LLMRequestError(message, field="model")
         return matching

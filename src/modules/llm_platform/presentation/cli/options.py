@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypeVar
@@ -15,6 +14,7 @@ from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.exit_codes import exit_codes
 from modules.llm_platform.presentation.cli.setup import CommandContext, command_trace
+from modules.llm_platform.presentation.validation_messages import validation_message
 from shared.config import CollectionName
 
 # typer reads the annotations of a command at run time and shows a Literal as a choice.
@@ -79,8 +79,6 @@ ITEM_FORMATS: Mapping[str, str] = {  # of the fields that are lists: what is sai
 
 NO_QUESTION = "there is no question: pass it as an argument in quotes, or on standard input"
 COLLECTION_RULES = "must be a name of at most 63 letters, digits, - and _ that begins with a letter or digit"
-
-_SHOULD = re.compile(r"^(?:Input|String|Tuple) should\b")
 
 
 class WrongUseError(typer.BadParameter):
@@ -157,17 +155,17 @@ def build_request(model: type[Request], values: Mapping[str, Any], *, argument: 
         option = argument if field == "query" else OPTION_NAMES.get(str(field), f"--{str(field).replace('_', '-')}")
         item = f"number {position[0] + 1} " if position and isinstance(position[0], int) else ""
         is_format = detail["type"] == "string_pattern_mismatch" and field in ITEM_FORMATS
-        message = ITEM_FORMATS[str(field)] if is_format else validation_message(detail["type"], detail["msg"])
+        message = ITEM_FORMATS[str(field)] if is_format else option_message(detail["type"], detail["msg"])
         reject(option, item + message)
 
 
-def validation_message(kind: str, message: str) -> str:
-    """A message of pydantic without its technical parts, to stand behind the name of an option."""
+def option_message(kind: str, message: str) -> str:
+    """A message of pydantic, to stand behind the name of an option."""
     if kind == "string_pattern_mismatch":
         return "is not in the expected format"
     if kind == "report_only":
         return "belongs to a report: add --depth report, or leave it out"
-    return _SHOULD.sub("must", message.removeprefix("Value error, ").partition(", unable to")[0])
+    return validation_message(kind, message)
 
 
 class Command(TyperCommand):
@@ -185,7 +183,7 @@ class Command(TyperCommand):
         except typer.BadParameter as error:
             if not error.message:  # a missing argument, which its own class describes
                 raise
-            message = validation_message("", error.message)
+            message = option_message("", error.message)
             raise WrongUseError(message, error.ctx, error.param, error.param_hint) from error
 
     def invoke(self, ctx: Any) -> Any:

@@ -19,6 +19,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagQuesti
 from modules.llm_platform.domain.dtos.web_search_dtos import Language, WebSearchRequest, WebSearchResponse, clean_query
 from modules.llm_platform.presentation.mcp.calls import Call
 from modules.llm_platform.presentation.mcp.text import answer_text, page_text, progress_text, research_text, search_text
+from modules.llm_platform.presentation.validation_messages import validation_message
 from shared.exceptions import AppException
 
 MAX_QUESTION_CHARS: Final = 8000
@@ -300,7 +301,7 @@ TOOLS: Final[tuple[ToolSpec, ...]] = (
 
 def _problem(problem: Mapping[str, Any]) -> str:
     place = ".".join(str(part) for part in problem["loc"]) or "arguments"
-    return f"{place}: {problem['msg'].removeprefix('Value error, ')}"
+    return f"{place}: {validation_message(problem['type'], problem['msg'])}"
 
 
 def _untitled(schema: Any) -> Any:

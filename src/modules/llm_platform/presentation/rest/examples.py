@@ -210,7 +210,7 @@ ERRORS: Final[Mapping[int, AppException]] = {
     HTTPStatus.BAD_GATEWAY: WebSearchError("SearXNG returned status 500: search its log"),
     HTTPStatus.SERVICE_UNAVAILABLE: problems.NotServingError(),
 }
-INVALID_FIELD: Final = {"loc": ["body", "query"], "msg": "Field required", "type": "missing"}
+INVALID_FIELD: Final = {"loc": ["body", "query"], "msg": "is missing", "type": "missing"}
 
 
 def add_examples(method: str, path: str, operation: dict[str, Any]) -> None:

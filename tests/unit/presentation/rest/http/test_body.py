@@ -177,6 +177,32 @@ async def test_unknown_depth_names_the_valid_ones(client: httpx2.AsyncClient) ->
     assert [name for name in ("shallow", "deep", "report") if name not in error["msg"]] == []
 
 
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({}, "is missing"),
+        ({"query": "ab"}, "must have at least 3 characters"),
+        ({"query": "b" * 501}, "must have at most 500 characters"),
+        ({"query": 5}, "must be a valid string"),
+        ({"depth": "profound"}, "must be 'shallow', 'deep' or 'report'"),
+        ({"sources": "web"}, "must be a list"),
+        ({"urls": ["https://example.org/"] * 21}, "must have at most 20 items"),
+        ({"max_llm_calls": -1}, "must be greater than or equal to 0"),
+        ({"max_llm_calls": 10_001}, "must be less than or equal to 10000"),
+        ({"max_llm_calls": "many"}, "must be a valid integer"),
+        ({"max_llm_calls": 1.5}, "must be a valid integer"),
+        ({"fresh": "perhaps"}, "must be true or false"),
+        ({"history": [5]}, "must be a JSON object"),
+    ],
+    ids=str,
+)
+async def test_message_says_what_is_allowed(client: httpx2.AsyncClient, values: dict[str, Any], message: str) -> None:
+    """In plain words, to be read behind the name of the field."""
+    request = {"query": "solar sails", "depth": "report", **values} if values else {}
+    problem = assert_problem(await client.post("/research", json=request), 422)
+    assert [error["msg"] for error in problem["errors"]] == [message]
+
+
 @pytest.mark.parametrize("place", ["query", "depth", "language", "sources", "domains", "time_range"])
 async def test_input_is_not_repeated_in_errors(client: httpx2.AsyncClient, place: str) -> None:
     """Neither the message nor the location of an error contains the value."""

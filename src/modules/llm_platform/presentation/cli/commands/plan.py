@@ -23,7 +23,7 @@ from modules.llm_platform.domain.egress_log import EgressLog, open_egress_log
 from modules.llm_platform.domain.text.language import language_of
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.exit_codes import INTERRUPTED, CommandError, run_async
-from modules.llm_platform.presentation.cli.options import reject, validation_message
+from modules.llm_platform.presentation.cli.options import option_message, reject
 from modules.llm_platform.presentation.cli.output import OutputOptions, read_option_file
 from modules.llm_platform.presentation.cli.render.json import model_json
 from modules.llm_platform.presentation.cli.render.terminal import degradation_notes
@@ -290,7 +290,7 @@ class PlanEditor:
             question = _QUESTION.validate_python(typed)
         except ValidationError as error:
             detail = error.errors(include_input=False)[0]
-            message = validation_message(detail["type"], detail["msg"])
+            message = option_message(detail["type"], detail["msg"])
             raise _InputError(f"a sub-question {message}") from error
         others = {each.casefold() for index, each in enumerate(self.questions) if index != replaced}
         if question.casefold() in others:

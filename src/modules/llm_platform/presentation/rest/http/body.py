@@ -23,6 +23,7 @@ from modules.llm_platform.presentation.rest.http.problems import (
     InvalidRequestError,
     MediaTypeError,
 )
+from modules.llm_platform.presentation.validation_messages import validation_message
 
 MAX_BODY_BYTES = 1 << 20
 MAX_BODY_BYTES_WITHOUT_KEY = 64 << 10  # until an API key is known
@@ -68,7 +69,11 @@ def validate(model: type[Model], values: Any, location: str) -> Model:
 def field_errors(details: Any, *location: str) -> list[dict[str, Any]]:
     """Return the first errors of pydantic as they are sent. Their messages do not contain the value."""
     return [
-        {"loc": [*location, *detail["loc"]], "msg": detail["msg"].removeprefix("Value error, "), "type": detail["type"]}
+        {
+            "loc": [*location, *detail["loc"]],
+            "msg": validation_message(detail["type"], detail["msg"]),
+            "type": detail["type"],
+        }
         for detail in details[:MAX_ERRORS]
     ]
 

@@ -255,10 +255,10 @@ def problem_response(error: AppException, scope: Scope) -> Response:
 
 
 def _field_errors(error: AppException, default_location: str) -> list[dict[str, Any]]:
-    """Return the invalid fields; a 422 of a search or LLM provider does not name a field."""
+    """Return the invalid fields; most 422 of a search or LLM provider do not name a field."""
     if isinstance(error, InvalidRequestError):
         return error.errors
-    return [{"loc": [default_location], "msg": error.message, "type": error.code}]
+    return [{"loc": [default_location, *filter(None, [error.field])], "msg": error.message, "type": error.code}]
 
 
 def _retry_after_s(wait_s: float | None) -> int:

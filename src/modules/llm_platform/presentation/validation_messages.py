@@ -1,0 +1,32 @@
+"""The messages for invalid fields, in place of pydantic's wording: what is wrong, and what is allowed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+# By pydantic's type of the error, where its message does not say what is allowed, or says it in Python's words.
+MESSAGES: Final[Mapping[str, str]] = {
+    "missing": "is missing",
+    "extra_forbidden": "is not a known field",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "int_from_float": "must be a valid integer",
+    "tuple_type": "must be a list",
+    "list_type": "must be a list",
+    "dict_type": "must be a JSON object",
+    "model_type": "must be a JSON object",
+    "model_attributes_type": "must be a JSON object",
+}
+OWN_MESSAGE: Final = "Value error, "  # pydantic's prefix of the message of a validator
+
+_SHOULD = re.compile(r"^[A-Z]\w* should\b")
+_REST = re.compile(r"(?:, unable to| after validation, not ).*", re.DOTALL)  # what pydantic made of the value
+
+
+def validation_message(kind: str, message: str) -> str:
+    """The message for an error of pydantic, to stand behind the name of a field. It does not contain the value."""
+    if message.startswith(OWN_MESSAGE):
+        return message.removeprefix(OWN_MESSAGE)
+    return MESSAGES.get(kind) or _SHOULD.sub("must", _REST.sub("", message))
