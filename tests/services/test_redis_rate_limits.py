@@ -18,7 +18,7 @@ from tests.redis_server import RedisServer
 from modules.llm_platform.domain.ports.rate_limiter import RateLimit, RateLimits
 from modules.llm_platform.infrastructure.adapters.memory_rate_limiter import MemoryRateLimiter
 from modules.llm_platform.infrastructure.redis.client import RedisClient
-from modules.llm_platform.infrastructure.redis.rate_limit import KEYS, RateLimitProbe, RedisRateLimiter
+from modules.llm_platform.infrastructure.redis.rate_limit import RateLimitProbe, RedisRateLimiter, rate_limit_key
 from modules.llm_platform.testing.rate_limiter import MakeLimiter, RateLimiterContract
 
 pytestmark = pytest.mark.services
@@ -57,6 +57,19 @@ class TestRedisRateLimiter(RateLimiterContract):
         assert sum(decision.exceeded is None for decision in decisions) == CLIENT.burst
         await other.aclose()
 
+    async def test_other_limits_have_a_count_of_their_own(self, redis: RedisClient) -> None:
+        """A server with a higher limit, as while limits are changed, refuses nobody for the count of the old one."""
+        slow, fast = (
+            RedisRateLimiter(redis, MemoryRateLimiter(RateLimits(RateLimit("client", quota, 60, burst=5))))
+            for quota in (60, 600)
+        )
+        for _ in range(5):
+            await slow.take("a")
+        decision = await fast.take("a")
+        assert decision.exceeded is None
+        assert decision.client is not None
+        assert decision.client.remaining == 4
+
     async def test_one_round_trip_a_request(self, redis: RedisClient) -> None:
         """Both limits are counted by one command, and every key expires."""
         limiter = RedisRateLimiter(redis, MemoryRateLimiter(RateLimits(CLIENT, SERVER)))
@@ -65,13 +78,13 @@ class TestRedisRateLimiter(RateLimiterContract):
         await limiter.take("b")
         after = await redis.call("TEST", lambda each: each.info("commandstats"))
         assert after["cmdstat_evalsha"]["calls"] == before["cmdstat_evalsha"]["calls"] + 1
-        for key in (f"{KEYS}client:b", f"{KEYS}server"):
+        for key in (rate_limit_key(CLIENT, "b"), rate_limit_key(SERVER)):
             assert 0 < await redis.call("TEST", lambda each, key=key: each.ttl(key)) <= DAY_S  # type: ignore[misc]
 
     @pytest.mark.parametrize("damaged", ["text", "list"])
     async def test_damaged_value_is_replaced(self, redis: RedisClient, damaged: str) -> None:
         """A value of another program or another type counts as none."""
-        key = f"{KEYS}client:a"
+        key = rate_limit_key(CLIENT, "a")
         if damaged == "list":
             await redis.call("TEST", lambda each: each.rpush(key, "x"))
         else:

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from modules.llm_platform.domain.ports.health import IHealthProbe
-from modules.llm_platform.domain.ports.rate_limiter import IRateLimiter, LimitState, RateLimitDecision, RateLimits
+from modules.llm_platform.domain.ports.rate_limiter import (
+    IRateLimiter,
+    LimitState,
+    RateLimit,
+    RateLimitDecision,
+    RateLimits,
+)
 from modules.llm_platform.infrastructure.redis.client import (
     KEY_PREFIX,
     ForeignValueError,
@@ -42,8 +48,15 @@ return states
 KEYS: Final = f"{KEY_PREFIX}rate-limit:"
 
 
+def rate_limit_key(limit: RateLimit, client: str = "") -> str:
+    """Return the key of a count. It names the limit: what is stored is a time, which has a meaning for one rate only."""
+    return f"{KEYS}{limit.name}:{limit.quota}/{limit.window_s}s/{limit.burst}:{client}"
+
+
 class RedisRateLimiter(IRateLimiter):
-    """Exact for all servers of one Redis. While Redis is away, `local` counts the requests of this process."""
+    """Exact for all servers of one Redis that have the same limits. While Redis is away, `local` counts the requests of this
+    process.
+    """
 
     def __init__(self, redis: RedisClient, local: IRateLimiter) -> None:
         self._redis = redis
@@ -57,8 +70,9 @@ class RedisRateLimiter(IRateLimiter):
         return self._local.limits
 
     async def take(self, client: str, *, counts_for_all: bool = True) -> RateLimitDecision:
-        keys = [f"{KEYS}client:{client}"] if self.limits.client else []
-        keys += [f"{KEYS}server"] if self.limits.server and counts_for_all else []
+        limits = self.limits
+        keys = [rate_limit_key(limits.client, client)] if limits.client else []
+        keys += [rate_limit_key(limits.server)] if limits.server and counts_for_all else []
         try:
             return self._decision(await self._redis.call("EVALSHA", lambda redis: self._run(redis, keys)) if keys else ())
         except (RedisUnavailableError, ForeignValueError):
