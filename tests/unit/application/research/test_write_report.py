@@ -22,6 +22,7 @@ from modules.llm_platform.domain.exceptions import DailyBudgetError, LLMExceptio
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
+from modules.llm_platform.infrastructure.policies.fallback import FallbackSynthesizer
 from modules.llm_platform.testing import FakeSynthesizer
 from modules.llm_platform.testing.waiting import CANCEL_TIMEOUT_S, START_TIMEOUT_S, becomes_true
 
@@ -103,11 +104,15 @@ async def test_a_writer_that_knows_no_reports_still_writes(
 
 
 @pytest.mark.parametrize("error", [DailyBudgetError("spent"), LLMProviderException("broken")])
-async def test_answer_without_the_model_says_why(error: LLMException) -> None:
+@pytest.mark.parametrize("has_own_fallback", [False, True])
+async def test_answer_without_the_model_says_why(error: LLMException, has_own_fallback: bool) -> None:
     """A model that a budget did not allow has not failed; the text of quotes does not say so."""
     texts = messages_for("en")
     sources = (source("How do pumps work? Pumps work with two valves."),)
-    text = (await written(order(FakeSynthesizer(error=error), sources))).text
+    writer: ISynthesizer = FakeSynthesizer(error=error)
+    if has_own_fallback:  # as in a platform
+        writer = FallbackSynthesizer([writer, ExtractiveSynthesizer()])
+    text = (await written(order(writer, sources))).text
     is_budget = isinstance(error, DailyBudgetError)
     assert text.endswith(texts.quotes_only if is_budget else texts.model_failed)
 

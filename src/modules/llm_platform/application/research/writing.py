@@ -167,7 +167,8 @@ async def write(
     messages = messages_for(request.language)
     is_fallback = request.writer is not request.fallback and synthesis.synthesizer == request.fallback.name
     if is_fallback and synthesis.answered:
-        unpaid = any(each.component == DailyBudgetError.component for each in degraded)  # the model was not called
+        noted = (*degraded, *synthesis.degraded)  # the second: where the writer has a fallback of its own
+        unpaid = any(each.component == DailyBudgetError.component for each in noted)  # the model was not called
         output.add(f"\n\n{messages.quotes_only if unpaid else messages.model_failed}")
     if request.offer_deep and not (synthesis.answered and checked.cited):
         output.add(f"\n\n{messages.go_deeper}")
