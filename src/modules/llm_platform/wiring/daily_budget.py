@@ -22,11 +22,21 @@ UNKNOWN_PRICE: Final = (
     'in LLM_PROVIDERS. Example: LLM_PRICES={{"{model}": {{"price_in": 0.15, "price_out": 0.6}}}}'
 )
 
+UNKNOWN_LABEL: Final = (
+    "BUDGET_USD_PER_DAY_PER_KEY names {unknown}, which is no label of LLM_PLATFORM_API_KEYS: choose of {labels}"
+)
+
 
 def check_daily_budget(settings: Settings) -> None:
-    """Raise SettingsError if there is a daily budget and the price of a configured model is not known."""
+    """Raise SettingsError if there is a daily budget and the price of a configured model is not known, or if the budget is
+    that of an API key that a server with API keys does not have.
+    """
     if not _has_budget(settings):
         return
+    labels = [key.label or f"key-{number}" for number, key in enumerate(settings.api_keys(), 1)]
+    for label in settings.BUDGET_USD_PER_DAY_PER_KEY:
+        if labels and label and label not in labels:
+            raise SettingsError(UNKNOWN_LABEL.format(unknown=label, labels=", ".join(dict.fromkeys(labels))))
     unknown = [each.model or each.name for each in llm_connections(settings) if each.cost_usd(1, 1) is None]
     if unknown:
         setting = "BUDGET_USD_PER_DAY" if settings.BUDGET_USD_PER_DAY is not None else "BUDGET_USD_PER_DAY_PER_KEY"
