@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from modules.llm_platform.infrastructure.postgres.pool import Connection
 
 COMMAND: Final = "llm-platform store migrate"
+NEEDS_RIGHTS: Final = "the user of DATABASE_URL needs the right to create a schema and tables"
 LOCK: Final = 7_268_411_033  # of the advisory lock: one migration at a time
 _PREPARE: Final = (
     "CREATE SCHEMA IF NOT EXISTS llm_platform",
@@ -120,6 +121,7 @@ async def check_schema(connection: Connection) -> None:
 async def migrate(url: str) -> tuple[int, int]:
     """Bring the tables to the latest version, all or nothing; return the version before and after. Raises DatabaseError."""
     from psycopg import Error
+    from psycopg.errors import InsufficientPrivilege
 
     connection = await connect(url)
     try:
@@ -135,7 +137,7 @@ async def migrate(url: str) -> tuple[int, int]:
                 await connection.execute("INSERT INTO llm_platform.migration (version) VALUES (%s)", (version,))
             await migrate_queue(connection)
     except Error as error:
-        remedy = "the user of DATABASE_URL needs the right to create a schema and tables"
+        remedy = NEEDS_RIGHTS if isinstance(error, InsufficientPrivilege) else "nothing was changed"
         raise DatabaseError(f"the tables could not be migrated ({reason_of(error)}): {remedy}") from error
     finally:
         await connection.close()
