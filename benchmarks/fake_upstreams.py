@@ -86,7 +86,10 @@ class Fake:
         url = urlsplit(path)
         wait = _Wait(self.latency, entry["t0"])
         if url.path == "/search":
-            query = parse_qs(body.decode() or url.query)["q"][0]
+            query = parse_qs(body.decode() or url.query).get("q", [""])[0]
+            if not query:  # a check of the format: SearXNG asks no engine
+                connection.send(b'{"error": "No query"}', status="400 Bad Request")
+                return
             await wait.over("search", query)
             connection.send(searxng(query, self.origin))
         elif url.path == "/v1/web-search":
