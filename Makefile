@@ -86,7 +86,7 @@ docs: $(READY)  ## write the generated files: .env.example, docs/reference and t
 serve: $(READY)  ## the server on http://127.0.0.1:8000, until Ctrl-C
 	$(BIN)/llm-platform serve
 
-bench: $(READY)  ## our own overhead against a floor, on fake upstreams and brokers (about ten minutes)
+bench: $(READY)  ## our own overhead against a floor, on fake upstreams and brokers (about a quarter of an hour)
 	$(BIN)/python benchmarks/run.py
 
 worker-memory: $(READY) kafka-jars  ## memory of one worker over MESSAGES (a million) on a real broker

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.common import ROOT, environment, fake_upstreams
 
-PART_S = 180.0  # deadline of one part
+PART_S = 400.0  # deadline of one part
 INDEX_S = 300.0  # of one that makes a large index first
 KAFKA_S, LONG_S = 300.0, 3600.0  # of those with a broker; with --long a million messages pass
 Row = tuple[str, str, str, str, bool]  # what, floor, ours, bar, held
