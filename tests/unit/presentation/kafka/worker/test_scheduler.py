@@ -261,6 +261,18 @@ async def test_refused_outcome_is_retried(rig: Rig, monkeypatch: pytest.MonkeyPa
     assert len(rig.pump.written) == 3
 
 
+@pytest.mark.parametrize("codes", [("INVALID_RECORD", "INVALID_TIMESTAMP"), ("INVALID_TIMESTAMP", "INVALID_RECORD")])
+async def test_remedy_is_told_whichever_record_of_a_batch_reports_first(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, codes: tuple[str, str]
+) -> None:
+    """The brokers call the other records of a refused batch INVALID_RECORD."""
+    monkeypatch.setattr(scheduler_module, "PRODUCE_RETRY_S", 0.0)
+    rig.pump.answers = [KafkaError(getattr(KafkaError, code)) for code in codes]
+    rig.scheduler.submit(rig.requests(b"a"))
+    assert await becomes_true(lambda: len(rig.pump.written) == 3, START_TIMEOUT_S)
+    assert any("clock" in record.error for record in caplog.records)
+
+
 async def test_oversized_replacement_is_retried(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Like any other refused outcome."""
     monkeypatch.setattr(scheduler_module, "PRODUCE_RETRY_S", 0.1)

@@ -234,12 +234,22 @@ class RequestScheduler:
             request.is_oversized = True
             outcome = self._handler.oversized(request.record)
         else:
-            reason = ": ".join(filter(None, (error.name(), remedy_of([error]))))
-            if self.produce_error is None:
-                log.error("the brokers refuse outcomes: they are retried", extra={"error": reason})
-            self.produce_error = reason
+            self._note_produce_error(error)
             await asyncio.sleep(PRODUCE_RETRY_S)  # the same for all, so that the outcomes of a key stay in order
         self._produce(request, outcome)
+
+    def _note_produce_error(self, error: KafkaError) -> None:
+        """Log the first error, and the first one with a remedy.
+
+        INVALID_RECORD is also the error of records whose batch was refused for another one of it (KIP-467), so it does not
+        replace a cause that is known.
+        """
+        known, remedy = self.produce_error, remedy_of([error])
+        reason = ": ".join(filter(None, (error.name(), remedy)))
+        if known is None or (remedy and remedy not in known):
+            log.error("the brokers refuse outcomes: they are retried", extra={"error": reason})
+        if known is None or error.code() != KafkaError.INVALID_RECORD:
+            self.produce_error = reason
 
     def _cancel(self, requests: Sequence[InFlightRequest]) -> None:
         for request in requests:
