@@ -153,6 +153,43 @@ async def test_stopped_and_started_again(store: MemoryResearchJobStore) -> None:
     assert [event.number for event in events] == list(range(1, len(events) + 1))
 
 
+class GatedStore(MemoryResearchJobStore):
+    """Its `finish` waits for `gate`, before or after the end is stored."""
+
+    is_stored_first = False
+
+    def __init__(self) -> None:
+        super().__init__(clock=Clock())
+        self.reached, self.gate = asyncio.Event(), asyncio.Event()
+
+    async def finish(self, *arguments: Any) -> None:
+        if self.is_stored_first:
+            await super().finish(*arguments)
+        self.reached.set()
+        await self.gate.wait()
+        if not self.is_stored_first:
+            await super().finish(*arguments)
+
+
+@pytest.mark.parametrize("is_stored_first", [True, False])
+async def test_stopped_at_the_end(is_stored_first: bool) -> None:
+    """A research whose answer is made when the process stops is done, not released: nobody runs it or pays for it again."""
+    store, metrics = GatedStore(), MemoryMetrics()
+    store.is_stored_first = is_stored_first
+    async with asyncio.timeout(60), running(World(Web(some_pages())), store, metrics=metrics) as service:
+        job = await service.submit(SHALLOW)
+        await store.reached.wait()
+        stopping = asyncio.create_task(service.aclose())
+        await asyncio.sleep(0.01)  # the running research is cancelled
+        store.gate.set()
+        await stopping
+        found = await service.get(job.id)
+    assert (found.status, found.attempts) == ("done", 1)
+    results = {result for name, result in metrics.values if name == "llm_platform_research_jobs_total"}
+    assert results == {"done"}
+    await store.aclose()
+
+
 async def test_a_vanished_worker(store: MemoryResearchJobStore) -> None:
     """A research whose worker renews its lease no more is run by another one; after too many it has failed."""
     clock: Clock = store._clock  # type: ignore[assignment]

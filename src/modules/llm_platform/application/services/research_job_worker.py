@@ -39,6 +39,7 @@ CLEAN_EVERY_S: Final = 3600.0  # expired researches are removed
 STORE_RETRY_S: Final = 1.0
 STORE_RETRIES: Final = 300  # of one write; then the research ends, and its lease runs out
 RELEASE_TIMEOUT_S: Final = 5.0
+END_TIMEOUT_S: Final = 5.0  # for storing an end that is known already when the server stops
 _COUNTED: Final = {"searched": "searched", "read": "read", "summarized": "summarized"}  # event to field of the progress
 
 
@@ -108,13 +109,15 @@ class ResearchJobWorker:
             self._running[key][1].cancel()
 
     async def aclose(self) -> None:
-        """Stop, and put the running researches back into the queue."""
+        """Stop, and put the running researches back into the queue. One that has ended is not run again."""
         self._is_closing = True
         running = list(self._running.values())
         await cancel_and_wait(*self._loops, *(task for _, task in running))
         with suppress(TimeoutError, StoreError):  # their leases run out
             async with asyncio.timeout(RELEASE_TIMEOUT_S):
-                for job, _ in running:
+                for job, task in running:
+                    if not task.cancelled():
+                        continue
                     await self._store.release(job)
                     if self._queue is not None:
                         await self._queue.put(job.id)
@@ -212,6 +215,7 @@ class _Attempt:
         self._progress = ResearchProgress()
         self._pending: list[ResearchEvent] = []
         self._has_pending = asyncio.Event()
+        self._has_ended = False  # its last event is known
         self.code = CANCELLED  # then ok, or the code of the error
 
     async def run(self) -> str:
@@ -229,9 +233,18 @@ class _Attempt:
         except LeaseLostError:
             self.code = "lost"
             return self.code
+        except asyncio.CancelledError:
+            if not await self._is_end_stored(writing):
+                raise
         finally:
             await cancel_and_wait(*tasks)
         return self._progress.step or ""
+
+    async def _is_end_stored(self, writing: asyncio.Task[None]) -> bool:
+        """Whether the research has ended in the store. An end that is known is waited for: it was paid for."""
+        if self._has_ended:
+            await asyncio.wait([writing], timeout=END_TIMEOUT_S)
+        return writing.done() and writing.exception() is None
 
     async def _follow(self) -> None:
         """Collect the events of the research. Its error becomes the last one."""
@@ -259,6 +272,7 @@ class _Attempt:
         if isinstance(event, Started) and self._job.last_event:
             event = Reset(request_id=event.request_id, reason=INTERRUPTED)
         self._pending.append(event)
+        self._has_ended = isinstance(event, Done | Failed)
         self._has_pending.set()
 
     def _fail(self, error: AppException) -> None:
