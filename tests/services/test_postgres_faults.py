@@ -15,11 +15,14 @@ import pytest
 from tests.kafka.broker import ROOT
 from tests.services.postgres_server import PASSWORD, PostgresServer, opened
 
+from modules.llm_platform.application.services import health_service
 from modules.llm_platform.container import build_platform, build_worker_parts
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
 from modules.llm_platform.domain.exceptions import OutcomeStoreError, StoreError
+from modules.llm_platform.domain.metrics import POSTGRES_UP
+from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.store_key import topic_of
@@ -28,7 +31,7 @@ from modules.llm_platform.infrastructure.postgres.migrations import LATEST, chec
 from modules.llm_platform.infrastructure.postgres.outcome_store import PostgresOutcomeStore
 from modules.llm_platform.infrastructure.postgres.pool import Database, DatabaseError
 from modules.llm_platform.infrastructure.postgres.research_store import PostgresResearchStore
-from modules.llm_platform.testing import FakePageReader, FakeWebSearch, sample_page
+from modules.llm_platform.testing import FakePageReader, FakeWebSearch, MemoryMetrics, sample_page
 from modules.llm_platform.testing.outcome_store import sample_outcome
 from modules.llm_platform.testing.waiting import error_of
 from shared.config import Settings
@@ -170,6 +173,40 @@ async def test_read_only_database_fails_the_probe(postgres: PostgresServer, url:
     async with opened(url) as database:
         error = await error_of(PostgresOutcomeStore(database, 7.0).probe(), OutcomeStoreError)
     assert "read-only" in error.message
+
+
+async def test_read_only_database_degrades_a_server(
+    postgres: PostgresServer, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a failover to a standby submits fail; health and the gauge say so, also while reads succeed. Both recover."""
+    monkeypatch.setattr(health_service, "REPORT_TTL_S", 0.0)
+    name = url.rpartition("/")[2]
+    metrics = MemoryMetrics()
+    request = ResearchRequest(query="What is a standby?")
+    async with build_platform(settings(url, tmp_path), {IWebSearchProvider: fake_search(), IMetrics: metrics}) as platform:
+        assert (await platform.health.check()).components["store"].status == "healthy"
+        assert metrics.values[POSTGRES_UP.name,] == 1
+        await set_read_only(postgres, name, "on")
+        with pytest.raises(StoreError, match=r"read-only.*primary"):
+            await platform.research_jobs.submit(request)
+        health = await platform.health.check()
+        assert (health.status, health.components["store"].status) == ("degraded", "unhealthy")
+        assert "read-only" in health.components["store"].detail
+        assert await platform.store.topics() == ()
+        assert metrics.values[POSTGRES_UP.name,] == 0
+        await set_read_only(postgres, name, "off")
+        assert (await platform.research_jobs.submit(request)).status == "queued"
+        assert metrics.values[POSTGRES_UP.name,] == 1
+        assert (await platform.health.check()).components["store"].status == "healthy"
+
+
+async def set_read_only(postgres: PostgresServer, name: str, state: str) -> None:
+    """As after a failover: the old connections end, and new ones have the other state."""
+    postgres.execute("postgres", f"ALTER DATABASE {name} SET default_transaction_read_only = {state}")
+    postgres.execute(
+        "postgres",
+        f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}' AND pid <> pg_backend_pid()",
+    )
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ class Container(containers.DeclarativeContainer):
     page_reader = providers.Singleton(page_readers.build_page_reader, settings, resources, page_circuits, metrics)
 
     web_search = providers.Singleton(WebSearchService, web_search_provider, log_queries=settings.provided.LOG_QUERIES)
-    database = providers.Singleton(stores.build_database, settings, resources)
+    database = providers.Singleton(stores.build_database, settings, resources, metrics)
     research_store = providers.Singleton(stores.build_research_store, settings, resources, database)
     stage_llms = providers.Singleton(
         llms.build_stage_llms,

@@ -119,6 +119,10 @@ RATE_LIMIT_DECISIONS: Final = _counter(
     "rate_limit_decisions_total", "Decisions by limit and result (allowed, refused).", "limit", "result"
 )
 REDIS_UP: Final = _gauge("redis_up", "1 if the last call of Redis succeeded, 0 if it failed; absent without REDIS_URL.")
+POSTGRES_UP: Final = _gauge(
+    "postgres_up",
+    "1 if the last call of PostgreSQL succeeded, 0 if it failed or the database is read-only; absent without DATABASE_URL.",
+)
 
 RESEARCH_JOBS: Final = _gauge(
     "research_jobs_open",
@@ -169,7 +173,7 @@ SERVER_METRICS: Final = (
     HTTP_REQUESTS, HTTP_DURATION, HTTP_IN_PROGRESS,
     RESEARCHES, RESEARCH_DURATION, STAGE_DURATION, DEGRADED_ANSWERS,
     UPSTREAM_REQUESTS, UPSTREAM_DURATION, LLM_TOKENS, LLM_COST,
-    UPSTREAM_FIELDS, RETRIES, CACHE_REQUESTS, BREAKER_OPEN, RATE_LIMIT_DECISIONS, REDIS_UP,
+    UPSTREAM_FIELDS, RETRIES, CACHE_REQUESTS, BREAKER_OPEN, RATE_LIMIT_DECISIONS, REDIS_UP, POSTGRES_UP,
     RESEARCHES_RUNNING, RESEARCHES_WAITING, RESEARCHES_REFUSED, BUDGET_SPENT, BUDGET_REFUSALS, STORE_REQUESTS,
     RESEARCH_JOBS, RESEARCH_JOBS_ENDED, WEBHOOK_DELIVERIES,
 )  # fmt: skip

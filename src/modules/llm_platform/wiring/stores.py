@@ -6,6 +6,7 @@ from pathlib import Path
 
 from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.ports.health import IHealthProbe
+from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore, IOutcomeStore
 from modules.llm_platform.domain.ports.research_store import IResearchStore
 from modules.llm_platform.infrastructure.adapters.disk_research_store import NoResearchStore, StoreFolderProbe
@@ -38,11 +39,11 @@ def check_database(settings: Settings) -> None:
         raise SettingsError(INVALID_URL) from None
 
 
-def build_database(settings: Settings, resources: Resources) -> Database | None:
+def build_database(settings: Settings, resources: Resources, metrics: IMetrics = NO_METRICS) -> Database | None:
     """Return the database of DATABASE_URL, which is connected at the first call; None if it is not set."""
     if settings.DATABASE_URL is None:
         return None
-    database = Database(settings.DATABASE_URL.get_secret_value(), check_schema)
+    database = Database(settings.DATABASE_URL.get_secret_value(), check_schema, metrics=metrics)
     resources.on_close(database.aclose)
     return database
 

@@ -118,6 +118,11 @@ async def check_schema(connection: Connection) -> None:
     _check_not_newer(version)
 
 
+async def write_probe(connection: Connection) -> None:
+    """Fails where nothing can be written, as on a standby."""
+    await connection.execute("UPDATE llm_platform.about SET probed_at = clock_timestamp()")
+
+
 async def migrate(url: str) -> tuple[int, int]:
     """Bring the tables to the latest version, all or nothing; return the version before and after. Raises DatabaseError."""
     from psycopg import Error

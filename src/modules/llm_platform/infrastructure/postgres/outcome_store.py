@@ -17,6 +17,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import Outcome, OutcomeFilt
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
 from modules.llm_platform.domain.ports.tracing import NO_SPAN, database_call, running
+from modules.llm_platform.infrastructure.postgres.migrations import write_probe
 from modules.llm_platform.infrastructure.postgres.pool import POSTGRESQL, Database, DatabaseError
 from modules.llm_platform.infrastructure.sqlite.failed_request_store import bytes_of, text_of
 
@@ -125,10 +126,7 @@ class PostgresOutcomeStore(IOutcomeStore):
         return removed
 
     async def probe(self) -> None:
-        async def update(connection: Connection) -> None:
-            await connection.execute("UPDATE llm_platform.about SET probed_at = clock_timestamp()")
-
-        await self._run(update)
+        await self._run(write_probe)
 
     async def identity(self) -> str:
         async def select(connection: Connection) -> str:

@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
+from modules.llm_platform.domain.metrics import POSTGRES_UP
+from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.tracing import DatabaseCall, database_call
 
 if TYPE_CHECKING:
@@ -49,11 +51,17 @@ class Database:
     """
 
     def __init__(
-        self, url: str, check: Callable[[Connection], Awaitable[None]], clock: Callable[[], float] = time.monotonic
+        self,
+        url: str,
+        check: Callable[[Connection], Awaitable[None]],
+        clock: Callable[[], float] = time.monotonic,
+        metrics: IMetrics = NO_METRICS,
     ) -> None:
         self._url = url
         self._check = check
         self._clock = clock
+        self._metrics = metrics
+        self._is_read_only = False  # it refused a write
         self._lock = asyncio.Lock()
         self._pool: Pool | None = None
         self._failure: DatabaseError | None = None
@@ -67,7 +75,14 @@ class Database:
         `work` must have the same effect when it is repeated. Raises DatabaseError.
         """
         with database_call(POSTGRESQL) as call:
-            return await self._run(work if call is None else partial(_run_named, call, work), timeout_s)
+            named = work if call is None else partial(_run_named, call, work)
+            try:
+                result = await self._run(partial(self._observed, named), timeout_s)
+            except DatabaseError as error:
+                self._note_failure(error.__cause__)
+                raise
+        self._metrics.set(POSTGRES_UP, 0 if self._is_read_only else 1)
+        return result
 
     async def aclose(self) -> None:
         """Close the connections. Later calls raise DatabaseError; a second `aclose` does nothing."""
@@ -75,6 +90,24 @@ class Database:
         for task in self._tasks:
             task.cancel()
         await self._discard(self._pool)
+
+    async def _observed(self, work: Callable[[Connection], Awaitable[Result]], connection: Connection) -> Result:
+        """The result of the work. After a refused write it is found out whether the database takes writes again: a read that
+        succeeds says nothing about that.
+        """
+        result = await work(connection)
+        if self._is_read_only:
+            row = await (await connection.execute("SELECT current_setting('transaction_read_only')")).fetchone()
+            self._is_read_only = row is not None and row[0] == "on"
+        return result
+
+    def _note_failure(self, cause: BaseException | None) -> None:
+        """A statement that was refused for its content says nothing about the database."""
+        from psycopg.errors import DataError, IntegrityError, ReadOnlySqlTransaction
+
+        self._is_read_only = self._is_read_only or isinstance(cause, ReadOnlySqlTransaction)
+        if not self._closed and not isinstance(cause, DataError | IntegrityError):
+            self._metrics.set(POSTGRES_UP, 0)
 
     async def _run(self, work: Callable[[Connection], Awaitable[Result]], timeout_s: float) -> Result:
         was_open = self._pool is not None
@@ -107,7 +140,7 @@ class Database:
             raise DatabaseError(f"PostgreSQL did not answer within {timeout_s:g} s: see DATABASE_URL") from error
         except Error as error:
             await self._discard(pool)  # the tables may be gone: the next call checks them
-            raise DatabaseError(f"PostgreSQL refused a statement ({reason_of(error)})") from error
+            raise DatabaseError(refused(error)) from error
 
     async def _within(self, call: Awaitable[Result], timeout_s: float) -> Result:
         """The result of the call. Raises TimeoutError, and does not wait for a cancelled call: psycopg waits for a server that
@@ -232,6 +265,14 @@ def connection_options() -> dict[str, Any]:
 def unreachable(error: Exception) -> str:
     """The message for a database that cannot be reached or refuses the login."""
     return f"PostgreSQL cannot be used ({reason_of(error)}): see DATABASE_URL"
+
+
+def refused(error: Exception) -> str:
+    """The message for a statement that failed."""
+    from psycopg.errors import ReadOnlySqlTransaction
+
+    remedy = ": let DATABASE_URL name the primary" if isinstance(error, ReadOnlySqlTransaction) else ""
+    return f"PostgreSQL refused a statement ({reason_of(error)}){remedy}"
 
 
 def reason_of(error: Exception) -> str:

@@ -33,6 +33,7 @@ from modules.llm_platform.domain.exceptions import StoreError, StoreUnavailableE
 from modules.llm_platform.domain.ports.health import IHealthProbe
 from modules.llm_platform.domain.ports.research_store import IResearchStore, Value
 from modules.llm_platform.domain.store_key import is_topic_name
+from modules.llm_platform.infrastructure.postgres.migrations import write_probe
 from modules.llm_platform.infrastructure.postgres.pool import CALL_TIMEOUT_S, Database, DatabaseError
 from modules.llm_platform.infrastructure.postgres.research_queue import check_queue
 from modules.llm_platform.infrastructure.research_store.entry_files import (
@@ -177,8 +178,13 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
         return await self._run(lambda connection: self._import(connection, file), IMPORT_TIMEOUT_S)
 
     async def ping(self) -> str:
-        """The check of the health page: the tables, and those of the queue. Raises StoreError."""
-        await self._run(check_queue)
+        """The check of the health page: a write, and the tables of the queue. Raises StoreError."""
+
+        async def check(connection: Connection) -> None:
+            await check_queue(connection)
+            await write_probe(connection)
+
+        await self._run(check)
         return "PostgreSQL answers"
 
     async def aclose(self) -> None:
