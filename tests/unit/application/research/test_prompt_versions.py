@@ -4,43 +4,101 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from modules.llm_platform.application.research import answer_prompt, plan, verification
 from modules.llm_platform.application.research.report import queries, rank, summarize
+from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage
+from modules.llm_platform.domain.dtos.report_dtos import Candidate, Summary
+from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, Source
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
+from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
+from modules.llm_platform.testing import FakeLLM, sample_page
 
 DIGESTS = Path(__file__).parent / "prompt_digests.json"  # by the name of the version and its value
 CHANGED = (
     'The prompts of {name} have changed: raise {name}, and add its new value with the digest "{digest}" to {file}. '
     "The line of a version that was used stays as it is."
 )
+CONTEXT_TOKENS = 8000
+QUESTION = "How do heat pumps work in winter?"
+DIRECTION = "What do heat pumps cost?"
+SOURCES = (
+    Source(index=1, title="Heat pumps", url="https://example.org/1", text="They move heat.", published="2026-01-02T03:04"),
+    Source(index=2, title="Costs", url="https://example.org/2", text="They cost 8,000 euros."),
+)
 
-# The version and the texts of its prompts.
-PROMPTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "PROMPT_VERSION": (
-        answer_prompt.PROMPT_VERSION,
-        (
-            answer_prompt._ANSWER_RULES,
-            answer_prompt._REPORT_RULES,
-            answer_prompt._ANSWER_INSTRUCTIONS,
-            answer_prompt._REPORT_INSTRUCTIONS,
-        ),
-    ),
-    "PLAN_VERSION": (plan.PLAN_VERSION, (plan.PROMPT, plan.REPORT_PROMPT, plan._REJECTED)),
-    "QUERIES_VERSION": (queries.QUERIES_VERSION, (queries.PROMPT, queries._VARIETY)),
-    "RANK_VERSION": (rank.RANK_VERSION, (rank.RULES,)),
-    "SUMMARY_VERSION": (summarize.SUMMARY_VERSION, (summarize.RULES, summarize._SHORT, summarize._LONG)),
-    "JUDGE_VERSION": (verification.JUDGE_VERSION, (verification.RULES,)),
+Messages = tuple[ChatMessage, ...]
+
+
+async def _answers() -> list[Messages]:
+    made = []
+    for questions in ((), (QUESTION, DIRECTION)):
+        for instructions in (None, "In three sentences."):
+            request = SynthesisRequest(
+                question=QUESTION, sources=SOURCES, language="en", questions=questions, instructions=instructions
+            )
+            made.append(answer_prompt.build_prompt(request, CONTEXT_TOKENS).messages)
+    return made
+
+
+async def _plans() -> list[Messages]:
+    llm = FakeLLM()
+    await plan.plan(QUESTION, "en", llm)
+    for language in ("en", "ru"):
+        await plan.sub_questions(QUESTION, language, llm, emit=lambda _: None)
+    await plan.sub_questions(QUESTION, "en", llm, other_than=(DIRECTION,), emit=lambda _: None)
+    return [request.messages for request in llm.requests]
+
+
+async def _queries() -> list[Messages]:
+    llm = FakeLLM()
+    for languages, per_language in ((("en",), 1), (("ru", "en"), 2)):
+        await queries.search_queries(QUESTION, DIRECTION, languages, per_language, llm, emit=lambda _: None)
+    return [request.messages for request in llm.requests]
+
+
+async def _rankings() -> list[Messages]:
+    llm = FakeLLM()
+    item = WebSearchResultItem(title="Heat pumps", url="https://example.org/1", snippet="They move heat.")
+    for direction in (QUESTION, DIRECTION):
+        await rank.rank([Candidate(item=item, question=direction, queries=())], QUESTION, direction, llm)
+    await rank.rank_summaries([Summary(url=item.url, title=item.title, text="They move heat.", by="fake")], QUESTION, llm)
+    return [request.messages for request in llm.requests]
+
+
+async def _summaries() -> list[Messages]:
+    llm = FakeLLM()
+    for text in ("They move heat.", "They move heat. " * 400):
+        page = sample_page("https://example.org/1", text)
+        await summarize.summarize(page, QUESTION, "en", llm, context_tokens=CONTEXT_TOKENS)
+    return [request.messages for request in llm.requests]
+
+
+async def _claims() -> list[Messages]:
+    claim = CitedClaim(claim="Heat pumps move heat.", quote="They move heat.", title="Heat pumps")
+    return [verification.build_request(QUESTION, [claim], CONTEXT_TOKENS)[0].messages]
+
+
+# The version, and requests that contain every part of its prompts.
+PROMPTS: Mapping[str, tuple[str, Callable[[], Awaitable[list[Messages]]]]] = {
+    "PROMPT_VERSION": (answer_prompt.PROMPT_VERSION, _answers),
+    "PLAN_VERSION": (plan.PLAN_VERSION, _plans),
+    "QUERIES_VERSION": (queries.QUERIES_VERSION, _queries),
+    "RANK_VERSION": (rank.RANK_VERSION, _rankings),
+    "SUMMARY_VERSION": (summarize.SUMMARY_VERSION, _summaries),
+    "JUDGE_VERSION": (verification.JUDGE_VERSION, _claims),
 }
 
 
 @pytest.mark.parametrize("name", PROMPTS)
-def test_changed_prompt_has_a_new_version(name: str) -> None:
-    """The digest of the texts is the one that was recorded for the version."""
-    version, texts = PROMPTS[name]
+async def test_changed_prompt_has_a_new_version(name: str) -> None:
+    """The digest of all messages, system and user, is the one that was recorded for the version."""
+    version, requests = PROMPTS[name]
+    texts = [f"{message.role}: {message.content}" for messages in await requests() for message in messages]
     digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
     recorded = json.loads(DIGESTS.read_text())[name]
     assert recorded.get(version) == digest, CHANGED.format(name=name, digest=digest, file=DIGESTS.name)
