@@ -27,6 +27,17 @@ def test_other_numbers_have_other_values(one: str, other: str) -> None:
     assert not numbers_in(one)[0][0] & numbers_in(other)[0][0]
 
 
+def test_a_time_behind_a_comma_is_a_number_of_its_own() -> None:
+    """A year and a time that a page joins by a comma are two numbers; the time is read with its half of the day."""
+    assert [reading for reading, _ in numbers_in("2022,03:46pm")] == [{"2022"}, {"03:46", "15:46"}]
+
+
+@pytest.mark.parametrize("written", ["2,3:6", "1,000:00", f"{'9' * 5_000}:30", "九" * 400], ids=lambda text: text[:8])
+def test_what_is_no_number_stands_for_itself(written: str) -> None:
+    """Digits and signs that form neither a number nor a time have themselves as their value, before `pm`, too."""
+    assert numbers_in(f"{written}pm") == [(frozenset({written}), 0)]
+
+
 def test_digits_in_names_and_long_runs_have_no_value() -> None:
     """Digits inside a name are part of it, a run of a thousand digits has no value, words of many languages have one."""
     assert numbers_in("wal2 x86") == []

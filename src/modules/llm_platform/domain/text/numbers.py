@@ -17,8 +17,10 @@ MEMOIZED_FIGURES: Final = 1024
 MAX_DIGITS: Final = 300  # a longer run of digits is not read as a number
 
 _LETTERS = r"A-Za-z_\u00c0-\u024f\u0370-\u052f"
+_CLOCK = re.compile(r"([0-9]{1,2})(:[0-9]{2}(?::[0-9]{2})?)")
 _NUMBER = re.compile(
-    rf"(?<![{_LETTERS}0-9])[0-9]+(?:[.,'’\u00a0\u202f·:/][0-9]+|[ ](?=[0-9]{{3}}(?![0-9]))[0-9]{{3}})*(?![0-9])"
+    rf"(?<![{_LETTERS}0-9])[0-9]+"
+    rf"(?:(?!,{_CLOCK.pattern}(?![0-9]))[.,'’\u00a0\u202f·:/][0-9]+|[ ](?=[0-9]{{3}}(?![0-9]))[0-9]{{3}})*(?![0-9])"
 )
 _SCALE = re.compile(
     r"[ \u00a0-]?(thousand|tsd|тыс\w*|million\w*|mio|mln|млн|миллион\w*|billion\w*|bn|milliard\w*|mrd|млрд|миллиард\w*"
@@ -70,14 +72,14 @@ def numbers_in(text: str) -> list[tuple[Reading, int]]:
     for match in _NUMBER.finditer(text):
         scale = _SCALE.match(text, match.end())
         reading = _scaled(match[0], scale[1]) if scale else _READINGS[match[0]]
-        if ":" in match[0] and _AFTERNOON.match(text, match.end()):
-            hours, _, minutes = match[0].partition(":")
-            reading |= {f"{int(hours) % 12 + 12}:{minutes}"}
+        clock = _CLOCK.fullmatch(match[0]) if ":" in match[0] else None
+        if clock and _AFTERNOON.match(text, match.end()):
+            reading |= {f"{int(clock[1]) % 12 + 12}{clock[2]}"}
         found.append((reading, match.start()))
         if len(found) >= MAX_NUMBERS:
             break
     if not text.isascii():
-        found += [(frozenset({_plain(_han_value(match[0]))}), match.start()) for match in _HAN_NUMBER.finditer(text)]
+        found += [(_han_reading(match[0]), match.start()) for match in _HAN_NUMBER.finditer(text)]
     return found
 
 
@@ -119,7 +121,11 @@ def _plain(value: float) -> str:
     return f"{value:.12g}"
 
 
-def _han_value(written: str) -> float:
+def _han_reading(written: str) -> Reading:
+    return frozenset({_plain(_han_value(written)) if len(written) <= MAX_DIGITS else written})
+
+
+def _han_value(written: str) -> int:
     total = block = digit = 0
     for sign in written:
         if sign in _HAN_DIGITS:
@@ -130,7 +136,7 @@ def _han_value(written: str) -> float:
         else:
             total += (block + digit or 1) * _HAN_BLOCKS[sign]
             block = digit = 0
-    return float(total + block + digit)
+    return total + block + digit
 
 
 _MONTHS, _WEEKDAYS = frozenset(range(12)), frozenset(range(12, 19))

@@ -1,0 +1,120 @@
+"""Texts of pages and models: whatever they consist of, each is read."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tests import fuzz
+
+from modules.llm_platform.domain.citations.checker import CitationChecker
+from modules.llm_platform.domain.citations.model_verdicts import claims_of, highest_verdict, within_limits
+from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.extractive.question import read_question
+from modules.llm_platform.domain.markdown.sanitizer import AnswerSanitizer, sanitize
+from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
+from modules.llm_platform.domain.retrieval.chunking import split_chunks
+from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
+
+LANGUAGES = st.sampled_from(["en", "de", "ru", "zh", "ja", "ar", "th", "pt-BR"])
+# Digits of several scripts and numbers that are no digits, for whoever calls int() or float() on what \d or isdigit accepts.
+DIGITS = [*"0123456789", *"٣۵७๗３²₄½①Ⅷ㊿𝟗", "九" * 400, "9" * 5_000, "1" * 299, "0" * 30, "三", "万", "亿", "十", "〇"]
+SIGNS = [
+    *".,:;/-+'’·%$€°!?。！？、()[]{}<>【】［］|\\\"“”«»&@_=~^*#`…–−",
+    "://",
+    "www.",
+    "&#x31;",
+    "&#99999999;",
+    "[1]",
+    "[2,3]",
+]
+BLANKS = [*" \n\t\r\u00a0\u202f\u2028\u3000\x0b\x0c", "\r\n", "\n\n", "    "]
+CONTROLS = [*"\x00\x07\x1b\x7f\x85\u00ad\u200b\u200d\u202e\u2066\ufeff\ufffd\ufffe", "\ud800", "\udfff", "\U000e0041"]
+LETTERS = [*"aZéßİıǅΣσςжЁعםहกあア漢한ﬁＡ𝔸", "e\u0301", "👩‍💻", "🇩🇪", "a" * 300]
+WORDS = [
+    "pm", "a.m.", "million", "Mio", "тысяч", "万", "May", "März", "Monday", "2022-12-07", "2022-00-99", "03:46", "1,000",
+    "not", "nicht", "без", "never", "no", "is", "the", "Version", "increased", "fell", "three", "hundert", "Figure", "e.g.",
+    "asyncio.run()", "__new__", "however", "because", "v3.12.1", "Inc.", "что", "的", "不", "します", "https://a.example/1",
+]  # fmt: skip
+MARKDOWN = [
+    "```", "~~~", "``` py\n", "# ", "- ", "1. ", "> ", "| a | b |\n", "|---|---|\n", "**", "](", "![", "<b>", "<!--",
+    "[x]: y\n", "=====\n", "---\n", "\n\nSources:\n", "&lt;", "$$", "\\(",
+]  # fmt: skip
+PIECES = st.sampled_from([*DIGITS, *SIGNS, *BLANKS, *CONTROLS, *LETTERS, *WORDS, *MARKDOWN, *WORDS, *" " * 20])
+TEXTS = st.lists(PIECES, max_size=40).map("".join) | st.text(max_size=60)
+SOURCES = [Source(index=1, title="A [title] 9:30", url="https://a.example/1", text="")]
+
+
+@st.composite
+def claims_and_sources(draw: st.DrawFn) -> tuple[str, str]:
+    """A claim that repeats its source with a few changes, so that the comparison goes as far as it can."""
+    pieces = draw(st.lists(PIECES, min_size=1, max_size=30))
+    changed = list(pieces)
+    for at in draw(st.lists(st.integers(0, len(pieces) - 1), max_size=4)):
+        changed[at] = draw(PIECES)
+    return "".join(changed), "".join(pieces)
+
+
+def verdicts(claim: str, source: str, language: str) -> None:
+    """All that is compared of a claim and its source, with a model's verdict and without one."""
+    sources = [source_of(source), source_of(claim, 2)]
+    answer = sanitize(f"{claim} [1][2]", sources)
+    citations = CitationChecker(sources, language).check(answer).citations
+    assert all(
+        sources[each.source_index - 1].text[each.quote_start : each.quote_end] == each.quote for each in citations
+    )
+    claims = claims_of(answer, language)
+    for each in citations:
+        highest_verdict(each.verdict, claims[each.start, each.end], each.quote)
+    assert within_limits(citations, answer, language)
+
+
+def source_of(text: str, index: int = 1) -> Source:
+    return Source(index=index, title=text[:40], url=f"https://a.example/{index}", text=text)
+
+
+def extract(question: str, text: str, language: str, questions: tuple[str, ...] = ()) -> str:
+    """The answer in quotes of two sources."""
+    request = SynthesisRequest(question, [source_of(text), source_of(text[::-1], 2)], language, questions=questions)
+    return asyncio.run(ExtractiveSynthesizer().write(request)).text
+
+
+@settings(max_examples=fuzz.chosen(300, 10_000))
+@given(claims_and_sources(), LANGUAGES)
+@example(("It opened at 2,3:6pm.", "It opened at 2,3:6pm."), "en")
+@example(("Updated Dec 7, 2022,03:46pm EST", "Updated Dec 7, 2022,03:46pm EST"), "en")
+@example((f"From {'9' * 5_000}:30 pm on.", f"From {'9' * 5_000}:30 pm on."), "en")
+@example((f"共有{'九' * 400}人。", f"共有{'九' * 399}人。"), "zh")
+def test_verdicts_read_any_text(both: tuple[str, str], language: str) -> None:
+    """No sentence and no source makes the check fail, and each quote stands where its offsets say."""
+    verdicts(*both, language)
+
+
+@settings(max_examples=fuzz.chosen(200, 10_000))
+@given(TEXTS, TEXTS, LANGUAGES)
+def test_extraction_reads_any_text(question: str, text: str, language: str) -> None:
+    """No page makes the answer in quotes fail, short or as a report; no question does."""
+    extract(question, text, language)
+    extract(question, text, language, (question, text[:100]))
+
+
+@settings(max_examples=fuzz.chosen(300, 10_000))
+@given(TEXTS, st.lists(st.integers(0, 200), max_size=6))
+def test_the_sanitizer_reads_any_text_in_any_pieces(text: str, cuts: list[int]) -> None:
+    """No text makes the sanitiser fail, and the places where a stream is cut change nothing."""
+    sanitizer, begin, parts = AnswerSanitizer(SOURCES), 0, []
+    for end in [*sorted(cuts), len(text)]:
+        parts.append(sanitizer.feed(text[begin:end]))
+        begin = max(begin, end)
+    assert "".join(parts) + sanitizer.finish() == sanitize(text, SOURCES)
+
+
+@settings(max_examples=fuzz.chosen(300, 10_000))
+@given(TEXTS)
+def test_chunks_and_language_of_any_text(text: str) -> None:
+    """Any text has chunks inside of it and a language or none."""
+    assert all(0 <= chunk.start < chunk.end <= len(text) for chunk in split_chunks(text))
+    assert detect(text) is None or detect(text)
+    read_question(text, "en")
