@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Ending = Literal["end", "drop", "hang"]
+Ending = Literal["end", "close", "drop", "hang"]
 JSON, EVENTS, HTML = "application/json", "text/event-stream", "text/html; charset=utf-8"
 DONE = b"data: [DONE]\n\n"
 WORDS = "An event loop runs callbacks, one after another."
@@ -19,6 +19,7 @@ WORDS = "An event loop runs callbacks, one after another."
 class Reply:
     """`parts` are sent in order, a number is a pause in seconds; then the body ends, the line drops, or nothing comes.
 
+    `close`: the body ends, and the connection takes no second request, which the headers do not say (llama.cpp's server).
     One that hangs without parts sends no headers either.
     """
 
@@ -80,7 +81,8 @@ class ChatServer:
         watching = asyncio.create_task(reader.read(1))
         await asyncio.wait({sending, watching}, return_when=asyncio.FIRST_COMPLETED)
         if sending.done() and not sending.exception():
-            return await watching or _gone()
+            ahead = await watching
+            return _gone() if reply.ending == "close" or not ahead else ahead
         sending.cancel()
         watching.cancel()
         self.gone.set()

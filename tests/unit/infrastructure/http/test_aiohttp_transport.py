@@ -151,7 +151,11 @@ async def test_idle_connections_are_limited(limits: httpx2.Limits, connections: 
 
 async def test_each_address_has_connections_of_its_own() -> None:
     """A response never comes from another server."""
-    async with serving(json_reply({"from": 1})) as one, serving(json_reply({"from": 2})) as two, make_client() as client:
+    async with (
+        serving(json_reply({"from": 1})) as one,
+        serving(json_reply({"from": 2})) as two,
+        make_client() as client,
+    ):
         for _ in range(2):
             assert (await client.get(one.url)).json() == {"from": 1}
             assert (await client.get(two.url)).json() == {"from": 2}
@@ -174,3 +178,70 @@ async def test_closing_ends_all_connections() -> None:
         await client.aclose()
         results = await asyncio.gather(*requests, return_exceptions=True)
     assert all(isinstance(result, httpx2.TransportError) for result in results)
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+
+
+class _ClosesAfterItsStream:
+    """As llama.cpp's server: a complete stream without `Connection: close`, then the end of the connection."""
+
+    def __init__(self) -> None:
+        self.answered: set[asyncio.StreamWriter] = set()
+        self.partial = b""  # of a response to a second request of a connection
+
+    async def __call__(self, exchange: Exchange) -> None:
+        if exchange.writer in self.answered:  # the request came before the client saw the end of the connection
+            await exchange.send(self.partial)
+            raise ConnectionResetError
+        self.answered.add(exchange.writer)
+        await exchange.send(CHUNKED)
+
+
+async def test_a_request_on_a_dead_connection_is_sent_again_at_once() -> None:
+    """A POST, too, and also where several idle connections are dead."""
+    async with serving(_ClosesAfterItsStream()) as server, make_client(server.url) as client:
+        for _ in range(3):
+            assert (await client.post("/", content=b"prompt")).text == "{}"
+        await asyncio.gather(*(client.post("/") for _ in range(3)))
+        for _ in range(3):
+            assert (await client.post("/", content=b"prompt")).text == "{}"
+        assert {exchange.body for exchange in server.requests} == {b"prompt", b""}
+
+
+async def test_a_request_on_a_new_connection_is_sent_once() -> None:
+    """Its failure is that of the service."""
+    async with serving(_hang_up) as server, make_client(server.url) as client:
+        with pytest.raises(httpx2.RemoteProtocolError):
+            await client.post("/", content=b"prompt")
+        assert len(server.requests) == 1
+
+
+async def test_a_response_that_began_is_not_requested_again() -> None:
+    """The service has taken the request."""
+    server_ends = _ClosesAfterItsStream()
+    server_ends.partial = b"HTTP/1.1 200 OK\r\nContent-"
+    async with serving(server_ends) as server, make_client(server.url) as client:
+        await client.post("/")
+        with pytest.raises(httpx2.RemoteProtocolError):
+            await client.post("/")
+        assert len(server.requests) == 2
+
+
+async def test_a_service_that_has_gone_since_was_sent_the_request() -> None:
+    """The egress log relies on it: the failure of the second connection does not say that nothing was sent."""
+    address = asyncio.get_running_loop().create_future()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for response in (CHUNKED, b""):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(response)
+        (await address).close()
+        writer.close()
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    address.set_result(server)
+    async with make_client(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}") as client:
+        await client.post("/")
+        with pytest.raises(httpx2.RemoteProtocolError):
+            await client.post("/")

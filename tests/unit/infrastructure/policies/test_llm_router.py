@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 
 import pytest
-from tests.chat_server import ChatServer, Reply, chunk, stream
+from tests.chat_server import DONE, ChatServer, Reply, answer, chunk, stream
 from tests.clock import Clock
 
 from modules.llm_platform.domain.dtos.llm_dtos import (
@@ -263,3 +264,23 @@ async def test_closing_a_stream_closes_that_of_the_model(clock: Clock) -> None:
     assert isinstance(await anext(parts), LLMToken)
     await parts.aclose()
     assert model.running == 0
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_a_model_that_closes_after_its_stream_keeps_its_calls(streamed: bool) -> None:
+    """The prompt goes to no other model, and the closed connection is no failure of this one."""
+    whole = stream(chunk("An answer.", "stop"), DONE, ending="close") if streamed else answer(ending="close")
+    async with AsyncExitStack() as stack:
+        local, cloud = [await stack.enter_async_context(ChatServer(whole).running()) for _ in range(2)]
+        models = [
+            OpenAIProvider(LLMConnection(name=name, kind="vllm", model="m", base_url=server.url))
+            for name, server in (("local", local), ("cloud", cloud))
+        ]
+        for model in models:
+            stack.push_async_callback(model.aclose)
+        router = LLMRouter(LLMRegistry(models))
+        for _ in range(4):
+            response = (await collect(router, question()))[-1] if streamed else await router.generate(question())
+            assert isinstance(response, LLMResponse)
+            assert (response.provider, response.degraded, response.spent.calls) == ("local", (), 1)
+    assert (len(local.asked), local.connections, cloud.asked) == (4, 4, [])

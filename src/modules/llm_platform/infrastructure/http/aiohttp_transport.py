@@ -10,8 +10,10 @@ import io
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
+from weakref import WeakSet
 
 import aiohttp
 import httpx2
@@ -34,13 +36,17 @@ _ERRORS: Final[tuple[tuple[type[Exception], type[httpx2.TransportError]], ...]] 
 )
 
 _url = lru_cache(maxsize=256)(lambda text: URL(text, encoded=True))
+# Of the request of this task: whether it needs a new connection, and whether it got a reused one.
+_needs_new: ContextVar[bool] = ContextVar("needs_new", default=False)
+_got_reused: ContextVar[bool] = ContextVar("got_reused", default=False)
 
 
 class AiohttpTransport(httpx2.AsyncBaseTransport):
     """HTTP/1.1 without a proxy. At most `max_connections` requests run at once; the others wait in the order of their arrival.
 
     It belongs to the event loop of its first request. An unlimited number of connections stays open while they are idle,
-    each for `keepalive_expiry` seconds.
+    each for `keepalive_expiry` seconds. Servers close idle connections without notice, llama.cpp's after each stream: a
+    request whose reused connection breaks before the first byte of a response is sent again at once.
     """
 
     def __init__(self, tls: ssl.SSLContext, limits: httpx2.Limits) -> None:
@@ -52,15 +58,37 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
         session = self._session or self._open()
         body = await request.aread()
         with _translated():
-            response = await session.request(
-                request.method,
-                _url(str(request.url)),
-                headers=[(name.decode("ascii"), value.decode("latin-1")) for name, value in request.headers.raw],
-                data=io.BytesIO(body) if len(body) > LARGE_BODY_BYTES else body or None,
-                allow_redirects=False,
-                timeout=_timeouts(**request.extensions.get("timeout", {})),
-            )
+            response = await self._response(session, request, body)
         return httpx2.Response(response.status, headers=list(response.raw_headers), stream=_Body(response))
+
+    async def _response(
+        self, session: aiohttp.ClientSession, request: httpx2.Request, body: bytes
+    ) -> aiohttp.ClientResponse:
+        """The response; from a new connection if a reused one was dead."""
+        _needs_new.set(False)
+        try:
+            return await self._send(session, request, body)
+        except aiohttp.ClientError as error:
+            if not _got_reused.get() or not _is_unanswered(error):
+                raise
+            first = error
+        _needs_new.set(True)
+        try:
+            return await self._send(session, request, body)
+        except aiohttp.ClientConnectorError:  # "nothing was sent", but the request has left this machine before
+            raise first from None
+
+    async def _send(
+        self, session: aiohttp.ClientSession, request: httpx2.Request, body: bytes
+    ) -> aiohttp.ClientResponse:
+        return await session.request(
+            request.method,
+            _url(str(request.url)),
+            headers=[(name.decode("ascii"), value.decode("latin-1")) for name, value in request.headers.raw],
+            data=io.BytesIO(body) if len(body) > LARGE_BODY_BYTES else body or None,
+            allow_redirects=False,
+            timeout=_timeouts(**request.extensions.get("timeout", {})),
+        )
 
     async def aclose(self) -> None:
         """Close all connections, also those of requests that run."""
@@ -70,7 +98,7 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
 
     def _open(self) -> aiohttp.ClientSession:
         limits = self._limits
-        connector = aiohttp.TCPConnector(
+        connector = _Connector(
             ssl=self._tls,
             resolver=aiohttp.ThreadedResolver(),  # that of the system, also where aiodns is installed
             limit=limits.max_connections or 0,
@@ -85,6 +113,31 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
             max_field_size=MAX_HEADER_BYTES,
         )
         return self._session
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Tells whether a connection served another request before, and makes a new one for a request that needs it."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._used: WeakSet[object] = WeakSet()
+
+    async def connect(self, *arguments: Any, **options: Any) -> Any:
+        _got_reused.set(False)  # also where no connection is made
+        connection = await super().connect(*arguments, **options)
+        while _needs_new.get() and connection.protocol in self._used:  # idle as long as the dead one, and as suspect
+            connection.close()
+            connection = await super().connect(*arguments, **options)
+        _got_reused.set(connection.protocol in self._used)
+        self._used.add(connection.protocol)
+        return connection
+
+
+def _is_unanswered(error: aiohttp.ClientError) -> bool:
+    """Whether the connection broke before the first byte of a response, as far as can be told."""
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return isinstance(error.message, str)  # else the part of a response that arrived
+    return isinstance(error, aiohttp.ClientOSError) and not isinstance(error, aiohttp.ClientConnectorError)
 
 
 class _Body(httpx2.AsyncByteStream):
