@@ -19,9 +19,10 @@ import pytest
 from tests.unit.presentation.rest.fake_platform import FakeServices, platform_of
 
 from modules.llm_platform.application.services.health_service import DEADLINE_S, HealthService
-from modules.llm_platform.presentation.rest import server as server_module
 from modules.llm_platform.presentation.rest.http import body as body_module
+from modules.llm_platform.presentation.rest.http import connection as connection_module
 from modules.llm_platform.presentation.rest.http.body import MAX_BODY_BYTES
+from modules.llm_platform.presentation.rest.http.connection import H11Connection, HttpConnection
 from modules.llm_platform.presentation.rest.server import (
     DrainingServer,
     check_address,
@@ -33,17 +34,19 @@ from shared.config import Settings, SettingsError
 
 CANCEL_TIMEOUT_S = 10.0  # far below the minute that the request would take
 TIMEOUT_S = 30.0
+CONNECTIONS = [HttpConnection, H11Connection]
 HEAD = "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n"
 QUESTION = b'{"query": "What is Python asyncio?"}'
 
 
 @asynccontextmanager
 async def running(
-    services: FakeServices, health: HealthService | None = None, drain_s: float = 0.0
+    services: FakeServices, health: HealthService | None = None, drain_s: float = 0.0, http: type = HttpConnection
 ) -> AsyncIterator[tuple[DrainingServer, int]]:
     """A server on a free port, and its port."""
     settings = Settings(_env_file=None, LLM_PLATFORM_PORT=0, DRAIN_TIMEOUT_S=drain_s)
     server = make_server(platform_of(services, health), settings)
+    server.config.http = http
     task = asyncio.create_task(server.serve())
     await wait_until(lambda: server.started)
     try:
@@ -191,31 +194,34 @@ async def test_slow_body_gets_408(path: str, monkeypatch: pytest.MonkeyPatch) ->
     assert services.requests == []
 
 
-async def test_slow_head_gets_408(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("http", CONNECTIONS)
+async def test_slow_head_gets_408(http: type, monkeypatch: pytest.MonkeyPatch) -> None:
     """An incomplete head is a 408 and closes the connection, also for a later request."""
-    async with running(FakeServices()) as (_, port), connect(port) as connection:
+    async with running(FakeServices(), http=http) as (_, port), connect(port) as connection:
         connection.send("GET", "/ready")
         assert (await connection.response())[0] == 200
-        monkeypatch.setattr(server_module, "HEAD_TIMEOUT_S", 0.1)
+        monkeypatch.setattr(connection_module, "HEAD_TIMEOUT_S", 0.1)
         connection.writer.write(b"GET /ready HTTP/1.1\r\nHost: localhost\r\n")
         status, problem = await connection.response()
         assert (status, problem["code"]) == (408, "head_timeout")
         assert await connection.ended()
 
 
-async def test_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("http", CONNECTIONS)
+async def test_idle_connection_is_closed(http: type, monkeypatch: pytest.MonkeyPatch) -> None:
     """An unused connection is closed without a response."""
-    monkeypatch.setattr(server_module, "HEAD_TIMEOUT_S", 0.1)
-    async with running(FakeServices()) as (_, port), connect(port) as connection:
+    monkeypatch.setattr(connection_module, "HEAD_TIMEOUT_S", 0.1)
+    async with running(FakeServices(), http=http) as (_, port), connect(port) as connection:
         assert await connection.ended()
 
 
-async def test_pipelined_request_does_not_interrupt_the_response(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("http", CONNECTIONS)
+async def test_pipelined_request_does_not_interrupt_the_response(http: type, monkeypatch: pytest.MonkeyPatch) -> None:
     """The incomplete head of a next request does not interrupt the current response."""
-    monkeypatch.setattr(server_module, "HEAD_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(connection_module, "HEAD_TIMEOUT_S", 0.1)
     services = FakeServices()
     services.delay_s = 0.5
-    async with running(services) as (_, port), connect(port) as connection:
+    async with running(services, http=http) as (_, port), connect(port) as connection:
         connection.send("POST", "/research", QUESTION)
         connection.writer.write(b"GET /ready HTTP/1.1\r\n")
         assert (await connection.response())[0] == 200

@@ -38,7 +38,7 @@ from modules.llm_platform.presentation.rest.http.problems import (
 from modules.llm_platform.presentation.rest.http.rate_limits import ClientAddresses
 from modules.llm_platform.presentation.rest.http.request_log import RequestLog
 from modules.llm_platform.presentation.rest.http.responses import ServerState
-from modules.llm_platform.presentation.rest.http.shutdown import drain_on_signals
+from modules.llm_platform.presentation.rest.http.shutdown import drain_on_signals, uvicorn_server
 from modules.llm_platform.presentation.rest.mcp_routes import McpEndpoint, mcp_route
 from shared.config import Settings
 
@@ -124,6 +124,7 @@ async def _lifespan(
     mcp: McpEndpoint,
     drain_timeout_s: float,
 ) -> AsyncIterator[None]:
+    _limit_connections()
     async with platform if isinstance(platform, LLMPlatform) else platform() as opened:
         server.platform, server.requests.is_draining = opened, False
         server.repeated.clear()
@@ -136,3 +137,12 @@ async def _lifespan(
         await mcp.aclose()
         cleaning.cancel()
     server.platform = None
+
+
+def _limit_connections() -> None:
+    """Let the command `uvicorn`, which is about to listen, use our connections in place of its own."""
+    server = uvicorn_server()
+    if server is not None:
+        from modules.llm_platform.presentation.rest.http.connection import limited_connection
+
+        server.config.http_protocol_class = limited_connection(server.config.http_protocol_class)

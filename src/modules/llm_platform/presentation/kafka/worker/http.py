@@ -19,10 +19,12 @@ from modules.llm_platform.domain import metrics
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.presentation.kafka.worker.handler import HandlerCounters
 from modules.llm_platform.presentation.kafka.worker.worker import Worker
+from modules.llm_platform.presentation.request_head import refused_status
 from shared.config import SettingsError
 
-MAX_REQUEST_BYTES: Final = 8192  # request line and headers
+READ_BYTES: Final = 8192  # at once
 REQUEST_TIMEOUT_S: Final = 5.0
+LINGER_S: Final = 1.0  # for a refused client to read the error
 MAX_CONNECTIONS: Final = 32
 
 _HEADERS_END: Final = b"\r\n\r\n"
@@ -51,7 +53,7 @@ class WorkerHttp:
     async def _start_server(self, host: str, port: int, max_ports: int) -> asyncio.Server:
         for number in range(port, port + max_ports):
             try:
-                return await asyncio.start_server(self._serve, host, number, limit=MAX_REQUEST_BYTES)
+                return await asyncio.start_server(self._serve, host, number, limit=READ_BYTES)
             except OSError as error:
                 reason = error.strerror
                 if error.errno != errno.EADDRINUSE:
@@ -63,33 +65,30 @@ class WorkerHttp:
         )
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        refused: HTTPStatus | None = None
         self._connections += 1
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 if self._connections <= MAX_CONNECTIONS:
-                    head = await reader.readuntil(_HEADERS_END)
-                    writer.write(self._respond(head.split(b"\r\n", 1)[0].decode("latin-1")))
+                    head, refused = await _read_head(reader)
+                    writer.write(b"".join(_serialized(*_problem(refused))) if refused else self._respond(head))
                     await writer.drain()
-        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
-            pass  # an incomplete, oversized or slow request gets no response
+        except (TimeoutError, EOFError, ConnectionError):
+            pass  # an incomplete or slow request gets no response
         finally:
             self._connections -= 1
+            if refused:
+                await _discard_rest(reader, writer)
             writer.close()
             with suppress(ConnectionError):
                 await writer.wait_closed()
 
-    def _respond(self, request_line: str) -> bytes:
-        method, _, rest = request_line.partition(" ")
+    def _respond(self, request_head: bytes) -> bytes:
+        method, _, rest = request_head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
         path = rest.partition(" ")[0].partition("?")[0]
-        status, content_type, text = (
-            self._page(path) if method in ("GET", "HEAD") else _problem(HTTPStatus.METHOD_NOT_ALLOWED)
-        )
-        body = text.encode()
-        head = (
-            f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
-            "Cache-Control: no-store\r\nConnection: close\r\n\r\n"
-        )
-        return head.encode() + (b"" if method == "HEAD" else body)
+        page = self._page(path) if method in ("GET", "HEAD") else _problem(HTTPStatus.METHOD_NOT_ALLOWED)
+        head, body = _serialized(*page)
+        return head + (b"" if method == "HEAD" else body)
 
     def _page(self, path: str) -> tuple[HTTPStatus, str, str]:
         if path == "/metrics":
@@ -105,6 +104,39 @@ class WorkerHttp:
             "reasons": reasons,
         }
         return HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK, _JSON, json.dumps(state)
+
+
+async def _read_head(reader: asyncio.StreamReader) -> tuple[bytes, HTTPStatus | None]:
+    """Return request line and headers, and the status that refuses them. Raises EOFError if they are incomplete."""
+    received = bytearray()
+    while True:
+        data = await reader.read(READ_BYTES)
+        received += data
+        head, end, _ = bytes(received).partition(_HEADERS_END)
+        refused = refused_status(head)
+        if end or refused:
+            return head, refused
+        if not data:
+            raise EOFError
+
+
+async def _discard_rest(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Read on for a moment: closing while the client still sends would discard the response."""
+    with suppress(TimeoutError, ConnectionError):
+        async with asyncio.timeout(LINGER_S):
+            writer.write_eof()
+            while await reader.read(READ_BYTES):
+                pass
+
+
+def _serialized(status: HTTPStatus, content_type: str, text: str) -> tuple[bytes, bytes]:
+    """Return the head and the body of a response."""
+    body = text.encode()
+    head = (
+        f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
+        "Cache-Control: no-store\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode(), body
 
 
 def _problem(status: HTTPStatus) -> tuple[HTTPStatus, str, str]:

@@ -112,6 +112,20 @@ class BodyTooLargeError(RestError):
         super().__init__(message, headers={"Connection": "close"})
 
 
+class AddressTooLongError(RestError):
+    """The address is longer than 16 KiB: send the request as POST with a body."""
+
+    code = "address_too_long"
+    status_code = 414
+
+
+class HeadersTooLargeError(RestError):
+    """The headers are larger than 64 KiB or more than 100: send fewer of them."""
+
+    code = "headers_too_large"
+    status_code = 431
+
+
 class MediaTypeError(RestError):
     """The body must be a JSON object: send it as `Content-Type: application/json`."""
 

@@ -85,17 +85,20 @@ class RunningRequests:
         return True
 
 
-class _UvicornConfig(Protocol):
+class UvicornConfig(Protocol):
+    """What is used of uvicorn.Config."""
+
     timeout_graceful_shutdown: int | None
+    http_protocol_class: type[asyncio.Protocol]
 
 
 @runtime_checkable
-class _UvicornServer(Protocol):
+class UvicornServer(Protocol):
     """What is used of uvicorn.Server, the owner of uvicorn's signal handler."""
 
     should_exit: bool
     force_exit: bool
-    config: _UvicornConfig
+    config: UvicornConfig
 
 
 class _SignalHandling:
@@ -111,7 +114,7 @@ class _SignalHandling:
         for number in SIGNALS:
             handler = signal.getsignal(number)
             # Other servers drain by their own rules, and an application in a program or a test leaves its signals alone.
-            if callable(handler) and isinstance(getattr(handler, "__self__", None), _UvicornServer):
+            if callable(handler) and _owner(handler) is not None:
                 self._replaced[number] = handler
                 signal.signal(number, self._on_signal)
 
@@ -122,17 +125,17 @@ class _SignalHandling:
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._requests.is_draining = True
         handler = self._replaced[number]
-        server: _UvicornServer = handler.__self__  # type: ignore[attr-defined]  # see `install`
+        server: UvicornServer = handler.__self__  # type: ignore[attr-defined]  # see `install`
         if self._has_signal:
             self._loop.call_soon_threadsafe(self._stop_now, server, number, handler)
         else:
             self._has_signal = True
             self._loop.call_soon_threadsafe(self._begin, server, number, handler)
 
-    def _begin(self, server: _UvicornServer, number: int, handler: SignalHandler) -> None:
+    def _begin(self, server: UvicornServer, number: int, handler: SignalHandler) -> None:
         self._stopping = asyncio.create_task(self._stop(server, number, handler))
 
-    async def _stop(self, server: _UvicornServer, number: int, handler: SignalHandler) -> None:
+    async def _stop(self, server: UvicornServer, number: int, handler: SignalHandler) -> None:
         await self._requests.drain(self._drain_timeout_s)
         if server.config.timeout_graceful_shutdown is None:  # it would wait for a client that does not read
             server.config.timeout_graceful_shutdown = int(INTERRUPTION_S)
@@ -141,11 +144,21 @@ class _SignalHandling:
         else:
             handler(number, None)
 
-    def _stop_now(self, server: _UvicornServer, number: int, handler: SignalHandler) -> None:
+    def _stop_now(self, server: UvicornServer, number: int, handler: SignalHandler) -> None:
         self._requests.interrupt()
         server.should_exit = server.force_exit = True
         if number == signal.SIGINT:
             handler(number, None)
+
+
+def uvicorn_server() -> UvicornServer | None:
+    """Return the uvicorn that runs this process: it is found by its signal handler."""
+    return _owner(signal.getsignal(signal.SIGTERM))
+
+
+def _owner(handler: object) -> UvicornServer | None:
+    owner = getattr(handler, "__self__", None)
+    return owner if isinstance(owner, UvicornServer) else None
 
 
 @contextmanager
