@@ -196,6 +196,21 @@ class ResearchJobStoreContract:
         assert [each.number for each in page.events] == [1]
         await store.append(new, [event(2)], PROGRESS)
 
+    async def test_a_clock_that_was_wrong_strands_nothing(self, store: IResearchJobStore, elapse: Elapse) -> None:
+        """A lease further away than its length has expired, and a webhook further away than the longest delay is due. A
+        step back of a few seconds takes nobody's lease.
+        """
+        await store.add(new_job("a", webhook=HOOK), MANY)
+        old = await claimed(store)
+        await elapse(-2.0)
+        assert await store.claim("early", LEASE_S) is None
+        await elapse(-3600.0)
+        new = await claimed(store, "new")
+        assert await is_lost(store.renew(old, LEASE_S))
+        await store.finish(new, "done", [event(1, "done")], PROGRESS)
+        await elapse(-3 * DAY_S)
+        assert await store.claim_webhook(LEASE_S) is not None
+
     async def test_what_is_released_is_queued_again(self, store: IResearchJobStore) -> None:
         """A worker that stops gives the research back at once, and the attempt does not count."""
         await store.add(new_job("a"), MANY)

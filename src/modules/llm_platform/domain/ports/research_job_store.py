@@ -29,7 +29,8 @@ class IResearchJobStore(ABC):
     """A durable store that several processes share. All methods raise StoreError if it cannot be used.
 
     A worker claims a research for some seconds and renews the lease while it runs. A lease that runs out, as after a crash,
-    lets another worker claim it. A worker without a valid lease can write nothing. Times are those of the store.
+    lets another worker claim it, and so does one that is further away than its length, made while the clock was wrong. A
+    worker without a valid lease can write nothing. Times are those of the store.
     """
 
     # For the caller of the research. An id of another owner does not exist.

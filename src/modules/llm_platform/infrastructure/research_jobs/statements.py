@@ -33,6 +33,8 @@ from modules.llm_platform.domain.ports.research_job_store import IResearchJobSto
 Result = TypeVar("Result")
 Row: TypeAlias = Sequence[Any]
 DAY_S: Final = 86_400
+CLOCK_STEP_S: Final = 5.0  # back, after which a lease still counts; its worker renews it meanwhile
+LONGEST_DELAY_S: Final = 2.0 * DAY_S  # of a webhook: a retry waits for 29 hours at most
 CLEANED_AT_ONCE: Final = 100  # researches of one transaction
 
 
@@ -88,6 +90,8 @@ SCHEMA: Final = (
 )
 ADD_TRACEPARENT: Final = "ALTER TABLE llm_platform.research_job ADD COLUMN traceparent text NOT NULL DEFAULT ''"
 _OPEN: Final = "status IN ('queued', 'running')"
+# A lease further away than its length is that of a clock that was wrong.
+_HELD: Final = f"lease_until > :now AND lease_until <= :now + :lease_s + {CLOCK_STEP_S}"
 _LEASED: Final = "WHERE number = :number AND lease = :token AND status = 'running' RETURNING number"
 _INSERT_EVENT: Final = (
     "INSERT INTO llm_platform.research_job_event (job, number, type, data) VALUES (:job, :number, :type, :data) "
@@ -109,9 +113,9 @@ SET status = 'running', attempts = attempts + 1, lease = :token, lease_until = :
 WHERE number = (
     WITH busy AS MATERIALIZED (
         SELECT owner, count(*) AS running FROM llm_platform.research_job
-        WHERE status = 'running' AND lease_until > :now GROUP BY owner
+        WHERE status = 'running' AND {_HELD} GROUP BY owner
     )
-    SELECT number FROM llm_platform.research_job AS waiting WHERE {_OPEN} AND lease_until <= :now
+    SELECT number FROM llm_platform.research_job AS waiting WHERE {_OPEN} AND NOT ({_HELD})
     ORDER BY coalesce((SELECT running FROM busy WHERE busy.owner = waiting.owner), 0), number LIMIT 1 {{skip}}
 )
 RETURNING number, id, owner, label, request, attempts, last_event, traceparent
@@ -121,7 +125,8 @@ _CLAIM_WEBHOOK: Final = f"""
 UPDATE llm_platform.research_job
 SET webhook_attempts = webhook_attempts + 1, webhook_at = :now + :lease_s
 WHERE number = (
-    SELECT number FROM llm_platform.research_job WHERE webhook_status = 'pending' AND webhook_at <= :now
+    SELECT number FROM llm_platform.research_job WHERE webhook_status = 'pending'
+    AND (webhook_at <= :now OR webhook_at > :now + {LONGEST_DELAY_S})
     ORDER BY webhook_attempts, webhook_at LIMIT 1 {{skip}}
 )
 RETURNING number, webhook, {_JOB}
