@@ -14,8 +14,6 @@ from modules.llm_platform.infrastructure.postgres.pool import Database
 from modules.llm_platform.wiring.resources import Resources, data_folder
 from shared.config import Settings, decode_webhook_secret
 
-POLL_S = 2.0
-POLL_WITH_QUEUE_S = 20.0  # finds what the queue has lost
 FILE = "researches.sqlite3"
 
 
@@ -76,8 +74,7 @@ def build_research_jobs(
     metrics: IMetrics,
     tracer: ITracer,
 ) -> ResearchJobService:
-    poll_s = POLL_S if queue is None else POLL_WITH_QUEUE_S
-    options = JobOptions(max_running=settings.MAX_BACKGROUND_RESEARCHES, poll_s=poll_s)
+    options = JobOptions(max_running=settings.MAX_BACKGROUND_RESEARCHES)
     service = ResearchJobService(research, store, webhooks, options, metrics, queue, tracer)
     resources.on_close(service.aclose)
     return service
