@@ -222,7 +222,7 @@ class StoreError(AppException):
 
 
 class StoreUnavailableError(StoreError):
-    """The database of the store cannot be used for now: try again."""
+    """The database or the disk of the store cannot be used for now: try again."""
 
     status_code = 503
     retryable = True

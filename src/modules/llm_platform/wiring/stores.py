@@ -9,7 +9,11 @@ from modules.llm_platform.domain.ports.health import IHealthProbe
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore, IOutcomeStore
 from modules.llm_platform.domain.ports.research_store import IResearchStore
-from modules.llm_platform.infrastructure.adapters.disk_research_store import NoResearchStore, StoreFolderProbe
+from modules.llm_platform.infrastructure.adapters.disk_research_store import (
+    DiskResearchStore,
+    NoResearchStore,
+    StoreFolderProbe,
+)
 from modules.llm_platform.infrastructure.postgres.migrations import check_schema, migrate
 from modules.llm_platform.infrastructure.postgres.pool import Database, DatabaseError
 from modules.llm_platform.wiring.resources import Resources, data_folder, is_installed
@@ -85,8 +89,6 @@ def build_research_store(settings: Settings, resources: Resources, database: Dat
         shared = PostgresResearchStore(database, settings.STORE_TTL_DAYS)
         resources.on_close(shared.aclose)
         return shared
-    from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore
-
     return DiskResearchStore(_store_folder(settings), settings.STORE_TTL_DAYS)
 
 
@@ -97,14 +99,14 @@ def _store_folder(settings: Settings) -> Path:
 def store_probes(
     redis: IHealthProbe | None, store: IResearchStore, rate_limits: IHealthProbe | None
 ) -> tuple[IHealthProbe, ...]:
-    """Return the checks of Redis, the research store and shared rate limits, if they are services and not files."""
+    """Return the checks of Redis, the research store and shared rate limits, if there are such."""
     return tuple(each for each in (redis, store, rate_limits) if isinstance(each, IHealthProbe))
 
 
 def doctor_probes(settings: Settings, probes: tuple[IHealthProbe, ...]) -> tuple[IHealthProbe, ...]:
-    """Return these checks, and that of the research store where it is a folder: /health must not write to a disk."""
-    is_folder = settings.STORE_TTL_DAYS > 0 and settings.DATABASE_URL is None
-    return (*probes, StoreFolderProbe(_store_folder(settings))) if is_folder else probes
+    """Return these checks. A folder of the research store is tried with a write, which /health must not do."""
+    folder = StoreFolderProbe(_store_folder(settings))
+    return tuple(folder if isinstance(each, DiskResearchStore) else each for each in probes)
 
 
 async def migrate_database(settings: Settings) -> tuple[int, int]:

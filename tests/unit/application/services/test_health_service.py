@@ -165,6 +165,13 @@ async def test_failing_store_only_degrades(error: Exception | None, status: str)
     assert report.components["redis"].status == ("healthy" if error is None else "unhealthy")
 
 
+async def test_a_store_that_has_nothing_to_say_is_left_out() -> None:
+    """Files that can be written are no component; those that cannot are."""
+    for probe, expected in ((Probe(word=""), {"searxng"}), (Probe(error=DOWN), {"searxng", "store"})):
+        report = await HealthService({"searxng": Probe()}, {}, stores={"store": probe}).check()
+        assert set(report.components) == expected
+
+
 class OpenCircuit:
     state: CircuitState = "open"
     failures = 5

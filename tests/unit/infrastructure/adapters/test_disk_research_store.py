@@ -6,9 +6,11 @@ import errno
 import json
 import logging
 import os
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +25,7 @@ from modules.llm_platform.infrastructure.adapters.disk_research_store import (
     DiskResearchStore,
     StoreFolderProbe,
 )
+from modules.llm_platform.infrastructure.files.private_files import MIN_FREE_BYTES
 from modules.llm_platform.infrastructure.research_store import entry_files as files_module
 from modules.llm_platform.infrastructure.research_store.entry_files import MAX_ENTRY_BYTES
 from modules.llm_platform.testing import sample_page
@@ -198,10 +201,9 @@ async def test_what_cannot_be_kept_is_told(
 @pytest.mark.parametrize("text", ["small", "large " * THREAD_BYTES])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
 async def test_a_full_disk(
-    number: int, text: str, store: DiskResearchStore, root: Path, monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:  # fmt: skip
-    """What was there stays, nothing is left over, the log says why, and the research goes on."""
+    number: int, text: str, store: DiskResearchStore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was there stays, nothing is left over, and the error says why."""
     await store.put(TOPIC, "docs", "a", PAGE)
     write = os.write
 
@@ -212,10 +214,10 @@ async def test_a_full_disk(
 
     with monkeypatch.context() as patch:
         patch.setattr(files_module.os, "write", full)
-        await store.put(TOPIC, "docs", "a", sample_page("https://example.org", text))
+        with pytest.raises(StoreError, match=rf"{os.strerror(number)}.*LLM_PLATFORM_DATA_DIR"):
+            await store.put(TOPIC, "docs", "a", sample_page("https://example.org", text))
     assert await store.get(TOPIC, "docs", "a", Page) == PAGE
     assert [path.name for path in file_of(root).parent.iterdir()] == ["a.json"]
-    assert [record.__dict__["error"] for record in caplog.records] == [os.strerror(number)]
 
 
 @pytest.fixture
@@ -239,32 +241,32 @@ def read_only(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 
 async def test_a_folder_that_can_only_be_read(
-    store: DiskResearchStore, root: Path, read_only: Callable[[], None], caplog: pytest.LogCaptureFixture
+    store: DiskResearchStore, root: Path, read_only: Callable[[], None]
 ) -> None:
     """It serves what it has, keeps nothing, sets nothing aside, and refuses what would change it."""
     await store.put(TOPIC, "docs", "a", PAGE)
     await store.put(TOPIC, "docs", "broken", PAGE)
     file_of(root, "broken").write_text("broken")
     read_only()
-    await store.put(TOPIC, "docs", "b", PAGE)
+    with pytest.raises(StoreError, match=os.strerror(errno.EROFS)):
+        await store.put(TOPIC, "docs", "b", PAGE)
     assert await store.get(TOPIC, "docs", "a", Page) == PAGE
     assert await store.get(TOPIC, "docs", "broken", Page) is None
     assert await store.get(TOPIC, "docs", "b", Page) is None
     assert (await store.topics())[0].entries == 1
-    assert "an entry could not be stored" in caplog.messages
     with pytest.raises(StoreError, match=os.strerror(errno.EROFS)):
         await store.clear()
 
 
 @pytest.mark.parametrize("below", ["", "store"])
 async def test_a_file_where_the_folder_should_be(below: str, tmp_path: Path) -> None:
-    """A research goes on without a store; a person who asks for the list is told, and not that nothing is there."""
+    """Nothing is found, and a write and a list are refused: it is not said that nothing is there."""
     (tmp_path / "file").write_text("mine")
     store = DiskResearchStore(tmp_path / "file" / below, 30)
-    await store.put(TOPIC, "docs", "a", PAGE)
     assert await store.get(TOPIC, "docs", "a", Page) is None
     assert await store.values(TOPIC, "docs", Page) == ()
-    for asking in (store.topics(), store.stats(), store.clear(), store.clean(), store.entries(TOPIC.name)):
+    writing = store.put(TOPIC, "docs", "a", PAGE)
+    for asking in (writing, store.topics(), store.stats(), store.clear(), store.clean(), store.entries(TOPIC.name)):
         with pytest.raises(StoreError, match="LLM_PLATFORM_DATA_DIR"):
             await asking
     assert (tmp_path / "file").read_text() == "mine"
@@ -335,6 +337,20 @@ def lowest_free() -> int:
     """The number that the next file will have: it grows with the files that are open."""
     with Path(os.devnull).open() as file:
         return file.fileno()
+
+
+@pytest.mark.parametrize("free", [MIN_FREE_BYTES, MIN_FREE_BYTES - 1])
+async def test_health_sees_a_full_disk(
+    free: int, store: DiskResearchStore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a write, also before the folder exists; while there is room, health has nothing to say."""
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    if free == MIN_FREE_BYTES:
+        assert await store.ping() == ""
+    else:
+        with pytest.raises(StoreError, match=r"its disk is full.*LLM_PLATFORM_DATA_DIR"):
+            await store.ping()
+    assert not root.exists()
 
 
 class TestProbe:

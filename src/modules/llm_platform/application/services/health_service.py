@@ -95,6 +95,8 @@ class HealthService:
         components: dict[str, ComponentHealth] = {}
         for name in providers:
             status, detail = self._result(self._pings.get((kind, name)))
+            if kind == "store" and not detail:  # files that can be written
+                continue
             component = ComponentHealth(kind=kind, status=status, detail=detail, checked_at=datetime.now(UTC))
             components[name] = _with_circuit(component, circuits.get(name))
         return components

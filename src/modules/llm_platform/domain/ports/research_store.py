@@ -31,7 +31,8 @@ class IResearchStore(ABC):
     async def put(self, topic: Topic, stage: StoreStage, key: str, value: BaseModel) -> None:
         """Store the value durably and atomically: a crash leaves either the complete value or none.
 
-        A value that `EndsTopic` finishes the topic. A failed write is logged and stores nothing.
+        A value that `EndsTopic` finishes the topic. A value that cannot be stored is logged. Raises StoreError if nothing can
+        be written.
         """
 
     @abstractmethod

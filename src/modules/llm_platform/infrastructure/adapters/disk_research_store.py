@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -25,7 +27,9 @@ from modules.llm_platform.domain.dtos.store_dtos import (
     Topic,
 )
 from modules.llm_platform.domain.exceptions import StoreError, TopicNotFoundError
+from modules.llm_platform.domain.ports.health import IHealthProbe
 from modules.llm_platform.domain.ports.research_store import IResearchStore, Value
+from modules.llm_platform.infrastructure.files.private_files import require_free_space
 from modules.llm_platform.infrastructure.research_store.entry_files import Place, parsed_value
 from modules.llm_platform.infrastructure.research_store.folder import StoreFolder
 from modules.llm_platform.infrastructure.research_store.overview import HitCounters, entries_of, stats_of, topics_of
@@ -69,8 +73,10 @@ class StoreFolderProbe:
         return f"files in {self._folder}, {free / GIGABYTE:.1f} GB free"
 
 
-class DiskResearchStore(IResearchStore):
+class DiskResearchStore(IResearchStore, IHealthProbe):
     """Entries below `folder`, made at the first write, for `ttl_days`. `clock`: seconds since 1970."""
+
+    name = "store"
 
     def __init__(self, folder: Path, ttl_days: float, clock: Callable[[], float] = time.time) -> None:
         self._folder = StoreFolder(folder)
@@ -96,9 +102,10 @@ class DiskResearchStore(IResearchStore):
                 await asyncio.to_thread(self._entries.write, place, data)
             else:
                 self._entries.write(place, data)
-        except (OSError, UnstorableError, PydanticSerializationError) as error:
-            details = {"stage": stage, "error": getattr(error, "strerror", None) or type(error).__name__}
-            log.warning("an entry could not be stored", extra=details)
+        except OSError as error:
+            raise _unusable(error) from error
+        except (UnstorableError, PydanticSerializationError) as error:
+            log.warning("an entry could not be stored", extra={"stage": stage, "error": type(error).__name__})
 
     async def values(self, topic: Topic, stage: StoreStage, kind: type[Value]) -> tuple[Value, ...]:
         return await asyncio.to_thread(self._values, topic, stage, kind)
@@ -126,6 +133,20 @@ class DiskResearchStore(IResearchStore):
     async def import_(self, file: Path) -> Imported:
         return await _in_thread(self._entries.import_, file)
 
+    async def ping(self) -> str:
+        """Nothing while there is room on the disk and the folder may be written to, which is found out without a write. Raises
+        StoreError.
+        """
+        await _in_thread(self._check_writable)
+        return ""
+
+    def _check_writable(self) -> None:
+        root = self._folder.root
+        folder = next(each for each in (root, *root.parents) if each.exists())
+        require_free_space(folder)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
     def _read(self, place: Place, kind: type[Value]) -> Value | None:
         value = self._entries.value(place)
         return None if value is None else parsed_value(value, kind)
@@ -145,8 +166,12 @@ async def _in_thread(work: Callable[Args, Result], *args: Args.args, **kwargs: A
     try:
         return await asyncio.to_thread(work, *args, **kwargs)
     except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise StoreError(f"the store's folder cannot be used ({reason}): see LLM_PLATFORM_DATA_DIR") from error
+        raise _unusable(error) from error
+
+
+def _unusable(error: OSError) -> StoreError:
+    reason = error.strerror or type(error).__name__
+    return StoreError(f"the store's folder cannot be used ({reason}): see LLM_PLATFORM_DATA_DIR")
 
 
 _OFF: Final = "the store is off: set STORE_TTL_DAYS to more than 0"

@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from modules.llm_platform.domain.exceptions import StoreError
+from modules.llm_platform.domain.exceptions import StoreError, StoreUnavailableError
 from modules.llm_platform.infrastructure.research_jobs.statements import (
     ADD_TRACEPARENT,
     SCHEMA,
@@ -59,7 +59,7 @@ class SqliteResearchJobStore(SqlResearchJobStore):
             return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, make)
         except (sqlite3.Error, OSError) as error:
             why = getattr(error, "strerror", None) or str(error)
-            raise StoreError(f"{self._file.name} in the data folder cannot be used ({why})") from error
+            raise StoreUnavailableError(f"{self._file.name} in the data folder cannot be used ({why})") from error
 
     def _run(self, make: Callable[[], Operation[Result]]) -> Result:
         """In the thread. After an error of the file it is opened again."""

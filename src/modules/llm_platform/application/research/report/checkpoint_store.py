@@ -31,7 +31,8 @@ Result = TypeVar("Result")
 class CheckpointStore:
     """One topic of the store in one language. A `fresh` research reads nothing from it, but writes to it.
 
-    After the first error or timeout the store is not called again, and `failure` holds the error: the research goes on.
+    After the first error or timeout nothing more is written, and `failure` holds it: the research goes on. Nothing more is
+    read either, unless a write failed with an error: a full disk and a read-only database still have what was paid for.
     """
 
     def __init__(
@@ -40,21 +41,21 @@ class CheckpointStore:
         self._metrics = metrics
         self.topic = topic
         self.failure: AppException | None = None
+        self._is_readable = not fresh
         self._store = store
         self._language = language
-        self._fresh = fresh
 
     def key(self, version: str, model: str, **inputs: object) -> str:
         """The key of an entry made by this prompt version and model from these inputs."""
         return store_key(version=version, model=model, language=self._language, **inputs)
 
     async def get(self, stage: StoreStage, key: str, kind: type[Value]) -> Value | None:
-        if self._fresh or self.failure:
+        if not self._is_readable:
             return None
         return await self._guarded(READ, self._store.get(self.topic, stage, key, kind))
 
     async def values(self, stage: StoreStage, kind: type[Value]) -> tuple[Value, ...]:
-        if self._fresh or self.failure:
+        if not self._is_readable:
             return ()
         return await self._guarded(READ, self._store.values(self.topic, stage, kind)) or ()
 
@@ -71,9 +72,10 @@ class CheckpointStore:
             self._metrics.count(STORE_REQUESTS, operation, MISS if is_miss else OK)
             return result
         except TimeoutError:
-            self.failure = StoreError(SLOW)
+            self.failure, self._is_readable = StoreError(SLOW), False
         except AppException as error:
             self.failure = error
+            self._is_readable = self._is_readable and operation == WRITE
         self._metrics.count(STORE_REQUESTS, operation, self.failure.code)
         log.warning("store disabled for this research", extra={"error": self.failure.code})
         return None

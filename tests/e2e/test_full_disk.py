@@ -1,0 +1,70 @@
+"""A server whose disk is full: what it says, and that it goes on when there is room again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx2
+from tests.e2e.test_background_researches import PATIENCE_S, QUESTION, SETTINGS
+from tests.loopback_upstream import Loopback, serving
+from tests.report_upstream import Upstream, environment
+from tests.small_disk import in_a_mount_namespace
+
+ON_A_FULL_DISK = """
+mount -t tmpfs -o size=16m tmpfs "$LLM_PLATFORM_DATA_DIR"
+head -c 17m /dev/zero > "$LLM_PLATFORM_DATA_DIR/filling" 2> /dev/null
+exec "$0" -m modules.llm_platform serve
+"""
+
+
+@asynccontextmanager
+async def server_on_a_full_disk(loopback: Loopback, folder: Path) -> AsyncIterator[tuple[httpx2.AsyncClient, Path]]:
+    """A client of the server, and the file that fills its disk."""
+    data, log = folder / "data", folder / "server.log"
+    data.mkdir()
+    with log.open("w") as file:
+        process = await asyncio.create_subprocess_exec(
+            *in_a_mount_namespace(folder), "sh", "-c", ON_A_FULL_DISK, sys.executable,
+            env={**environment(loopback, data), **SETTINGS}, stderr=file, start_new_session=True,
+        )  # fmt: skip
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while not (found := re.search(r"http://127\.0\.0\.1:\d+", log.read_text())):
+                await asyncio.sleep(0.05)
+        async with httpx2.AsyncClient(base_url=found[0], timeout=PATIENCE_S) as client:
+            yield client, Path(f"/proc/{process.pid}/root{data}/filling")
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+
+
+async def test_a_full_disk_is_said(tmp_path: Path) -> None:
+    """As with a database that is away: an answer names the store, a submit is refused for now, health has the reason. With room
+    again all goes on by itself.
+    """
+    upstream = Upstream()
+    background = {"query": QUESTION, "background": True}
+    async with serving(upstream.handle) as loopback, server_on_a_full_disk(loopback, tmp_path) as (client, filling):
+        answer = await client.post("/research", json={"query": QUESTION, "depth": "report"})
+        assert answer.status_code == 200, answer.text
+        [reason] = [each["reason"] for each in answer.json()["degraded"] if each["component"] == "store"]
+        assert "LLM_PLATFORM_DATA_DIR" in reason
+        refused = await client.post("/research", json=background)
+        assert (refused.status_code, refused.json()["code"]) == (503, "store"), refused.text
+        assert "its disk is full" in refused.json()["detail"]
+        assert "retry-after" in refused.headers
+        health = (await client.get("/health")).json()
+        assert health["components"]["store"]["status"] == "unhealthy"
+        assert str(tmp_path) not in str(health) + answer.text + refused.text
+        filling.unlink()
+        assert (await client.post("/research", json=background)).status_code == 202
+        async with asyncio.timeout(PATIENCE_S):
+            while "store" in (await client.get("/health")).json()["components"]:
+                await asyncio.sleep(0.5)
