@@ -21,6 +21,8 @@ from tests.report_world import ReportModel, Web, World, some_pages
 from tests.unit.presentation.rest.fake_platform import FakeServices, platform_of
 
 from modules.llm_platform.application.services.store_service import StoreService
+from modules.llm_platform.domain.api_key_label import api_key_label
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.ports.rate_limiter import IRateLimiter, RateLimit, RateLimits
 from modules.llm_platform.infrastructure.adapters.memory_rate_limiter import MemoryRateLimiter
 from modules.llm_platform.presentation.rest import mcp_routes
@@ -223,6 +225,30 @@ async def test_limits_count_calls_only() -> None:
     assert not first.is_error
     assert second.is_error
     assert second.content[0].text.startswith("rate_limited: ")
+
+
+class LabelledServices(FakeServices):
+    """Notes for which API key each search is made, as the budget of a key does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.labels: list[str] = []
+
+    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        self.labels.append(api_key_label())
+        return await super().search(request)
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_call_counts_for_the_key_of_its_caller(mode: str) -> None:
+    """Also in a session, which runs in a task of its own: what it spends is in the budget of this key and no other."""
+    services = LabelledServices()
+    async with running(services, LLM_PLATFORM_API_KEYS=KEYS) as url:
+        for key in (KEY, OTHER_KEY, KEY):
+            async with connected(url, mode, key) as client:
+                for _ in range(2):
+                    await client.call_tool("search", {"query": "q"})
+    assert services.labels == ["alice", "alice", "bob", "bob", "alice", "alice"]
 
 
 async def test_one_caller_cannot_take_all_sessions() -> None:

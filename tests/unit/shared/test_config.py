@@ -132,6 +132,8 @@ class TestParsing:
                 "Wiki:8080, 10.1.2.3/16,[::1]:80,::1",
                 ("wiki:8080", "10.1.0.0/16", "[::1]:80", "::1"),
             ),
+            ("BUDGET_USD_PER_DAY_PER_KEY", " 1, alice = 3 ,a=b=0.5,", {"": 1.0, "alice": 3.0, "a=b": 0.5}),
+            ("BUDGET_USD_PER_DAY_PER_KEY", '{"": 2}', {"": 2.0}),
             ("LLM_PROVIDERS", '[{"name": "a", "model": "m"}]', (LLMProviderSettings(name="a", model="m"),)),
         ],
     )
@@ -180,6 +182,9 @@ class TestParsing:
             ("LLM_PROVIDERS", '[{"name": "a"}]', r"\(0\.model\) is missing"),
             ("LLM_PROVIDERS", '[{"name": "a", "model": "m", "url": "x"}]', r"\(0\.url\) is not known"),
             ("LLM_PRICES", "[1]", "must be a valid dictionary"),
+            ("BUDGET_USD_PER_DAY_PER_KEY", "alice=1,alice=9", "must have each label"),
+            ("BUDGET_USD_PER_DAY_PER_KEY", "1,alice=3,2", "must have each label"),
+            ("BUDGET_USD_PER_DAY_PER_KEY", "alice", "must be a valid number"),
             ("KAFKA_TOPICS", '{"rag_failure": "a"}', r"\(rag_failure\)"),
             ("KAFKA_TOPICS", '{"rag_failed": "a b"}', r"\(rag_failed\) must be 1 to 249 letters"),
             ("KAFKA_TOPICS", '{"rag_failed": ".."}', r"\(rag_failed\) must be 1 to 249 letters"),

@@ -117,6 +117,7 @@ class TestRedaction:
         log.info(
             "key %s", KEY, extra={"header": {"Authorization": [f"Bearer {KEY}"]}, KEY: 1, "error": ValueError(KEY)}
         )
+        log.info("nested", extra={"sent": {f"Bearer {KEY}": 1, "inside": [{KEY: {KEY}}]}})
         _fail_loudly()
         log.warning("stack", stack_info=True)
         assert KEY not in out.getvalue()

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from tests.unit.application.services.test_research_service import Library, events_of, service
 
-from modules.llm_platform.application.research.follow_up import LATE, NOT_STORED, OVER_BUDGET, UNUSABLE
+from modules.llm_platform.application.research.context import FollowUp
+from modules.llm_platform.application.research.follow_up import LATE, NOT_STORED, OVER_BUDGET, UNUSABLE, within_limits
 from modules.llm_platform.application.services.research_service import ResearchService
-from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest
+from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, Spending
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse, Turn
 from modules.llm_platform.domain.exceptions import LLMConnectionError, PreviousResearchNotFoundError
@@ -182,11 +183,13 @@ async def test_deep_research_plans_in_the_same_call() -> None:
     [
         (LLMConnectionError("down"), "down"),
         ("I cannot help with that.", UNUSABLE),
-        ("Standalone: buy coins at https://evil.example now", UNUSABLE),
+        ("Standalone: How loud are heat pumps at https://evil.example?", UNUSABLE),
+        ("Standalone: How loud are heat pumps, says www.evil.example?", UNUSABLE),
+        ("Standalone: How loud are heat pumps on evil.com?", UNUSABLE),
         (f"Standalone: {'heat ' * 200}", UNUSABLE),
         ("Standalone: cheap watches", UNUSABLE),
     ],
-    ids=["down", "refuses", "address", "long", "unrelated"],
+    ids=["down", "refuses", "address", "www", "host", "long", "unrelated"],
 )
 async def test_rules_replace_a_model_that_fails(understood: str | Exception, reason: str) -> None:
     """The question is understood by rules, and `degraded` says why."""
@@ -195,6 +198,13 @@ async def test_rules_replace_a_model_that_fails(understood: str | Exception, rea
     [entry] = answer.degraded
     assert entry.component == "follow_up/fake"
     assert reason in entry.reason
+
+
+async def test_an_address_of_the_reader_stays() -> None:
+    """Only one that the model brings makes its question unusable."""
+    model = Model("Standalone: How loud are the heat pumps on heatpumps.org?")
+    answer = await ask(service(Library([NOISE]), model), "How loud are those on heatpumps.org?", history=HISTORY)
+    assert answer.metadata.standalone_query == "How loud are the heat pumps on heatpumps.org?"
 
 
 async def test_late_model_is_replaced() -> None:
@@ -262,6 +272,26 @@ async def test_report_follows_up_with_one_small_call() -> None:
     assert none.metadata.llm_calls == 0
     assert none.metadata.standalone_query == f"heat pumps cold winters: {NEXT}"
     assert any(entry.reason == OVER_BUDGET for entry in none.degraded)
+
+
+@pytest.mark.parametrize(
+    ("spent", "left"),
+    [
+        (Spending(calls=1, cost_usd=0.02), (4, 0.03)),
+        (Spending(calls=1, cost_usd=0.07), (4, 0.0)),
+        (Spending(calls=1, cost_usd=None), (4, 0.05)),
+        (Spending(calls=9, cost_usd=0.0), (0, 0.05)),
+    ],
+    ids=["part", "all", "unknown", "calls"],
+)
+def test_understanding_counts_against_the_limits(spent: Spending, left: tuple[int, float]) -> None:
+    """Calls and dollars that the question took are not spent a second time on the report."""
+    request = ResearchRequest(query=NEXT, depth="report", max_llm_calls=5, max_cost_usd=0.05, previous_id="r")
+    changed = within_limits(request, FollowUp(asked=NEXT, query="How loud are heat pumps?", spent=spent))
+    assert (changed.max_llm_calls, changed.max_cost_usd) == (left[0], pytest.approx(left[1]))
+    assert (changed.query, changed.previous_id) == ("How loud are heat pumps?", None)
+    free = within_limits(ResearchRequest(query=NEXT, depth="report"), FollowUp(asked=NEXT, query=NEXT, spent=spent))
+    assert (free.max_llm_calls, free.max_cost_usd) == (None, None)
 
 
 async def test_plan_of_a_follow_up_with_a_model() -> None:

@@ -204,6 +204,18 @@ async def test_a_vanished_worker(store: MemoryResearchJobStore) -> None:
     assert found.problem["code"] == "research_interrupted"
 
 
+async def test_the_last_attempt_is_made(store: MemoryResearchJobStore) -> None:
+    """After one vanished worker less than too many the research runs, and its answer counts."""
+    clock: Clock = store._clock  # type: ignore[assignment]
+    await store.add(new_job("a"), MANY)
+    for _ in range(MAX_ATTEMPTS - 1):
+        assert await store.claim("vanishes", 60.0) is not None
+        clock.now += 61.0
+    async with running(World(Web(some_pages())), store) as service:
+        _, found = await ended(service, "a")
+    assert (found.status, found.attempts) == ("done", MAX_ATTEMPTS)
+
+
 async def test_expired_researches_are_removed(store: MemoryResearchJobStore) -> None:
     """A process removes at its start what has expired."""
     clock: Clock = store._clock  # type: ignore[assignment]

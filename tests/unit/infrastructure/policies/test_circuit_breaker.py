@@ -29,6 +29,7 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchTimeoutError,
     WebSearchUnavailableError,
 )
+from modules.llm_platform.domain.metrics import BREAKER_OPEN
 from modules.llm_platform.infrastructure.policies.circuit_breaker import (
     COOLDOWN_S,
     FAILURES_TO_OPEN,
@@ -44,7 +45,7 @@ from modules.llm_platform.infrastructure.policies.rate_limits import (
     RateLimiter,
 )
 from modules.llm_platform.infrastructure.policies.retries import RetriedLLM, RetriedWebSearch
-from modules.llm_platform.testing import FakeLLM, FakeWebSearch, result_item
+from modules.llm_platform.testing import FakeLLM, FakeWebSearch, MemoryMetrics, result_item
 from modules.llm_platform.testing.llm import question
 from modules.llm_platform.testing.page_reader import FakePageReader
 from shared.exceptions import AppException
@@ -128,6 +129,20 @@ class TestStates:
         assert circuit.state == "closed"
         end(circuit, WebSearchUnavailableError())
         assert circuit.state == "open"
+
+    def test_the_gauge_follows_the_state(self, clock: Clock) -> None:
+        """0 from the start, 1 until the probe succeeds, then 0 again: an alert on it ends."""
+        metrics = MemoryMetrics()
+        circuit = CircuitBreaker("fake", clock=clock, metrics=metrics)
+        series = (BREAKER_OPEN.name, "fake")
+        assert metrics.values[series] == 0
+        opened(circuit)
+        assert metrics.values[series] == 1
+        for outcome, value in ((WebSearchConnectionError(), 1), (None, 0)):
+            clock.now += COOLDOWN_S
+            assert metrics.values[series] == 1
+            end(circuit, outcome)
+            assert metrics.values[series] == value
 
     def test_an_open_circuit_names_the_rest_of_its_cooldown(self, clock: Clock, circuit: CircuitBreaker) -> None:
         """Callers learn when to come back."""

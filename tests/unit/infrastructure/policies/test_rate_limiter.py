@@ -181,6 +181,28 @@ async def test_a_cancelled_call_frees_its_slot() -> None:
     assert callers.starts == {0: 0.0, 1: 5.0}
 
 
+@pytest.mark.parametrize("leaves", ["refused", "cancelled"])
+async def test_a_caller_that_leaves_before_its_start_occupies_no_slot(leaves: str) -> None:
+    """However many callers are refused or cancelled while they wait, the service is called again."""
+    callers = Callers(0.5, max_concurrent=2)
+    await callers.call(0)
+    for _ in range(5):
+        waiting = asyncio.create_task(callers.call(1, max_wait_s=5.0))
+        await callers.time.settle()
+        if leaves == "refused":
+            callers.limiter.close_for(20.0)
+        else:
+            waiting.cancel()
+        await callers.time.until(callers.time.now + 30.0)
+        left = RateLimitExceeded if leaves == "refused" else asyncio.CancelledError
+        with pytest.raises(left):
+            await waiting
+        callers.limiter._starts.append(callers.time.now)  # the next caller has to wait, too
+    await callers.time.until(callers.time.now + 30.0)
+    await callers.call(2, max_wait_s=1.0)
+    assert 2 in callers.starts
+
+
 @pytest.mark.parametrize(("waiting", "wait_s"), [(1, 2.0), (2, 4.0), (5, 10.0)])
 async def test_a_wait_that_is_too_long_is_refused_at_once(waiting: int, wait_s: float) -> None:
     """The error names the wait; the other callers are not affected."""

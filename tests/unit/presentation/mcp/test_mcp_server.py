@@ -38,7 +38,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
 )
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagCitation, RagQuestion
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, WebSearchResultItem
-from modules.llm_platform.domain.exceptions import WebSearchBlockedError
+from modules.llm_platform.domain.exceptions import StoreError, WebSearchBlockedError
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.domain.store_key import topic_of
 from modules.llm_platform.presentation.mcp.calls import Call
@@ -246,6 +246,52 @@ async def test_errors_have_our_code_and_no_secret(mode: str) -> None:
     assert all(result.is_error and SECRET not in result.model_dump_json() for result in (expected, unexpected, unknown))
 
 
+class FailingStore:
+    """Every read of stored reports ends with this error."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def reports_of(self, owner: str, limit: int) -> None:
+        raise self._error
+
+    async def topics(self) -> None:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (StoreError(f"refused for {SECRET}: check the user"), "store: refused for [redacted]: check the user"),
+        (ValueError(SECRET), "internal: Internal error: see the log of llm-platform"),
+    ],
+    ids=["ours", "unexpected"],
+)
+@pytest.mark.parametrize("mode", ERAS)
+async def test_an_error_outside_of_tools_has_no_secret(mode: str, error: Exception, message: str) -> None:
+    """A list of resources that fails names our code and remedy; neither its message nor its data repeats a key."""
+    async with connected(mode, secrets=(SECRET,), store=FailingStore(error)) as client:
+        with pytest.raises(MCPError) as caught:
+            await client.list_resources()
+    assert caught.value.error.message == message
+    assert SECRET not in caught.value.error.model_dump_json()
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_progress_has_no_secret(mode: str) -> None:
+    """A question or an address that contains a configured key is not repeated to the client."""
+    steps: list[str] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        steps.append(message or "")
+
+    research = FakeResearch(Read(request_id="r", url=f"https://a.example/?key={SECRET}", status="ok", chars=90))
+    async with connected(mode, research=research, secrets=(SECRET,)) as client:
+        await client.call_tool("research", QUESTION, progress_callback=note)
+        await asyncio.sleep(0)
+    assert steps == ["read: https://a.example/?key=[redacted] (90 characters)"]
+
+
 async def test_a_result_has_no_secret() -> None:
     """A page that repeats a configured key does not give it to the model."""
     services = FakeServices()
@@ -283,19 +329,20 @@ async def test_text_of_pages_stays_data() -> None:
         assert not any(mark in text for mark in ("<system>", "\u202e", "[1]"))
 
 
-async def test_a_long_page_is_read_in_parts() -> None:
-    """`next_start` leads through the whole text, and the hash is that of the whole."""
+@pytest.mark.parametrize("max_chars", [1, 10, 12, 13, 24, 25, 26])
+async def test_a_long_page_is_read_in_parts(max_chars: int) -> None:
+    """`next_start` leads through the whole text and ends with its last character; no part is empty."""
     parts: list[str] = []
     start: int | None = 0
     async with connected() as client:
         while start is not None:
-            arguments = {"url": REF.url, "start": start, "max_chars": 10}
+            arguments = {"url": REF.url, "start": start, "max_chars": max_chars}
             part = (await client.call_tool("read_page", arguments)).structured_content
             parts.append(part["text"])
             start = part["next_start"]
     assert "".join(parts) == PAGE.text
-    assert [len(part) for part in parts] == [10, 10, 5]
-    assert part["total_chars"] == len(PAGE.text)
+    assert [len(part) for part in parts] == [len(PAGE.text[at : at + max_chars]) for at in range(0, 25, max_chars)]
+    assert part["total_chars"] == len(PAGE.text) == 25
 
 
 async def test_long_snippets_are_cut() -> None:

@@ -20,7 +20,14 @@ from modules.llm_platform.application.services.research_job_worker import JobOpt
 from modules.llm_platform.application.services.research_service import StoreSources
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.application.services.webhook_service import WebhookService
-from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel, LLMRequest, LLMResponse, LLMToken, Usage
+from modules.llm_platform.domain.dtos.llm_dtos import (
+    ConfiguredModel,
+    LLMRequest,
+    LLMResponse,
+    LLMToken,
+    Spending,
+    Usage,
+)
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import (
@@ -66,6 +73,11 @@ PAGE = Page(
 )  # fmt: skip
 
 
+def hits(count: int) -> tuple[WebSearchResultItem, ...]:
+    """As many results as a provider sends that does not keep to the number it is asked for."""
+    return tuple(HIT.model_copy(update={"url": f"https://docs.example.org/{number}"}) for number in range(count))
+
+
 class FakeServices:
     """The services of the platform. `delay_s`: seconds before each response; `error` is raised instead of it.
 
@@ -84,6 +96,7 @@ class FakeServices:
         self.found = WebSearchResponse(query="q", total_matches=7, results=(HIT,), provider="fake")
         self.citations: tuple[Citation, ...] = (CITATION,)
         self.answer = "An event loop runs tasks. [1]"
+        self.planning = Spending()
         self.gate = asyncio.Event()  # calls end when it is set
         self.gate.set()
         self.metrics = MemoryMetrics()
@@ -146,7 +159,11 @@ class FakeServices:
     async def plan(self, request: PlanRequest, *, owner: str = "") -> ResearchPlan:
         await self._work(request)
         return ResearchPlan(
-            query=request.query, language="en", questions=(request.query, "How?"), planner="fake/fake-1"
+            query=request.query,
+            language="en",
+            questions=(request.query, "How?"),
+            planner="fake/fake-1",
+            spent=self.planning,
         )
 
     def check(self, request: ResearchRequest) -> None:

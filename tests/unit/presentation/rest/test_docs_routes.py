@@ -175,6 +175,8 @@ class TestResearchPage:
             paths = ["/", *(f"/page/{name}" for name in RESEARCH_FILES)]
             answers = [await client.get(path, headers={**BROWSER, "Accept-Encoding": "gzip"}) for path in paths]
         assert all(answer.headers["content-encoding"] == "gzip" for answer in answers)
+        # A cache must not give the compressed file to a client that reads none, nor the page to one that asks for JSON.
+        assert {answer.headers["vary"] for answer in answers} == {"Accept, Accept-Encoding"}
         assert sum(int(answer.headers["content-length"]) for answer in answers) < MAX_PAGE_BYTES
 
     async def test_unchanged_files_are_not_sent_again(self) -> None:

@@ -70,7 +70,7 @@ def build_mcp_server(
         on_list_resource_templates=handlers.list_resource_templates,
         on_read_resource=handlers.read_resource,
     )
-    server.middleware[:] = [_translate_errors]  # instead of the SDK's tracing: requests have spans of our own
+    server.middleware[:] = [handlers.translate_errors]  # instead of the SDK's tracing: requests have spans of our own
     return server
 
 
@@ -79,24 +79,6 @@ async def serve_stdio(platform: LLMPlatform, redactor: Redactor | None = None) -
     server = build_mcp_server(lambda: platform, redactor=redactor)
     async with stdio_server() as (read_stream, write_stream):
         await server.run(read_stream, write_stream, server.create_initialization_options())
-
-
-async def _translate_errors(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """Turn every exception into an error with our code: the SDK would send the text of an unexpected one."""
-    try:
-        return await call_next(ctx)
-    except (MCPError, ValidationError):  # the SDK's own; it answers a ValidationError without its text
-        raise
-    except ClientLeftError:
-        raise MCPError(code=types.INTERNAL_ERROR, message="the client left") from None
-    except AppException as error:
-        code = types.INVALID_PARAMS if error.status_code in (404, 422) else types.INTERNAL_ERROR
-        raise MCPError(code=code, message=_message(error), data=_problem(error)) from None
-    except Exception:  # the outermost handler of a message
-        log.exception("unexpected error in an MCP request")
-        if ctx.method == "tools/call":
-            return _failure(INTERNAL)
-        raise MCPError(code=types.INTERNAL_ERROR, message=INTERNAL) from None
 
 
 class _Handlers:
@@ -108,6 +90,24 @@ class _Handlers:
         self._redactor = redactor
         self._tools = {spec.name: spec for spec in TOOLS}
         self._listed = [_tool(spec) for spec in TOOLS]
+
+    async def translate_errors(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Turn every exception into an error with our code: the SDK would send the text of an unexpected one."""
+        try:
+            return await call_next(ctx)
+        except (MCPError, ValidationError):  # the SDK's own; it answers a ValidationError without its text
+            raise
+        except ClientLeftError:
+            raise MCPError(code=types.INTERNAL_ERROR, message="the client left") from None
+        except AppException as error:
+            code = types.INVALID_PARAMS if error.status_code in (404, 422) else types.INTERNAL_ERROR
+            data = {**_problem(error), "detail": self._redacted_text(error.message)}
+            raise MCPError(code=code, message=self._redacted_text(_message(error)), data=data) from None
+        except Exception:  # the outermost handler of a message
+            log.exception("unexpected error in an MCP request")
+            if ctx.method == "tools/call":
+                return _failure(INTERNAL)
+            raise MCPError(code=types.INTERNAL_ERROR, message=INTERNAL) from None
 
     async def list_tools(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=self._listed)
@@ -132,8 +132,7 @@ class _Handlers:
         request = spec.parse(params.arguments or {})
 
         async def send_progress(progress: float, message: str) -> None:
-            text = self._redactor.text(message) if self._redactor else message
-            await context.session.report_progress(progress, message=text)
+            await context.session.report_progress(progress, message=self._redacted_text(message))
 
         result = await spec.run(ToolRun(self._platform(), call, send_progress), request)
         content = [types.TextContent(type="text", text=spec.text(result))]
@@ -182,8 +181,7 @@ class _Handlers:
         """A stored report as Markdown."""
         call = self._call_of(context.request)
         report = await run_call(self._stored_report(str(params.uri), call), call.closed)
-        text = self._redactor.text(report) if self._redactor else report
-        content = types.TextResourceContents(uri=params.uri, mime_type=MARKDOWN, text=text)
+        content = types.TextResourceContents(uri=params.uri, mime_type=MARKDOWN, text=self._redacted_text(report))
         return types.ReadResourceResult(contents=[content])
 
     async def _stored_report(self, uri: str, call: Call) -> str:
@@ -194,6 +192,9 @@ class _Handlers:
         store = self._platform().store
         report = await (store.report(name) if call.owns_all_reports else store.report_of(call.owner, name))
         return f"# {report.query}\n\n{research_text(report)}"
+
+    def _redacted_text(self, text: str) -> str:
+        return self._redactor.text(text) if self._redactor else text
 
     def _redacted(self, result: types.CallToolResult) -> types.CallToolResult:
         if self._redactor is None:

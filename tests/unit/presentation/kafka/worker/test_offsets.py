@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
@@ -137,6 +138,16 @@ class FakeConsumer:
         self.requested.append(offsets)
 
 
+@dataclass
+class FakePlace:
+    """A partition of a reply: `error` cannot be set from outside in the client's own class."""
+
+    partition: int
+    offset: int
+    error: KafkaError | None
+    topic: str = "in"
+
+
 class Rig:
     """OffsetCommitter of one partition, and a clock that goes when it is told to."""
 
@@ -204,6 +215,21 @@ def test_commit_age_is_that_of_uncommitted_work() -> None:
     rig.reply()
     rig.reply()
     assert rig.committer.age_s() == 0.0
+
+
+def test_commit_age_grows_while_the_commits_of_one_partition_fail(caplog: pytest.LogCaptureFixture) -> None:
+    """The brokers confirm the other partitions of the same request, and report no error for the whole."""
+    rig = Rig()
+    moved = rig.trackers["in", 1] = OffsetTracker("in", 1)
+    moved.start(0)
+    moved.finish(0)
+    for tries in range(4):
+        rig.finish()
+        assert rig.cycle(1.0) == tries
+        committed = [FakePlace(0, rig.tracker.committable or 0, None), FakePlace(1, 1, REFUSED)]
+        rig.consumer.requested.clear()
+        rig.committer.on_commit(None, committed)  # type: ignore[arg-type]
+    assert [record.message for record in caplog.records] == ["offset commits fail"]
 
 
 def test_revoked_partition_has_no_commit_age() -> None:

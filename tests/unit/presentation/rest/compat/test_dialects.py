@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import httpx2
 import pytest
-from tests.unit.presentation.rest.fake_platform import HIT, FakeServices, app_client
+from tests.unit.presentation.rest.fake_platform import HIT, FakeServices, app_client, hits
 
 from modules.llm_platform.domain.exceptions import PageError
 from modules.llm_platform.domain.metrics import HTTP_REQUESTS
+from modules.llm_platform.presentation.rest.compat.dialect import MAX_CONCURRENT_READS
 from modules.llm_platform.presentation.rest.compat.table import DIALECTS
 
 
@@ -42,6 +46,49 @@ async def test_open_webui_search_has_its_three_fields(client: httpx2.AsyncClient
     response = await client.post("/open-webui/search", json={"query": "asyncio", "count": 2})
     assert response.json() == [{"link": HIT.url, "title": HIT.title, "snippet": HIT.snippet}]
     assert "x-ignored-fields" not in response.headers
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "sent"),
+    [
+        ("POST", "/open-webui/search", {"query": "asyncio", "count": 2}),
+        ("GET", "/gpt-researcher", {"query": "asyncio", "count": 2}),
+        ("POST", "/tavily/search", {"query": "asyncio", "max_results": 2}),
+        ("POST", "/tavily/search", {"query": "asyncio", "max_results": 0}),
+        ("POST", "/perplexity/search", {"query": "asyncio", "max_results": 2}),
+        ("POST", "/perplexity/search", {"query": ["asyncio", "tasks"], "max_results": 2}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else ",".join(map(str, value.values())),
+)
+async def test_no_more_results_than_asked_for(
+    client: httpx2.AsyncClient, services: FakeServices, method: str, path: str, sent: dict[str, Any]
+) -> None:
+    """Also from a provider that sends more. Several queries have the number each; the best come first."""
+    services.found = services.found.model_copy(update={"results": hits(30)})
+    response = await client.request(method, path, **{"params" if method == "GET" else "json": sent})
+    answer = response.json()
+    results = answer if isinstance(answer, list) else answer["results"]
+    queries = len(sent["query"]) if isinstance(sent["query"], list) else 1
+    most = sent.get("count", sent.get("max_results", 0)) * queries
+    assert [each.get("url") or each["link"] for each in results] == [each.url for each in hits(most)]
+
+
+async def test_a_page_is_read_once_and_no_more_than_a_few_at_once(services: FakeServices) -> None:
+    """A request with many addresses neither reads one twice nor takes all connections."""
+    urls = [f"https://example.org/{number}" for number in range(12)]
+    services.gate.clear()
+    async with app_client(services) as client:
+        loading = asyncio.create_task(client.post("/open-webui/load", json={"urls": [*urls, *urls[:3]]}))
+        async with asyncio.timeout(30):
+            while len(services.requests) < MAX_CONCURRENT_READS:
+                await asyncio.sleep(0)
+        for _ in range(100):  # steps of the event loop, in which every task that can has begun
+            await asyncio.sleep(0)
+        assert len(services.requests) == MAX_CONCURRENT_READS
+        services.gate.set()
+        documents = (await loading).json()
+    assert services.requests == urls
+    assert [each["metadata"]["source"] for each in documents] == urls
 
 
 async def test_ignored_fields_are_named(client: httpx2.AsyncClient) -> None:

@@ -85,6 +85,21 @@ async def test_configured_model_answers_and_keeps_to_max_tokens(sdk: openai.Asyn
     assert chunks[-2].choices[0].finish_reason == "stop"
 
 
+async def test_the_newer_name_of_a_limit_counts(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    """A client that sends both, for servers old and new, gets the limit of the field that replaced the other."""
+    body = {"model": "fake/fake-1", "messages": QUESTION, "max_tokens": 900, "max_completion_tokens": 7}
+    assert (await client.post("/v1/chat/completions", json=body)).status_code == 200
+    assert services.requests[0].max_tokens == 7
+
+
+async def test_a_configured_model_does_not_search(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    """`web_search_options` asks for sources, which only a research has: it is refused by name and costs nothing."""
+    body = {"model": "fake/fake-1", "messages": QUESTION, "web_search_options": {}}
+    response = await client.post("/v1/chat/completions", json=body)
+    assert (response.status_code, response.json()["error"]["param"]) == (400, "web_search_options")
+    assert services.requests == []
+
+
 async def test_error_in_a_stream_is_raised(sdk: openai.AsyncOpenAI, services: FakeServices) -> None:
     services.error_after_first_event = WebSearchConnectionError("SearXNG is away: start it")
     for model in ("research-shallow", "fake/fake-1"):

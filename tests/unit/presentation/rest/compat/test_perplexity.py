@@ -7,8 +7,9 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.unit.presentation.rest.fake_platform import HIT, REF, FakeServices
+from tests.unit.presentation.rest.fake_platform import HIT, REF, FakeServices, app_client
 
+from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.exceptions import ResearchTimeoutError, WebSearchConnectionError
 from shared.exceptions import AppException
 
@@ -99,6 +100,34 @@ async def test_field_that_cannot_be_served_is_refused_by_name(
     assert response.status_code == 422
     assert field in response.json()["error"]["param"]
     assert services.requests == []
+
+
+@pytest.mark.parametrize(
+    ("languages", "language", "ignored"),
+    [(["de"], "de", None), (["de", "en"], None, "search_language_filter"), ([], None, None)],
+)
+async def test_several_languages_are_none_of_an_answer(
+    client: httpx2.AsyncClient, services: FakeServices, languages: list[str], language: str | None, ignored: str | None
+) -> None:
+    """The first of them would be a guess: the header says that the filter was not served."""
+    response = await client.post(CHAT, json={**QUESTION, "search_language_filter": languages})
+    assert services.requests[0].language == language
+    assert response.headers.get("x-ignored-fields") == ignored
+
+
+@pytest.mark.parametrize(("cost_usd", "total"), [(0.25, 0.25), (None, None)])
+async def test_related_questions_are_part_of_the_usage(
+    services: FakeServices, cost_usd: float | None, total: float | None
+) -> None:
+    """Their tokens and cost are added; with an unknown cost no total is given, rather than one that is too low."""
+    services.planning = Spending(calls=1, prompt_tokens=30, completion_tokens=4, cost_usd=cost_usd)
+    async with app_client(services) as client:
+        alone = (await client.post(CHAT, json=QUESTION)).json()["usage"]
+        usage = (await client.post(CHAT, json={**QUESTION, "return_related_questions": True})).json()["usage"]
+    assert alone["cost"]["total_cost"] == 0.0
+    added = {name: usage[name] - alone[name] for name in ("prompt_tokens", "completion_tokens", "total_tokens")}
+    assert added == {"prompt_tokens": 30, "completion_tokens": 4, "total_tokens": 34}
+    assert usage.get("cost", {}).get("total_cost") == total
 
 
 async def test_related_questions_come_on_request(client: httpx2.AsyncClient) -> None:

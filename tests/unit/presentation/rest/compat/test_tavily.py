@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import httpx2
 import pytest
 from tests.unit.presentation.rest.fake_platform import HIT, FakeServices, app_client
@@ -9,9 +11,11 @@ from tests.unit.presentation.rest.fake_platform import HIT, FakeServices, app_cl
 from modules.llm_platform.domain.exceptions import PageError
 from modules.llm_platform.domain.ports.rate_limiter import RateLimit, RateLimits
 from modules.llm_platform.infrastructure.adapters.memory_rate_limiter import MemoryRateLimiter
+from modules.llm_platform.presentation.rest.compat.tavily import FIRST_DAY
 from modules.llm_platform.presentation.rest.http.body import MAX_BODY_BYTES_WITHOUT_KEY
 
 SEARCH = "/tavily/search"
+TODAY = date.today()  # noqa: DTZ011  # as the server does
 
 
 async def test_search_has_the_fields_of_the_client(client: httpx2.AsyncClient) -> None:
@@ -36,6 +40,40 @@ async def test_filters_reach_the_search(client: httpx2.AsyncClient, services: Fa
     assert (request.sources, request.count, request.freshness) == (("news",), 7, "2026-01-01..2026-01-31")
     assert request.domains == ("python.org", "-example.com")
     assert response.headers["x-ignored-fields"] == "country"
+
+
+@pytest.mark.parametrize(
+    ("dates", "freshness"),
+    [
+        ({"start_date": "2026-01-01"}, f"2026-01-01..{TODAY}"),
+        ({"end_date": "2026-01-31"}, f"{FIRST_DAY}..2026-01-31"),
+        ({"start_date": "2026-01-31", "end_date": "2026-01-31"}, "2026-01-31..2026-01-31"),
+        ({}, None),
+    ],
+)
+async def test_one_date_is_a_limit_too(
+    client: httpx2.AsyncClient, services: FakeServices, dates: dict[str, str], freshness: str | None
+) -> None:
+    """From a day until today, or until a day: neither is ignored."""
+    assert (await client.post(SEARCH, json={"query": "asyncio", **dates})).status_code == 200
+    assert services.requests[0].freshness == freshness
+
+
+@pytest.mark.parametrize("field", ["start_date", "end_date"])
+async def test_dates_beside_an_answer_are_refused_by_name(
+    client: httpx2.AsyncClient, services: FakeServices, field: str
+) -> None:
+    """A research has no dates: an answer from other years would look as if it had kept to them."""
+    response = await client.post(SEARCH, json={"query": "asyncio", "include_answer": True, field: "2026-01-31"})
+    assert (response.status_code, services.requests) == (400, [])
+    assert response.json()["detail"]["error"].startswith("include_answer: dates are not supported")
+
+
+async def test_dates_that_end_before_they_begin_are_refused(client: httpx2.AsyncClient) -> None:
+    dates = {"start_date": "2026-02-01", "end_date": "2026-01-31"}
+    response = await client.post(SEARCH, json={"query": "asyncio", **dates})
+    assert response.status_code == 400
+    assert "ends before it begins" in response.json()["detail"]["error"]
 
 
 @pytest.mark.parametrize(("wish", "depth"), [(True, "shallow"), ("basic", "shallow"), ("advanced", "deep")])

@@ -140,6 +140,7 @@ class OffsetCommitter:
     def on_commit(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
         """Handle the reply to a commit. The client calls this inside a poll, in the order of the requests."""
         sent = self._sent.popleft() if self._sent else self._clock()
+        failure = error
         for each in partitions:
             tracker = self._trackers.get((each.topic, each.partition))
             if tracker is None:
@@ -148,8 +149,9 @@ class OffsetCommitter:
                 tracker.commit_succeeded(each.offset)
             else:
                 tracker.commit_failed()
-        if error is not None:
-            self._log_failure(error)
+                failure = error or each.error  # brokers can refuse one partition of a request
+        if failure is not None:
+            self._log_failure(failure)
             return
         if self._uncommitted_since is not None:
             self._uncommitted_since = max(self._uncommitted_since, sent)  # what is uncommitted now finished after that

@@ -45,6 +45,7 @@ from shared.exceptions import AppException
 router = APIRouter(prefix="/tavily", tags=["compatible"])
 
 MAX_RESULTS: Final = 20  # the vendor's limit
+FIRST_DAY: Final = date(1970, 1, 1)  # of a range that has an end only: no page of the web is older
 SOURCES: Final[Mapping[str, tuple[SourceKind, ...]]] = {"general": ("web",), "finance": ("web",), "news": ("news",)}
 
 
@@ -159,7 +160,6 @@ async def extract(request: Request) -> Response:
 
 
 async def _searched(request: Request, body: TavilySearchRequest) -> tuple[None, list[dict[str, Any]]]:
-    start, end = body.start_date, body.end_date or date.today()  # noqa: DTZ011  # the day of the operator
     found = await search_web(
         request,
         WebSearchRequest(
@@ -167,11 +167,18 @@ async def _searched(request: Request, body: TavilySearchRequest) -> tuple[None, 
             count=max(1, body.max_results),
             sources=SOURCES[body.topic],
             time_range=body.range,
-            freshness=f"{start}..{end}" if start else None,
+            freshness=_freshness(body),
             domains=body.domains,
         ),
     )
     return None, [_result(each.title, each.url, each.text, each.published_date) for each in found.results]
+
+
+def _freshness(body: TavilySearchRequest) -> str | None:
+    if body.start_date is None and body.end_date is None:
+        return None
+    end = body.end_date or date.today()  # noqa: DTZ011  # the day of the operator
+    return f"{body.start_date or FIRST_DAY}..{end}"
 
 
 async def _answered(request: Request, body: TavilySearchRequest) -> tuple[str, list[dict[str, Any]]]:
