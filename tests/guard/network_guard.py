@@ -11,6 +11,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 import sys
+from collections.abc import Callable
 from typing import Any
 
 LOCAL_NAMES = frozenset({"", "localhost", "ip6-localhost", "localhost.localdomain", "0.0.0.0", "::"})
@@ -31,7 +32,9 @@ def install() -> None:
     sys.addaudithook(_watch)
 
 
-def _watch(event: str, args: tuple[Any, ...]) -> None:
+def _watch(event: str, args: tuple[Any, ...], is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+    if is_finalizing():
+        return  # no test runs any more, and the names of this module may be gone before the last socket is
     if event in CONNECTING:
         address = args[1]
         if isinstance(address, tuple) and not _is_local(str(address[0])):

@@ -90,6 +90,19 @@ def test_children_are_guarded() -> None:
     assert "ReachedOut" in child.stderr
 
 
+def test_the_guard_is_silent_when_the_interpreter_ends() -> None:
+    """The last socket of a process may be opened when the guard's names are gone already."""
+    code = (
+        "import socket, network_guard\n"
+        "class Late:\n"
+        "    def __init__(self): self.socket = socket.socket()\n"
+        "    def __del__(self): self.socket.connect_ex(('127.0.0.1', 9))\n"
+        "network_guard.late = Late()\n"
+    )
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert (child.returncode, child.stderr) == (0, "")
+
+
 def test_no_setting_of_the_developer_is_seen() -> None:
     """No variable of ours, no proxy and no `.env` reaches a test: the settings are the defaults."""
     ours = {name for field in Settings.model_fields for name in variable_names(field)}

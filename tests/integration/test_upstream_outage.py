@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -17,6 +19,9 @@ from modules.llm_platform.wiring.resources import upstream_states
 from shared.config import Settings
 
 REQUESTS = 100
+AT_ONCE = 300  # more than a service gets
+MOST_AT_ONCE = 250
+PATIENCE_S = 120.0
 FOUND = json_reply(
     {"results": [{"title": "a", "url": "https://docs.test/a", "content": "b"}], "unresponsive_engines": []}
 )
@@ -41,27 +46,32 @@ def search(number: int) -> WebSearchRequest:
     return WebSearchRequest(query=f"question number {number}")
 
 
-def container_of(url: str, clock: Clock, failures_to_open: int = FAILURES_TO_OPEN, **settings: Any) -> Container:
-    container = Container(settings=Settings(SEARXNG_URL=url, **settings))
+@asynccontextmanager
+async def searching(
+    url: str, clock: Clock, failures_to_open: int = FAILURES_TO_OPEN, **settings: Any
+) -> AsyncIterator[Container]:
+    """A container that searches there, closed at the end also where the test fails; a busy machine causes no timeout."""
+    container = Container(settings=Settings(SEARXNG_URL=url, SEARXNG_TIMEOUT_S=PATIENCE_S, **settings))
     (state,) = upstream_states(["searxng"]).values()
     circuit = CircuitBreaker("searxng", failures_to_open=failures_to_open, clock=clock)
     container.search_upstreams.override({"searxng": type(state)(circuit, state.retries, state.calls)})
-    return container
+    try:
+        yield container
+    finally:
+        await container.resources().aclose()
 
 
 @pytest.mark.parametrize("handler", [reply(500), reply(503), hang_up], ids=["500", "503", "hangs up"])
 @pytest.mark.parametrize("at_once", [True, False], ids=["at once", "in turn"])
 async def test_an_outage_costs_at_most_a_tenth_more_calls(handler: Handler, at_once: bool) -> None:
     """100 different searches, before the circuit opens: at most 110 requests arrive."""
-    async with serving(handler) as upstream:
-        container = container_of(upstream.url, Clock(), failures_to_open=1_000_000)
+    async with serving(handler) as upstream, searching(upstream.url, Clock(), failures_to_open=1_000_000) as container:
         provider = container.web_search_provider()
         searches = [provider.search(search(number)) for number in range(REQUESTS)]
         if at_once:
             errors = await asyncio.gather(*searches, return_exceptions=True)
         else:
             errors = [(await asyncio.gather(each, return_exceptions=True))[0] for each in searches]
-        await container.resources().aclose()
         assert all(isinstance(error, (WebSearchError, WebSearchConnectionError)) for error in errors)
         assert REQUESTS <= len(upstream.requests) <= 1.1 * REQUESTS
 
@@ -69,8 +79,7 @@ async def test_an_outage_costs_at_most_a_tenth_more_calls(handler: Handler, at_o
 async def test_a_circuit_spares_a_service_that_is_down_and_finds_it_again() -> None:
     """After a run of failures nothing is sent; after the cooldown one probe is, and its success opens the way for all."""
     service, clock = Service(), Clock()
-    async with serving(service) as upstream:
-        container = container_of(upstream.url, clock)
+    async with serving(service) as upstream, searching(upstream.url, clock) as container:
         provider = container.web_search_provider()
         service.handler = reply(503)
         for number in range(REQUESTS):
@@ -89,50 +98,47 @@ async def test_a_circuit_spares_a_service_that_is_down_and_finds_it_again() -> N
         assert len(upstream.requests) - before == 1
         assert sum(isinstance(outcome, WebSearchConnectionError) for outcome in outcomes) == 19
         assert all([(await provider.search(search(number))).results for number in range(20)])
-        await container.resources().aclose()
 
 
 async def test_identical_questions_at_once_are_one_request() -> None:
     """500 callers cost the service one request."""
-    async with serving(FOUND) as upstream:
-        container = container_of(upstream.url, Clock())
+    async with serving(FOUND) as upstream, searching(upstream.url, Clock()) as container:
         provider = container.web_search_provider()
         answers = await asyncio.gather(*(provider.search(search(1)) for _ in range(500)))
-        await container.resources().aclose()
         assert len(upstream.requests) == 1
         assert all(answer.results for answer in answers)
 
 
 async def test_calls_outside_of_reports_are_bounded() -> None:
-    """However many searches start at once, a service has at most 250 of them."""
+    """However many searches start at once, a service has at most 250 of them; the others follow."""
     most = 0
+    is_full = asyncio.Event()
 
     async def busy(exchange: Exchange) -> None:
         nonlocal most
         most = max(most, upstream.busy)
-        await asyncio.sleep(0.01)
+        if upstream.busy >= MOST_AT_ONCE:
+            is_full.set()
+        await is_full.wait()
         await FOUND(exchange)
 
-    async with serving(busy) as upstream:
-        container = container_of(upstream.url, Clock())
+    async with serving(busy) as upstream, searching(upstream.url, Clock()) as container:
         provider = container.web_search_provider()
-        await asyncio.gather(*(provider.search(search(number)) for number in range(600)))
-        await container.resources().aclose()
-        assert len(upstream.requests) == 600
-        assert most <= 250
+        async with asyncio.timeout(PATIENCE_S):
+            await asyncio.gather(*(provider.search(search(number)) for number in range(AT_ONCE)))
+        assert len(upstream.requests) == AT_ONCE
+        assert most == MOST_AT_ONCE
 
 
 async def test_old_results_bridge_an_outage() -> None:
     """When the cached response has expired and the service is down, the old results come with a note in `degraded`."""
     service = Service()
-    async with serving(service) as upstream:
-        container = container_of(upstream.url, Clock(), CACHE_TTL_S=0.001)
+    async with serving(service) as upstream, searching(upstream.url, Clock(), CACHE_TTL_S=0.001) as container:
         provider = container.web_search_provider()
         fresh = await provider.search(search(1))
         await asyncio.sleep(0.01)
         service.handler = reply(500)
         stale = await provider.search(search(1))
-        await container.resources().aclose()
         assert stale.results == fresh.results
         assert stale.cached
         assert stale.degraded[0].component == "searxng"

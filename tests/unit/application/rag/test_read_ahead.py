@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import pytest
+from tests.turns import run_ready_tasks
 
 from modules.llm_platform.application.rag.intake import prefetch
 from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true
@@ -45,7 +46,7 @@ async def test_one_is_made_while_one_is_used_and_no_more() -> None:
     async with aclosing(prefetch(source.values())) as values:
         assert await anext(values) == 0
         assert await becomes_true(lambda: source.made == 2, START_TIMEOUT_S)
-        await asyncio.sleep(0.01)
+        await run_ready_tasks()
         assert source.made == 2
 
 
@@ -65,7 +66,7 @@ async def test_leaving_early_closes_the_source(fails_at: int | None) -> None:
     source = Source(5, fails_at=fails_at)
     async with aclosing(prefetch(source.values())) as values:
         await anext(values)
-        await asyncio.sleep(0.01)
+        await run_ready_tasks()
     assert source.closed
 
 
@@ -78,7 +79,7 @@ async def test_cancelling_closes_the_source() -> None:
             await anext(values)
 
     task = asyncio.create_task(consume())
-    await asyncio.sleep(0.01)
+    await run_ready_tasks()
     task.cancel()
     await asyncio.wait([task], timeout=30)
     assert task.cancelled()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from tests.turns import run_ready_tasks
 
 from modules.llm_platform.application.research.plan import (
     MAX_QUESTIONS,
@@ -148,7 +149,8 @@ async def test_cancelling_passes_through() -> None:
     llm = FakeLLM([SEED_LINES], delay_s=60)
     told: list[str] = []
     task = asyncio.create_task(sub_questions(QUESTION, "en", llm, emit=told.append))
-    await asyncio.sleep(0.01)
+    await run_ready_tasks()
+    assert llm.running == 1
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.clock import Clock
+from tests.turns import run_ready_tasks
 
 from modules.llm_platform.application.services.health_service import (
     CHECK_FAILED,
@@ -124,7 +125,7 @@ async def test_hanging_probe_is_not_called_twice() -> None:
         clock.now += REPORT_TTL_S
     assert probe.asked == 1
     probe.let_go.set()
-    await asyncio.sleep(0.01)
+    await run_ready_tasks()
     clock.now += REPORT_TTL_S
     assert (await service.check()).status == "healthy"
     assert probe.asked == 2
@@ -149,7 +150,7 @@ async def test_cancelled_caller_does_not_cancel_the_shared_check() -> None:
     probe = Probe(hangs=True)
     service = HealthService({"searxng": probe}, {}, deadline_s=5)
     impatient, patient = asyncio.create_task(service.check()), asyncio.create_task(service.check())
-    await asyncio.sleep(0.01)
+    await run_ready_tasks()
     impatient.cancel()
     probe.let_go.set()
     assert (await patient).status == "healthy"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.clock import Clock
+from tests.turns import run_ready_tasks
 
 from modules.llm_platform.domain.deadline import deadline_in
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse, Spending
@@ -141,7 +142,7 @@ async def test_a_stream_occupies_its_slot_until_its_end(clock: Clock) -> None:
     async with aclosing(llm.stream(question())) as parts:  # type: ignore[type-var]
         await anext(parts)
         waiting = asyncio.create_task(llm.generate(question()))
-        await asyncio.sleep(0.01)
+        await run_ready_tasks()
         assert not waiting.done()
     assert (await waiting).content
 

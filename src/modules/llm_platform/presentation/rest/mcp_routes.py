@@ -19,7 +19,6 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from modules.llm_platform.domain.api_key_label import set_api_key_label
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.presentation.mcp.calls import Call
@@ -174,8 +173,7 @@ class _HttpCall(Call):
         self.owns_all_reports = owns_all_reports
 
     async def start(self) -> None:
-        # A session runs in the context of the request that opened it.
-        set_api_key_label(self._scope[CALLER].label)
+        # A session runs in the context of the request that opened it: that of the same caller, with another id.
         bind_request_id(self._scope[REQUEST_ID]).__enter__()
         await self._scope[COUNT_REQUEST]()
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from tests.turns import run_ready_tasks
 
 from modules.llm_platform.application.research.report.queries import Queries, query_languages, search_queries
 from modules.llm_platform.domain.exceptions import LLMBudgetError, LLMConnectionError
@@ -145,7 +146,8 @@ async def test_cancelling_passes_through() -> None:
     """No stand-in is made, and no call is left behind."""
     llm = FakeLLM(delay_s=60)
     task = asyncio.create_task(made(llm))
-    await asyncio.sleep(0.01)
+    await run_ready_tasks()
+    assert llm.running == 1
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

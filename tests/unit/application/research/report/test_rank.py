@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from tests.turns import run_ready_tasks
 
 from modules.llm_platform.application.research.report.rank import (
     DEFAULT_SCORE,
@@ -181,7 +182,8 @@ async def test_cancelling_passes_through() -> None:
     """A cancelled ranking leaves no call behind and gives no keyword scores."""
     llm = FakeLLM([rows()], delay_s=60)
     task = asyncio.create_task(rank(candidates(), QUESTION, DIRECTION, llm))
-    await asyncio.sleep(0.01)
+    await run_ready_tasks()
+    assert llm.running == 1
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from tests.turns import run_ready_tasks
 
 from modules.llm_platform.application.research.report.summarize import MIN_PAGE_TOKENS, is_long, summarize
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -177,7 +178,8 @@ async def test_cancelling_passes_through() -> None:
     """A cancelled summary leaves no call behind and quotes nothing."""
     llm = FakeLLM(delay_s=60)
     task = asyncio.create_task(made(llm))
-    await asyncio.sleep(0.01)
+    await run_ready_tasks()
+    assert llm.running == 1
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

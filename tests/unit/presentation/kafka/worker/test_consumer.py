@@ -141,7 +141,8 @@ class Rig:
         assert over.wait(TIMEOUT_S)
 
     def run_cycle_with_commit(self) -> None:
-        """Wait for a whole cycle of the thread in which a commit is due."""
+        """Wait for a whole cycle of the thread, which takes what is settled and in which a commit is due."""
+        until(self.settled.empty)
 
         def make_due() -> None:
             self.thread.committer._next_commit = 0.0
@@ -180,7 +181,7 @@ def test_committed_offset_is_the_first_unfinished() -> None:
         rig.consumer.incoming.extend(message(offset) for offset in range(5))
         until(lambda: len(rig.requests) == 5)
         rig.finish(1, 2, 4)
-        time.sleep(0.3)
+        rig.run_cycle_with_commit()
         assert rig.consumer.commits == []
         rig.finish(0)
         until(lambda: rig.consumer.committed() == 3)
@@ -343,7 +344,6 @@ def test_lost_partition_is_not_committed() -> None:
 
         rig.run_in_poll(lose)
         rig.finish(1)
-        until(rig.settled.empty)
         rig.run_cycle_with_commit()
         assert len(rig.consumer.commits) == commits[0]
         assert [cancel_running for _, cancel_running in rig.revoked] == [True]
@@ -360,7 +360,7 @@ def test_reassigned_partition_has_a_new_tracker() -> None:
         until(lambda: len(rig.requests) == 2)
         rig.requests[0].is_written = True
         rig.settled.put([rig.requests[0]])
-        time.sleep(0.3)
+        rig.run_cycle_with_commit()
         assert rig.consumer.commits == []
         rig.requests[1].is_written = True
         rig.settled.put([rig.requests[1]])
@@ -396,7 +396,7 @@ def test_reset_position_has_a_new_tracker() -> None:
         rig.consumer.incoming.extend([message(10), message(11), message(3)])
         until(lambda: len(rig.requests) == 3)
         rig.finish(10, 11)
-        time.sleep(0.3)
+        rig.run_cycle_with_commit()
         assert rig.consumer.committed() is None
         rig.finish(3)
         until(lambda: rig.consumer.committed() == 4)

@@ -202,11 +202,11 @@ async def test_unwritable_outcome_store_suspends_consumption() -> None:
 @pytest.mark.parametrize("error", [WRONG_KEY, LLMUnavailableError("the service failed (500): try again")])
 async def test_refused_check_is_replaced_by_a_call(error: Exception) -> None:
     """A key that may not list models, or a service without that list, may serve requests: a call decides once."""
-    listing, call = ScriptedProbe(error), ScriptedProbe()
-    dependencies = Dependencies([Dependency("model", call, listing, interval_s=0.01)])
+    listing, call, other = ScriptedProbe(error), ScriptedProbe(), ScriptedProbe()
+    model = Dependency("model", call, listing, interval_s=0.01)
+    dependencies = Dependencies([model, Dependency("index", other, other, interval_s=0.01)])
     async with watched(dependencies) as changes:
-        assert await becomes_true(lambda: call.calls == 1, TIMEOUT_S)
-        await asyncio.sleep(0.1)
+        assert await becomes_true(lambda: call.calls == 1 and other.calls > 5, TIMEOUT_S)
         assert (changes, dependencies.not_ready()) == ([], None)
         assert (listing.calls, call.calls) == (1, 1)
 
