@@ -195,7 +195,7 @@ class _InProcessParsers:
         from modules.llm_platform.infrastructure.documents import parse_child
         from modules.llm_platform.infrastructure.documents.parser_process import parsed
 
-        return parsed(await asyncio.to_thread(parse_child.html_text, html))
+        return parsed(await asyncio.to_thread(parse_child.page_text, html))
 
     async def pdf(self, data: bytes) -> Parsed:
         from modules.llm_platform.infrastructure.safe_reader.content import PageParsers

@@ -28,7 +28,7 @@ class FakeParser:
         self.stopped = self.ended = False
         self.path: Path | None = None
 
-    def html(self, html: str) -> Parsed:
+    def page(self, html: str) -> Parsed:
         if html == "hang":
             self.let_go.wait(60)
         if self.stopped or html == "bad":

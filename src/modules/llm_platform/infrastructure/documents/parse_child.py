@@ -36,7 +36,12 @@ MAX_CHARS = 5_000_000
 MAX_UNPACKED_BYTES = 100_000_000  # of all that is read from one archive
 MAX_CHAPTERS = 5000  # of a book
 MAX_NOTEBOOK_BYTES = 50_000_000  # mostly images, which are not read
-MIN_MAIN_SHARE = 0.5  # of the page's text; a main content with less was detected wrongly
+MIN_MAIN_SHARE = 0.5  # of a file's text; a main content with less was detected wrongly
+MIN_ARTICLE_SHARE = 0.05  # of a page's text; an article with less was detected wrongly, as on an index page
+MAX_ARTICLE_HTML_CHARS = 2_000_000  # a longer page is not searched for its article
+MIN_LINE_SHARE = 0.5  # of the three-word runs of a line, that the article must have
+MIN_LINE_WORDS = 4  # of a line that can begin or end the article; shorter ones occur in menus too
+MAX_BLOCKS = 500  # code blocks, lists of definitions and tables of a page
 
 _NEEDS_EXTRA = 'reading it needs: pip install "llm-platform[documents]"'
 _HIDDEN = "[hidden],[aria-hidden=true],template,noscript,script,style,svg,iframe,object,select,dialog:not([open])"
@@ -45,6 +50,7 @@ _BOILERPLATE = (
     ",.navheader,.navfooter,.nosearch,td.icon,.toc,#toc,#TOC,.toctree-wrapper"  # of DocBook, Sphinx and wikis
 )
 _MAIN = ("main", "[role=main]", "article")
+_LAYOUT = "table,pre,ul,ol,dl,h1,h2,h3,h4"  # inside a table they show that it is page layout
 _INVISIBLE_STYLE = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|opacity\s*:\s*0*\.?0+(?![.\d]*[1-9])"
     r"|font-size\s*:\s*0*\.?0+(?![.\d]*[1-9])|(?:left|right|top|bottom|text-indent|margin-\w+)\s*:\s*-\d{3,}"
@@ -77,6 +83,11 @@ _CODE_BLOCK = re.compile(r"(<pre(?:\s[^<>]{0,1000})?>.*?</pre\s{0,10}>)", re.IGN
 _CODE_SPAN = re.compile(r"<(code|kbd|samp|tt)((?:\s[^<>]{0,1000})?)>([^`]{1,300}?)</\1\s{0,10}>", re.IGNORECASE)
 _DEFINITION_TAG = re.compile(r"<dd(?:\s[^<>]{0,1000})?>(?:\s*<p(?:\s[^<>]{0,1000})?>)?", re.IGNORECASE)
 _DEFINITION = re.compile(r"\s*\n\s*:[ ]+(?=\S)")
+_TERM_TAG = re.compile(r"<dt(?:\s[^<>]{0,1000})?>", re.IGNORECASE)
+_TERM_MARK = "\ue000"  # before a defined term, until the text is complete
+_TERM_START = re.compile(rf"\s*\n\s*{_TERM_MARK}\s*")
+_TERMS_TOGETHER = re.compile(rf"^({_TERM_MARK}[^\n]*)\n\n(?={_TERM_MARK})", re.MULTILINE)
+_WORD = re.compile(r"\w+")
 WORD_GAP = -150  # thousandths of the font size: kerning is narrower, a blank is wider
 CERTAIN_GAP = -1000  # wider than any font's blank
 EDGE_LINES = 2  # at the top and bottom of a page, with its header and number
@@ -97,18 +108,28 @@ Answer = dict[str, str | None]
 
 
 def html_text(html: str) -> Answer:
-    """The visible main content of a page, with headings as `#` and fenced code."""
+    """The visible main content of a file, with headings as `#` and fenced code."""
+    return _visible_text(html, _main_text)
+
+
+def page_text(html: str) -> Answer:
+    """The visible article of a page on the web, without its menus, teasers and notices; written as in `html_text`."""
+    return _visible_text(html, _article_text)
+
+
+def _visible_text(html: str, text_of: Callable[[Any], str]) -> Answer:
     try:
         from resiliparse.parse.html import HTMLTree
+
+        tree = HTMLTree.parse(_with_structure(html))
+        title = tree.title
+        if tree.body is None:
+            return {"title": title, "text": "", "note": None}
+        _remove_hidden(tree)
+        _set_tables(tree)
+        return {"title": " ".join((title or "").split()), "text": text_of(tree)[:MAX_CHARS], "note": None}
     except ImportError:
         return {"error": _NEEDS_EXTRA}
-    tree = HTMLTree.parse(_with_structure(html))
-    title = tree.title
-    if tree.body is None:
-        return {"title": title, "text": "", "note": None}
-    _remove_hidden(tree)
-    _set_tables(tree)
-    return {"title": " ".join((title or "").split()), "text": _main_text(tree)[:MAX_CHARS], "note": None}
 
 
 def _remove_hidden(tree: Any) -> None:
@@ -123,7 +144,7 @@ def _remove_hidden(tree: Any) -> None:
 def _set_tables(tree: Any) -> None:
     """Replace tables that have a header row by Markdown; a table with block elements is page layout."""
     for table in _elements(tree.body, "table")[:MAX_TABLES]:
-        if table.query_selector("table,pre,ul,ol,dl,h1,h2,h3,h4") is not None:
+        if table.query_selector(_LAYOUT) is not None:
             continue
         rows = [_elements(row, "th,td") for row in _elements(table, "tr")[:MAX_ROWS]]
         if len(rows) < 2 or len(rows[0]) < 2 or any(cell.tag != "th" for cell in rows[0]):
@@ -183,6 +204,7 @@ def _rules(css: str) -> Iterator[tuple[str, str]]:
 def _with_structure(html: str) -> str:
     """Mark headings, code and definitions as Markdown does. In the source, since changing the tree is slow."""
     html = _HEADING_TAG.sub(lambda tag: tag[0] + "#" * int(tag[1]) + " ", html)
+    html = _TERM_TAG.sub(lambda tag: tag[0] + _TERM_MARK, html.replace(_TERM_MARK, ""))
     html = _DEFINITION_TAG.sub(lambda tag: tag[0] + ": ", html)
     pieces = _CODE_BLOCK.split(html)  # every second one is a code block
     pieces[::2] = [_CODE_SPAN.sub(r"<\1\2>`\3`</\1>", piece) for piece in pieces[::2]]
@@ -200,11 +222,73 @@ def _main_text(tree: Any) -> str:
     return main if len(main) >= min_chars else page
 
 
+def _article_text(tree: Any) -> str:
+    """The lines of the page that trafilatura finds in its article, with the code, definitions and tables between them.
+
+    trafilatura selects and resiliparse writes: the text of trafilatura joins and escapes what quotes must find as it stands.
+    """
+    import trafilatura
+
+    html = tree.document.html
+    if len(html) > MAX_ARTICLE_HTML_CHARS:
+        return _main_text(tree)
+    try:
+        article = trafilatura.extract(html, favor_precision=True, include_comments=False) or ""
+    except (ValueError, TypeError, AttributeError, LookupError, RecursionError):  # of a page that it cannot read
+        return _main_text(tree)
+    page = _plain(tree, main_content=False)
+    text = _lines_of_article(page, article, _block_lines(tree))
+    return text if len(text) >= MIN_ARTICLE_SHARE * len(page) else _main_text(tree)
+
+
+def _block_lines(tree: Any) -> set[str]:
+    """The lines of definitions, code and tables."""
+    blocks = _elements(tree.body, "dl,pre,table")[:MAX_BLOCKS]
+    data = [block for block in blocks if block.tag != "table" or block.query_selector(_LAYOUT) is None]
+    return {line.strip() for block in data for line in _plain(block.outer_html, main_content=False).split("\n")}
+
+
+def _lines_of_article(page: str, article: str, blocks: set[str]) -> str:
+    runs = {run for size in (1, 2, 3) for run in _word_runs(article, size)}
+    lines = page.split("\n")
+    is_block = [line.strip() in blocks or line.startswith(("|", "```")) for line in lines]
+    is_known = [_is_known(line, runs) for line in lines]
+    known = [at for at, line in enumerate(lines) if is_known[at] and len(_WORD.findall(line)) >= MIN_LINE_WORDS]
+    if not known:
+        return ""
+    first, last = known[0], known[-1]
+    while first > 0 and (is_block[first - 1] or not lines[first - 1] or lines[first - 1].startswith("#")):
+        first -= 1
+    while last + 1 < len(lines) and (is_block[last + 1] or not lines[last + 1]):
+        last += 1
+    kept: list[str] = []
+    is_followed = False  # a heading stays if the line behind it does
+    for at in range(last, first - 1, -1):
+        line = lines[at]
+        if not line or is_block[at] or is_known[at] or (is_followed and line.startswith("#")):
+            kept.append(line)
+        is_followed = bool(kept) and kept[-1] is line if line else is_followed
+    return _BLANK_LINES.sub("\n\n", "\n".join(reversed(kept))).strip()
+
+
+def _is_known(line: str, runs: set[tuple[str, ...]]) -> bool:
+    words = _word_runs(line, 3) or _word_runs(line, 2) or _word_runs(line, 1)
+    return not words or sum(run in runs for run in words) >= MIN_LINE_SHARE * len(words)
+
+
+def _word_runs(text: str, size: int) -> list[tuple[str, ...]]:
+    words = _WORD.findall(text.lower())
+    return [tuple(words[at : at + size]) for at in range(len(words) - size + 1)]
+
+
 def _plain(html: Any, *, main_content: bool) -> str:
     from resiliparse.extract.html2text import extract_plain_text
 
-    text = extract_plain_text(html, preserve_formatting=True, main_content=main_content, alt_texts=False)
-    return _DEFINITION.sub("\n: ", _BLANK_LINES.sub("\n\n", str(text)).strip())
+    plain = extract_plain_text(html, preserve_formatting=True, main_content=main_content, alt_texts=False)
+    text = _DEFINITION.sub("\n: ", _BLANK_LINES.sub("\n\n", str(plain)).strip())
+    if _TERM_MARK in text:  # a term begins a paragraph, unless it shares its definition with the term above it
+        text = _TERMS_TOGETHER.sub(r"\1\n", _TERM_START.sub(f"\n\n{_TERM_MARK}", text)).replace(_TERM_MARK, "")
+    return text
 
 
 def pdf_text(path: str) -> Answer:
@@ -561,7 +645,7 @@ def _bounded(pieces: list[str]) -> Answer:
 
 
 _READERS = {
-    "html": html_text, "pdf": pdf_text, "docx": docx_text, "epub": epub_text, "ipynb": notebook_text,
+    "html": html_text, "page": page_text, "pdf": pdf_text, "docx": docx_text, "epub": epub_text, "ipynb": notebook_text,
 }  # fmt: skip
 
 

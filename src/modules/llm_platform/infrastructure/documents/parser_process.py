@@ -68,6 +68,10 @@ class ParserProcess:
     def html(self, html: str) -> Parsed:
         return self._request({"html": html})
 
+    def page(self, html: str) -> Parsed:
+        """The article of a page of the web; `html` keeps all of a file that its author did not mark as surroundings."""
+        return self._request({"page": html})
+
     def file(self, kind: str, path: Path) -> Parsed:
         return self._request({kind: str(path)})
 

@@ -141,7 +141,7 @@ class PageParsers:
         self._busy: set[ParserProcess] = set()
 
     async def html(self, html: str) -> Parsed:
-        return await self._with_parser(lambda parser: parser.html(html))
+        return await self._with_parser(lambda parser: parser.page(html))
 
     async def pdf(self, data: bytes) -> Parsed:
         return await self._with_parser(lambda parser: _pdf(parser, data))
