@@ -53,6 +53,7 @@ release: $(READY)  ## build a source archive and a wheel in dist/ and try them; 
 	$(BIN)/python scripts/release.py $(if $(REHEARSAL),--rehearsal)
 
 fuzz: $(READY)  ## hostile addresses, requests, messages and answers, other ones in each run (FUZZ_SECONDS at most)
+	$(if $(wildcard /usr/lib/postgresql),$(BIN)/pytest -m services --hypothesis-profile=thorough tests/services/test_hostile_ids.py)
 	timeout --foreground --signal=INT --kill-after=60 $(FUZZ_SECONDS) $(BIN)/pytest -n $(WORKERS) --hypothesis-profile=thorough $(FUZZ)
 
 # Without Java: make crash BROKER=mock

@@ -22,7 +22,6 @@ from tests.fuzz import chosen
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 
-ROOT = Path(__file__).parents[2]
 START_S = 60.0
 ATTACK_S = float(chosen(4, 9))
 CONNECTIONS = 9  # one and eight
@@ -77,7 +76,7 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.mktemp("documents")
     (folder / "sails.md").write_text("# Solar sails\n\nSolar sails are pushed by light.\n")
     environment = {
-        **os.environ, "PYTHONPATH": str(ROOT / "src"), "DOCUMENTS_DIR": str(folder), "LLM_PLATFORM_OFFLINE": "true",
+        **os.environ, "DOCUMENTS_DIR": str(folder), "LLM_PLATFORM_OFFLINE": "true",
         "LLM_PLATFORM_DATA_DIR": str(tmp_path_factory.mktemp("data")), "RATE_LIMIT_PER_MINUTE": "0",
         "RATE_LIMIT_GLOBAL_PER_HOUR": "0",
     }  # fmt: skip

@@ -119,6 +119,78 @@ async def test_stopped_database_does_not_hang_its_users(
     await database.run(_select_one)
 
 
+@pytest.mark.parametrize(
+    "refused",
+    [
+        ("SELECT %s", "\0"),
+        ("SELECT 1 / %s", 0),
+        ("INSERT INTO llm_platform.migration (version) VALUES (%s)", LATEST),
+        ("SET TRANSACTION READ ONLY; DELETE FROM llm_platform.research_entry",),
+        ("SET LOCAL statement_timeout = 1; SELECT pg_sleep(5)",),
+    ],
+)
+async def test_refused_statement_closes_no_connection(database: Database, refused: tuple[object, ...]) -> None:
+    """Whatever the server refuses one caller, the calls of others under way end, and the next ones use the same connections."""
+    statement, *parameters = refused
+    seen: set[int] = set()
+
+    async def read(connection: psycopg.AsyncConnection[tuple[object, ...]]) -> None:
+        seen.add(connection.info.backend_pid)
+        await connection.execute("SELECT pg_sleep(0.3)")
+
+    async def refuse(connection: psycopg.AsyncConnection[tuple[object, ...]]) -> None:
+        seen.add(connection.info.backend_pid)
+        await connection.execute(str(statement).encode(), parameters or None)
+
+    reading = [asyncio.create_task(database.run(read)) for _ in range(3 * pool.POOL_SIZE)]
+    for _ in range(5):
+        assert "refused a statement" in str(await error_of(database.run(refuse), DatabaseError))
+    await asyncio.gather(*reading)
+    assert len(seen) <= pool.POOL_SIZE
+
+
+async def test_slow_statement_closes_no_connection(url: str, database: Database) -> None:
+    """A call that waits for a lock longer than it may ends alone."""
+    held = await psycopg.AsyncConnection.connect(url)
+    await held.execute("LOCK TABLE llm_platform.research_entry")
+
+    async def wait_for_lock(connection: psycopg.AsyncConnection[tuple[object, ...]]) -> None:
+        await connection.execute("SELECT count(*) FROM llm_platform.research_entry")
+
+    async def read(connection: psycopg.AsyncConnection[tuple[object, ...]]) -> int:
+        await connection.execute("SELECT pg_sleep(0.3)")
+        return connection.info.backend_pid
+
+    reading = [asyncio.create_task(database.run(read)) for _ in range(3)]
+    error = await error_of(database.run(wait_for_lock, timeout_s=0.1), DatabaseError)
+    assert "did not answer within 0.1 s" in str(error)
+    used = {await each for each in reading}
+    assert used & {await database.run(read) for _ in range(3)}
+    await held.close()
+
+
+async def test_removed_table_is_named_by_the_next_call(postgres: PostgresServer, url: str, database: Database) -> None:
+    """A missing table is a sign that the database was replaced: the next call checks its version."""
+    store = PostgresOutcomeStore(database, 7.0)
+    await store.probe()
+    postgres.execute(url, "DROP SCHEMA llm_platform CASCADE")
+    assert "does not exist" in (await error_of(store.get("search", "a"), OutcomeStoreError)).message
+    assert "llm-platform store migrate" in (await error_of(store.get("search", "a"), OutcomeStoreError)).message
+
+
+async def test_busy_pool_is_not_closed(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While all connections are in use a further call waits, and then fails alone."""
+    monkeypatch.setattr(pool, "CONNECT_TIMEOUT_S", 0.5)
+
+    async def read(connection: psycopg.AsyncConnection[tuple[object, ...]]) -> None:
+        await connection.execute("SELECT pg_sleep(1.5)")
+
+    reading = [asyncio.create_task(database.run(read)) for _ in range(pool.POOL_SIZE)]
+    await asyncio.sleep(0.3)
+    assert "PostgreSQL is busy" in str(await error_of(database.run(_select_one), DatabaseError))
+    await asyncio.gather(*reading)
+
+
 async def _select_one(connection: psycopg.AsyncConnection[tuple[object, ...]]) -> None:
     await connection.execute("SELECT 1")
 

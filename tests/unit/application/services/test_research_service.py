@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from tests.report_world import Web, World
@@ -12,6 +13,7 @@ from tests.report_world import Web, World
 from modules.llm_platform.application.research.events import ResearchEvent
 from modules.llm_platform.application.research.follow_up import FollowUps
 from modules.llm_platform.application.research.quick import QuickResearch, ResearchOptions
+from modules.llm_platform.application.services.research_job_service import ResearchJobService
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
@@ -19,6 +21,8 @@ from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import (
     LLMConnectionError,
+    PreviousResearchNotFoundError,
+    ResearchNotFoundError,
     ResearchTimeoutError,
     SourceNotHeldError,
     WebSearchConnectionError,
@@ -252,6 +256,30 @@ async def test_source_texts_are_stored() -> None:
     for request_id, index in (("r-1", 99), ("unknown", 1)):
         with pytest.raises(SourceNotHeldError):
             await it.source(request_id, index)
+
+
+class UntouchedStore:
+    """A store that must not be asked."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"the store was asked: {name}")
+
+
+@pytest.mark.parametrize("name", ["\0", "a\0b", "a\n", "é", "\ud800", "a" * 129])
+async def test_ids_that_no_research_can_have_reach_no_store(name: str) -> None:
+    """An id is checked before any store is asked for it, and is not found."""
+    store: Any = UntouchedStore()
+    it = service(jobs=store)
+    jobs = ResearchJobService(it, store, None)
+    before = ResearchRequest(query=QUESTION).model_copy(update={"previous_id": name})
+    with pytest.raises(SourceNotHeldError):
+        await it.source(name, 1)
+    with pytest.raises(PreviousResearchNotFoundError):
+        await it.turns_before(before)
+    for call in (jobs.get(name), jobs.cancel(name), jobs.has_events(name), anext(jobs.events(name))):
+        with pytest.raises(ResearchNotFoundError):
+            await call
+    assert (await jobs.list(before=name)).researches == ()
 
 
 async def test_source_texts_belong_to_their_owner() -> None:

@@ -42,6 +42,7 @@ from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.tracing import stage
+from modules.llm_platform.domain.request_id import is_request_id
 from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect, language_name
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.untrusted_text import fence_line, neutralised, one_line
@@ -141,6 +142,8 @@ class FollowUps:
         )
 
     async def _find(self, owner: str, request_id: str) -> StoredTurns | None:
+        if not is_request_id(request_id):
+            return None
         found = await self.held(owner, request_id)
         if found is None and self._jobs is not None:
             job = await self._jobs.get(owner, request_id)

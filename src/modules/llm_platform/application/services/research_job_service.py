@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import Final
 
 from modules.llm_platform.application.research.events import Failed
 from modules.llm_platform.application.services.research_job_worker import JobKey, JobOptions, ResearchJobWorker
-from modules.llm_platform.application.services.research_service import ResearchService, new_request_id
+from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain.api_key_label import api_key_label
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
@@ -30,6 +29,7 @@ from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.research_queue import IResearchQueue
 from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer, current_trace_headers
+from modules.llm_platform.domain.request_id import is_request_id, new_request_id
 
 MAX_QUEUED: Final = 1000  # researches of one owner that wait
 MAX_PAGE: Final = 100
@@ -37,7 +37,6 @@ EVENTS_AT_ONCE: Final = 200
 LOCAL_POLL_S: Final = 10.0  # for events of a research that runs in this process, which also reports each change
 REMOTE_POLL_S: Final = 1.0
 NO_STORE: Final = "background researches are stored, and the store is off: set STORE_TTL_DAYS to more than 0"
-_ID: Final = re.compile(r"[\x21-\x7e]{1,128}")
 
 
 class ResearchJobService:
@@ -120,7 +119,7 @@ class ResearchJobService:
 
     async def list(self, *, owner: str = "", limit: int = 20, before: str | None = None) -> ResearchJobPage:
         """Up to `limit` researches (at most 100), newest first; `before` is `next` of the page before."""
-        if self._store is None or (before is not None and not _ID.fullmatch(before)):
+        if self._store is None or (before is not None and not is_request_id(before)):
             return ResearchJobPage(researches=())
         limit = max(1, min(limit, MAX_PAGE))
         found = await self._store.page(owner, limit + 1, before)
@@ -176,6 +175,6 @@ class ResearchJobService:
             changed.set()
 
     def _store_of(self, research_id: str) -> IResearchJobStore:
-        if self._store is None or not _ID.fullmatch(research_id):
+        if self._store is None or not is_request_id(research_id):
             raise ResearchNotFoundError
         return self._store

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 
@@ -30,6 +29,7 @@ from modules.llm_platform.domain.metrics import OK, RESEARCH_DURATION, RESEARCHE
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
+from modules.llm_platform.domain.request_id import is_request_id, new_request_id
 from modules.llm_platform.domain.task_group import cancel_and_wait
 from shared.exceptions import AppException
 
@@ -184,6 +184,8 @@ class ResearchService:
         return await self._follow_ups.turns_before(request, owner)
 
     async def _stored_sources(self, owner: str, request_id: str) -> HeldSources | None:
+        if not is_request_id(request_id):
+            return None
         sources = await self.held_sources(request_id, owner=owner)
         if sources is None and self._jobs is not None:
             sources = await self._jobs.sources(owner, request_id)
@@ -254,8 +256,3 @@ def _end(task: asyncio.Task[None], events: asyncio.Queue[ResearchEvent | None]) 
     if not task.cancelled():
         task.exception()  # retrieved, so that asyncio logs nothing if the reader has left
     events.put_nowait(None)
-
-
-def new_request_id() -> str:
-    """An identifier that cannot be guessed: it gives access to the stored sources."""
-    return secrets.token_hex(16)

@@ -22,6 +22,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
     WebSearchResultItem,
     clean_query,
 )
+from modules.llm_platform.domain.request_id import REQUEST_ID_PATTERN
 
 Depth = Literal["shallow", "deep", "report"]
 Verdict = Literal["supported", "partial", "unsupported", "unchecked"]
@@ -63,7 +64,7 @@ GivenUrl = Annotated[
 ]
 
 
-PreviousId = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[\x20-\x7e]+$")]
+PreviousId = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=REQUEST_ID_PATTERN)]
 
 
 class Turn(BaseModel):

@@ -33,6 +33,10 @@ CONNECT_TIMEOUT_S: Final = 5.0
 CALL_TIMEOUT_S: Final = 10.0
 RETRY_S: Final = 1.0  # between attempts to connect to a database that cannot be used
 MAX_REASON_CHARS: Final = 200
+ROLLED_BACK: Final = "40"  # class of SQLSTATE: a deadlock, or a conflict with another transaction
+CLOSING: Final = ("08", "57P")  # of the connection, and of a server that stops
+NO_CONNECTION: Final = f"PostgreSQL did not answer within {CONNECT_TIMEOUT_S:g} s: see DATABASE_URL"
+BUSY: Final = f"PostgreSQL is busy: none of {POOL_SIZE} connections was free within {CONNECT_TIMEOUT_S:g} s"
 CLOSED: Final = "the connections to PostgreSQL are closed"
 # libpq's: a server that vanished without a word is noticed after this time and not after minutes.
 _LIVENESS: Final = {
@@ -66,6 +70,7 @@ class Database:
         self._pool: Pool | None = None
         self._failure: DatabaseError | None = None
         self._failed_at = 0.0
+        self._checking: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Future[Any]] = set()  # running calls, also those that nobody waits for any more
         self._closed = False
 
@@ -113,34 +118,64 @@ class Database:
         was_open = self._pool is not None
         try:
             return await self._run_once(work, timeout_s)
-        except _ConnectionLostError as error:
+        except _RepeatableError as error:
             if not was_open:
                 raise DatabaseError(str(error)) from error
         try:
             return await self._run_once(work, timeout_s)
-        except _ConnectionLostError as error:
+        except _RepeatableError as error:
             raise DatabaseError(str(error)) from error
 
     async def _run_once(self, work: Callable[[Connection], Awaitable[Result]], timeout_s: float) -> Result:
-        from psycopg import Error, InterfaceError, OperationalError
+        """Close the connections that others use only if they cannot be used either: a refused statement is no sign of that."""
+        from psycopg import Error
+        from psycopg.errors import InvalidSchemaName, UndefinedColumn, UndefinedTable
+        from psycopg_pool import PoolTimeout
 
         pool = await self._opened()
 
         async def call() -> Result:
             async with pool.connection() as connection:
-                return await work(connection)
+                try:
+                    return await work(connection)
+                except Error as error:
+                    if connection.closed or _is_of_connection(error):
+                        raise _ConnectionLostError(unreachable(error)) from error
+                    raise
 
         try:
             return await self._within(call(), timeout_s)
-        except (OperationalError, InterfaceError) as error:
-            await self._discard(pool)
-            raise _ConnectionLostError(unreachable(error)) from error
+        except PoolTimeout as error:
+            await self._check_pool(pool)
+            raise DatabaseError(BUSY) from error
         except TimeoutError as error:
-            await self._discard(pool)
+            self._check_soon(pool)
             raise DatabaseError(f"PostgreSQL did not answer within {timeout_s:g} s: see DATABASE_URL") from error
+        except _ConnectionLostError:
+            await self._discard(pool)
+            raise
         except Error as error:
-            await self._discard(pool)  # the tables may be gone: the next call checks them
-            raise DatabaseError(refused(error)) from error
+            if _is_of_connection(error):  # the pool was closed meanwhile
+                raise _ConnectionLostError(unreachable(error)) from error
+            if isinstance(error, (InvalidSchemaName, UndefinedColumn, UndefinedTable)):
+                await self._discard(pool)  # the next call says which version the tables have
+            kind = _RepeatableError if (error.sqlstate or "").startswith(ROLLED_BACK) else DatabaseError
+            raise kind(refused(error)) from error
+
+    async def _check_pool(self, pool: Pool) -> None:
+        """Discard the pool if a new connection cannot be used, and raise DatabaseError with the reason."""
+        try:
+            await self._within(self._try_connection(), CONNECT_TIMEOUT_S)
+        except (TimeoutError, DatabaseError) as error:
+            await self._discard(pool)
+            raise DatabaseError(str(error) or NO_CONNECTION) from error
+
+    def _check_soon(self, pool: Pool) -> None:
+        """Check the pool after a statement that took too long: one that waits for a lock is no fault of the others."""
+        if self._pool is pool and (self._checking is None or self._checking.done()):
+            self._checking = asyncio.create_task(self._check_pool(pool))
+            self._tasks.add(self._checking)
+            self._checking.add_done_callback(self._forget)
 
     async def _within(self, call: Awaitable[Result], timeout_s: float) -> Result:
         """The result of the call. Raises TimeoutError, and does not wait for a cancelled call: psycopg waits for a server that
@@ -180,7 +215,7 @@ class Database:
         try:
             await self._within(self._try_connection(), CONNECT_TIMEOUT_S)
         except TimeoutError:
-            self._failure = DatabaseError(f"PostgreSQL did not answer within {CONNECT_TIMEOUT_S:g} s: see DATABASE_URL")
+            self._failure = DatabaseError(NO_CONNECTION)
         except DatabaseError as error:
             self._failure = error
         else:
@@ -243,8 +278,21 @@ async def _run_named(
     return await work(cast("Connection", _NamingConnection(connection, call)))
 
 
-class _ConnectionLostError(Exception):
+class _RepeatableError(Exception):
+    """The call had no effect, and can have one when it is repeated."""
+
+
+class _ConnectionLostError(_RepeatableError):
     """The connection broke during a call."""
+
+
+def _is_of_connection(error: Exception) -> bool:
+    """Return whether the error is not the answer to a statement, or the server's last answer before it closes."""
+    from psycopg import InterfaceError, OperationalError
+
+    if not isinstance(error, (OperationalError, InterfaceError)):
+        return False
+    return error.sqlstate is None or error.sqlstate.startswith(CLOSING)
 
 
 async def connect(url: str) -> Connection:

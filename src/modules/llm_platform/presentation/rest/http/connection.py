@@ -14,7 +14,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from modules.llm_platform.application.services.research_service import new_request_id
+from modules.llm_platform.domain.request_id import new_request_id
 from modules.llm_platform.presentation.request_head import (
     HEADER_SEPARATORS_BYTES,
     MAX_ADDRESS_BYTES,

@@ -6,7 +6,6 @@ Pure ASGI with one pass over the headers, because it runs for every request.
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -15,11 +14,11 @@ from typing import Protocol
 from fastapi import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from modules.llm_platform.application.services.research_service import new_request_id
 from modules.llm_platform.domain.api_key_label import set_api_key_label
 from modules.llm_platform.domain.metrics import RATE_LIMIT_DECISIONS
 from modules.llm_platform.domain.ports.metrics import NO_METRICS
 from modules.llm_platform.domain.ports.rate_limiter import RateLimitDecision
+from modules.llm_platform.domain.request_id import is_request_id, new_request_id
 from modules.llm_platform.presentation.rest.http.access import (
     COUNTED_BY_ROUTE,
     HEADERS,
@@ -78,7 +77,6 @@ SECURITY_HEADERS = (  # of all responses, unless the route sets its own
     (b"cache-control", b"no-store"),
 )
 WRONG_KEY = "wrong-key:"  # what the limiter calls an address whose API key was wrong
-VALID_REQUEST_ID = re.compile(rb"[\x20-\x7e]{1,128}")
 PREFLIGHT_MAX_AGE_S = b"600"
 EXPOSED_HEADERS = b"X-Request-ID, Location, Retry-After, RateLimit, RateLimit-Policy, Mcp-Session-Id"
 ALLOWED_HEADERS = (
@@ -252,9 +250,8 @@ def _merge_repeated_headers(received: Sequence[tuple[bytes, bytes]], headers: di
 
 def _request_id(sent: bytes | None) -> str:
     """Return the id sent by the client if it is valid, otherwise a random one."""
-    if sent is not None and VALID_REQUEST_ID.fullmatch(sent):
-        return sent.decode("ascii")
-    return new_request_id()
+    text = (sent or b"").decode("latin-1")
+    return text if is_request_id(text) else new_request_id()
 
 
 class _Sender:

@@ -1,0 +1,51 @@
+"""Ids that no research can have, sent by one client to a server with PostgreSQL while another client works."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.fuzz import chosen
+from tests.server_process import Served, served
+
+pytestmark = pytest.mark.services
+
+ATTACK_S = float(chosen(3, 30))
+STRANGERS = 8
+KEYS = "alice:a-key-of-alice,bob:a-key-of-bob"
+ALICE, BOB = {"X-API-Key": "a-key-of-alice"}, {"X-API-Key": "a-key-of-bob"}
+HOSTILE_IDS = ("%00", "a%00b", "%0A", "%C3%A9", "%ED%A0%80", "%FF", "a" * 129, "%7F")
+ROUTES = (("GET", "/sources/1"), ("GET", ""), ("GET", "/events"), ("DELETE", ""))
+SUBMITTED = {"query": "What is a standby?", "background": True}
+
+
+async def hostile(server: Served, until_s: float, statuses: Counter[int]) -> None:
+    while time.monotonic() < until_s:
+        for method, rest in ROUTES:
+            for each in HOSTILE_IDS:
+                answer = await server.client.request(method, f"/research/{each}{rest}", headers=BOB)
+                statuses[answer.status_code] += 1
+                assert answer.status_code == 404, (method, each, rest, answer.text)
+        listed = await server.client.get("/research?before=%00", headers=BOB)
+        continued = await server.client.post("/research", json={**SUBMITTED, "previous_id": "\0"}, headers=BOB)
+        assert (listed.status_code, continued.status_code) == (200, 422)
+
+
+async def test_no_id_takes_the_database_from_other_clients(url: str, tmp_path: Path) -> None:
+    """Each hostile id is a 404, and meanwhile another client's submits, lists and states succeed."""
+    settings = {"DATABASE_URL": url, "LLM_PLATFORM_API_KEYS": KEYS, "MAX_BACKGROUND_RESEARCHES": "0"}
+    async with served("serve", tmp_path, **settings) as server:
+        until_s, refused, answered = time.monotonic() + ATTACK_S, Counter[int](), Counter[tuple[str, int]]()
+        strangers = [asyncio.create_task(hostile(server, until_s, refused)) for _ in range(STRANGERS)]
+        while time.monotonic() < until_s:
+            submit = await server.client.post("/research", json=SUBMITTED, headers=ALICE)
+            answered["submit", submit.status_code] += 1
+            for name, path in (("list", ""), ("state", f"/{submit.json().get('id', 'none')}")):
+                answer = await server.client.get(f"/research{path}", headers=ALICE)
+                answered[name, answer.status_code] += 1
+        found = await asyncio.gather(*strangers, return_exceptions=True)
+    assert {status for _, status in answered} == {200, 202}, (answered, refused)
+    assert [each for each in found if each is not None] == [], refused
