@@ -29,7 +29,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
 from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
 from modules.llm_platform.infrastructure.adapters.wordllama_embedder import WordllamaEmbedder
 from modules.llm_platform.infrastructure.vectors.embedded_collection import engine
-from modules.llm_platform.infrastructure.vectors.hybrid import hybrid_query
+from modules.llm_platform.infrastructure.vectors.hybrid import CANDIDATES, hybrid_query
 
 PASSAGES = 100_000
 PER_DOCUMENT = 10
@@ -75,13 +75,13 @@ async def build(store: QdrantEdgeVectorStore, facts: Collection, filled: Iterato
 
 def engine_s(shard: Any, facts: Collection, text: str, vector: Any) -> float:
     edge = engine()
-    asked = hybrid_query(facts, text, vector, TOP_K * PASSAGES_PER_DOCUMENT)
+    asked = hybrid_query(facts, text, vector)
     words = edge.SparseVector(asked.words.indices, asked.words.values)
     lists = [edge.Query.Nearest(asked.vector, "d"), edge.Query.Nearest(words, "s")]
     request = edge.QueryRequest(
         limit=TOP_K * PASSAGES_PER_DOCUMENT,
         query=edge.Fusion.Dbsf(),
-        prefetches=[edge.Prefetch(limit=asked.candidates, query=each) for each in lists],
+        prefetches=[edge.Prefetch(limit=CANDIDATES, query=each) for each in lists],
         with_payload=True,
     )
     began = time.perf_counter()

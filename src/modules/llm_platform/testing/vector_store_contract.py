@@ -182,6 +182,13 @@ class VectorStoreContract:
         (first,) = await search(store, "how is a running task cancelled", limit=1)
         assert first.passage == found[0].passage
 
+    async def test_scores_do_not_depend_on_the_limit(self, store: IVectorStore) -> None:
+        """The first results of a long list have the scores of a short one."""
+        await store.prepare(COLLECTION)
+        await put_document(store, "long", *(f"task {number} of {number % 7} and {number % 11}" for number in range(600)))
+        short, long = [await search(store, "task 3 of 5", limit) for limit in (10, 400)]
+        assert [each.score for each in long[:10]] == [each.score for each in short]
+
     async def test_keyword_search_without_vector(self, store: IVectorStore) -> None:
         """Without a vector only passages that share a keyword are found."""
         await fill_store(store)

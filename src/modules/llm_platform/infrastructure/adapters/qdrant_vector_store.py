@@ -154,7 +154,7 @@ class QdrantVectorStore(IVectorStore):
         self, collection: str, text: str, vector: Vector | None, filters: Filters, limit: int
     ) -> list[FoundPassage]:
         with translated(collection):
-            hybrid = hybrid_query(await self._known(collection), text, vector, limit)
+            hybrid = hybrid_query(await self._known(collection), text, vector)
             if not hybrid.lists:
                 return []
             fields = matching([(FIELDS, field_texts(key, values)) for key, values in active_filters(filters)])

@@ -31,7 +31,7 @@ from modules.llm_platform.domain.retrieval.bm25 import passage_words
 from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.adapters.embedded_vector_store import Documents, EmbeddedVectorStore
 from modules.llm_platform.infrastructure.files.private_files import make_private_folder, private_opener
-from modules.llm_platform.infrastructure.vectors.hybrid import HybridQuery, active_filters, hybrid_query
+from modules.llm_platform.infrastructure.vectors.hybrid import CANDIDATES, HybridQuery, active_filters, hybrid_query
 from modules.llm_platform.infrastructure.vectors.payloads import (
     DAMAGED,
     FIELDS,
@@ -112,11 +112,11 @@ class SqliteCollection:
     def search(self, text: str, vector: Vector | None, filters: Filters, limit: int) -> list[FoundPassage]:
         with _translated():
             facts, database = self._needed()
-            query = hybrid_query(facts, text, vector, limit)
+            query = hybrid_query(facts, text, vector)
             where, values = _condition(filters)
             lists = [self._by_words(database, query, where, values)] if query.words else []
             if query.vector is not None:
-                lists.append(self._by_meaning(database, query.vector, query.candidates, where, values))
+                lists.append(self._by_meaning(database, query.vector, where, values))
             fused: Counter[int] = Counter()
             for found in lists:
                 fused.update(_by_distribution(found))
@@ -166,18 +166,18 @@ class SqliteCollection:
             f"WITH query(word, rarity) AS (VALUES {','.join(['(?, ?)'] * len(rarity))}) "  # noqa: S608  marks alone
             "SELECT words.passage, SUM(words.weight * query.rarity) AS score FROM query JOIN words USING (word) "
             f"WHERE {where.format('words.passage')} GROUP BY words.passage ORDER BY score DESC, words.passage LIMIT ?",
-            (*(value for each in rarity for value in each), *values, query.candidates),
+            (*(value for each in rarity for value in each), *values, CANDIDATES),
         ).fetchall()
 
     def _by_meaning(
-        self, database: sqlite3.Connection, vector: Sequence[float], candidates: int, where: str, values: Sequence[str]
+        self, database: sqlite3.Connection, vector: Sequence[float], where: str, values: Sequence[str]
     ) -> list[tuple[int, float]]:
         rows = database.execute(
             f"SELECT number, vector FROM passages WHERE vector IS NOT NULL AND {where.format('number')}",  # noqa: S608
             values,
         )
         scores = [(number, math.fsum(map(mul, vector, array("f", blob)))) for number, blob in rows]
-        return sorted(scores, key=lambda each: (-each[1], each[0]))[:candidates]
+        return sorted(scores, key=lambda each: (-each[1], each[0]))[:CANDIDATES]
 
     def _passage(self, database: sqlite3.Connection, number: int) -> Passage:
         row = _row(database, "SELECT id, payload FROM passages WHERE number = ?", number)

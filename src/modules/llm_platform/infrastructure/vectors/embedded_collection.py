@@ -28,7 +28,7 @@ from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.files.file_lock import FileLock
 from modules.llm_platform.infrastructure.files.private_files import PRIVATE_FOLDER, require_free_space
 from modules.llm_platform.infrastructure.vectors.generations import Generations, Stamp
-from modules.llm_platform.infrastructure.vectors.hybrid import active_filters, hybrid_query
+from modules.llm_platform.infrastructure.vectors.hybrid import CANDIDATES, active_filters, hybrid_query
 from modules.llm_platform.infrastructure.vectors.payloads import (
     DAMAGED,
     DENSE,
@@ -169,7 +169,7 @@ class EdgeCollection:
         edge = engine()
         with translated():
             current = self._needed()
-            query = hybrid_query(current.facts, text, vector, limit)
+            query = hybrid_query(current.facts, text, vector)
             if not query.lists:
                 return []
             fields = matching(edge, [(FIELDS, field_texts(key, values)) for key, values in active_filters(filters)])
@@ -181,7 +181,7 @@ class EdgeCollection:
             request = edge.QueryRequest(
                 limit=limit,
                 query=edge.Fusion.Dbsf(),
-                prefetches=[edge.Prefetch(limit=query.candidates, query=each, filter=fields) for each in lists],
+                prefetches=[edge.Prefetch(limit=CANDIDATES, query=each, filter=fields) for each in lists],
                 with_payload=True,
             )
             points = current.shard.query(request)

@@ -1,7 +1,9 @@
 """Hybrid search: the query that the embedded engines and a Qdrant server get, and the scale of their scores.
 
 The store fuses dense and sparse results by the distribution of their scores (DBSF), which is estimated from the candidates.
-Too few of them distort it: nDCG@10 is .539 with 100, .547 with 200 and .546 with 300.
+Their number is constant: if it grew with the results asked for, the first ten of a hundred would not be the first ten of ten.
+With 200, 400, 800 and 2,000 of them nDCG@10 is .657, .669, .671 and .679 on SciFact, and .521, .524, .516 and .512 on Python's
+FAQ.
 """
 
 from __future__ import annotations
@@ -15,8 +17,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, Filters,
 from modules.llm_platform.domain.retrieval.bm25 import SparseVector, question_words
 from modules.llm_platform.domain.retrieval.mean_centering import mean_centered
 
-CANDIDATES: Final = 200  # per list, or twice the limit
-CANDIDATES_PER_RESULT: Final = 2
+CANDIDATES: Final = 400  # of each list; together they are the most passages that a search returns
 SCORE_DIGITS: Final = 6
 LINEAR_UP_TO: Final = 0.8  # higher scores approach 1 asymptotically
 
@@ -27,7 +28,6 @@ class HybridQuery:
 
     vector: list[float] | None
     words: SparseVector
-    candidates: int
 
     @property
     def lists(self) -> int:
@@ -44,11 +44,9 @@ class HybridQuery:
         return round(share, SCORE_DIGITS)
 
 
-def hybrid_query(facts: Collection, text: str, vector: Vector | None, limit: int) -> HybridQuery:
+def hybrid_query(facts: Collection, text: str, vector: Vector | None) -> HybridQuery:
     """The query for a collection with these facts."""
-    return HybridQuery(
-        mean_centered(vector, facts.mean, facts.dimension), question_words(text), max(CANDIDATES, limit * CANDIDATES_PER_RESULT)
-    )
+    return HybridQuery(mean_centered(vector, facts.mean, facts.dimension), question_words(text))
 
 
 def active_filters(filters: Filters) -> Sequence[tuple[str, tuple[str, ...]]]:

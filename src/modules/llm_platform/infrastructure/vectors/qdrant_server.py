@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError, VectorStoreError
 from modules.llm_platform.domain.text.scripts import replace_surrogates
-from modules.llm_platform.infrastructure.vectors.hybrid import HybridQuery
+from modules.llm_platform.infrastructure.vectors.hybrid import CANDIDATES, HybridQuery
 from modules.llm_platform.infrastructure.vectors.payloads import (
     DENSE,
     DOC_ID,
@@ -66,7 +66,7 @@ def query(hybrid: HybridQuery, fields: Filter | None) -> dict[str, Any]:
     if hybrid.vector is not None:
         lists.append((DENSE, hybrid.vector))
     prefetch = [
-        models.Prefetch(query=each, using=using, filter=fields, limit=hybrid.candidates) for using, each in lists
+        models.Prefetch(query=each, using=using, filter=fields, limit=CANDIDATES) for using, each in lists
     ]
     return {
         "prefetch": prefetch,
