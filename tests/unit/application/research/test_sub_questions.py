@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 from hypothesis import given
@@ -87,6 +88,37 @@ async def test_answer_without_a_plan_is_replaced_and_reported(answer: str) -> No
     plan = await made(FakeLLM([answer]))
     assert plan.questions == distinct_questions(aspect_questions(QUESTION, "en"), "en")
     assert [each.component for each in plan.degraded] == ["plan/fake"]
+
+
+async def test_one_question_that_leaves_out_a_part_is_completed_and_reported() -> None:
+    """A plan about half of the question does not stand alone: the parts of the question follow."""
+    plan = await made(FakeLLM([f"Sub-question: {THREE[0]}"]))
+    assert plan.questions == (THREE[0], *aspect_questions(QUESTION, "en"))[:3]
+    assert "leaves out a part" in plan.degraded[0].reason
+
+
+@pytest.mark.parametrize(
+    ("question", "line"),
+    [
+        (QUESTION, "How do sails work, and which companies are builders of them?"),
+        ("What is asyncio?", "What is asyncio in Python?"),
+    ],
+    ids=["other words", "one part"],
+)
+async def test_one_question_about_all_parts_is_a_plan(question: str, line: str) -> None:
+    """A model may plan one question, in words of its own."""
+    plan = await made(FakeLLM([f"Sub-question: {line}"]), question)
+    assert (plan.questions, plan.degraded) == ((line,), ())
+
+
+@pytest.mark.parametrize("language", ["en", "de", "fr", "pt-BR", "vi"])
+async def test_the_prompt_for_a_question_in_latin_script_is_latin(language: str) -> None:
+    """A Cyrillic mark makes a small model write Russian; the seed's mark is for Russian questions."""
+    llm = FakeLLM([SEED_LINES])
+    await made(llm, language=language)
+    assert not re.search("[а-яА-Я]", llm.requests[0].messages[-1].content)
+    await made(llm, language="ru")
+    assert 'the mark "ПОДЗАПРОС:"' in llm.requests[1].messages[-1].content
 
 
 async def test_failing_model_is_reported_and_replaced() -> None:
@@ -181,7 +213,7 @@ async def test_nothing_else_to_think_of_gives_the_same_again() -> None:
 
 def test_the_prompt_is_short_and_bears_the_mark() -> None:
     """Tokens cost: the plan's prompt stays under 700 characters without the question."""
-    assert "ПОДЗАПРОС:" in REPORT_PROMPT
+    assert "{mark}:" in REPORT_PROMPT
     assert len(REPORT_PROMPT) < 700
 
 
@@ -199,7 +231,7 @@ async def test_endless_repetition_is_no_plan_and_no_load() -> None:
     part: LLMStreamPart = LLMResponse(content="ПОДЗАПРОС: sails again\n" * 4500, provider="fake", model="fake-1")
     assert isinstance(part, LLMResponse)
     plan = await made(FakeLLM([part], chunk_chars=5000))
-    assert plan.questions == ("sails again",)
+    assert plan.questions == ("sails again", *aspect_questions(QUESTION, "en"))
 
 
 @pytest.mark.parametrize(

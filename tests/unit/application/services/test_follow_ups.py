@@ -188,8 +188,9 @@ async def test_deep_research_plans_in_the_same_call() -> None:
         ("Standalone: How loud are heat pumps on evil.com?", UNUSABLE),
         (f"Standalone: {'heat ' * 200}", UNUSABLE),
         ("Standalone: cheap watches", UNUSABLE),
+        (f"Standalone: {NEXT}", UNUSABLE),
     ],
-    ids=["down", "refuses", "address", "www", "host", "long", "unrelated"],
+    ids=["down", "refuses", "address", "www", "host", "long", "unrelated", "unchanged"],
 )
 async def test_rules_replace_a_model_that_fails(understood: str | Exception, reason: str) -> None:
     """The question is understood by rules, and `degraded` says why."""

@@ -25,8 +25,9 @@ LATE_PLAN = "timeout: the model did not plan in time; the question was split wit
 MAX_QUESTIONS = 3
 MIN_QUESTION_CHARS = 3
 PLAN_MAX_TOKENS = 1024  # with room for reasoning before the list
-PLAN_VERSION = "1"  # part of the store key: raise it with every change of the prompts
+PLAN_VERSION = "2"  # part of the store key: raise it with every change of the prompts
 UNUSABLE = "llm_provider: its answer contained no sub-question; the question was split without it"
+PARTIAL = "llm_provider: its only sub-question leaves out a part of the question; the question was split without it"
 MAX_REJECTED = 12  # sub-questions that the prompt names as rejected, the last ones
 WORD_STEM_CHARS = 4  # words with the same first letters count as forms of one word
 MAX_TOPIC_WORDS = 12  # a longer query finds nothing
@@ -42,10 +43,11 @@ REPORT_PROMPT = """\
 Break the question down into up to {count} sub-questions, whose answers together make a report on it.
 Each asks for one thing, is short and clear, and is understood without the others: it names what it is about. They cover \
 different sides without overlap, first of all those that the question itself names. Names and terms stay as they are.
-{rejected}Write in {language}. Output only the sub-questions, one a line, each after the mark "ПОДЗАПРОС:" (the same mark in \
-every language).
+{rejected}Write in {language}. Output only the sub-questions, one a line, each after the mark "{mark}:".
 
 Question: {question}"""
+SUB_QUESTION_MARKS = {"ru": "ПОДЗАПРОС"}  # a mark in another script makes small models change the language
+SUB_QUESTION_MARK = "Sub-question"  # in all other languages
 _REJECTED = "The reader has seen and does not want these, so find other sides: {others}\n"
 
 _QUOTES = "\"'“”„«»()¿¡"
@@ -123,8 +125,8 @@ async def sub_questions(
 ) -> Plan:
     """Up to three sub-questions, each emitted as soon as it is known; none of the rejected ones in `other_than`.
 
-    A model may plan fewer than three. If it plans none or breaks off, the decomposition completes the plan, the question
-    itself first, and `degraded` says why.
+    A model may plan fewer than three. If it plans none, breaks off, or plans one that leaves out a part of the question, the
+    decomposition completes the plan, and `degraded` says why.
     """
     selected = QuestionSelector(language, taken=other_than, emit=emit)
     degraded: tuple[Degraded, ...] = ()
@@ -137,9 +139,10 @@ async def sub_questions(
         else:
             spent, degraded = answer.spent, answer.degraded
             selected.add_all(parse_questions(answer.content, question, language))  # not only lines with the prefix
-            is_complete = bool(selected.items)
+            is_complete = len(selected.items) > 1 or any(other_than or _covers(each, question, language) for each in selected.items)
             if not is_complete:
-                degraded = (*degraded, Degraded(component=f"plan/{llm.name}", reason=UNUSABLE))
+                reason = PARTIAL if selected.items else UNUSABLE
+                degraded = (*degraded, Degraded(component=f"plan/{llm.name}", reason=reason))
     if not is_complete:
         selected.add_all(aspect_questions(question, language))
     if not selected.items:  # all of them were rejected before
@@ -151,7 +154,11 @@ async def sub_questions(
 def _report_request(question: str, language: str, other_than: Sequence[str]) -> LLMRequest:
     rejected = _REJECTED.format(others=" | ".join(map(one_line, other_than[-MAX_REJECTED:]))) if other_than else ""
     prompt = REPORT_PROMPT.format(
-        count=MAX_QUESTIONS, rejected=rejected, language=language_name(language), question=one_line(question)
+        count=MAX_QUESTIONS,
+        rejected=rejected,
+        language=language_name(language),
+        mark=SUB_QUESTION_MARKS.get(language.partition("-")[0], SUB_QUESTION_MARK),
+        question=one_line(question),
     )
     return LLMRequest(messages=(ChatMessage(role="user", content=prompt),), max_tokens=PLAN_MAX_TOKENS)
 
@@ -168,6 +175,12 @@ def parse_questions(text: str, question: str, language: str) -> list[str]:
 def shares_content_word(text: str, question: str, language: str) -> bool:
     """Whether the two texts share a content word, in any inflection."""
     return not _stems(text, language).isdisjoint(_stems(question, language))
+
+
+def _covers(sub_question: str, question: str, language: str) -> bool:
+    """Whether the sub-question shares a content word with each part of the question, in any inflection."""
+    parts = [part for part in _CLAUSE.split(question) if content_words(part, language)]
+    return all(shares_content_word(sub_question, part, language) for part in parts)
 
 
 def _stems(text: str, language: str) -> set[str]:

@@ -82,9 +82,26 @@ async def test_prompt_names_count_languages_and_topic() -> None:
     prompt = llm.requests[0].messages[-1].content
     assert "Exactly 4, in this order: 2 in Russian, then 2 in English" in prompt
     assert f"Question: {QUESTION}\nTopic: {SUB_QUESTION}" in prompt
-    assert "ПОДЗАПРОС" not in prompt
+    assert 'the mark "ЗАПРОС:"' in prompt
     assert llm.requests[0].data_kind == "query"
     assert len(prompt) < 900
+
+
+async def test_the_prompt_for_a_question_in_latin_script_is_latin() -> None:
+    """A Cyrillic mark makes a small model search and write in Russian."""
+    llm = FakeLLM([f"Query: {ENGLISH}"])
+    assert (await made(llm, "What do heat pumps cost?", "heat pump costs", ("en", "de"))).queries == (ENGLISH,)
+    assert 'the mark "Query:"' in llm.requests[0].messages[-1].content
+    assert llm.requests[0].messages[-1].content.isascii()
+
+
+async def test_sentence_is_no_query() -> None:
+    """A whole sentence of a model is not searched: beside a query it is left out, alone the sub-question replaces it."""
+    sentence = "Heat pumps are devices that transfer heat from a colder outdoor space into a warmer building by compression."
+    assert (await made(FakeLLM([f"Query: {sentence}\nQuery: {ENGLISH}"]))).queries == (ENGLISH,)
+    alone = await made(FakeLLM([f"Query: {sentence}"]))
+    assert alone.queries == (SUB_QUESTION, "используется Mixture of Tokens")
+    assert [each.component for each in alone.degraded] == ["queries/fake"]
 
 
 @pytest.mark.parametrize("error", [LLMConnectionError(), LLMBudgetError()])

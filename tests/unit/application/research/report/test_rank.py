@@ -235,7 +235,6 @@ async def test_no_summaries_make_no_call() -> None:
         '[[2, "light SAILS.", 5,5,5,5,5], [3, " «Tea» ", 2,2,2,2,2], [1, "Solar…", 7,7,7,7,7]]',
         '[[3, "Solar sails", 7,7,7,7,7], [1, "Light sails", 5,5,5,5,5], [2, "Tea", 2,2,2,2,2]]',
         '[[0, "Solar sails", 7,7,7,7,7], [1, "Light sails", 5,5,5,5,5], [2, "Tea", 2,2,2,2,2]]',
-        '[[1, "Sonnensegel", 7,7,7,7,7], [2, "Lichtsegel", 5,5,5,5,5], [3, "Tee", 2,2,2,2,2]]',
         '[[1, 7,7,7,7,7], [2, 5,5,5,5,5], [3, 2,2,2,2,2]]',
         '[[7,7,7,7,7], [5,5,5,5,5], [2,2,2,2,2]]',
         '[["1. Solar sails 101", 7,7,7,7,7], ["[2] Light sails", 5,5,5,5,5], ["3) Tea", 2,2,2,2,2]]',
@@ -252,7 +251,7 @@ async def test_no_summaries_make_no_call() -> None:
         '[{"n": 1, "title": "Solar", "accuracy": 7, "year": 2024, "reason": "Light sails are like it"}, '
         '{"n": 2, "accuracy": 5}, {"n": 3, "accuracy": 2}]',
     ],
-    ids=["short", "shuffled", "numbered anew", "from nought", "translated", "numbers alone", "marks alone",
+    ids=["short", "shuffled", "numbered anew", "from nought", "numbers alone", "marks alone",
          "number in title", "a line each", "with mean", "marks as words", "English", "wrapped", "titles as keys",
          "numbers as keys", "objects under numbers", "objects under titles", "nested", "talkative"],
 )  # fmt: skip
@@ -289,12 +288,32 @@ def test_results_with_equal_titles_get_scores_in_order(answer: str) -> None:
     assert [each and sum(each) / len(each) for each in marks] == [7.0, 2.0, 5.0]
 
 
-def test_unknown_title_counts_by_its_number() -> None:
-    """Neither a number that others hold nor one beyond the list counts; such a result gets the default."""
-    answer = (
-        '[[1, "Solar sails 101", 7,7,7,7,7], [1, "Coffee", 2,2,2,2,2], [9, "Cocoa", 5,5,5,5,5], [3, "Chai", 5,5,5,5,5]]'
-    )
-    assert parse_ranking(answer, TITLES) == [SEVENS, None, FIVES]
+@pytest.mark.parametrize(
+    "row",
+    ['[2, "Coffee", 2,2,2,2,2]', '[2, "First words", 7,8,6,7,8]', "[0, 2,2,2,2,2]", '[9, "", 2,2,2,2,2]', "[-1, 2,2,2,2,2]"],
+    ids=["another title", "the prompt's example", "number 0", "beyond the list", "below it"],
+)
+def test_row_of_no_result_gives_no_score(row: str) -> None:
+    """A title that matches nothing, the example of the prompt and a number outside of the list score no result."""
+    assert parse_ranking(f'[[1, "Solar sails 101", 7,7,7,7,7], {row}]', TITLES) == [SEVENS, None, None]
+
+
+def test_numbers_do_not_count_beside_a_number_0() -> None:
+    """Counted from 0, each number would score its neighbour: titles decide, and rows without them score nothing."""
+    assert parse_ranking("[[0, 7,7,7,7,7], [1, 5,5,5,5,5], [2, 2,2,2,2,2]]", TITLES) == [None, None, None]
+    assert parse_ranking('[[0, "Solar sails", 7,7,7,7,7], [1, 5,5,5,5,5], [2, "Tea", 2,2,2,2,2]]', TITLES) == [
+        SEVENS,
+        None,
+        TWOS,
+    ]
+
+
+async def test_ranking_copied_from_the_prompt_is_reported_and_replaced() -> None:
+    """Rows of the example alone are no ranking: keywords rank, and `degraded` names the model."""
+    llm = FakeLLM(['[[1, "First words", 7, 8, 6, 7, 8], [2, "First words", 7, 8, 6, 7, 8]]'])
+    made = await rank(candidates(), QUESTION, DIRECTION, llm)
+    assert {score.by for score in made.scores} == {"keywords"}
+    assert [each.component for each in made.degraded] == ["rank/fake"]
 
 
 def test_the_number_decides_between_titles_that_begin_alike() -> None:

@@ -24,11 +24,12 @@ from modules.llm_platform.domain.text.language import detect, language_name, sto
 from modules.llm_platform.domain.text.tokens import words
 from modules.llm_platform.domain.untrusted_text import one_line
 
-QUERIES_VERSION = "1"  # part of store keys: raise it when the prompt changes
+QUERIES_VERSION = "2"  # part of store keys: raise it when the prompt changes
 QUERIES_MAX_TOKENS = 1024  # room for a model that thinks before it lists a few lines
 SECOND_LANGUAGE = "en"  # most pages are written in it
+MAX_QUERY_WORDS = 15  # of a query by a model; a longer one is a sentence, which engines answer badly
 MAX_TOPIC_WORDS = 4  # of the question, added to a sub-question that does not name its topic
-UNUSABLE = "llm_provider: its answer held no search query"
+UNUSABLE = "llm_provider: its answer contained no search query; the sub-question and its words are searched"
 
 PROMPT = """\
 Write queries for a web search engine that find the best pages about the topic, a side of the question.
@@ -36,10 +37,12 @@ Exactly {count}, in this order: {shares}.
 A query is 3 to 10 words, as an expert would type it: the subject by its name, then what is to be found out about it. \
 Names and terms that need no translation stay as they are; everything else is in the language of its query. \
 {variety}No quotation marks, no operators.
-Output only the queries, one a line, each after the mark "ЗАПРОС:" (the same mark in every language).
+Output only the queries, one a line, each after the mark "{mark}:" (the same mark in every language).
 
 Question: {question}
 Topic: {topic}"""
+QUERY_MARKS = {"ru": "ЗАПРОС"}  # by the language of the question, as SUB_QUESTION_MARKS
+QUERY_MARK = "Query"
 _VARIETY = "Queries in one language differ in their words and look for different pages. "
 
 
@@ -73,14 +76,20 @@ async def search_queries(
     """Up to `per_language` queries in each language, each emitted as soon as it is known; `degraded` names a model error."""
     selected = QuestionSelector(languages[0], limit=per_language * len(languages), emit=emit)
     degraded: tuple[Degraded, ...] = ()
+
+    def take(query: str) -> None:
+        if len(query.split()) <= MAX_QUERY_WORDS:
+            selected.add(query)
+
     if llm is not None:
         try:
-            answer = await stream_list(llm, _request(question, sub_question, languages, per_language), selected.add)
+            answer = await stream_list(llm, _request(question, sub_question, languages, per_language), take)
         except LLMException as error:
             degraded = (Degraded.of(f"queries/{llm.name}", error),)
         else:
             degraded = answer.degraded
-            selected.add_all(parse(answer.content, f"{question} {sub_question}", languages[0]))
+            for query in parse(answer.content, f"{question} {sub_question}", languages[0]):
+                take(query)
             if not selected.items:
                 degraded = (*degraded, Degraded(component=f"queries/{llm.name}", reason=UNUSABLE))
     if not selected.items:
@@ -102,6 +111,7 @@ def _request(question: str, sub_question: str, languages: Sequence[str], per_lan
     prompt = PROMPT.format(
         count=per_language * len(languages),
         shares=", then ".join(f"{per_language} in {language_name(tag)}" for tag in languages),
+        mark=QUERY_MARKS.get(languages[0].partition("-")[0], QUERY_MARK),
         variety=_VARIETY if per_language > 1 else "",
         question=one_line(question),
         topic=one_line(sub_question),

@@ -1,7 +1,8 @@
 """Match the rows of a model's ranking to results: by number, and by the beginning of the title.
 
 Models re-sort and renumber, so a title that matches another result than its number wins over the number. A title that
-matches no result counts by its number. Where several results match alike, rows are taken in the order of the results;
+matches no result gives no score: it comes from the prompt's example or from nowhere. Numbers count from 1; where one of them
+is 0, only titles count. Where several results match alike, rows are taken in the order of the results;
 results with equal titles are matched by number only when the rows have distinct numbers, all of them theirs.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -47,31 +48,30 @@ def match_rows_to_results(rows: Sequence[MatchedRow], titles: Sequence[str]) -> 
     if all(row.number is None and not row.title for row in rows):
         return [row.marks for row in rows] if len(rows) == len(titles) else found
     normalized = [_normalize(title) for title in titles]
-    start = 0 if any(row.number == 0 for row in rows) else 1  # some models count from 0
-    unmatched: list[tuple[int | None, list[int], MatchedRow]] = []
-    in_order = _rows_of_same_titles(rows, normalized, start)
+    if any(row.number == 0 for row in rows):  # counted from 0, or invented: the titles must decide
+        rows = [replace(row, number=None) for row in rows]
+    unmatched: list[tuple[list[int], MatchedRow]] = []
+    in_order = _rows_of_same_titles(rows, normalized)
     for row_number, row in enumerate(rows):
         if row_number in in_order:
             place = in_order[row_number]
             found[place] = found[place] or row.marks
             continue
         variants = _title_variants(row)
-        at = row.number - start if row.number is not None and start <= row.number < len(titles) + start else None
+        at = row.number - 1 if row.number is not None and 1 <= row.number <= len(titles) else None
         is_certain = at is not None and _best_match_level(variants, normalized[at]) >= PREFIX
         levels = [] if is_certain else [_best_match_level(variants, title) for title in normalized]
-        if at is not None and (is_certain or (levels[at] and levels[at] == max(levels))):
+        is_best = at is not None and bool(levels) and levels[at] == max(levels) and (levels[at] or not row.title)
+        if at is not None and (is_certain or is_best):
             found[at] = found[at] or row.marks
         else:
-            unmatched.append((at, levels, row))
-    for _, levels, row in unmatched:
+            unmatched.append((levels, row))
+    for levels, row in unmatched:
         _assign_by_title(row, levels, found)
-    for at, levels, row in unmatched:
-        if at is not None and not any(levels):
-            found[at] = found[at] or row.marks
     return found
 
 
-def _rows_of_same_titles(rows: Sequence[MatchedRow], normalized: Sequence[str], start: int) -> dict[int, int]:
+def _rows_of_same_titles(rows: Sequence[MatchedRow], normalized: Sequence[str]) -> dict[int, int]:
     """Row -> result for rows whose title several results have and whose numbers do not decide, in order."""
     same: dict[str, list[int]] = {}
     for at, title in enumerate(normalized):
@@ -82,7 +82,7 @@ def _rows_of_same_titles(rows: Sequence[MatchedRow], normalized: Sequence[str], 
             continue
         others = [other for other in same if other != title]
         own = [number for number, row in enumerate(rows) if _identifies(_title_variants(row), title, others)]
-        numbers = [number - start for each in own if (number := rows[each].number) is not None]
+        numbers = [number - 1 for each in own if (number := rows[each].number) is not None]
         if len(set(numbers)) < len(own) or not set(numbers) <= set(places):
             in_order |= dict(zip(own, places, strict=False))
     return in_order
