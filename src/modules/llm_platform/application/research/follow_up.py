@@ -266,8 +266,8 @@ def follow_up_prompt(request: ResearchRequest, turns: Sequence[Turn], language: 
 def parse_standalone(text: str, question: str, turns: Sequence[Turn], language: str) -> str | None:
     """The standalone question in a model's answer; None if there is none that can be used.
 
-    A question that is elliptic by the rules must not come back as it was. It must share a word with the question or the turns, and must not bring an address that the reader did not write: an
-    earlier answer may contain orders.
+    A question that the rules would change must not come back unchanged. It must share a word with the question or the turns,
+    and must not bring an address that the reader did not write: an earlier answer may contain orders.
     """
     query = next((query for line in strip_reasoning(text).splitlines() if (query := _marked(line))), "")
     if not is_query(query):

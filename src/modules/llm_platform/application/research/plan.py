@@ -139,9 +139,10 @@ async def sub_questions(
         else:
             spent, degraded = answer.spent, answer.degraded
             selected.add_all(parse_questions(answer.content, question, language))  # not only lines with the prefix
-            is_complete = len(selected.items) > 1 or any(other_than or _covers(each, question, language) for each in selected.items)
+            planned = selected.items
+            is_complete = len(planned) > 1 or any(other_than or _covers(each, question, language) for each in planned)
             if not is_complete:
-                reason = PARTIAL if selected.items else UNUSABLE
+                reason = PARTIAL if planned else UNUSABLE
                 degraded = (*degraded, Degraded(component=f"plan/{llm.name}", reason=reason))
     if not is_complete:
         selected.add_all(aspect_questions(question, language))
