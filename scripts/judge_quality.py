@@ -17,42 +17,21 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 from scripts.quality import Figures, Pair, load, measure, report  # noqa: E402
 
+from modules.llm_platform.application.research.judge_trial import LabelledPair, try_judge  # noqa: E402
 from modules.llm_platform.application.research.verification import LLMCitationJudge  # noqa: E402
 from modules.llm_platform.container import Container  # noqa: E402
-from modules.llm_platform.domain.citations.checker import CitationChecker  # noqa: E402
-from modules.llm_platform.domain.citations.model_verdicts import apply_model_verdict, can_be_judged, claims_of  # noqa: E402
-from modules.llm_platform.domain.dtos.research_dtos import Citation, CitedClaim, Source  # noqa: E402
 from modules.llm_platform.domain.exceptions import LLMException  # noqa: E402
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge  # noqa: E402
 from shared.config import Settings  # noqa: E402
 
-AT_ONCE = 20  # pairs in one call, as many as a long answer has
 NO_MODEL = "no language model is configured: set LLM_API_KEY and LLM_MODEL to measure a model as judge of citations too"
 
 
 async def measure_judge(judge: ICitationJudge, pairs: Sequence[Pair]) -> tuple[Figures, int]:
     """The figures when `judge` has the last word, as far as it may, and the number of pairs that it gave no verdict on."""
-    final: list[Citation] = []
-    missing = 0
-    for start in range(0, len(pairs), AT_ONCE):
-        checked = [_checked(pair) for pair in pairs[start : start + AT_ONCE]]
-        asked = [n for n, (citation, claim) in enumerate(checked) if can_be_judged(citation, claim.claim)]
-        said = await judge.judge("", [checked[n][1] for n in asked])
-        verdicts = dict(zip(asked, said.verdicts, strict=True))
-        missing += sum(verdict is None for verdict in verdicts.values())
-        for n, (citation, claim) in enumerate(checked):
-            verdict = verdicts.get(n)
-            final.append(apply_model_verdict(citation, claim.claim, verdict) if verdict else citation)
-    return measure(pairs, [each.verdict for each in final]), missing
-
-
-def _checked(pair: Pair) -> tuple[Citation, CitedClaim]:
-    """What the words say of a pair, and what a judge is shown of it."""
-    answer = f"{pair.sentence} [1]"
-    source = Source(index=1, title=pair.title, url="https://example.org/", text=pair.source)
-    citation = CitationChecker([source], pair.language).check(answer).citations[-1]
-    claim = claims_of(answer, pair.language)[citation.start, citation.end]
-    return citation, CitedClaim(claim=claim, quote=citation.quote, title=pair.title)
+    labelled = [LabelledPair(each.sentence, each.source, each.label, each.language, each.title) for each in pairs]
+    trial = await try_judge(judge, labelled)
+    return measure(pairs, trial.by_judge), trial.missing
 
 
 async def report_judge(judge: ICitationJudge) -> None:

@@ -582,10 +582,10 @@ class Settings(BaseSettings):
         "is called first; the judge entry applies to all answers",
         example='{"rank": "cheap-model", "write": "strong-model"}',
     )
-    CITATION_JUDGE: Literal["off", "report", "all"] = _setting(
-        "report",
+    CITATION_JUDGE: Literal["auto", "off", "report", "all"] = _setting(
+        "auto",
         "Which answers have their citations verified by the language model, with one call per answer, after the "
-        "word comparison: off (none), report (reports) or all",
+        "word comparison: off (none), report (reports), all, or auto (reports, but none with a local model)",
         example="all",
     )
 

@@ -25,6 +25,7 @@ from modules.llm_platform import (
 from modules.llm_platform.container import Container, build_platform
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagQuestion
 from modules.llm_platform.testing import FakeCitationJudge, FakeLLM, FakeSynthesizer, FakeWebSearch
+from modules.llm_platform.wiring.llms import judged_answers
 from shared.config import Settings
 
 QUESTION = "What does the event loop run?"
@@ -85,10 +86,39 @@ async def test_the_setting_decides_which_answers_are_judged(setting: str, depth:
 
 
 async def test_reports_are_judged_unless_the_operator_says_otherwise() -> None:
-    """The setting's default."""
-    assert Settings().CITATION_JUDGE == "report"
+    """The setting's default, for a model that is not local."""
+    assert Settings().CITATION_JUDGE == "auto"
+    model = Model()
+    async with platform(model) as wired:
+        await run_research(wired, depth="deep")
+        assert not model.judged
+        await run_research(wired, depth="report")
+    assert len(model.judged) == 1
     with pytest.raises(ValidationError, match="CITATION_JUDGE"):
         Settings(CITATION_JUDGE="deep")
+
+
+CLOUD = {"name": "cloud", "kind": "openai", "model": "m", "api_key": "k"}
+OWN = {"name": "own", "kind": "openai", "model": "m", "api_key": "k", "base_url": "http://127.0.0.1:8080/v1"}
+
+
+@pytest.mark.parametrize(
+    ("values", "judged"),
+    [
+        ({"LLM_KIND": "ollama", "LLM_MODEL": "m"}, "off"),
+        ({"LLM_KIND": "vllm", "LLM_MODEL": "m", "LLM_BASE_URL": "http://gpu.example:8000/v1"}, "off"),
+        ({"LLM_PROVIDERS": json.dumps([OWN, CLOUD])}, "off"),
+        ({"LLM_PROVIDERS": json.dumps([CLOUD, OWN])}, "report"),
+        ({"LLM_PROVIDERS": json.dumps([OWN, CLOUD]), "LLM_STAGES": {"judge": "cloud"}}, "report"),
+        ({"LLM_PROVIDERS": json.dumps([CLOUD, OWN]), "LLM_STAGES": {"judge": "own"}}, "off"),
+        ({"LLM_KIND": "ollama", "LLM_MODEL": "m", "CITATION_JUDGE": "all"}, "all"),
+        ({"LLM_API_KEY": "k", "LLM_MODEL": "m"}, "report"),
+    ],
+    ids=["Ollama", "vLLM", "loopback", "second", "cloud judges", "own judges", "wanted", "cloud"],
+)
+def test_no_local_model_judges_unless_it_is_wanted(values: dict[str, Any], judged: str) -> None:
+    """Small models give worse verdicts than the words; the model that would judge decides."""
+    assert judged_answers(Settings(**values)) == judged
 
 
 async def test_a_cached_answer_is_not_paid_for_again() -> None:

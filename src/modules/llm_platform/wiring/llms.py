@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import SecretStr
 
@@ -299,13 +299,28 @@ def build_citation_judges(context_tokens: int) -> CitationJudges:
 
 
 def build_report_judge(settings: Settings, judges: CitationJudges) -> CitationJudges | None:
-    return None if settings.CITATION_JUDGE == "off" else judges
+    return None if judged_answers(settings) == "off" else judges
+
+
+def judged_answers(settings: Settings) -> Literal["off", "report", "all"]:
+    """Return the answers that a model judges. With `auto` these are reports, and none if the model is local: small models
+    give worse verdicts than the words.
+    """
+    if settings.CITATION_JUDGE != "auto":
+        return settings.CITATION_JUDGE
+    connections = {each.name: each for each in llm_connections(settings)}
+    judge = connections.get(stage_choices(settings).get("judge") or next(iter(connections), ""))
+    is_local = judge is not None and (not judge.traits.needs_key or is_loopback(judge.address or ""))
+    return "off" if is_local else "report"
 
 
 def build_answer_judge(settings: Settings, judges: CitationJudges, llm: ILLMProvider | None) -> ICitationJudge | None:
-    """Return the judge of answers other than reports. LLM_STAGES may name its model."""
-    if settings.CITATION_JUDGE != "all":
-        return None
+    """Return the judge of answers other than reports."""
+    return build_judge(settings, judges, llm) if judged_answers(settings) == "all" else None
+
+
+def build_judge(settings: Settings, judges: CitationJudges, llm: ILLMProvider | None) -> ICitationJudge | None:
+    """Return the judge, whether it is turned on or not. LLM_STAGES may name its model."""
     first = stage_choices(settings).get("judge")
     return judges(llm.preferring(first) if first and isinstance(llm, LLMRouter) else llm)
 

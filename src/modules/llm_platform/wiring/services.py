@@ -12,6 +12,7 @@ from modules.llm_platform.application.research.report.run import ReportOptions, 
 from modules.llm_platform.application.services.answer_service import AnswerOptions
 from modules.llm_platform.application.services.doctor_service import DoctorService, IndexCheck
 from modules.llm_platform.application.services.health_service import HealthService
+from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.health import ICircuit, IHealthProbe
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.wiring import search as search_wiring
@@ -113,6 +114,7 @@ def build_doctor(
     llms: LLMAdapters,
     retrieval: RetrievalService,
     probes: Sequence[IHealthProbe],
+    judge: ICitationJudge | None,
 ) -> DoctorService:
     from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
 
@@ -123,4 +125,4 @@ def build_doctor(
         # The indexed collection is checked by IndexCheck.
         if not (index.exists and isinstance(check.provider, DocumentWebSearch) and check.provider.folder is None)
     ]
-    return DoctorService(searches, tuple(llms.values()), index=index, stores=probes)
+    return DoctorService(searches, tuple(llms.values()), index=index, stores=probes, judge=judge)

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from modules.llm_platform.application.rag.retrieval import RetrievalService
+from modules.llm_platform.application.research.judge_trial import labelled_pairs
 from modules.llm_platform.application.services.doctor_service import (
     NO_INDEX,
     NOT_TRIED,
@@ -18,13 +19,21 @@ from modules.llm_platform.application.services.doctor_service import (
 )
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart
+from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, ModelVerdict
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
-from modules.llm_platform.domain.exceptions import EmbeddingError, LLMConfigError, WebSearchConfigError, WebSearchError
+from modules.llm_platform.domain.exceptions import (
+    EmbeddingError,
+    LLMConfigError,
+    LLMConnectionError,
+    WebSearchConfigError,
+    WebSearchError,
+)
+from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.engine_lists import EngineListCheck
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.testing import HashEmbedder, MemoryVectorStore
+from modules.llm_platform.testing import FakeCitationJudge, HashEmbedder, MemoryVectorStore
 from shared.exceptions import AppException
 
 HIT = WebSearchResultItem(title="t", url="https://example.org")
@@ -301,3 +310,43 @@ async def test_store_has_a_line(error: AppException | None, expected: tuple[str,
     """A configured store is checked; its error has the remedy."""
     (result,) = await DoctorService((), (), stores=[Store(error)]).examine()
     assert (result.subject, result.verdict, result.text) == ("redis", *expected)
+
+
+JUDGED = {pair.sentence.rstrip(".!?。 "): pair.label for pair in labelled_pairs()}
+
+
+def knowing(claim: CitedClaim) -> ModelVerdict | None:
+    return JUDGED.get(claim.claim.rstrip(".!?。 "))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("judge", "verdict", "advice"),
+    [
+        (FakeCitationJudge(knowing), "ok", "CITATION_JUDGE=report turns it on"),
+        (FakeCitationJudge("unsupported"), "warning", "set CITATION_JUDGE=off"),
+        (FakeCitationJudge(lambda claim: None), "warning", "no verdict on"),
+        (FakeCitationJudge(error=LLMConnectionError("down")), "failed", "down"),
+    ],
+    ids=["better", "worse", "silent", "down"],
+)
+async def test_a_judge_is_turned_on_only_where_it_is_better_than_the_words(
+    judge: ICitationJudge, verdict: str, advice: str
+) -> None:
+    """Measured on pairs that come with the package, and said with both figures."""
+    result = await DoctorService((), (), judge=judge).measure_judge()
+    assert (result.subject, result.verdict) == ("judge/fake", verdict)
+    assert advice in result.text
+    assert ("of the words alone" in result.text) == (verdict != "failed")
+
+
+async def test_without_a_model_no_judge_is_measured() -> None:
+    """Words verify the citations, and nothing is asked."""
+    assert (await DoctorService((), ()).measure_judge()).verdict == "ok"
+
+
+def test_the_pairs_have_all_verdicts_and_several_languages() -> None:
+    """Enough of each to tell a judge that says one thing of everything."""
+    pairs = labelled_pairs()
+    assert len(pairs) == 40
+    assert all(sum(pair.label == label for pair in pairs) >= 6 for label in ("supported", "partial", "unsupported"))
+    assert len({pair.language for pair in pairs}) >= 3

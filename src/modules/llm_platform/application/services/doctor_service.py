@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from modules.llm_platform.application.rag.retrieval import RetrievalService
+from modules.llm_platform.application.research.judge_trial import labelled_pairs, try_judge
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagSearch
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest
+from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.engine_lists import EngineListCheck, IEngineLists
 from modules.llm_platform.domain.ports.health import IHealthProbe
 from modules.llm_platform.domain.ports.llm import ILLMProvider
@@ -28,6 +30,10 @@ FEW_RESULTS = 3
 MAX_ENGINES_TRIED = 6  # for the proposed list
 PROBE_PROMPT = "Answer with the detail ready."
 PROBE_MAX_TOKENS = 1024  # with room for reasoning
+JUDGE_DEADLINE_S = 1200.0  # a small model on a CPU reads the pairs for minutes
+NO_JUDGE = "no language model is configured: citations are verified by their words"
+JUDGE_ON = "it judges better than the words: CITATION_JUDGE=report turns it on for reports, all for all answers"
+JUDGE_OFF = "the words alone judge as well or better: set CITATION_JUDGE=off"
 NOT_TRIED = "not tried, because a call may cost money: run with --yes"
 
 INDEX = "index"
@@ -81,6 +87,7 @@ class DoctorService:
         *,
         index: IndexCheck | None = None,
         stores: Sequence[IHealthProbe] = (),
+        judge: ICitationJudge | None = None,
         deadline_s: float = CHECK_DEADLINE_S,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -88,6 +95,7 @@ class DoctorService:
         self._models = tuple(models)
         self._indexes = () if index is None else (index,)
         self._stores = tuple(stores)
+        self._judge = judge
         self._deadline_s = deadline_s
         self._clock = clock
 
@@ -98,6 +106,28 @@ class DoctorService:
         indexes = [self._with_deadline(INDEX, self._index(each, spend=spend)) for each in self._indexes]
         stores = [self._with_deadline(each.name, _store(each)) for each in self._stores]
         return tuple(each for found in await asyncio.gather(*searches, *models, *indexes, *stores) for each in found)
+
+    async def measure_judge(self) -> CheckResult:
+        """How many verdicts of the model on labelled pairs are right, beside those of the words, and whether to turn it on."""
+        if self._judge is None:
+            return CheckResult("judge", "ok", NO_JUDGE)
+        pairs = labelled_pairs()
+        try:
+            async with asyncio.timeout(JUDGE_DEADLINE_S):
+                trial = await try_judge(self._judge, pairs)
+        except TimeoutError:
+            return CheckResult(self._judge.name, "failed", f"gave no verdicts within {JUDGE_DEADLINE_S:g} s; {JUDGE_OFF}")
+        except AppException as error:
+            return CheckResult(self._judge.name, "failed", error.message)
+        words, model = (
+            sum(verdict == pair.label for pair, verdict in zip(pairs, verdicts, strict=True))
+            for verdicts in (trial.by_words, trial.by_judge)
+        )
+        facts = f"{model} of {len(pairs)} verdicts are right, of the words alone {words}"
+        missing = f"no verdict on {trial.missing}" if trial.missing else ""
+        is_better = model > words
+        text = _joined(facts, missing, JUDGE_ON if is_better else JUDGE_OFF)
+        return CheckResult(self._judge.name, "ok" if is_better else "warning", text)
 
     async def _with_deadline(self, name: str, check: Awaitable[list[CheckResult]]) -> list[CheckResult]:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Final
@@ -51,12 +51,15 @@ def doctor(
     yes: Annotated[
         bool, typer.Option("--yes", help="Include the checks that cost a little: one search, one short answer.")
     ] = False,
+    judge: Annotated[
+        bool, typer.Option("--judge", help="Measure the language model as judge of citations: two long calls.")
+    ] = False,
 ) -> None:
     """Check the configuration, and say how to repair it."""
     console, wiring = command_context(ctx)
     settings = configure(console, options.setting_arguments(provider=provider, documents=documents, offline=offline))
     console.print_progress("checking what is configured …")
-    service_results = run_with_platform(wiring, settings, partial(_examine, settings, yes))
+    service_results = run_with_platform(wiring, settings, partial(_examine, settings, yes, judge))
     results = [*check_settings(settings), *service_results]
     if not wiring.has_model(settings):
         text = NO_MODEL_OFFLINE if wiring.has_model_online(settings) else NO_MODEL
@@ -64,12 +67,13 @@ def doctor(
     print_check_results(console, [*results, *check_extras()], as_json=as_json)
 
 
-async def _examine(settings: Settings, spend: bool, platform: LLMPlatform) -> list[CheckResult]:
-    if not settings.KAFKA_BOOTSTRAP_SERVERS:
-        return [*await platform.doctor.examine(spend=spend)]
-    brokers = asyncio.to_thread(check_brokers, settings)  # each of its queries has a deadline
-    found = await asyncio.gather(platform.doctor.examine(spend=spend), brokers)
-    return [result for results in found for result in results]
+async def _examine(settings: Settings, spend: bool, judge: bool, platform: LLMPlatform) -> list[CheckResult]:
+    checks: list[Awaitable[Sequence[CheckResult]]] = [platform.doctor.examine(spend=spend)]
+    if settings.KAFKA_BOOTSTRAP_SERVERS:
+        checks.append(asyncio.to_thread(check_brokers, settings))  # each of its queries has a deadline
+    found = [result for results in await asyncio.gather(*checks) for result in results]
+    # Afterwards: a local model answers one call at a time, and its check has a short deadline.
+    return [*found, await platform.doctor.measure_judge()] if judge else found
 
 
 def check_settings(settings: Settings) -> Iterator[CheckResult]:
