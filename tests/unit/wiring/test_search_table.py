@@ -189,3 +189,11 @@ class TestFallback:
 @pytest.fixture(autouse=True)
 def _own_data_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LLM_PLATFORM_DATA_DIR", str(tmp_path_factory.mktemp("data")))
+
+
+def test_rate_limit_is_a_setting_of_its_provider() -> None:
+    """The error of a rate limit names the setting of its own provider, and none for a provider without one."""
+    for spec in SEARCH_PROVIDERS:
+        _, named = search._rpm(spec.name, Settings(_env_file=None))
+        assert named in (*spec.settings, search.THE_LIMIT)
+        assert (named == "SEARXNG_RPM") == (spec.name == "searxng")

@@ -1,11 +1,12 @@
-"""Limits of the head of an HTTP request, on every port that this package listens on.
+"""Checks of the head of an HTTP request, on every port that this package listens on.
 
-They hold while the head arrives: a client without an API key could otherwise fill the memory with a head that never ends.
+The limits hold while the head arrives: a client without an API key could otherwise fill the memory with a head that never ends.
 """
 
 from __future__ import annotations
 
 from http import HTTPStatus
+from ipaddress import ip_address
 from typing import Final
 
 MAX_ADDRESS_BYTES: Final = 16 * 1024  # path and query
@@ -24,3 +25,23 @@ def refused_status(head: bytes) -> HTTPStatus | None:
     if len(headers) > MAX_HEADERS_BYTES or len(head) > MAX_HEAD_BYTES or headers.strip().count(b"\n") >= MAX_HEADERS:
         return HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
     return None
+
+
+def host_name(host: bytes) -> str:
+    """Return a Host header in small letters without port and brackets: `[::1]:8000` gives `::1`."""
+    text = host.decode("latin-1").strip().lower()
+    return text[1:].partition("]")[0] if text.startswith("[") else text.partition(":")[0]
+
+
+def is_safe_from_rebinding(host: bytes) -> bool:
+    """Return whether nobody can own a public DNS entry for the Host: IP addresses, localhost, and names without a dot."""
+    name = host_name(host)
+    if "." not in name.rstrip(".") and ":" not in name:
+        return True
+    if name.endswith(".localhost"):
+        return True
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -22,7 +22,12 @@ from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.infrastructure.policies.caching import CachedWebSearch, StaleWebSearch, StoredSearch
 from modules.llm_platform.infrastructure.policies.failover import FailoverWebSearch
 from modules.llm_platform.infrastructure.policies.measured import MeasuredWebSearch
-from modules.llm_platform.infrastructure.policies.rate_limits import MINUTE_S, RateLimitedWebSearch, RateLimiter
+from modules.llm_platform.infrastructure.policies.rate_limits import (
+    MINUTE_S,
+    THE_LIMIT,
+    RateLimitedWebSearch,
+    RateLimiter,
+)
 from modules.llm_platform.infrastructure.policies.retries import MAX_SEARCH_PAUSE_S, RetriedWebSearch
 from modules.llm_platform.infrastructure.policies.routing import RoutedWebSearch
 from modules.llm_platform.infrastructure.policies.single_flight import SingleFlightWebSearch
@@ -74,8 +79,8 @@ class SearchProviderSpec:
     called. `configured`: whether `auto` uses it. `paid`: whether a search costs money; `doctor` searches only with --yes
     then. `source_kinds`: the sources that it supports; for others it searches the web and reports that in `degraded`.
     `settings`: its settings, first the one that configures it. `addresses`: its URLs, which are part of the keys of stored
-    reports. `rpm`: maximum searches per minute, None: no limit; `report_rpm`: of all reports if `rpm` is None. `fallback`:
-    whether it is used if no provider is configured.
+    reports. `rpm_setting`: the one for the maximum of searches per minute, None: no limit; `report_rpm`: of all reports if it
+    is not set. `fallback`: whether it is used if no provider is configured.
     """
 
     name: str
@@ -86,7 +91,7 @@ class SearchProviderSpec:
     label: str
     settings: tuple[str, ...]
     addresses: Callable[[Settings], Iterable[str]] = lambda settings: ()
-    rpm: Callable[[Settings], float | None] = lambda settings: None
+    rpm_setting: str | None = None
     report_rpm: float | None = None
     fallback: bool = False
 
@@ -195,7 +200,7 @@ SEARCH_PROVIDERS: tuple[SearchProviderSpec, ...] = (  # in the order of `auto`
             "SEARXNG_SAFESEARCH", "SEARXNG_ENGINES_WEB", "SEARXNG_ENGINES_NEWS", "SEARXNG_ENGINES_ACADEMIC", "SEARXNG_RPM",
         ),
         addresses=lambda settings: settings.SEARXNG_URL,
-        rpm=lambda settings: settings.SEARXNG_RPM,
+        rpm_setting="SEARXNG_RPM",
         report_rpm=REPORT_SEARXNG_RPM,
     ),
     _keyed_service("brave", "BraveWebSearchAdapter", "Brave Search API", ("web", "news")),
@@ -293,7 +298,7 @@ def search_adapters(
 def search_rate_limiters(settings: Settings, adapters: SearchAdapters) -> RateLimiters:
     """Return the rate limiters that all callers of an adapter share."""
     return {
-        name: RateLimiter(_rpm(name, settings) or _report_rpm(name), MINUTE_S, max_concurrent=MAX_CONCURRENT_SEARCHES)
+        name: RateLimiter(_rpm(name, settings)[0] or _report_rpm(name), MINUTE_S, max_concurrent=MAX_CONCURRENT_SEARCHES)
         for name in adapters
         if name != DOCUMENTS
     }
@@ -334,8 +339,10 @@ def web_search_provider(settings: Settings, adapters: SearchAdapters, policies: 
 
     def limited(adapter: IWebSearchProvider) -> IWebSearchProvider:
         upstream, measured = policies.upstreams[adapter.name], MeasuredWebSearch(adapter, policies.metrics)
-        if _rpm(adapter.name, settings) is not None:
-            return RateLimitedWebSearch(measured, policies.limiters[adapter.name], circuit=upstream.circuit)
+        rpm, setting = _rpm(adapter.name, settings)
+        if rpm is not None:
+            limiter = policies.limiters[adapter.name]
+            return RateLimitedWebSearch(measured, limiter, circuit=upstream.circuit, setting=setting)
         return RateLimitedWebSearch(measured, upstream.calls, max_closed_s=MAX_SEARCH_PAUSE_S, circuit=upstream.circuit)
 
     return _search_chain(settings, adapters, policies, limited)
@@ -349,15 +356,19 @@ def report_search_provider(
     def limited(adapter: IWebSearchProvider) -> IWebSearchProvider:
         limiter, circuit = policies.limiters[adapter.name], policies.upstreams[adapter.name].circuit
         measured = MeasuredWebSearch(adapter, policies.metrics)
-        return RateLimitedWebSearch(measured, limiter, max_wait_s=MAX_REPORT_WAIT_S, circuit=circuit)
+        _, setting = _rpm(adapter.name, settings)
+        return RateLimitedWebSearch(measured, limiter, max_wait_s=MAX_REPORT_WAIT_S, circuit=circuit, setting=setting)
 
     overridden = any(ordinary is adapter for adapter in adapters.values())
     return ordinary if overridden else _search_chain(settings, adapters, policies, limited)
 
 
-def _rpm(provider: str, settings: Settings) -> float | None:
+def _rpm(provider: str, settings: Settings) -> tuple[float | None, str]:
+    """Return the maximum of searches per minute, and the setting that raises it."""
     spec = spec_of(provider)
-    return spec.rpm(settings) if spec else None
+    if spec is None or spec.rpm_setting is None:
+        return None, THE_LIMIT
+    return getattr(settings, spec.rpm_setting), spec.rpm_setting
 
 
 def _report_rpm(provider: str) -> float | None:

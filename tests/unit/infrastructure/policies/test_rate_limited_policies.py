@@ -45,9 +45,9 @@ class TestSearches:
     async def test_a_wait_that_is_too_long_is_an_error(self, clock: Clock) -> None:
         """Raised at once, without a call; the error names the wait and the setting."""
         fake = FakeWebSearch(FOUND)
-        provider = RateLimitedWebSearch(fake, limiter_of(clock, 1, MINUTE_S))
+        provider = RateLimitedWebSearch(fake, limiter_of(clock, 1, MINUTE_S), setting="FAKE_RPM")
         await provider.search(REQUEST)
-        with pytest.raises(WebSearchBlockedError, match=r"fake .*60 s.*SEARXNG_RPM") as caught:
+        with pytest.raises(WebSearchBlockedError, match=r"fake has reached its rate limit .*60 s.* raise FAKE_RPM") as caught:
             await provider.search(REQUEST)
         assert caught.value.retry_after_s == 60.0
         assert len(fake.requests) == 1
@@ -61,7 +61,7 @@ class TestSearches:
         others = FakeWebSearch(FOUND)
         with pytest.raises(error):
             await blocked.search(REQUEST)
-        with pytest.raises(WebSearchBlockedError, match="40 s"):
+        with pytest.raises(WebSearchBlockedError, match=r"asked for no requests for the next 40 s: try later$"):
             await RateLimitedWebSearch(others, limiter, max_wait_s=39).search(REQUEST)
         assert others.requests == []
         assert (await RateLimitedWebSearch(others, limiter, max_wait_s=41).search(REQUEST)).results

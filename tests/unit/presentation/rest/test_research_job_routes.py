@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+from collections.abc import AsyncGenerator
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
 from tests.unit.presentation.rest.fake_platform import REF, STORED_SOURCE, FakeServices, app_client
 from tests.unit.presentation.rest.test_research_routes import events_of
 
+from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent
+from modules.llm_platform.presentation.rest import research_job_routes
+from modules.llm_platform.presentation.rest.http.access import ANONYMOUS
+from modules.llm_platform.presentation.rest.http.responses import CALLER, ServerState
 from modules.llm_platform.presentation.rest.research_job_routes import MAX_STREAMS
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
 
@@ -174,3 +181,25 @@ async def test_ids_that_cannot_be(client: httpx2.AsyncClient) -> None:
     """Whatever stands in the path, an id that does not exist is a 404."""
     for name in ("%00", "%ff", "a b", "x" * 500, "%F0%9F%98%80"):
         assert (await client.get(f"/research/{name}")).status_code == 404
+
+
+async def test_client_that_leaves_with_the_last_event_is_no_error() -> None:
+    """When the events end while the client hangs up, nothing is left for asyncio to report."""
+    reported: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+    state = SimpleNamespace(server=ServerState())
+    request: Any = SimpleNamespace(app=SimpleNamespace(state=state), scope={CALLER: ANONYMOUS})
+
+    async def events() -> AsyncGenerator[JobEvent, None]:
+        yield JobEvent(1, "done", "{}")
+        reading.cancel()  # at the same time as the end
+
+    async def read() -> None:
+        async for _ in research_job_routes._until_draining(request, events()):
+            pass
+
+    reading = asyncio.create_task(read())
+    await asyncio.wait({reading})
+    gc.collect()
+    await asyncio.sleep(0)
+    assert reported == []

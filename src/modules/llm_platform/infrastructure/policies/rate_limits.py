@@ -42,6 +42,7 @@ MAX_READ_WAIT_S: Final = 10.0  # beyond it the next reader is faster
 MAX_SEARCH_WAIT_S: Final = 30.0  # beyond it the next provider, or a later try, is better for a person who waits
 
 LIMITED = "{name} has reached its rate limit for the next {seconds:.0f} s: try later, or raise {setting}"
+THE_LIMIT: Final = "the limit"  # of a service without a setting for it
 CLOSED = "{name} asked for no requests for the next {seconds:.0f} s: try later"
 BUSY = "{name} already serves as many of our requests as it may at once: try again in {seconds:.0f} s"
 
@@ -117,7 +118,7 @@ class RateLimiter:
 
     async def _wait(self, max_wait_s: float) -> None:
         deadline = self._clock() + max_wait_s
-        _check(self.earliest_wait_s(), max_wait_s)
+        self._check(self.earliest_wait_s(), max_wait_s)
         self._waiting += 1
         try:
             await self._acquire_slot(max_wait_s)
@@ -145,7 +146,7 @@ class RateLimiter:
         """The start is recorded when it happens, so that no two windows overlap."""
         async with self._start_lock:
             while (wait_s := self._next_start() - self._clock()) > 0:  # `close_for` may be called meanwhile
-                _check(wait_s, deadline - self._clock())
+                self._check(wait_s, deadline - self._clock())
                 await self._sleep(wait_s)
             if self._burst:
                 self._starts.append(self._clock())
@@ -159,10 +160,9 @@ class RateLimiter:
             return self._closed_until
         return max(self._closed_until, self._starts[-self._burst] + self._window_s)
 
-
-def _check(wait_s: float, max_wait_s: float) -> None:
-    if wait_s > max_wait_s:
-        raise RateLimitExceeded(wait_s)
+    def _check(self, wait_s: float, max_wait_s: float) -> None:
+        if wait_s > max_wait_s:
+            raise RateLimitExceeded(wait_s, CLOSED if self.closed_s() > max_wait_s else LIMITED)
 
 
 class _Errors(NamedTuple):
@@ -284,7 +284,10 @@ class RateLimitedPageReader(PageReaderPolicy):
 
 
 class RateLimitedWebSearch(WebSearchPolicy):
-    """Searches within the limit of the service. WebSearchBlockedError at once for a wait of more than `max_wait_s`."""
+    """Searches within the limit of the service. WebSearchBlockedError at once for a wait of more than `max_wait_s`.
+
+    `setting`: the one that raises the limit, for the error.
+    """
 
     def __init__(
         self,
@@ -294,7 +297,7 @@ class RateLimitedWebSearch(WebSearchPolicy):
         max_wait_s: float = MAX_SEARCH_WAIT_S,
         max_closed_s: float = MAX_CLOSED_S,
         circuit: CircuitBreaker | None = None,
-        setting: str = "SEARXNG_RPM",
+        setting: str = THE_LIMIT,
     ) -> None:
         super().__init__(provider)
         errors = _Errors(WebSearchBlockedError, WebSearchCircuitOpenError)

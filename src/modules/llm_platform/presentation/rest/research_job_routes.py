@@ -114,9 +114,8 @@ async def _until_draining(
                 following = asyncio.ensure_future(anext(events))
                 try:
                     await asyncio.wait({following, draining}, return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    if not following.done():
-                        await cancel_and_wait(following)
+                finally:  # also if it ended just before the client was gone: nobody else would retrieve its error
+                    await cancel_and_wait(following)
                 if following.cancelled():
                     return
                 yield following.result()

@@ -97,6 +97,17 @@ async def test_invalid_request_gets_an_error_or_nothing(port: int, raw: bytes, s
     assert (await send(port, get("/ready")))[0] == 200
 
 
+@pytest.mark.parametrize(
+    ("hosts", "status"),
+    [(["127.0.0.1:9100"], 200), (["worker"], 200), ([], 200), (["evil.test"], 421), (["localhost", "evil.test:9100"], 421)],
+)
+async def test_foreign_host_is_refused_on_loopback(port: int, hosts: list[str], status: int) -> None:
+    """Metrics tell costs: a page cannot read them through DNS rebinding."""
+    lines = "".join(f"Host: {host}\r\n" for host in hosts)
+    for path in ("/metrics", "/ready", "/health"):
+        assert (await send(port, f"GET {path} HTTP/1.1\r\n{lines}\r\n".encode()))[0] == status
+
+
 async def test_slow_request_times_out(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """An open connection costs us a few seconds at most."""
     monkeypatch.setattr(http, "REQUEST_TIMEOUT_S", 0.05)

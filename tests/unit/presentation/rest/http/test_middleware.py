@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from fastapi import APIRouter
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client, platform_of
 
 from modules.llm_platform.domain.exceptions import (
@@ -16,6 +17,7 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchRequestError,
 )
 from modules.llm_platform.presentation.rest.app import create_app
+from modules.llm_platform.presentation.rest.compat.dialect import Dialect
 from modules.llm_platform.presentation.rest.http.access import PROBE_PATHS, AccessPolicy
 from modules.llm_platform.presentation.rest.http.middleware import GuardMiddleware
 from modules.llm_platform.presentation.rest.http.problems import DEFAULT_RETRY_AFTER_S
@@ -88,13 +90,15 @@ async def test_same_origin_and_non_browser_requests_are_accepted(headers: dict[s
     ],
 )  # fmt: skip
 async def test_accepted_hosts_on_loopback(host: str, status: int) -> None:
-    """On loopback only names that are safe from DNS rebinding are accepted."""
+    """On loopback only names that are safe from DNS rebinding are accepted, by the probes too: metrics tell costs."""
     async with app_client() as client:
         assert (await client.post("/research", json=QUESTION, headers={"Host": host})).status_code == status
+        for path in PROBE_PATHS:
+            assert (await client.get(path, headers={"Host": host})).status_code == status
 
 
 async def test_allowed_hosts_setting() -> None:
-    """ALLOWED_HOSTS lists the accepted names, `*.` all subdomains; probes accept any name."""
+    """ALLOWED_HOSTS lists the accepted names, `*.` all subdomains. Probes may name the pod's address or a short name."""
     async with app_client(ALLOWED_HOSTS="search.example.org,*.wiki.example.org") as client:
 
         async def status(host: str, path: str = "/search?q=x") -> int:
@@ -104,7 +108,10 @@ async def test_allowed_hosts_setting() -> None:
         assert await status("a.wiki.example.org") == 200
         assert await status("other.example.org") == 421
         assert await status("localhost") == 421
-        assert await status("10.0.0.1", "/ready") == 200
+        for path in PROBE_PATHS:
+            for host in ("10.0.0.1:8000", "[fd00::1]:8000", "llm-platform:8000", "localhost", "search.example.org"):
+                assert await status(host, path) == 200
+            assert await status("other.example.org", path) == 421
     async with app_client(ALLOWED_HOSTS="*") as client:
         assert (await client.get("/search?q=x", headers={"Host": "anything.example.org"})).status_code == 200
     async with app_client(LLM_PLATFORM_HOST="0.0.0.0", LLM_PLATFORM_API_KEYS=KEY) as client:
@@ -169,6 +176,34 @@ async def test_cors_origin_gets_its_headers() -> None:
         assert stranger.status_code == 403
         rebound = await client.options("/research", headers={**asked, "Host": "evil.test"})
         assert rebound.status_code == 421
+
+
+async def test_key_header_of_a_dialect() -> None:
+    """The key of a dialect may stand in a header of its own, below its prefix and nowhere else; browsers may send it."""
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    def openai_error(error: AppException, problem: Any) -> tuple[int, dict[str, Any]]:
+        return error.status_code, {}
+
+    settings = Settings(_env_file=None, LLM_PLATFORM_API_KEYS=KEY, CORS_ORIGINS=PAGE)
+    server = ServerState(platform_of(FakeServices()))
+    dialect = Dialect("/own", APIRouter(), {}, openai_error, key_header=b"x-own-token")
+    log = RequestLog(server, [], quiet=PROBE_PATHS, log_queries=False)
+    guard = GuardMiddleware(
+        answer, AccessPolicy(settings), ClientAddresses(()), server, None, log, compatible_apis={"own": dialect}
+    )
+    transport = httpx2.ASGITransport(app=guard)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        assert (await client.get("/own/search", headers={"X-Own-Token": KEY})).status_code == 200
+        assert (await client.get("/own/search", headers={"X-Own-Token": "another"})).status_code == 401
+        assert (await client.get("/own/search", headers={"Authorization": f"Bearer {KEY}"})).status_code == 200
+        assert (await client.get("/search", headers={"X-Own-Token": KEY})).status_code == 401
+        asked = {"Origin": PAGE, "Access-Control-Request-Method": "POST"}
+        preflight = await client.options("/own/search", headers=asked)
+        assert "x-own-token" in preflight.headers["access-control-allow-headers"]
 
 
 async def test_cors_wildcard_excludes_null() -> None:

@@ -19,8 +19,8 @@ from modules.llm_platform.domain import metrics
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.presentation.kafka.worker.handler import HandlerCounters
 from modules.llm_platform.presentation.kafka.worker.worker import Worker
-from modules.llm_platform.presentation.request_head import refused_status
-from shared.config import SettingsError
+from modules.llm_platform.presentation.request_head import is_safe_from_rebinding, refused_status
+from shared.config import LOOPBACK_HOSTS, SettingsError
 
 READ_BYTES: Final = 8192  # at once
 REQUEST_TIMEOUT_S: Final = 5.0
@@ -38,12 +38,14 @@ class WorkerHttp:
         self._not_ready = not_ready
         self._metrics = metrics
         self._connections = 0
+        self._is_loopback = False
 
     @asynccontextmanager
     async def listening(self, host: str, port: int, max_ports: int = 1) -> AsyncIterator[int]:
         """Serve inside the context, which yields the port: the first free one of `max_ports` from `port` on, or any free one
         for port 0. Raises SettingsError when none is free.
         """
+        self._is_loopback = host in LOOPBACK_HOSTS
         server = await self._start_server(host, port, max_ports)
         try:
             yield int(server.sockets[0].getsockname()[1])
@@ -84,9 +86,13 @@ class WorkerHttp:
                 await writer.wait_closed()
 
     def _respond(self, request_head: bytes) -> bytes:
-        method, _, rest = request_head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
+        request_line, *headers = request_head.split(b"\r\n")
+        method, _, rest = request_line.decode("latin-1").partition(" ")
         path = rest.partition(" ")[0].partition("?")[0]
-        page = self._page(path) if method in ("GET", "HEAD") else _problem(HTTPStatus.METHOD_NOT_ALLOWED)
+        if self._is_loopback and not all(map(is_safe_from_rebinding, _hosts(headers))):
+            page = _problem(HTTPStatus.MISDIRECTED_REQUEST)
+        else:
+            page = self._page(path) if method in ("GET", "HEAD") else _problem(HTTPStatus.METHOD_NOT_ALLOWED)
         head, body = _serialized(*page)
         return head + (b"" if method == "HEAD" else body)
 
@@ -127,6 +133,13 @@ async def _discard_rest(reader: asyncio.StreamReader, writer: asyncio.StreamWrit
             writer.write_eof()
             while await reader.read(READ_BYTES):
                 pass
+
+
+def _hosts(headers: Iterable[bytes]) -> Iterator[bytes]:
+    for header in headers:
+        name, _, value = header.partition(b":")
+        if name.strip().lower() == b"host":
+            yield value
 
 
 def _serialized(status: HTTPStatus, content_type: str, text: str) -> tuple[bytes, bytes]:

@@ -64,14 +64,16 @@ class Example:
 class Dialect:
     """The API of another system below `prefix`.
 
-    `format_error` returns the status and the JSON body that the clients of the system read. `find_key` returns the API key
-    that they send elsewhere than in `Authorization: Bearer` and `X-API-Key`, or b"", and a `receive` that still has the body.
+    `format_error` returns the status and the JSON body that the clients of the system read. `key_header` is the header, in
+    small letters, in which they send the API key, if it is neither `Authorization: Bearer` nor `X-API-Key`. `find_key` returns
+    a key that they send elsewhere, or b"", and a `receive` that still has the body.
     """
 
     prefix: str
     router: APIRouter
     examples: Mapping[tuple[str, str], Example]
     format_error: ErrorFormat
+    key_header: bytes = b""
     find_key: FindKey | None = None
 
 

@@ -6,12 +6,12 @@ import hashlib
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import Protocol
 
 from starlette.types import Receive, Scope
 
 from modules.llm_platform.domain.api_key_label import owner_of_label
+from modules.llm_platform.presentation.request_head import host_name, is_safe_from_rebinding
 from modules.llm_platform.presentation.rest.http.problems import (
     CrossSiteError,
     ErrorFormat,
@@ -20,7 +20,7 @@ from modules.llm_platform.presentation.rest.http.problems import (
 )
 from shared.config import LOOPBACK_HOSTS, Settings
 
-PROBE_PATHS = frozenset({"/health", "/ready", "/metrics"})  # need no API key and no accepted Host
+PROBE_PATHS = frozenset({"/health", "/ready", "/metrics"})  # need no API key; probes send an address as Host
 PAGE_PATHS = frozenset({"/", "/docs"})  # opened in a browser: need no API key, and any site may link to them
 PAGE_FILES_PREFIXES = ("/docs/", "/page/")  # files of these pages: need no API key
 UNLIMITED_PATHS = frozenset({"/openapi.json"})  # not counted, like the paths that need no API key
@@ -50,6 +50,9 @@ class CompatibleApi(Protocol):
 
     @property
     def format_error(self) -> ErrorFormat: ...
+
+    @property
+    def key_header(self) -> bytes: ...
 
     @property
     def find_key(self) -> FindKey | None: ...
@@ -107,7 +110,7 @@ class AccessPolicy:
     def check_origin(self, path: str, headers: Headers) -> None:
         """Raise a RestError unless the Host is accepted and no web page of another site sent the request."""
         host = headers.get(b"host", b"")
-        if path not in PROBE_PATHS and not self._accepts_host(host):
+        if not self._accepts_host(host) and not (path in PROBE_PATHS and is_safe_from_rebinding(host)):
             raise UnknownHostError
         origin = headers.get(b"origin")
         if origin is not None and self.allows_origin(origin):
@@ -123,13 +126,12 @@ class AccessPolicy:
         if host not in self._accepted_hosts:
             if len(self._accepted_hosts) >= MAX_CACHED_HOSTS:
                 self._accepted_hosts.clear()
-            self._accepted_hosts[host] = self._accepts_name(_host_name(host.decode("latin-1").lower()))
+            self._accepted_hosts[host] = self._is_named(host) if self._hosts else is_safe_from_rebinding(host)
         return self._accepted_hosts[host]
 
-    def _accepts_name(self, name: str) -> bool:
-        if self._hosts:
-            return name in self._hosts or any(h.startswith("*.") and name.endswith(h[1:]) for h in self._hosts)
-        return _is_safe_from_rebinding(name)
+    def _is_named(self, host: bytes) -> bool:
+        name = host_name(host)
+        return name in self._hosts or any(each.startswith("*.") and name.endswith(each[1:]) for each in self._hosts)
 
     def _find_key(self, headers: Headers, key: bytes) -> Caller | None:
         scheme, _, bearer = headers.get(b"authorization", b"").partition(b" ")
@@ -170,23 +172,3 @@ def first_segment(path: str) -> str:
 def _is_navigation(path: str, headers: Headers) -> bool:
     """Return whether a browser follows a link to a page. Scripts cannot set this mode."""
     return path in PAGE_PATHS and headers.get(b"sec-fetch-mode") == b"navigate"
-
-
-def _host_name(host: str) -> str:
-    """Return the Host without port and brackets: `[::1]:8000` gives `::1`."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0]
-
-
-def _is_safe_from_rebinding(name: str) -> bool:
-    """Return whether nobody can own a public DNS entry for the name: IP addresses, localhost, and names without a dot."""
-    if "." not in name.rstrip(".") and ":" not in name:
-        return True
-    if name.endswith(".localhost"):
-        return True
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True

@@ -114,7 +114,10 @@ class GuardMiddleware:
         self._compatible_apis = compatible_apis
         self._policy: Header | None = None
         self._wrong_keys = WrongKeyLimit()
-        self._read_headers = READ_HEADERS | FORWARDED_HEADERS if addresses.reads_forwarded else READ_HEADERS
+        key_headers = sorted({api.key_header for api in compatible_apis.values() if api.key_header})
+        forwarded = FORWARDED_HEADERS if addresses.reads_forwarded else frozenset()
+        self._read_headers = READ_HEADERS.union(key_headers, forwarded)
+        self._allowed_headers = b", ".join([ALLOWED_HEADERS, *key_headers])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -124,7 +127,8 @@ class GuardMiddleware:
         scope[HEADERS] = headers = dict(received)
         scope[REQUEST_ID] = request_id = _request_id(headers.get(b"x-request-id"))
         origin = headers.get(b"origin")
-        sender = _Sender(send, request_id, origin if self._access.allows_origin(origin) else None, self._redactor)
+        origin = origin if self._access.allows_origin(origin) else None
+        sender = _Sender(send, request_id, origin, self._allowed_headers, self._redactor)
         began = self._request_log.started(scope)
         running = self._server.requests.add()
         with bind_request_id(request_id):
@@ -153,9 +157,9 @@ class GuardMiddleware:
             self._access.check_origin(path, headers)
             await Response(status_code=204)(scope, receive, sender)
             return
-        key = b""
+        key = headers.get(api.key_header, b"") if api is not None else b""
         try:
-            if api is not None and api.find_key and self._access.needs_key:
+            if not key and api is not None and api.find_key and self._access.needs_key:
                 self._access.check_origin(path, headers)
                 key, receive = await api.find_key(scope, headers, receive)
             scope[CALLER] = caller = self._access.check(path, headers, key)
@@ -260,8 +264,11 @@ class _Sender:
     With a redactor, the head is sent together with the first part of the body, whose length may change.
     """
 
-    def __init__(self, send: Send, request_id: str, origin: bytes | None, redactor: Redacts | None) -> None:
+    def __init__(
+        self, send: Send, request_id: str, origin: bytes | None, allowed_headers: bytes, redactor: Redacts | None
+    ) -> None:
         self._send = send
+        self._allowed_headers = allowed_headers
         self._redactor = redactor
         self._request_id = request_id.encode("ascii")
         self._delayed_head: Message | None = None
@@ -319,7 +326,7 @@ class _Sender:
                 (b"access-control-allow-origin", self.origin),
                 (b"access-control-expose-headers", EXPOSED_HEADERS),
                 (b"access-control-allow-methods", b"GET, POST, DELETE"),
-                (b"access-control-allow-headers", ALLOWED_HEADERS),
+                (b"access-control-allow-headers", self._allowed_headers),
                 (b"access-control-max-age", PREFLIGHT_MAX_AGE_S),
                 (b"vary", b"Origin"),
             ]

@@ -31,6 +31,7 @@ RETRY_STATUSES = frozenset({429, 503})
 # Problem statuses of a route, for OpenAPI.
 COMMON_STATUSES = (403, 500, 503)  # of all routes
 ACCESS_STATUSES = (401, 421, 429)  # of all routes except the probes
+PROBE_STATUSES = (421,)
 BODY_STATUSES = (408, 413, 415, 422)
 UPSTREAM_STATUSES = (502,)  # an upstream returned an error; an unreachable one is a 503
 
@@ -283,7 +284,7 @@ def _retry_after_s(wait_s: float | None) -> int:
 
 def problem_responses(*statuses: int, is_probe: bool = False) -> dict[int | str, dict[str, Any]]:
     """Return the `responses=` of a route that can also fail with these statuses. `is_probe`: it is in PROBE_PATHS."""
-    access = () if is_probe else ACCESS_STATUSES
+    access = PROBE_STATUSES if is_probe else ACCESS_STATUSES
     return {status: _openapi_response(status) for status in sorted({*COMMON_STATUSES, *access, *statuses})}
 
 
