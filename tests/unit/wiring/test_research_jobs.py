@@ -1,22 +1,53 @@
-"""How background researches are wired to their store and queue."""
+"""The parts of background researches as they are wired."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import asyncio
+import json
+from collections.abc import Mapping
 
 import pytest
+from tests.clock import Clock
 
-from modules.llm_platform.application.services.research_job_worker import JobOptions
-from modules.llm_platform.container import build_platform
+from modules.llm_platform.domain.dtos.research_job_dtos import ResearchProgress
+from modules.llm_platform.domain.ports.webhook_sender import WebhookReply
+from modules.llm_platform.domain.task_group import cancel_and_wait
+from modules.llm_platform.infrastructure.adapters.guarded_webhook_sender import GuardedWebhookSender
+from modules.llm_platform.testing import MemoryMetrics, MemoryResearchJobStore
+from modules.llm_platform.testing.research_job_store import HOOK, MANY, event, new_job
+from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true
+from modules.llm_platform.wiring.research_jobs import build_webhooks
+from modules.llm_platform.wiring.resources import Resources
 from shared.config import Settings
 
+KEY = "sk-0123456789abcdef"
 
-@pytest.mark.parametrize("url", [None, "postgresql://user:password@127.0.0.1:9/database"])
-async def test_expired_leases_are_looked_for_every_two_seconds(tmp_path: Path, url: str | None) -> None:
-    """A queue hands out what is new; the research of a killed server is found by a look into the store."""
-    platform = build_platform(Settings(DATABASE_URL=url, LLM_PLATFORM_DATA_DIR=tmp_path))
-    worker = platform.research_jobs._worker
-    assert worker is not None
-    assert (worker._queue is None) == (url is None)
-    assert worker._options.poll_s == JobOptions().poll_s == 2.0
-    await platform.aclose()
+
+async def test_a_webhook_has_no_configured_secret(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The problem of a failed research may repeat what an upstream said of its key."""
+    sent: list[bytes] = []
+
+    async def send(_: object, url: str, headers: Mapping[str, str], body: bytes) -> WebhookReply:
+        sent.append(body)
+        return WebhookReply(is_delivered=True, reason="")
+
+    monkeypatch.setattr(GuardedWebhookSender, "send", send)
+    settings = Settings(
+        _env_file=None, LLM_API_KEY=KEY, WEBHOOK_SECRET="whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+    )
+    store, resources = MemoryResearchJobStore(clock=clock), Resources(settings)
+    await store.add(new_job("a", webhook=HOOK), MANY)
+    job = await store.claim("worker", 60.0)
+    assert job is not None
+    problem = json.dumps({"type": "failed", "problem": {"detail": f"no access with {KEY}"}})
+    await store.finish(job, "failed", [event(1, "failed", problem)], ResearchProgress())
+    webhooks = build_webhooks(settings, resources, store, MemoryMetrics())
+    assert webhooks is not None
+    running = asyncio.create_task(webhooks.run())
+    try:
+        assert await becomes_true(lambda: bool(sent), START_TIMEOUT_S)
+    finally:
+        await cancel_and_wait(running)
+        await resources.aclose()
+        await store.aclose()
+    assert b"no access with [redacted]" in sent[0]

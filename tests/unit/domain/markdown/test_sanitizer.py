@@ -229,6 +229,13 @@ def test_text_that_changes_with_each_pass_is_flattened(monkeypatch: pytest.Monke
     assert "evil" in out
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_a_line_may_end_in_a_carriage_return(size: int) -> None:
+    """Alone or before a line feed, also where a piece ends between the two or behind the first."""
+    text = "One. [1]\rTwo.\r\n\r\nThree.\r"
+    assert shown(text) == "".join(in_pieces(text, [size] * len(text))) == "One. [1]\nTwo.\n\nThree.\n"
+
+
 @pytest.mark.parametrize("text", ["a\x00b\x1b[31m\x07c", "a\ud800b", "a\u0085b", "a\r\nb\rc"])
 def test_control_characters_are_replaced(text: str) -> None:
     """Control characters and halves of characters do not reach a terminal or an encoder; line ends are one kind."""

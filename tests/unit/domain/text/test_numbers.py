@@ -27,6 +27,21 @@ def test_other_numbers_have_other_values(one: str, other: str) -> None:
     assert not numbers_in(one)[0][0] & numbers_in(other)[0][0]
 
 
+@pytest.mark.parametrize(
+    ("written", "hour"), [("12:30 pm", "12:30"), ("1:30 pm", "13:30"), ("11:05pm", "23:05"), ("15:10 pm", "15:10")]
+)
+def test_noon_is_the_twelfth_hour(written: str, hour: str) -> None:
+    """The half of the day adds twelve hours, except to noon and to an hour that is counted from midnight already."""
+    times = {reading for reading in numbers_in(written)[0][0] if ":" in reading}
+    assert times == {written.removesuffix("pm").strip(), hour}
+
+
+def test_the_month_of_a_date_is_no_number() -> None:
+    """`2024-03-05` has the numbers of `5 March 2024`, whose month is compared by its name; a range keeps all of its own."""
+    assert {reading for reading, _ in numbers_in("2024-03-05")} == {reading for reading, _ in numbers_in("5 March 2024")}
+    assert len(numbers_in("1-03-05")) == 3
+
+
 def test_a_time_behind_a_comma_is_a_number_of_its_own() -> None:
     """A year and a time that a page joins by a comma are two numbers; the time is read with its half of the day."""
     assert [reading for reading, _ in numbers_in("2022,03:46pm")] == [{"2022"}, {"03:46", "15:46"}]

@@ -32,6 +32,16 @@ async def test_labelled_and_plain_keys(setting: str, accepted: list[str], refuse
             assert [answer.status_code for answer in answers] == [expected] * len(keys)
 
 
+@pytest.mark.parametrize(
+    ("keys", "is_one"),
+    [("", True), (KEY, True), (f"alice:{KEY}", True), (f"alice:{KEY},alice:{OTHER_KEY}", True),
+     (f"alice:{KEY},bob:{OTHER_KEY}", False), (f"{KEY},{OTHER_KEY}", False)],
+)  # fmt: skip
+def test_keys_with_one_label_are_one_caller(keys: str, is_one: bool) -> None:
+    """Two keys of a label, as while one is replaced, share what they own."""
+    assert AccessPolicy(Settings(_env_file=None, LLM_PLATFORM_API_KEYS=keys)).has_one_caller == is_one
+
+
 def test_a_labelled_key_is_a_secret_without_its_label_too() -> None:
     """What the client sends is redacted."""
     settings = Settings(_env_file=None, LLM_PLATFORM_API_KEYS=f"alice:{KEY}")
