@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.rag_world import COLLECTION, SESSIONS, Indexed, RagWorld
+from tests.rag_world import COLLECTION, SECRETS, SESSIONS, Indexed, RagWorld
 
 from modules.llm_platform.application.rag.answering import MAX_TEXT_CHARS, DocumentLookup
 from modules.llm_platform.domain.dtos.retrieval_dtos import EmbeddedPassage, IndexedDocument, Passage
@@ -64,6 +64,16 @@ async def test_only_requested_documents_are_read() -> None:
     assert (found["sessions"].title, found["sessions"].url) == (SESSIONS.title, SESSIONS.url)
     assert found["roles"].text
     assert "none" not in found
+
+
+@pytest.mark.parametrize("with_text", [[], ["secrets", "sessions"]])
+async def test_a_filter_hides_titles_too(with_text: list[str]) -> None:
+    """A document of another tenant is absent whether its text is wanted or its name alone."""
+    world = await RagWorld((SESSIONS, SECRETS)).indexed()
+    lookup = DocumentLookup(world.store, COLLECTION)
+    found = await lookup.find(["secrets", "sessions"], with_text, {"tenant": ("acme",), "lang": ()})
+    assert set(found) == {"sessions"}
+    assert set(await lookup.find(["secrets", "sessions"], with_text, {"tenant": ()})) == {"secrets", "sessions"}
 
 
 async def test_a_store_that_fails_is_an_error() -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from modules.llm_platform.application.research.search import search_questions, wants_latest
+from modules.llm_platform.application.research.search import search_questions, usable_results, wants_latest
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import ResearchTimeoutError, WebSearchBlockedError, WebSearchError
@@ -140,3 +140,20 @@ async def test_no_news_of_the_month_means_searching_all() -> None:
     assert [request.time_range for request in provider.asked] == ["month", None]
     assert len(found.answers[0].results) == 2
     assert found.searches == 2
+
+
+@pytest.mark.parametrize(
+    ("provider", "kept"),
+    [
+        ("searxng", ["https://a.example/1"]),
+        ("documents", ["https://a.example/1", "doc:notes/a.md"]),
+        ("documents+searxng", ["https://a.example/1", "doc:notes/a.md"]),
+    ],
+)
+def test_only_the_documents_provider_names_documents(provider: str, kept: list[str]) -> None:
+    """A result of the web with such an address would make the reader open a file; what is no address is no source at all."""
+    urls = ("https://a.example/1", "doc:notes/a.md", "file:///etc/passwd", "javascript:alert(1)", "https://a.example/a b")
+    items = tuple(WebSearchResultItem(title="t", url=url, snippet="s") for url in urls)
+    answer = WebSearchResponse(query="q", results=items, provider=provider)
+    assert [item.url for item in usable_results(answer, 10)] == kept
+    assert [item.url for item in usable_results(answer, 1)] == kept[:1]

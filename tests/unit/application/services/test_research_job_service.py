@@ -11,7 +11,8 @@ import pytest
 from tests.clock import Clock
 from tests.report_world import QUESTION, ReportModel, Web, World, laws_of_events, some_pages
 
-from modules.llm_platform.application.services.research_job_service import ResearchJobService
+from modules.llm_platform.application.services import research_job_service
+from modules.llm_platform.application.services.research_job_service import MAX_PAGE, ResearchJobService
 from modules.llm_platform.application.services.research_job_worker import MAX_ATTEMPTS, JobOptions
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
@@ -28,6 +29,7 @@ from modules.llm_platform.domain.spans import REQUEST_SPAN
 from modules.llm_platform.infrastructure.research_jobs.statements import Operation, Result
 from modules.llm_platform.testing import MemoryMetrics, MemoryResearchJobStore, MemoryResearchStore, MemoryTracer
 from modules.llm_platform.testing.research_job_store import MANY, new_job
+from modules.llm_platform.testing.waiting import START_TIMEOUT_S
 
 FAST = JobOptions(max_running=2, lease_s=60.0, poll_s=0.02, flush_s=0.0)
 REPORT = ResearchRequest(query=QUESTION, depth="report")
@@ -239,6 +241,35 @@ async def test_a_lost_lease_stops_the_work(store: MemoryResearchJobStore) -> Non
         await until(lambda: bool(model.asked))
         assert await store.cancel("", job.id, JobEvent(0, "failed", '{"problem": {}}'))
         await until(lambda: metrics.values.get(("llm_platform_research_jobs_total", "lost")) == 1)
+
+
+async def test_a_cancelled_research_ends_its_stream_at_once(
+    store: MemoryResearchJobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A follower is told, and does not wait until it looks into the store the next time."""
+    for name in ("LOCAL_POLL_S", "REMOTE_POLL_S"):
+        monkeypatch.setattr(research_job_service, name, 3600.0)
+    idle = JobOptions(max_running=0)
+    async with running(World(Web(some_pages())), store, idle) as service:
+        job = await service.submit(SHALLOW)
+        following = asyncio.create_task(ended(service, job.id))
+        await until(lambda: bool(service._changes))
+        await service.cancel(job.id)
+        events, found = await asyncio.wait_for(following, START_TIMEOUT_S)
+    assert ([event.type for event in events], found.status) == (["failed"], "cancelled")
+
+
+@pytest.mark.parametrize(("limit", "listed"), [(-1, 1), (0, 1), (2, 2), (MAX_PAGE, MAX_PAGE), (10_000, MAX_PAGE)])
+async def test_a_page_is_bounded(store: MemoryResearchJobStore, limit: int, listed: int) -> None:
+    """At least one and at most a hundred researches, and the next page begins behind them."""
+    for number in range(MAX_PAGE + 2):
+        await store.add(new_job(f"r{number:03}"), MANY)
+    async with running(World(Web(some_pages())), store, JobOptions(max_running=0)) as service:
+        page = await service.list(limit=limit)
+        following = await service.list(limit=1, before=page.next)
+    newest = [f"r{number:03}" for number in reversed(range(MAX_PAGE + 2))]
+    assert [each.id for each in page.researches] == newest[:listed]
+    assert [each.id for each in following.researches] == [newest[listed]]
 
 
 async def test_bounded(store: MemoryResearchJobStore) -> None:

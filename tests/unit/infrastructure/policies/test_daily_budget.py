@@ -83,6 +83,36 @@ async def test_budget_is_full_again_at_midnight_utc(tmp_path: Path) -> None:
     await llm.generate(REQUEST)
 
 
+@pytest.mark.parametrize("away", ["always", "at midnight"])
+async def test_budget_is_full_again_without_its_store(tmp_path: Path, away: str) -> None:
+    """A store that fails delays the refill no longer than midnight, and what is spent after it counts."""
+    store = SqliteSpendingStore(tmp_path / "spending.sqlite3") if away == "at midnight" else AwayStore()
+    rig = Rig(tmp_path, DailyLimits(all=0.05), store)
+    llm = rig.llm(*[answer(0.05)] * 3)
+    await llm.generate(REQUEST)
+    await rig.budget.aclose()
+    with pytest.raises(DailyBudgetError):
+        await llm.generate(REQUEST)
+    rig.budget._store = AwayStore()
+    rig.clock.now = NOON + timedelta(hours=12)
+    await llm.generate(REQUEST)
+    with pytest.raises(DailyBudgetError):
+        await llm.generate(REQUEST)
+    await rig.budget.aclose()
+
+
+async def test_a_call_that_ends_after_midnight_counts_for_the_new_day(tmp_path: Path) -> None:
+    """Its cost is neither lost nor taken from the day before."""
+    rig = Rig(tmp_path, DailyLimits(all=0.05))
+    reservation = await rig.budget.reserve(0.05)
+    rig.clock.now = NOON + timedelta(hours=12)
+    rig.budget.settle(reservation, 0.05)
+    await rig.budget.aclose()
+    assert (await rig.store.add("2026-02-01", {"all": 0.0}))["all"] == pytest.approx(0.05)
+    with pytest.raises(DailyBudgetError):
+        await rig.budget.reserve(0.01)
+
+
 async def test_restart_keeps_the_sum(tmp_path: Path) -> None:
     """A new process reads what the one before has spent."""
     limits = DailyLimits(all=0.05)

@@ -115,6 +115,7 @@ class DailyBudget:
 
     def settle(self, reservation: Reservation, usd: float) -> None:
         """Replace the reservation by what the call cost. The store follows in the background."""
+        self._begin_day()
         for name in reservation.accounts:
             self._reserved[name].remove(reservation.usd)
             self._unsaved[name] += usd
@@ -132,12 +133,18 @@ class DailyBudget:
         age_s = (now - self._refreshed).total_seconds()
         return now.date().isoformat() != self._day or age_s > REFRESH_S or not self._stored.keys() >= accounts.keys()
 
+    def _begin_day(self) -> None:
+        """Forget the day before, with what could not be stored of it."""
+        today = self._clock().date().isoformat()
+        if today != self._day:
+            self._day, self._stored = today, {}
+            self._unsaved.clear()
+
     async def _synchronize(self, names: Iterable[str]) -> None:
         """Store what is not stored, and read the sums of all processes."""
         async with self._store_lock:
-            today = self._clock().date().isoformat()
-            if today != self._day:
-                self._day, self._stored = today, {}
+            self._begin_day()
+            today = self._day
             amounts = {name: self._unsaved[name] for name in {*names, *self._stored}}
             self._refreshed = self._clock()
             try:
@@ -149,6 +156,8 @@ class DailyBudget:
                 self._stored = dict.fromkeys(amounts, 0.0) | self._stored
                 return
             self._store_fails = False
+            if today != self._day:
+                return  # midnight has passed meanwhile
             self._stored.update(sums)
             for name, usd in amounts.items():
                 self._unsaved[name] -= usd
