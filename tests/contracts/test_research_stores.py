@@ -16,6 +16,7 @@ from modules.llm_platform.testing import MemoryResearchStore, ResearchStoreContr
 from modules.llm_platform.testing.research_store_contract import TTL_DAYS
 
 TOPIC = topic_of("What is kept?")
+DAY_S = 86_400
 
 
 class TestDiskResearchStore(ResearchStoreContract):
@@ -36,6 +37,18 @@ class TestMemoryResearchStore(ResearchStoreContract):
     @pytest.fixture
     def other_store(self, clock: Clock) -> IResearchStore:
         return MemoryResearchStore(TTL_DAYS, clock)
+
+
+async def test_an_entry_from_the_future_expires_in_time(clock: Clock, tmp_path: Path) -> None:
+    """An archive of a machine whose clock is ahead is imported; its entries do not outlive those of this one."""
+    ahead = MemoryResearchStore(TTL_DAYS, Clock(clock.now + 1000 * DAY_S))
+    here = DiskResearchStore(tmp_path / "store", TTL_DAYS, clock)
+    await ahead.put(TOPIC, "docs", "key", sample_page("https://example.org", "text"))
+    await ahead.export(tmp_path / "x.zip")
+    assert (await here.import_(tmp_path / "x.zip")).added == 1
+    assert await here.get(TOPIC, "docs", "key", Page) is not None
+    clock.now += TTL_DAYS * DAY_S + 1
+    assert await here.get(TOPIC, "docs", "key", Page) is None
 
 
 async def test_both_kinds_read_each_others_archives(clock: Clock, tmp_path: Path) -> None:

@@ -130,6 +130,20 @@ async def run_loop(iterations: int = 30) -> None:
         await asyncio.sleep(0)
 
 
+async def test_a_stage_that_ends_in_an_error_has_not_started() -> None:
+    """Its request is among those that wait again, and is cancelled as they are; its place is free for the next one."""
+    places = asyncio.Semaphore(1)
+    slot = Slot(places)
+    with pytest.raises(KeyError):
+        async with slot:
+            assert slot.has_started
+            raise KeyError
+    assert not slot.has_started
+    async with slot:
+        assert places.locked()
+    assert (slot.has_started, places.locked()) == (True, False)
+
+
 async def test_every_request_is_written_and_settled(rig: Rig) -> None:
     """Once."""
     values = [b"%d" % number for number in range(20)]

@@ -42,6 +42,17 @@ def test_keys_with_one_label_are_one_caller(keys: str, is_one: bool) -> None:
     assert AccessPolicy(Settings(_env_file=None, LLM_PLATFORM_API_KEYS=keys)).has_one_caller == is_one
 
 
+@pytest.mark.parametrize(
+    ("origins", "allowed"), [("*", True), ("https://app.example", True), ("https://other.example", False), ("", False)]
+)
+def test_no_setting_allows_the_opaque_origin(origins: str, allowed: bool) -> None:
+    """`null` is the origin of every sandboxed frame and local file: not even `*` means those."""
+    policy = AccessPolicy(Settings(_env_file=None, CORS_ORIGINS=origins))
+    assert policy.allows_origin(b"https://APP.example") == allowed
+    assert not policy.allows_origin(b"null")
+    assert not policy.allows_origin(None)
+
+
 def test_a_labelled_key_is_a_secret_without_its_label_too() -> None:
     """What the client sends is redacted."""
     settings = Settings(_env_file=None, LLM_PLATFORM_API_KEYS=f"alice:{KEY}")
