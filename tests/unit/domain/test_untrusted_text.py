@@ -18,10 +18,10 @@ def test_invisible_characters_hide_nothing(hidden: str, text: str, shown: str) -
     assert neutralised(text.format(hidden)) == shown
 
 
-@pytest.mark.parametrize("text", ["x = values[0]", "[[1]]", "a < b", "<b>bold</b>", "中文【注】".replace("【注】", "")])
+@pytest.mark.parametrize("text", ["x = values[0]", "values[0][1]", "f(x)[1]", "a < b", "<b>bold"])
 def test_code_and_prose_stay(text: str) -> None:
     """An index behind a name and a comparison are no marker and no role."""
-    assert neutralised(text).replace("‹", "<") == text
+    assert neutralised(text) == text
 
 
 def test_a_fence_is_in_none_of_its_parts() -> None:
