@@ -14,7 +14,7 @@ MINUTES ?= 20
 FUZZ := tests/security tests/unit/presentation/rest/http/test_openapi.py tests/unit/presentation/kafka/contract/test_requests.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test suite coverage test-services client-table screenshots image-test release crash crash-postgres fuzz soak kafka-jars kafka lint check-docs docs serve bench worker-memory debian-docs quality faq-quality manual-answers blind vendored sizes lock clean
+.PHONY: help demo test suite coverage test-services test-model client-table screenshots image-test release crash crash-postgres fuzz soak kafka-jars kafka lint check-docs docs serve bench worker-memory debian-docs quality faq-quality manual-answers blind vendored sizes lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -36,6 +36,12 @@ test-services: $(READY) kafka-jars  ## the same suites on real services: Kafka, 
 	$(BIN)/python scripts/vendored.py axe-core
 	PYTHON=$(BIN)/python bash scripts/client_environments.sh
 	$(BIN)/pytest -m services tests/services
+
+# An address of any service with OpenAI's protocol: make test-model LLM_TEST_BASE_URL=http://127.0.0.1:8080/v1 LLM_TEST_MODEL=qwen3
+test-model: export LLM_TEST_BASE_URL := $(LLM_TEST_BASE_URL)
+test-model: export LLM_TEST_MODEL := $(LLM_TEST_MODEL)
+test-model: $(READY)  ## laws that hold whatever a real model writes (LLM_TEST_BASE_URL, LLM_TEST_MODEL; on a CPU half an hour)
+	$(BIN)/pytest -m model -p no:randomly -v tests/model
 
 client-table: $(READY)  ## try the clients of other systems and write the table of what passed into the docs (installs them: 2 GB)
 	$(BIN)/pytest -m services tests/services/test_clients.py

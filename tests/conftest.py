@@ -31,8 +31,9 @@ LIVE: Mapping[
 ] = {  # mark of the tests of a service that runs: the variable of its address, an example
     "live_searxng": ("SEARXNG_TEST_URL", "http://localhost:8080"),
     "live_qdrant": ("QDRANT_TEST_URL", "http://localhost:6333"),
+    "model": ("LLM_TEST_BASE_URL", "http://127.0.0.1:8080/v1"),
 }
-KEPT = re.compile(r"(SEARXNG|QDRANT)_TEST_\w+")  # they say where those services are, and what may be asked of them
+KEPT = re.compile(r"(SEARXNG|QDRANT|LLM)_TEST_\w+")  # they say where those services are, and what may be asked of them
 FOREIGN = re.compile(  # what changes how code of ours or of our libraries behaves; case does not matter for proxies
     r"(?i:.*_proxy)|.*_(API_KEY|API_KEYS|TOKEN|SECRET|PASSWORD)|(DATABASE|OPENAI|AZURE|ANTHROPIC|HF|DDGS|UPSTREAM|LOG|QDRANT|EMBEDD\w+"
     r"|KAFKA|REDIS|JINA|READERS?|RATE_LIMIT|LIMIT|TYPER|RICH|XDG)_\w+|PG[A-Z]+|NO_COLOR|FORCE_COLOR|CLICOLOR\w*|COLUMNS|LINES|PYTHON(PATH|WARNINGS)"

@@ -189,8 +189,9 @@ async def test_deep_research_plans_in_the_same_call() -> None:
         (f"Standalone: {'heat ' * 200}", UNUSABLE),
         ("Standalone: cheap watches", UNUSABLE),
         (f"Standalone: {NEXT}", UNUSABLE),
+        ("Standalone: And how loud is it in the winter?", UNUSABLE),
     ],
-    ids=["down", "refuses", "address", "www", "host", "long", "unrelated", "unchanged"],
+    ids=["down", "refuses", "address", "www", "host", "long", "unrelated", "unchanged", "still refers back"],
 )
 async def test_rules_replace_a_model_that_fails(understood: str | Exception, reason: str) -> None:
     """The question is understood by rules, and `degraded` says why."""

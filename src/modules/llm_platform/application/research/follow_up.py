@@ -44,7 +44,7 @@ from modules.llm_platform.domain.ports.research_job_store import IResearchJobSto
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.request_id import is_request_id
 from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect, language_name
-from modules.llm_platform.domain.text.tokens import count_tokens, words
+from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.untrusted_text import fence_line, neutralised, one_line
 
 FOLLOW_UP_TTL_S: Final = 3600.0  # for which a finished research can be followed up; a background one while it is stored
@@ -266,8 +266,8 @@ def follow_up_prompt(request: ResearchRequest, turns: Sequence[Turn], language: 
 def parse_standalone(text: str, question: str, turns: Sequence[Turn], language: str) -> str | None:
     """The standalone question in a model's answer; None if there is none that can be used.
 
-    A question that the rules would change must not come back unchanged. It must share a word with the question or the turns,
-    and must not bring an address that the reader did not write: an earlier answer may contain orders.
+    It must stand by itself by the rules, too. It must share a word with the question or the turns, and must not bring an
+    address that the reader did not write: an earlier answer may contain orders.
     """
     query = next((query for line in strip_reasoning(text).splitlines() if (query := _marked(line))), "")
     if not is_query(query):
@@ -275,9 +275,9 @@ def parse_standalone(text: str, question: str, turns: Sequence[Turn], language: 
     asked = " ".join([question, *(turn.question for turn in turns)])
     brings_address = any(address.casefold() not in asked.casefold() for address in _ADDRESS.findall(query))
     answers = " ".join(turn.answer for turn in turns)
-    is_unchanged = words(query) == words(question) and standalone_by_rules(question, turns, language) != question
+    is_standalone = standalone_by_rules(query, turns, language) == query
     is_related = shares_content_word(query, f"{asked} {answers}", language) or query == question
-    return query if is_related and not brings_address and not is_unchanged else None
+    return query if is_standalone and is_related and not brings_address else None
 
 
 def _marked(line: str) -> str:
