@@ -99,6 +99,28 @@ async def test_broken_connections_cost_no_error(postgres: PostgresServer, databa
     assert await store.get("search", "a") == outcome
 
 
+async def test_busy_connections_cost_no_more_than_one_deadline(
+    postgres: PostgresServer, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a table is locked, all connections wait for it; a call that gets none of them fails in its time."""
+    monkeypatch.setattr(pool, "CONNECT_TIMEOUT_S", 3.0)
+    timeout_s = 4.0
+    loop = asyncio.get_running_loop()
+
+    async def read(connection: pool.Connection) -> None:
+        await connection.execute("SELECT count(*) FROM llm_platform.research_job")
+
+    async with opened(url) as database:
+        await database.run(read)
+        with psycopg.connect(url) as other:
+            other.execute("LOCK TABLE llm_platform.research_job IN ACCESS EXCLUSIVE MODE")
+            began = loop.time()
+            waiting = [error_of(database.run(read, timeout_s), DatabaseError) for _ in range(pool.POOL_SIZE + 1)]
+            errors = await asyncio.gather(*waiting)
+            assert loop.time() - began < timeout_s + 2.0
+    assert {str(each) for each in errors} == {"PostgreSQL did not answer within 4 s: see DATABASE_URL", pool.BUSY}
+
+
 async def test_stopped_database_does_not_hang_its_users(
     postgres: PostgresServer, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,10 +13,12 @@ from tests.loopback_upstream import serving
 from tests.report_upstream import Upstream
 from tests.services.postgres_server import PostgresServer, opened
 
+from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.infrastructure.postgres import migrations
 from modules.llm_platform.infrastructure.postgres.migrations import migrate
 from modules.llm_platform.infrastructure.postgres.research_job_store import PostgresResearchJobStore
+from shared.config import Settings
 
 pytestmark = pytest.mark.services
 
@@ -80,6 +82,27 @@ async def test_interrupted_research_is_taken_up_at_once(url: str, tmp_path: Path
             assert await one.stop() == 0
             last = (await two.events(name))[-1]
             assert last["type"] == "done", last
+
+
+async def test_a_submit_takes_three_statements_at_most(postgres: PostgresServer, url: str, tmp_path: Path) -> None:
+    """A client waits for them one after another: the research is stored and returned by one, and queued by the next."""
+    name = url.rpartition("/")[2]
+    postgres.execute("postgres", f"ALTER DATABASE {name} SET log_statement = 'all'")
+    settings = Settings(DATABASE_URL=url, LLM_PLATFORM_DATA_DIR=tmp_path, MAX_BACKGROUND_RESEARCHES=0)
+    request = ResearchRequest(query="What is a round trip?")
+    async with build_platform(settings) as platform:
+        await platform.research_jobs.submit(request)  # opens the connections
+        before = len(statements(postgres))
+        queued = await platform.research_jobs.submit(request)
+        sent = statements(postgres)[before:]
+        assert queued == await platform.research_jobs.get(queued.id)
+    assert 1 <= len(sent) <= 3, sent
+
+
+def statements(postgres: PostgresServer) -> list[str]:
+    """What the server was sent so far, a line each."""
+    log = postgres.log.read_text("utf-8", "replace").splitlines()
+    return [line for line in log if "LOG:  statement:" in line or "LOG:  execute " in line]
 
 
 def count(url: str, query: str) -> int:

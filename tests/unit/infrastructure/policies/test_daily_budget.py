@@ -70,6 +70,13 @@ async def test_calls_stop_when_the_budget_is_spent(tmp_path: Path) -> None:
     assert refused.value.spent == Spending()
 
 
+async def test_the_gauge_knows_the_last_call(tmp_path: Path) -> None:
+    """The call that spends the budget is in the gauge at once: the next one, which would be refused, may not come."""
+    rig = Rig(tmp_path, DailyLimits(all=0.05))
+    await rig.llm(answer(0.06)).generate(REQUEST)
+    assert rig.metrics.values[BUDGET_SPENT.name, "all"] == pytest.approx(1.2)
+
+
 async def test_budget_is_full_again_at_midnight_utc(tmp_path: Path) -> None:
     """The next day starts with nothing spent."""
     rig = Rig(tmp_path, DailyLimits(all=0.05))
@@ -217,7 +224,7 @@ async def test_metrics_say_what_is_spent_and_refused(tmp_path: Path) -> None:
     rig = Rig(tmp_path, DailyLimits(4.0, each_key=2.0))
     set_api_key_label("alice")
     llm = rig.llm(answer(1.0), answer(1.0))
-    for spent in (0.0, 0.5):
+    for spent in (0.5, 1.0):
         await llm.generate(REQUEST)
         assert rig.metrics.values[BUDGET_SPENT.name, "key:alice"] == spent
     with pytest.raises(DailyBudgetError):

@@ -99,15 +99,15 @@ class ResearchJobService:
             webhook=webhook,
             traceparent=current_trace_headers().get("traceparent", ""),
         )
-        if not await self._store.add(job, MAX_QUEUED):
+        queued = await self._store.add(job, MAX_QUEUED)
+        if queued is None:
             raise ResearchQueueFullError
-        queued = await self.get(job.id, owner=owner)
         self._worker.start()
         if self._queue is not None:
             await self._queue.put(job.id)
         else:
             self._worker.wake()
-        return queued
+        return ResearchJobDetail.model_validate({**dict(queued), "request": job.request})
 
     async def get(self, research_id: str, *, owner: str = "") -> ResearchJobDetail:
         """The research, with its answer or problem when it has ended. Raises ResearchNotFoundError."""

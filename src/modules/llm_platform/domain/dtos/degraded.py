@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
 from shared.exceptions import AppException
+
+UNUSABLE_ANSWER: Final = "llm_provider: its "  # begins the reason where a model answered and nothing of it could be used
 
 
 class Degraded(BaseModel):
@@ -18,6 +21,11 @@ class Degraded(BaseModel):
     component: str
     reason: str
     until: datetime | None = None
+
+    @property
+    def is_unusable_answer(self) -> bool:
+        """Whether a model answered, which was paid for, and the answer could not be used."""
+        return self.reason.startswith(UNUSABLE_ANSWER)
 
     @classmethod
     def of(cls, component: str, error: AppException) -> Degraded:

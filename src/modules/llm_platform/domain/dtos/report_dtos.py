@@ -67,6 +67,7 @@ class SearchQueries(_Value):
 
     question: str
     queries: tuple[str, ...]
+    degraded: tuple[Degraded, ...] = ()
 
 
 class Candidate(_Value):
@@ -100,6 +101,7 @@ class Summary(_Value):
     text: str
     by: str
     cut_tokens: int = 0
+    degraded: tuple[Degraded, ...] = ()
 
 
 class RankedBatch(_Value):
@@ -115,6 +117,7 @@ class RankedSummaries(_Value):
 
     urls: tuple[str, ...]
     scores: tuple[Score, ...]
+    degraded: tuple[Degraded, ...] = ()
 
 
 class KeptSynthesis(_Value):

@@ -36,8 +36,8 @@ class IResearchJobStore(ABC):
     # For the caller of the research. An id of another owner does not exist.
 
     @abstractmethod
-    async def add(self, job: NewResearchJob, max_queued: int) -> bool:
-        """Queue the research durably; False if `max_queued` of this owner are queued already."""
+    async def add(self, job: NewResearchJob, max_queued: int) -> ResearchJob | None:
+        """Queue the research durably and return it; None if `max_queued` of this owner are queued already."""
 
     @abstractmethod
     async def get(self, owner: str, job_id: str) -> ResearchJobDetail | None:

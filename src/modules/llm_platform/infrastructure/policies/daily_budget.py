@@ -64,7 +64,7 @@ class _Account:
 class Reservation:
     """The most that a call can cost, in these accounts."""
 
-    accounts: tuple[str, ...]
+    accounts: Mapping[str, _Account]
     usd: float
 
 
@@ -102,16 +102,16 @@ class DailyBudget:
         accounts = self._limits.accounts(api_key_label())
         if self._is_stale(accounts):
             await self._synchronize(accounts)
+        self._report(accounts)
         for name, account in accounts.items():
-            spent = self._stored.get(name, 0.0) + self._unsaved[name]
-            self._metrics.set(BUDGET_SPENT, spent / account.limit if account.limit else 1.0, name)
+            spent = self._spent(name)
             if spent >= account.limit:
                 raise self._refusal(SPENT, name, account)
             if self._reserved[name] and spent + sum(self._reserved[name]) + usd > account.limit:
                 raise self._refusal(UNDER_WAY, name, account)
         for name in accounts:
             self._reserved[name].append(usd)
-        return Reservation(tuple(accounts), usd)
+        return Reservation(accounts, usd)
 
     def settle(self, reservation: Reservation, usd: float) -> None:
         """Replace the reservation by what the call cost. The store follows in the background."""
@@ -119,6 +119,7 @@ class DailyBudget:
         for name in reservation.accounts:
             self._reserved[name].remove(reservation.usd)
             self._unsaved[name] += usd
+        self._report(reservation.accounts)  # the next call, if one comes, would be refused
         if usd:
             task = asyncio.create_task(self._synchronize(reservation.accounts))
             self._saving.add(task)
@@ -127,6 +128,13 @@ class DailyBudget:
     async def aclose(self) -> None:
         """Wait until everything is stored, or could not be."""
         await asyncio.gather(*self._saving)
+
+    def _spent(self, name: str) -> float:
+        return self._stored.get(name, 0.0) + self._unsaved[name]
+
+    def _report(self, accounts: Mapping[str, _Account]) -> None:
+        for name, account in accounts.items():
+            self._metrics.set(BUDGET_SPENT, self._spent(name) / account.limit if account.limit else 1.0, name)
 
     def _is_stale(self, accounts: Mapping[str, _Account]) -> bool:
         now = self._clock()

@@ -129,7 +129,7 @@ class Database:
     async def _run_once(self, work: Callable[[Connection], Awaitable[Result]], timeout_s: float) -> Result:
         """Close the connections that others use only if they cannot be used either: a refused statement is no sign of that."""
         from psycopg import Error
-        from psycopg.errors import InvalidSchemaName, UndefinedColumn, UndefinedTable
+        from psycopg.errors import InvalidSchemaName, ReadOnlySqlTransaction, UndefinedColumn, UndefinedTable
         from psycopg_pool import PoolTimeout
 
         pool = await self._opened()
@@ -157,8 +157,8 @@ class Database:
         except Error as error:
             if _is_of_connection(error):  # the pool was closed meanwhile
                 raise _ConnectionLostError(unreachable(error)) from error
-            if isinstance(error, (InvalidSchemaName, UndefinedColumn, UndefinedTable)):
-                await self._discard(pool)  # the next call says which version the tables have
+            if isinstance(error, (InvalidSchemaName, ReadOnlySqlTransaction, UndefinedColumn, UndefinedTable)):
+                await self._discard(pool)  # the next call says which version the tables have, or finds the new primary
             kind = _RepeatableError if (error.sqlstate or "").startswith(ROLLED_BACK) else DatabaseError
             raise kind(refused(error)) from error
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +31,12 @@ class PostgresResearchJobStore(SqlResearchJobStore):
             async with connection.transaction():
                 return await _execute(connection, make())
 
+        return await self._run(work)
+
+    async def _run_statement(self, make: Callable[[], Operation[Result]]) -> Result:
+        return await self._run(lambda connection: _execute(connection, make()))
+
+    async def _run(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
         try:
             return await self._database.run(work)
         except DatabaseError as error:

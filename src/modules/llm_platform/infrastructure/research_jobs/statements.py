@@ -133,19 +133,19 @@ RETURNING number, webhook, {_JOB}
 """  # noqa: S608  constants
 
 
-def add(job: NewResearchJob, max_queued: int) -> Operation[bool]:
-    [(queued,)] = yield Statement(
-        "SELECT count(*) FROM llm_platform.research_job WHERE owner = :owner AND status = 'queued'",
-        {"owner": job.owner},
-    )
-    if queued >= max_queued:
-        return False
-    yield Statement(
-        """
+def add(job: NewResearchJob, max_queued: int) -> Operation[ResearchJob | None]:
+    """One statement, since a client waits. Run again after its connection broke, it finds the research."""
+    rows = yield Statement(
+        f"""
         INSERT INTO llm_platform.research_job (owner, id, label, request, created_at, webhook, traceparent)
-        VALUES (:owner, :id, :label, :request, :now, :webhook, :traceparent) ON CONFLICT DO NOTHING
-        """,
+        SELECT :owner, :id, :label, :request, :now, :webhook, :traceparent WHERE :max_queued > (
+            SELECT count(*) FROM llm_platform.research_job WHERE owner = :owner AND status = 'queued'
+        )
+        ON CONFLICT (owner, id) DO UPDATE SET label = excluded.label
+        RETURNING {_JOB}
+        """,  # noqa: S608  constants
         {
+            "max_queued": max_queued,
             "owner": job.owner,
             "id": job.id,
             "label": job.label,
@@ -155,7 +155,7 @@ def add(job: NewResearchJob, max_queued: int) -> Operation[bool]:
             "traceparent": job.traceparent,
         },
     )
-    return True
+    return _job(rows[0]) if rows else None
 
 
 def get(owner: str, job_id: str) -> Operation[ResearchJobDetail | None]:
@@ -388,12 +388,16 @@ class SqlResearchJobStore(IResearchJobStore):
     async def _transact(self, make: Callable[[], Operation[Result]]) -> Result:
         """Run the operation that `make` returns in one transaction."""
 
+    async def _run_statement(self, make: Callable[[], Operation[Result]]) -> Result:
+        """As `_transact`, for an operation of one statement, which is a transaction by itself."""
+        return await self._transact(make)
+
     async def _query(self, make: Callable[[], Operation[Result]], empty: Result) -> Result:
         """As `_transact`; `empty` is the result where no research was ever added."""
         return await self._transact(make)
 
-    async def add(self, job: NewResearchJob, max_queued: int) -> bool:
-        return await self._transact(lambda: add(job, max_queued))
+    async def add(self, job: NewResearchJob, max_queued: int) -> ResearchJob | None:
+        return await self._run_statement(lambda: add(job, max_queued))
 
     async def get(self, owner: str, job_id: str) -> ResearchJobDetail | None:
         return await self._query(lambda: get(owner, job_id), None)

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.report_world import QUESTION, ReportModel, Web, World, answer_of, some_pages, store
+from tests.report_world import QUESTION, ReportModel, Web, World, answer_of, some_pages, stage_of, store
 
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
 from modules.llm_platform.application.research.report.replay import request_key
@@ -40,13 +40,18 @@ class Stopped(ReportModel):
 async def stopped_at(call: int, folder: Path) -> tuple[Counter[str], Web]:
     """A research whose process ends in that call; what was paid for until then."""
     model, web = Stopped(call), Web(some_pages(12))
-    running = asyncio.create_task(World(web, model, store(folder)).events())
+    await until_stopped(World(web, model, store(folder)), model)
+    return Counter(model.asked), web
+
+
+async def until_stopped(world: World, model: Stopped) -> None:
+    """Run the research until its process ends in a call, or the report."""
+    running = asyncio.create_task(world.events())
     stop = asyncio.create_task(model.stop.wait())
     await asyncio.wait([running, stop], return_when=asyncio.FIRST_COMPLETED)
     for task in (running, stop):
         task.cancel()
     await asyncio.wait([running, stop])
-    return Counter(model.asked), web
 
 
 @pytest.mark.parametrize("call", range(12))
@@ -61,6 +66,31 @@ async def test_finished_stages_are_not_paid_for_twice(call: int, tmp_path: Path)
     assert len(web.searched) + len(again.web.searched) <= len(whole.web.searched) + 3  # searches under way at the stop
     assert not set(web.searched) & set(again.web.searched) or call < 4
     assert answer.citations
+
+
+class Mumbling(Stopped):
+    """Its answers to these stages cannot be used."""
+
+    unusable = ("plan", "queries", "rank", "summarize", "judge")
+
+    async def generate(self, request):  # type: ignore[no-untyped-def]
+        answer = await super().generate(request)
+        return answer.model_copy(update={"content": " "}) if stage_of(request) in self.unusable else answer
+
+
+@pytest.mark.parametrize("call", [3, 8, 11, 100])
+async def test_an_answer_that_cannot_be_used_is_not_paid_for_twice(call: int, tmp_path: Path) -> None:
+    """A model was paid for it; the next attempt uses the stand-in that the first one made, and says so."""
+    whole = World(Web(some_pages(12)), Mumbling(1000), store(tmp_path / "whole"))
+    expected = answer_of(await whole.events())
+    model, web = Mumbling(call), Web(some_pages(12))
+    await until_stopped(World(web, model, store(tmp_path)), model)
+    again = World(Web(some_pages(12)), Mumbling(1000), store(tmp_path))
+    answer = answer_of(await again.events())
+    assert Counter(model.asked) + again.calls() == whole.calls()
+    stages = {each.component.partition("/")[0] for each in expected.degraded}
+    assert {"plan", "queries", "rank", "summarize"} <= stages
+    assert {each.component.partition("/")[0] for each in answer.degraded} == stages
 
 
 async def test_finished_report_is_replayed_event_for_event(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from modules.llm_platform.application.research.plan import (
     is_query,
     sub_questions,
 )
+from modules.llm_platform.application.research.report.planner import planner_of
 from modules.llm_platform.application.research.report.queries import (
     QUERIES_VERSION,
     query_language,
@@ -113,14 +114,18 @@ class Explorer:
             return
         key = run.stage_key("plan", PLAN_VERSION, query=run.request.query)
         if stored := await run.checkpoints.get("search_queries", key, ResearchPlan):
+            run.add_degraded(*stored.degraded)
             for question in stored.questions[:MAX_QUESTIONS]:
                 self._start_question(question)
             return
         made = await self._sub_questions()
         if run.record_stage("plan", made.degraded):
-            planner = run.tools.model_of("plan")
             value = ResearchPlan(
-                query=run.request.query, language=run.language, questions=made.questions, planner=planner
+                query=run.request.query,
+                language=run.language,
+                questions=made.questions,
+                planner=planner_of(run.tools, made.degraded),
+                degraded=made.degraded,
             )
             await run.checkpoints.put("search_queries", key, value)
 
@@ -165,6 +170,7 @@ class Explorer:
         stored = await run.checkpoints.get("search_queries", key, SearchQueries)
         if stored:
             self._expected.add_questions(-1)
+            run.add_degraded(*stored.degraded)
             for query in filter(is_query, stored.queries[: len(languages) * per_language]):
                 self._start_query(question, query)
             return
@@ -174,7 +180,8 @@ class Explorer:
         )  # fmt: skip
         self._expected.add_questions(-1)
         if run.record_stage("queries", made.degraded):
-            await run.checkpoints.put("search_queries", key, SearchQueries(question=question, queries=made.queries))
+            value = SearchQueries(question=question, queries=made.queries, degraded=made.degraded)
+            await run.checkpoints.put("search_queries", key, value)
 
     def _start_query(self, question: str, query: str) -> None:
         """Start the searches of a query, unless an equal one was searched."""

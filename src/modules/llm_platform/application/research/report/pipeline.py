@@ -110,10 +110,12 @@ async def _rank_by_summary(run: ReportRun, reader: ReadScheduler, pages: list[Re
     stored = await run.checkpoints.get("ranked_summaries", key, RankedSummaries)
     if stored is None or len(stored.scores) != len(summarized):
         ranking = await rank_summaries(texts, run.request.query, run.llm("rank", "rank_summaries"))
-        run.add_degraded(*ranking.degraded)
-        stored = RankedSummaries(urls=tuple(each.url for each in texts), scores=ranking.scores)
-        if not ranking.defaulted:
+        urls = tuple(each.url for each in texts)
+        stored = RankedSummaries(urls=urls, scores=ranking.scores, degraded=ranking.degraded)
+        if run.record_stage("rank", ranking.degraded):
             await run.checkpoints.put("ranked_summaries", key, stored)
+    else:
+        run.add_degraded(*stored.degraded)
     order = sorted(zip(summarized, stored.scores, strict=True), key=lambda pair: -pair[1].value)
     late = [each for each in pages if each.page.url not in summaries]
     return [*(page for page, _ in order), *late][:count]
@@ -193,8 +195,9 @@ class _CachingJudge(ICitationJudge):
         if stored and len(stored.verdicts) == len(claims):
             return stored
         judged = await self._judge.judge(question, claims)
-        if any(judged.verdicts):
-            unpaid = judged.model_copy(update={"spent": NOTHING_SPENT, "degraded": ()})
+        unusable = tuple(entry for entry in judged.degraded if entry.is_unusable_answer)
+        if any(judged.verdicts) or unusable:
+            unpaid = judged.model_copy(update={"spent": NOTHING_SPENT, "degraded": unusable})
             await self._run.checkpoints.put("answers", key, unpaid)
         return judged
 

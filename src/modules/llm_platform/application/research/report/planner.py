@@ -34,16 +34,15 @@ class Planner:
         if stored := await checkpoints.get("search_queries", key, ResearchPlan):
             return stored.model_copy(update={"spent": NOTHING_SPENT})
         made, degraded = await self._generate(request, language)
-        by = tools.model_of("plan") if tools.llms.get("plan") and not degraded else NO_MODEL
         plan = ResearchPlan(
             query=request.query,
             language=language,
             questions=made.questions,
-            planner=DECOMPOSITION if by == NO_MODEL else by,
+            planner=planner_of(tools, degraded),
             degraded=degraded,
             spent=made.spent,
         )
-        if not degraded:
+        if all(entry.is_unusable_answer for entry in degraded):
             await checkpoints.put("search_queries", key, plan)
         return plan
 
@@ -76,6 +75,12 @@ class Planner:
 
     def _accepted_key(self, checkpoints: CheckpointStore, request: PlanRequest) -> str:
         return checkpoints.key(ACCEPTED_VERSION, "", query=request.query)
+
+
+def planner_of(tools: ReportTools, degraded: Sequence[Degraded]) -> str:
+    """The model that planned, or DECOMPOSITION."""
+    by = tools.model_of("plan") if tools.llms.get("plan") and not degraded else NO_MODEL
+    return DECOMPOSITION if by == NO_MODEL else by
 
 
 def _ignore(question: str) -> None:

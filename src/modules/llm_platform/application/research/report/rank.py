@@ -248,26 +248,21 @@ class RankScheduler:
         keys = {address: _content_key(state.candidates[address]) for address in addresses}
         state.scores |= {address: known[key] for address, key in keys.items() if key in known}
         unscored = [address for address in addresses if address not in state.scores]
-        defaulted = 0
+        llm = run.llm("rank")
         if unscored:
-            ranking = await rank(
-                [state.candidates[each] for each in unscored], run.request.query, question, run.llm("rank")
-            )
-            defaulted = ranking.defaulted
-            state.fallback_scores += defaulted
-            run.add_degraded(*ranking.degraded)
+            ranking = await rank([state.candidates[each] for each in unscored], run.request.query, question, llm)
             state.scores |= dict(zip(unscored, ranking.scores, strict=True))
-            await self._store(unscored, keys)
+            if run.record_stage("rank", ranking.degraded) and llm:
+                await self._store(unscored, keys)
+        defaulted = sum(state.scores[each].by != "model" for each in addresses) if llm else 0
+        state.fallback_scores += defaulted
         kept = sorted((self._ranked_result(address) for address in addresses), key=lambda each: -(each.score or 0.0))
         run.emit(Ranked(request_id=run.request_id, query=query, kept=tuple(kept), defaulted=defaulted))
 
     async def _store(self, addresses: Sequence[str], keys: Mapping[str, str]) -> None:
-        """Store the model's scores only: the others cost nothing, and the next run may get better ones."""
-        scored = [address for address in addresses if self._state.scores[address].by == "model"]
-        if not scored:
-            return
-        kept = tuple(keys[address] for address in scored)
-        scores = tuple(self._state.scores[address] for address in scored)
+        """Store the scores of results that the model was asked for, also where it gave none: to ask again costs again."""
+        kept = tuple(keys[address] for address in addresses)
+        scores = tuple(self._state.scores[address] for address in addresses)
         value = RankedBatch(version=self._version, keys=kept, scores=scores)
         await self._run.checkpoints.put(
             "ranked_results", self._run.checkpoints.key(self._version, "", keys=kept), value

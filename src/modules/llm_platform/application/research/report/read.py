@@ -153,7 +153,9 @@ class ReadScheduler:
                 context_tokens=run.context_tokens("summarize", SUMMARY_MAX_TOKENS),
             )  # fmt: skip
             if run.record_stage("summarize", degraded):
-                await run.checkpoints.put("summaries", key, summary)
+                await run.checkpoints.put("summaries", key, summary.model_copy(update={"degraded": degraded}))
+        else:
+            run.add_degraded(*summary.degraded)
         run.emit(Summarized(request_id=run.request_id, url=requested_url))
         return summary
 

@@ -118,10 +118,12 @@ class ReportRun:
         self.degraded.extend(degraded)
 
     def record_stage(self, stage: LLMStage, degraded: Iterable[Degraded]) -> bool:
-        """Add the entries; True unless one of them says that the stage itself failed. A failover is no failure."""
+        """Add the entries; True unless one of them says that the model of the stage gave no answer. A failover is no failure.
+        What stands in for an answer that could not be used is stored, too: to ask again costs again.
+        """
         entries = tuple(degraded)
         self.add_degraded(*entries)
-        return not any(entry.component.partition("/")[0] == stage for entry in entries)
+        return all(entry.component.partition("/")[0] != stage or entry.is_unusable_answer for entry in entries)
 
     def stage_key(self, stage: LLMStage, version: str, **inputs: object) -> str:
         """The store key of what the stage's model makes of these inputs."""
