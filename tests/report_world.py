@@ -28,6 +28,7 @@ from modules.llm_platform.domain.dtos.report_dtos import LLMStage
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import PageBlockedError, WebSearchConnectionError
+from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK, IKeyLock
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.research_store import IResearchStore
@@ -212,6 +213,7 @@ class World:
     price: Callable[[int, int], float] | None = None
     labels: Mapping[str, str] = field(default_factory=lambda: {"search": "web", "read": "web"})
     judging: bool = True
+    lock: IKeyLock = NO_KEY_LOCK
 
     def service(self) -> ResearchService:
         extractive = ExtractiveSynthesizer()
@@ -233,6 +235,7 @@ class World:
             labels={**self.labels, **(dict.fromkeys(STAGES, "scripted-1") if self.model else {})},
             price=self.price,
             options=self.options,
+            lock=self.lock,
         )
         return Reporter(tools)
 

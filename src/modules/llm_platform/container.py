@@ -141,6 +141,7 @@ class Container(containers.DeclarativeContainer):
     report_writer = providers.Singleton(partial, llms.build_writer, extractive)
     citation_judges = providers.Singleton(llms.build_citation_judges, context_tokens)
     answer_judge = providers.Singleton(llms.build_answer_judge, settings, citation_judges, llm_provider)
+    report_options = providers.Singleton(services.report_options, settings, context_tokens)
     report_tools = providers.Singleton(
         ReportTools,
         search=providers.Singleton(WebSearchService, report_search_provider, log_queries=settings.provided.LOG_QUERIES),
@@ -154,8 +155,9 @@ class Container(containers.DeclarativeContainer):
         judge=providers.Singleton(llms.build_report_judge, settings, citation_judges),
         labels=providers.Singleton(services.report_labels, settings, search_adapters, llm_adapters),
         price=providers.Singleton(llms.build_price, settings, llm_adapters),
-        options=providers.Singleton(services.report_options, settings, context_tokens),
+        options=report_options,
         metrics=metrics,
+        lock=providers.Singleton(services.build_report_lock, settings, report_options, shared_state),
     )
     reporter = providers.Singleton(services.build_reporter, report_tools, resources)
     llm = providers.Singleton(

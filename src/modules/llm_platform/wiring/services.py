@@ -14,10 +14,12 @@ from modules.llm_platform.application.services.doctor_service import DoctorServi
 from modules.llm_platform.application.services.health_service import HealthService
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.health import ICircuit, IHealthProbe
+from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK, IKeyLock
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.wiring import search as search_wiring
 from modules.llm_platform.wiring.documents import LOCAL_EMBEDDERS
 from modules.llm_platform.wiring.llms import STAGES, LLMAdapters, llm_connections, model_version, stage_choices
+from modules.llm_platform.wiring.redis import SharedState
 from modules.llm_platform.wiring.resources import Resources, UpstreamStates, is_installed
 from modules.llm_platform.wiring.search import SearchAdapters, has_index
 from shared.config import Settings
@@ -59,6 +61,11 @@ def report_options(settings: Settings, context_tokens: int) -> ReportOptions:
         context_tokens=context_tokens,
         offline=settings.LLM_PLATFORM_OFFLINE,
     )
+
+
+def build_report_lock(settings: Settings, options: ReportOptions, shared: SharedState) -> IKeyLock:
+    """Return the lock of reports; without a store that servers share, one could not read what another has made."""
+    return shared.lock("report", options.timeout_s) if settings.DATABASE_URL else NO_KEY_LOCK
 
 
 def build_reporter(tools: ReportTools, resources: Resources) -> Reporter:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.metrics import STORE_REQUESTS
+from modules.llm_platform.domain.ports.key_lock import IKeyLock
 from modules.llm_platform.domain.store_key import topic_of
 from modules.llm_platform.testing import MemoryMetrics, MemoryResearchStore
 
@@ -66,6 +69,39 @@ async def test_finished_stages_are_not_paid_for_twice(call: int, tmp_path: Path)
     assert len(web.searched) + len(again.web.searched) <= len(whole.web.searched) + 3  # searches under way at the stop
     assert not set(web.searched) & set(again.web.searched) or call < 4
     assert answer.citations
+
+
+class SharedLock(IKeyLock):
+    """The lock of two processes."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, asyncio.Event] = {}
+
+    @asynccontextmanager
+    async def hold(self, key: str) -> AsyncIterator[bool]:
+        if key in self._held:
+            await self._held[key].wait()
+            yield True
+            return
+        self._held[key] = asyncio.Event()
+        try:
+            yield False
+        finally:
+            self._held.pop(key).set()
+
+
+async def test_two_processes_make_one_report(tmp_path: Path) -> None:
+    """The other one waits, and replays it from the store: the same events and text, and no call. A fresh one is its own."""
+    whole = World(Web(some_pages(12)), ReportModel(), store(tmp_path / "whole"))
+    await whole.events()
+    lock = SharedLock()
+    worlds = [World(Web(some_pages(12)), ReportModel(), store(tmp_path), lock=lock) for _ in "ab"]
+    one, other = await asyncio.gather(*(world.events() for world in worlds))
+    assert sorted(sum(world.calls().values()) for world in worlds) == [0, sum(whole.calls().values())]
+    assert [event.type for event in one] == [event.type for event in other]
+    assert answer_of(one).synthesis == answer_of(other).synthesis
+    await asyncio.gather(*(world.events(fresh=True) for world in worlds))
+    assert sum(sum(world.calls().values()) for world in worlds) == 3 * sum(whole.calls().values())
 
 
 class Mumbling(Stopped):

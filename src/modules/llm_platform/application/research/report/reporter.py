@@ -23,6 +23,7 @@ from modules.llm_platform.application.research.report.replay import (
 from modules.llm_platform.application.research.report.run import ReportRun, ReportTools
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse, Source
 from modules.llm_platform.domain.exceptions import PriceUnknownError, StoreError
+from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK
 from modules.llm_platform.domain.store_key import topic_of
 from modules.llm_platform.domain.task_group import cancel_and_wait
 
@@ -145,7 +146,8 @@ class Reporter:
             raise PriceUnknownError
 
     async def report(self, context: ResearchContext) -> None:
-        """Emit all events of the report but the first, Done last. Equal requests with equal limits share one report.
+        """Emit all events of the report but the first, Done last. Equal requests with equal limits share one report, in
+        this process event by event; another process replays it from the store when it is done.
 
         Raises the AppException that left no source to write from.
         """
@@ -156,9 +158,12 @@ class Reporter:
         key = report_key(checkpoints, self._tools, request, context.earlier_sources)
 
         async def make(flight: ResearchContext, emitted: Sequence[ResearchEvent]) -> MadeReport:
-            return await self._replay_stored(flight, checkpoints, key) or await self._make(
-                flight, emitted, checkpoints, key
-            )
+            if stored := await self._replay_stored(flight, checkpoints, key):
+                return stored
+            lock = NO_KEY_LOCK if request.fresh else self._tools.lock  # a fresh report is read by nobody else
+            async with lock.hold(f"{key}:{limits}") as has_waited:
+                made = await self._replay_stored(flight, checkpoints, key) if has_waited else None
+                return made or await self._make(flight, emitted, checkpoints, key)
 
         limits = (request.max_llm_calls, request.max_cost_usd, request.max_seconds)
         report = await self._flights.follow((key, request.fresh, limits), context, make)

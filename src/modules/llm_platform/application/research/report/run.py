@@ -15,6 +15,7 @@ from modules.llm_platform.domain.dtos.report_dtos import LLMStage
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.store_dtos import Topic
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
+from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK, IKeyLock
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.page_reader import IPageReader
@@ -48,7 +49,7 @@ class ReportTools:
     `llms` has a model for every stage, or is empty. `writer` builds a writer for a model (or None) and a context size in
     tokens. `judge` builds a citation judge for a model; None: citations are verified lexically only. `labels` name the
     provider of "search", "read" and each stage in store keys. `price` gives the US dollars of a call by its prompt and
-    completion tokens; None: prices are unknown.
+    completion tokens; None: prices are unknown. `lock` lets one of several processes with the same store make a report.
     """
 
     search: IWebSearchProvider
@@ -62,6 +63,7 @@ class ReportTools:
     price: Callable[[int, int], float] | None = None
     options: ReportOptions = field(default_factory=ReportOptions)
     metrics: IMetrics = NO_METRICS
+    lock: IKeyLock = NO_KEY_LOCK
 
     def checkpoints(self, topic: Topic, language: str, *, fresh: bool) -> CheckpointStore:
         """The store for one topic in one language."""
