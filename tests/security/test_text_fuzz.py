@@ -1,12 +1,15 @@
-"""Texts of pages and models: whatever they consist of, each is read."""
+"""Texts of pages and models: whatever they consist of, each is read, and the time grows with its length alone."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests import fuzz
+from tests.growth import is_linear
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.model_verdicts import claims_of, highest_verdict, within_limits
@@ -81,7 +84,7 @@ def extract(question: str, text: str, language: str, questions: tuple[str, ...] 
     return asyncio.run(ExtractiveSynthesizer().write(request)).text
 
 
-@settings(max_examples=fuzz.chosen(300, 10_000))
+@settings(max_examples=fuzz.chosen(100, 10_000))
 @given(claims_and_sources(), LANGUAGES)
 @example(("It opened at 2,3:6pm.", "It opened at 2,3:6pm."), "en")
 @example(("Updated Dec 7, 2022,03:46pm EST", "Updated Dec 7, 2022,03:46pm EST"), "en")
@@ -92,7 +95,7 @@ def test_verdicts_read_any_text(both: tuple[str, str], language: str) -> None:
     verdicts(*both, language)
 
 
-@settings(max_examples=fuzz.chosen(200, 10_000))
+@settings(max_examples=fuzz.chosen(100, 10_000))
 @given(TEXTS, TEXTS, LANGUAGES)
 def test_extraction_reads_any_text(question: str, text: str, language: str) -> None:
     """No page makes the answer in quotes fail, short or as a report; no question does."""
@@ -100,7 +103,7 @@ def test_extraction_reads_any_text(question: str, text: str, language: str) -> N
     extract(question, text, language, (question, text[:100]))
 
 
-@settings(max_examples=fuzz.chosen(300, 10_000))
+@settings(max_examples=fuzz.chosen(100, 10_000))
 @given(TEXTS, st.lists(st.integers(0, 200), max_size=6))
 def test_the_sanitizer_reads_any_text_in_any_pieces(text: str, cuts: list[int]) -> None:
     """No text makes the sanitiser fail, and the places where a stream is cut change nothing."""
@@ -111,10 +114,49 @@ def test_the_sanitizer_reads_any_text_in_any_pieces(text: str, cuts: list[int]) 
     assert "".join(parts) + sanitizer.finish() == sanitize(text, SOURCES)
 
 
-@settings(max_examples=fuzz.chosen(300, 10_000))
+@settings(max_examples=fuzz.chosen(100, 10_000))
 @given(TEXTS)
 def test_chunks_and_language_of_any_text(text: str) -> None:
     """Any text has chunks inside of it and a language or none."""
     assert all(0 <= chunk.start < chunk.end <= len(text) for chunk in split_chunks(text))
     assert detect(text) is None or detect(text)
     read_question(text, "en")
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "verdicts": lambda text: verdicts("It opened at 9:30 pm.", text, "en"),
+    "claims": lambda text: CitationChecker([source_of("It opened at 9:30 pm.")], "en").check(f"{text} [1]"),
+    "extraction": lambda text: extract("When was the bridge opened?", text, "en"),
+    "sanitizer": lambda text: sanitize(text, SOURCES),
+    "chunks": split_chunks,
+    "language": detect,
+}
+REPEATED = [
+    "\n", " \n", "a", "9,", "九", "漢", "-", "| - ", "> ", "*", "`", "[", "](", "<", ".", "\\", "a.b", "@", "[x]: y\n", "A b. ",
+]  # fmt: skip
+SMALL, TIMES = 4_000, 10  # characters, and times as many
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_time_grows_with_the_length_alone(name: str) -> None:
+    """Ten times the text takes about ten times as long, not a hundred times, whatever it repeats."""
+    slow = [unit for unit in REPEATED if not _is_linear(READERS[name], unit, SMALL)]
+    assert slow == []
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r"])
+def test_line_ends_take_linear_time_to_sanitise(line_end: str) -> None:
+    """300,000 line ends take about ten times as long as 30,000: what is buffered is not copied with each of them."""
+    assert _is_linear(READERS["sanitizer"], line_end, 30_000 * len(line_end))
+
+
+def _is_linear(read: Callable[[str], object], unit: str, size: int) -> bool:
+    """Whether the time grows with the length, at the beginning of a line and behind what may be a definition."""
+
+    def repeated(frame: str, length: int) -> Callable[[], object]:
+        text = frame.format(unit * (length // len(unit)))
+        return lambda: read(text)
+
+    return all(
+        is_linear(repeated(frame, size), repeated(frame, size * TIMES), TIMES) for frame in ("{}x", "[x]: {} x|")
+    )

@@ -11,7 +11,7 @@ from modules.llm_platform.domain.markdown.markers import CODE_SPAN, LINE, LINK_T
 from modules.llm_platform.domain.text.sentences import Span, sentence_spans
 
 _MARKUP_BEFORE = re.compile(r"[ \t>]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+|>[ \t]*)*(?:\[[ xX]\][ \t]+)?")
-_DELIMITERS = re.compile(r"[ |:-]*-[ |:-]*\Z")
+_DELIMITERS = re.compile(r"[ |:]*-[ |:-]*\Z")
 _SUBJECT = re.compile(r"(?:\A|[.!?…][\"'”’)*_]*[ ]|\n\n)[ ]*((?:\[\d{1,9}\])+)(?=[ ]+[^\W\d_A-Z])")
 _TAIL = re.compile(r"(?:[ \t,;]*\[\d{1,9}\])+(?=[\s.,;:!?…)\"'”’»*_|。，、；：？！）」』]*\Z)")
 _MARKS = re.compile(r"[ ]?\[\d{1,9}\]")

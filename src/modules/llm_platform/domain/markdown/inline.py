@@ -29,7 +29,7 @@ _SIGNS = (
 )
 SPECIAL = re.compile(rf"[\\`\[\]【［@]|{_SIGNS}")
 _TICKS = re.compile(r"`+")
-_CODE = re.compile(r"(`+)[^`]+\1")
+_CODE = re.compile(r"(?<!`{32})(`++)[^`]++\1")  # within a long run it is not looked for again and again
 _BRACKET = re.compile(r"[\\`\[\]]")
 
 
@@ -159,7 +159,7 @@ class _Pass:
         self._numbers = numbers
         self._known = known
         self.line = line
-        self._bars_cut_code = in_table or "|" in _CODE.sub("", text)
+        self._bars_cut_code = in_table or ("|" in text and "|" in _CODE.sub("", text))
         self._out: list[str] = []
         self._done = 0  # end of the text that was handled
         self._depth = 0  # open literal brackets

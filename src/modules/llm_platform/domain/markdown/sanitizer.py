@@ -17,12 +17,14 @@ _INVALID = re.compile(r"[\x00\ud800-\udfff]")  # become U+FFFD, as CommonMark as
 
 _TILDES = re.compile(r"([ \t>*+\-0-9.)]*)~~~")
 _DEFINITION = re.compile(
-    r"""[ \t>*+\-0-9.)]*\[(?:[^\[\]\\]|\\.)+\]:[ \t]*(?:<[^<>]*>|[^\s<>]*[/:.#][^\s<>]*)(?:[ \t]+["'(].*)?[ \t]*\Z"""
+    r"""[ \t>*+\-0-9.)]*\[(?:[^\[\]\\]|\\.)+\]:[ \t]*(?:<[^<>]*>|(?=[^\s<>]*[/:.#])[^\s<>]+)(?:[ \t]+["'(].*)?[ \t]*\Z"""
 )
-_DELIMITER_ROW = re.compile(r"[ \t>*+\-0-9.)]*[|:-][ \t|:-]*")  # makes the line before it the head of a table
+_DELIMITER_ROW = re.compile(
+    r"[ \t>*+\-0-9.)]*(?:[|:][ \t|:-]*|-[ \t]*)"
+)  # makes the line before it the head of a table
 _BAR_IN_CODE = re.compile(r"`[^`]*(?<!\\)\|")
 _LABEL = re.compile(r"[ \t>*+\-0-9.)]*\[(?:[^\[\]\\]|\\.)+\]:[ \t]*\n")
-_DESTINATION = re.compile(r"""[ \t>]*(?:<[^<>]*>|[^\s<>]*[/:.#][^\s<>]*)(?:[ \t]+["'(].*)?[ \t]*\n""")
+_DESTINATION = re.compile(r"""[ \t>]*(?:<[^<>]*>|(?=[^\s<>]*[/:.#])[^\s<>]+)(?:[ \t]+["'(].*)?[ \t]*\n""")
 
 
 def sanitize(text: str, sources: Sequence[Source]) -> str:

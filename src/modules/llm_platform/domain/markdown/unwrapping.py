@@ -54,20 +54,17 @@ class FenceRemover:
     def __init__(self, numbers: Sequence[int]) -> None:
         self._numbers = sorted(numbers)
         self._state = "start"
-        self._buffer = ""  # unchanged text from the opening fence on
+        self._buffer: list[str] = []  # unchanged lines from the opening fence on
         self._line = ""  # the incomplete line
-        self._body = ""  # the content of the fence
+        self._body: list[str] = []  # the lines inside the fence
         self._fence = self._name = self._inner = ""
         self._is_mid_line = False  # a part of the line was returned already
 
     def feed(self, text: str) -> str:
         if self._state == "through":
             return text
-        self._line += text
-        parts: list[str] = []
-        while "\n" in self._line and self._state != "through":
-            line, _, self._line = self._line.partition("\n")
-            parts.append(self._take(f"{line}\n"))
+        *lines, self._line = (self._line + text).split("\n")
+        parts = [f"{line}\n" if self._state == "through" else self._take(f"{line}\n") for line in lines]
         parts.append(self._partial())
         return "".join(parts)
 
@@ -76,7 +73,7 @@ class FenceRemover:
         last, self._line = self._line, ""
         text = self._take(last) if last else ""
         rest = self._body if self._state in ("inside", "closed") and self._is_the_answer() else self._buffer
-        return text + (rest if self._state != "unwrapped" else "")
+        return text + ("".join(rest) if self._state != "unwrapped" else "")
 
     def _partial(self) -> str:
         """The part of an incomplete line that can be returned; in most answers all of it."""
@@ -94,21 +91,21 @@ class FenceRemover:
             return self._first(line)
         if self._state == "unwrapped":
             return self._unwrapped(line)
-        self._buffer += line
+        self._buffer.append(line)
         if self._state == "closed":
             return self._pass_through() if line.strip() else ""
         if self._closes(line):
             self._state = "closed"
             return ""
-        self._body += line
+        self._body.append(line)
         if self._name in _MARKDOWN and not self._inner and self._cites(line):
             self._state = "unwrapped"
-            body, self._body, self._buffer = self._body, "", ""
-            return body
+            body, self._body, self._buffer = self._body, [], []
+            return "".join(body)
         return ""
 
     def _first(self, line: str) -> str:
-        self._buffer += line
+        self._buffer.append(line)
         if not line.strip():
             return ""
         opening = _OPENING.match(line.rstrip("\n"))
@@ -141,17 +138,18 @@ class FenceRemover:
         return False
 
     def _pass_through(self) -> str:
-        self._state, buffered, self._buffer = "through", self._buffer, ""
-        return buffered
+        self._state, buffered, self._buffer = "through", self._buffer, []
+        return "".join(buffered)
 
     def _cites(self, text: str) -> bool:
         return any(cited_numbers(marker[1], self._numbers) for marker in MARKER.finditer(text))
 
     def _is_the_answer(self) -> bool:
         """Whether the fence contains prose; an answer may also be nothing but requested code."""
-        if self._cites(self._body) or _SENTENCE_END.search(self._body):
+        body = "".join(self._body)
+        if self._cites(body) or _SENTENCE_END.search(body):
             return True
-        return self._name in _MARKDOWN and bool(_PROSE.search(self._body))
+        return self._name in _MARKDOWN and bool(_PROSE.search(body))
 
 
 class SourceListRemover:
@@ -165,16 +163,13 @@ class SourceListRemover:
         self._titles = {title for source in sources if (title := _words(source.title))}
         self._blocks = BlockTracker()
         self._line = ""
-        self._buffer = ""  # blank lines, rules, and the possible list
+        self._buffer: list[str] = []  # blank lines, rules, and the possible list
         self._in_list = False  # a title, or an entry without one, was read
         self._is_mid_line = False
 
     def feed(self, text: str) -> str:
-        self._line += text
-        parts: list[str] = []
-        while "\n" in self._line:
-            line, _, self._line = self._line.partition("\n")
-            parts.append(self._take(line, "\n"))
+        *lines, self._line = (self._line + text).split("\n")
+        parts = [self._take(line, "\n") for line in lines]
         if self._line and (self._is_mid_line or not (self._in_list or self._may_begin(self._line))):
             parts.append(self._release() + self._line)
             self._track(self._line)
@@ -194,27 +189,27 @@ class SourceListRemover:
         if kind in ("code", "fence", "indented"):
             return self._release() + line + end
         if kind == "blank" or _RULE.match(line):
-            self._buffer += line + end
+            self._buffer.append(line + end)
             return ""
         if self._in_list and self._is_entry(line):
-            self._buffer += line + end
+            self._buffer.append(line + end)
             return ""
         before = self._release() if self._in_list else ""
         title = _TITLE.fullmatch(line)
         if title is not None and self._is_title(title):
             self._in_list = True
-            self._buffer += line + end
+            self._buffer.append(line + end)
             return before
         if self._is_bare_entry(line):
             self._in_list = True
-            self._buffer += line + end
+            self._buffer.append(line + end)
             return before
         return before + self._release() + line + end
 
     def _release(self) -> str:
-        buffered, self._buffer = self._buffer, ""
+        buffered, self._buffer = self._buffer, []
         self._in_list = False
-        return buffered
+        return "".join(buffered)
 
     def _track(self, line: str) -> None:
         if not self._is_mid_line:
