@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modules.llm_platform.domain.extractive.candidates import depends_on_context, is_boilerplate
+from modules.llm_platform.domain.extractive.candidates import depends_on_context, is_boilerplate, points_to_exhibit
 from modules.llm_platform.domain.text.sentences import is_question
 
 HANGING = [
@@ -100,6 +100,55 @@ def test_similar_first_word_does_not_depend_on_context(language: str, sentence: 
 def test_pointers_boilerplate_addresses_and_instructions_are_detected(sentence: str) -> None:
     """They answer no question."""
     assert is_boilerplate(sentence, "What is a loop?")
+
+
+EXHIBITS = [
+    "Figure 3 shows the growth of the bridge.",
+    "Fig. 2a illustrates the process.",
+    "Table 277-5 lists salient features of the history.",
+    "Tables 1 and 2 summarize the results.",
+    "The following table lists the exit codes of the tool.",
+    "The table below gives the weights of the parts.",
+    "The accompanying map is of the region in 1900.",
+    "The following two charts compare the harvests.",
+    "Abbildung 3 zeigt den Aufbau der Brücke.",
+    "Die folgende Tabelle enthält die Werte.",
+    "Le tableau suivant présente les résultats.",
+    "La figure 3 montre le pont.",
+    "La siguiente tabla muestra los valores.",
+    "La tabella seguente elenca i valori.",
+    "A tabela a seguir mostra os valores.",
+    "На рисунке 3 показано строение моста.",
+    "Следующая таблица содержит значения.",
+    "图3显示了桥的结构。",
+    "下表列出了各部分的重量。",
+    "次の表は重さを示します。",
+    "다음 표는 무게를 보여 준다.",
+]
+STATEMENTS_ABOUT_EXHIBITS = [
+    "Figure 8 knots are used by climbers.",
+    "Table 2 shows clearly that the drug halved the risk.",
+    "The following chart shows that rain falls in winter.",
+    "Die folgende Tabelle zeigt, dass der Regen im Winter fällt.",
+    "The table of elements has 118 entries.",
+    "Tables are stored in rows.",
+    "The list is empty at first.",
+    "The bridge has 42 arches (Figure 3 shows one of them).",
+    "表面张力使水滴变圆。",
+]
+
+
+@pytest.mark.parametrize("sentence", EXHIBITS)
+def test_a_sentence_about_a_figure_or_table_alone_shows_nothing(sentence: str) -> None:
+    """The reader of a quote does not see what it refers to; a question about that very figure may have it."""
+    assert points_to_exhibit(sentence, "What is a loop?")
+    assert not points_to_exhibit(sentence, f"Which one? {sentence}")
+
+
+@pytest.mark.parametrize("sentence", STATEMENTS_ABOUT_EXHIBITS)
+def test_what_a_figure_proves_is_a_statement(sentence: str) -> None:
+    """Behind `that` stands what the figure shows; other things have a number or the name of a figure, too."""
+    assert not points_to_exhibit(sentence, "What is a loop?")
 
 
 @pytest.mark.parametrize("sentence", SOMETHING)

@@ -142,7 +142,9 @@ def _dependent_openings(language: str) -> re.Pattern[str] | None:
     openings = load_data("quoting")["dependent_openings"].get(language)
     if openings is None:
         return None
-    return re.compile(f"{_START}(?:{'|'.join(openings)}){'' if language in _UNSPACED_LANGUAGES else _ENDS_ON_WORD}", _FLAGS)
+    return re.compile(
+        f"{_START}(?:{'|'.join(openings)}){'' if language in _UNSPACED_LANGUAGES else _ENDS_ON_WORD}", _FLAGS
+    )
 
 
 def depends_on_context(sentence: str, language: str) -> bool:
@@ -163,6 +165,12 @@ def is_boilerplate(sentence: str, question: str) -> bool:
         if found and found.group().casefold() not in question.casefold():
             return True
     return bool(_ADDRESS.search(sentence))
+
+
+def points_to_exhibit(sentence: str, question: str) -> bool:
+    """Whether it only says what a figure or table shows, which a quote does not contain, unless the question names that."""
+    found = _compiled("exhibits").search(sentence)
+    return found is not None and found.group().strip().casefold() not in question.casefold()
 
 
 # --- the candidates --------------------------------------------------------------------------------------------------------
@@ -213,7 +221,10 @@ class Candidate:
         """Whether it can be part of an answer. Evaluated on demand: most candidates are never considered."""
         if self._is_quotable is None:
             text = self.sentence.text
-            self._is_quotable = self.fit and not is_question(text) and not is_boilerplate(text, self.question)
+            shows_nothing = not self.attached and points_to_exhibit(text, self.question)
+            self._is_quotable = (
+                self.fit and not shows_nothing and not is_question(text) and not is_boilerplate(text, self.question)
+            )
         return self._is_quotable
 
 
