@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -256,7 +257,6 @@ class TestReports:
                 body = (await sent.value).post_data_json
                 assert (body["previous_id"], body["query"], body["sources"]) == ("r", "And at night?", ["documents"])
 
-
     async def test_a_follow_up_is_answered(self, browser: Browser, base: str) -> None:
         """The server takes the id that the page sends: the answer to the second question takes the place of the first."""
         async with visiting(browser, base) as visit:
@@ -269,6 +269,139 @@ class TestReports:
             await expect(visit.page.locator("#result-title")).to_have_text("And when is it partial?")
             await visit.answered()
             assert visit.errors == []
+
+
+class TestNothingIsLost:
+    async def test_the_skip_link_keeps_what_is_shown(self, browser: Browser, tmp_path: Path) -> None:
+        """It moves the focus alone: a running research goes on, and the address still names what is shown."""
+        async with served("serve", tmp_path) as server:
+            base = str(server.client.base_url).rstrip("/")
+            async with visiting(browser, base) as visit:
+                page = visit.page
+                await page.fill("#query", "What is asyncio?")
+                await page.keyboard.press("Enter")
+                await until(lambda: server.upstream.busy == 1)
+                await page.get_by_role("link", name="Skip to the content").press("Enter")
+                await expect(page.locator("#main")).to_be_focused()
+                await expect(page.get_by_role("button", name="Cancel")).to_be_visible()
+                assert page.url.endswith("#answer")
+                assert server.upstream.busy == 1
+
+    async def test_an_unknown_research_starts_no_other_one(self, browser: Browser, base: str) -> None:
+        """The page says that there is none, and leads to a new question; nothing is posted."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.goto(f"{base}/#research/doesnotexist")
+            await expect(page.get_by_role("alert").filter(has_text=re.compile("."))).to_be_visible()
+            await expect(page.get_by_role("button", name="Try again")).to_have_count(0)
+            await page.locator(".tools").get_by_role("link", name="New question").click()
+            await expect(page.locator("#query")).to_be_focused()
+            assert [each for each in visit.seen if each.startswith("POST")] == []
+
+    async def test_a_long_text_is_whole_until_the_person_shortens_it(self, browser: Browser, base: str) -> None:
+        """A pasted text is not cut: the field says by how much it is too long, as code points, and nothing is sent."""
+        too_long = "🦉" * 512
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.locator("#query").fill(too_long)
+            await expect(page.locator("#form-error")).to_have_text(re.compile("at most 500.*12 too long"))
+            await page.press("#query", "Enter")
+            assert await page.input_value("#query") == too_long
+            assert [each for each in visit.seen if each.startswith("POST")] == []
+            await page.locator("#query").fill("🦉" * 500)
+            await expect(page.locator("#form-error")).to_be_hidden()
+            await visit.ask()
+            await visit.answered()
+            follow_up = page.get_by_label("Ask a follow-up question")
+            await follow_up.fill("b" * 501)
+            await follow_up.press("Enter")
+            await expect(page.locator(".follow-up .error")).to_have_text(re.compile("1 too long"))
+            assert len([each for each in visit.seen if each == "POST /research"]) == 1
+
+    async def test_a_lost_server_is_said_and_the_report_is_found_again(self, browser: Browser, base: str) -> None:
+        """The page says that the connection is lost, then that the server is away; Cancel says so, too. Trying again looks
+        for the report that was running, and starts no other one.
+        """
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.clock.install()
+            await page.route("**/events", lambda route: route.abort())
+            await visit.ask(depth="report")
+            await page.get_by_role("button", name="Start the report").click()
+            alert = page.locator("#result").get_by_role("alert")
+            await expect(alert).to_contain_text("Trying again")
+            await page.route("**/research/*", lambda route: route.abort())
+            await page.get_by_role("button", name="Cancel").click()
+            await expect(alert).to_contain_text("cannot be reached")
+            again = page.get_by_role("button", name="Try again")
+            for _ in range(20):
+                await page.clock.fast_forward(10_000)
+                if await again.count():
+                    break
+                await page.wait_for_timeout(200)
+            await expect(alert).to_contain_text("cannot be reached")
+            await expect(page.get_by_text("Working…")).to_have_count(0)
+            await page.unroute("**/research/*")
+            await page.unroute("**/events")
+            await again.click()
+            await visit.answered()
+            assert [each for each in visit.seen if each == "POST /research"] == ["POST /research"]
+
+    async def test_a_silent_server_is_lost(self, browser: Browser, tmp_path: Path) -> None:
+        """A server that neither answers nor closes ends the waiting of a quick question; it sends a comment every 15 s."""
+        async with served("serve", tmp_path) as server:
+            base = str(server.client.base_url).rstrip("/")
+            async with visiting(browser, base) as visit:
+                page = visit.page
+                await page.clock.install()
+                await page.fill("#query", "What is asyncio?")
+                await page.keyboard.press("Enter")
+                await until(lambda: server.upstream.busy == 1)
+                server.process.send_signal(signal.SIGSTOP)
+                try:
+                    await page.clock.fast_forward(50_000)
+                    await expect(page.locator("#result").get_by_role("alert")).to_contain_text("cannot be reached")
+                    await expect(page.get_by_role("button", name="Try again")).to_be_focused()
+                finally:
+                    server.process.send_signal(signal.SIGCONT)
+
+    async def test_a_quote_says_why_the_text_is_missing(self, browser: Browser, base: str) -> None:
+        """Away is not forgotten: when the server is back, the next look shows the text; only a 404 is "not stored"."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.play(response("It hunts [1].", depth="report", raw_results=None))
+            await visit.ask()
+            await visit.answered()
+            reactions = [
+                (lambda route: route.abort(), "cannot be reached"),
+                (lambda route: route.fulfill(status=503, json={"detail": "The store is away."}), "The store is away."),
+                (lambda route: route.fulfill(json={"text": "It hunts at night."}), "It hunts at night."),
+            ]
+            for reaction, said in reactions:
+                await page.unroute("**/sources/1")
+                await page.route("**/sources/1", reaction)
+                await page.locator(".cite").click()
+                await expect(page.locator(".source-text")).to_contain_text(said)
+                await expect(page.locator("#quote")).not_to_contain_text("not stored any more")
+                await page.keyboard.press("Escape")
+
+    async def test_escape_closes_the_export_menu(self, browser: Browser, base: str) -> None:
+        """Escape closes it and the focus is back on its button; so does moving the focus elsewhere, which stays there."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.ask()
+            await visit.answered()
+            opener, item = page.locator(".menu summary"), page.get_by_role("button", name="Markdown")
+            await opener.press("Enter")
+            await page.keyboard.press("Tab")
+            await expect(item).to_be_focused()
+            await page.keyboard.press("Escape")
+            await expect(item).to_be_hidden()
+            await expect(opener).to_be_focused()
+            await opener.press("Enter")
+            await expect(item).to_be_visible()
+            await page.get_by_role("tab", name="Answer").focus()
+            await expect(item).to_be_hidden()
 
 
 class TestSafety:

@@ -6,6 +6,8 @@ import { t } from "./texts.js";
 const SHORT_WAIT_S = 10; // a rate limit that is over this soon is waited for
 const WAITS = 3;
 const RECONNECT_MS = [500, 1000, 2000, 4000, 8000];
+const SILENCE_MS = 45_000; // the server sends a comment every 15 s: after this long it is away
+const ANSWER_MS = 15_000; // for what the server answers from its store
 
 /** A refusal: `problem` is the server's problem object. */
 export class Refused extends Error {
@@ -54,15 +56,16 @@ async function send(path, { method = "GET", body, headers = {}, signal } = {}) {
 
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 const json = async (path, options) => (await send(path, options)).json();
+const soon = (path, options) => json(path, { ...options, signal: AbortSignal.timeout(ANSWER_MS) });
 const researchPath = (id) => `research/${encodeURIComponent(id)}`;
 
 export const plan = (body, signal) => json("research/plan", { method: "POST", body, signal });
 export const submit = (body) => json("research", { method: "POST", body: { ...body, background: true } });
-export const getResearch = (id) => json(researchPath(id));
-export const cancelResearch = (id) => json(researchPath(id), { method: "DELETE" });
+export const getResearch = (id) => soon(researchPath(id));
+export const cancelResearch = (id) => soon(researchPath(id), { method: "DELETE" });
 export const listResearches = (before) =>
   json(`research?limit=20${before ? `&before=${encodeURIComponent(before)}` : ""}`);
-export const getSource = (id, index) => json(`${researchPath(id)}/sources/${index}`);
+export const getSource = (id, index) => soon(`${researchPath(id)}/sources/${index}`);
 export const health = () => json("health");
 
 /** Whether the server understands a field of POST /research. */
@@ -82,8 +85,10 @@ export async function* stream(body, signal) {
   yield* events(response);
 }
 
-/** The events of a background research from the first one on; a connection that breaks goes on where it was. */
-export async function* follow(id, signal) {
+/** The events of a background research from the first one on; a connection that breaks goes on where it was.
+
+`onLost` is called when one breaks; after the last try the error is thrown. */
+export async function* follow(id, signal, onLost) {
   let last = 0;
   let failures = 0;
   while (!signal.aborted) {
@@ -99,7 +104,9 @@ export async function* follow(id, signal) {
       }
     } catch (error) {
       if (signal.aborted || (error instanceof Refused && error.status < 500)) throw error;
+      if (failures === RECONNECT_MS.length) throw error;
       failures += 1;
+      onLost();
     }
     await pause(RECONNECT_MS[Math.min(failures, RECONNECT_MS.length - 1)]);
   }
@@ -110,7 +117,7 @@ async function* events(response) {
   let rest = "";
   try {
     for (;;) {
-      const { value, done } = await reader.read();
+      const { value, done } = await unlessSilent(reader.read());
       if (done) return;
       const blocks = (rest + value).split("\n\n");
       rest = blocks.pop();
@@ -122,6 +129,15 @@ async function* events(response) {
   } finally {
     reader.cancel().catch(() => {});
   }
+}
+
+/** What is read next, or an error when the connection is open and nobody sends. */
+async function unlessSilent(reading) {
+  let timer;
+  const silence = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new TypeError("the connection is silent")), SILENCE_MS);
+  });
+  return Promise.race([reading, silence]).finally(() => clearTimeout(timer));
 }
 
 function parsed(block) {

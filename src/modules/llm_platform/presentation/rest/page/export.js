@@ -13,11 +13,20 @@ const TYPES = { md: "text/markdown", html: "text/html", json: "application/json"
 export function exportMenu(response) {
   const item = (label, action) => el("button", { type: "button", onclick: action }, label);
   const save = (kind) => () => download(response, kind);
-  return el("details", { class: "menu" },
-    el("summary", {}, t("Export")),
+  const opener = el("summary", {}, t("Export"));
+  const menu = el("details", { class: "menu" }, opener,
     el("div", { class: "menu-items" },
       item("Markdown", save("md")), item("HTML", save("html")), item("JSON", save("json")),
       item(t("Print"), () => window.print())));
+  menu.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !menu.open) return;
+    menu.open = false;
+    opener.focus();
+  });
+  menu.addEventListener("focusout", (event) => {
+    if (event.relatedTarget && !menu.contains(event.relatedTarget)) menu.open = false;
+  });
+  return menu;
 }
 
 function download(response, kind) {

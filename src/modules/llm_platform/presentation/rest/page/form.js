@@ -3,7 +3,7 @@
 import { errorText, health } from "./api.js";
 import { byId } from "./dom.js";
 import { closePlan, editPlan } from "./plan.js";
-import { onLanguage, t } from "./texts.js";
+import { lengthProblem, onLanguage, t } from "./texts.js";
 
 const HINTS = {
   shallow: () => t("One search and one answer, in seconds."),
@@ -43,6 +43,7 @@ export function startForm(start) {
     isTouched = true;
     showHint();
     closePlan();
+    showError(lengthProblem(form.elements.query.value));
   });
   form.elements.query.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
@@ -72,7 +73,7 @@ function read(form) {
 function complaint(request) {
   if (request.query.length < 3) return t("A question needs at least three characters.");
   if (!request.sources.length) return t("Choose at least one source.");
-  return "";
+  return lengthProblem(request.query);
 }
 
 function showError(text) {

@@ -56,4 +56,9 @@ onLanguage(() => {
   if (location.hash === "#history") showHistory();
 });
 window.addEventListener("hashchange", route);
+// As a jump to #main it would be a new address, and take the place of what is shown.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  byId("main").focus();
+});
 route();

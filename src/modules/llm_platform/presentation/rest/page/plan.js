@@ -2,7 +2,7 @@
 
 import { errorText, plan } from "./api.js";
 import { announce, byId, el, icon } from "./dom.js";
-import { t } from "./texts.js";
+import { lengthProblem, t } from "./texts.js";
 
 const MOST = 10;
 const LIMITS = [
@@ -50,6 +50,8 @@ class PlanEditor {
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       const chosen = this.#values();
+      this.error.textContent = this.#problem();
+      if (this.error.textContent) return;
       if (chosen.length) start({ ...request, plan: chosen, ...chosenLimits(form) });
       else this.error.textContent = t("A plan needs at least one sub-question.");
     });
@@ -62,11 +64,17 @@ class PlanEditor {
     return [...this.list.querySelectorAll("textarea")].map((input) => input.value.replace(/\s+/g, " ").trim()).filter(Boolean);
   }
 
+  /** The first sub-question that is too long. */
+  #problem() {
+    return this.#values().map(lengthProblem).find(Boolean) ?? "";
+  }
+
   #add(text, focuses = false) {
-    const input = el("textarea", { rows: 1, minlength: 3, maxlength: 500, dir: "auto" }, text);
+    const input = el("textarea", { rows: 1, minlength: 3, dir: "auto" }, text);
     input.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && !event.isComposing) event.preventDefault(); // one line, which wraps
     });
+    input.addEventListener("input", () => { this.error.textContent = this.#problem(); });
     const move = (step) => {
       const other = step < 0 ? item.previousElementSibling : item.nextElementSibling;
       if (!other) return;

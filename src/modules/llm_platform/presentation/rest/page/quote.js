@@ -1,10 +1,11 @@
 // The quote behind a citation, inside the text of its source.
 
 import { VERDICTS } from "./answer.js";
-import { getSource } from "./api.js";
+import { errorText, getSource, Refused } from "./api.js";
 import { byId, el, icon, shortAddress, sourceLink, unitOffsets } from "./dom.js";
 import { t } from "./texts.js";
 
+const NOT_FOUND = 404;
 const EXPLANATIONS = {
   supported: () => t("The source says this."),
   partial: () => t("The source says a part of this, or says it in other words."),
@@ -22,10 +23,15 @@ export class SourceTexts {
     this.loaded = new Map();
   }
 
-  /** The text, or null when it is not stored any more. */
+  /** The text, or null when it is not stored any more; an error is not kept, so that the next look asks again. */
   async get(index) {
     if (!this.loaded.has(index)) this.loaded.set(index, this.#load(index));
-    return this.loaded.get(index);
+    try {
+      return await this.loaded.get(index);
+    } catch (error) {
+      this.loaded.delete(index);
+      throw error;
+    }
   }
 
   async #load(index) {
@@ -33,8 +39,9 @@ export class SourceTexts {
     if (raw && this.response.depth !== "report") return raw.content;
     try {
       return (await getSource(this.id, index)).text;
-    } catch {
-      return null;
+    } catch (error) {
+      if (error instanceof Refused && error.status === NOT_FOUND) return null;
+      throw error;
     }
   }
 }
@@ -65,12 +72,19 @@ export async function openQuote({ source, citation, statement, texts, isWriting 
   dialog.showModal();
   byId("quote-title").focus();
   body.setAttribute("aria-busy", "true");
-  const text = isWriting ? null : await texts.get(source.index);
+  let text = null;
+  let missing = t("The whole text is not stored any more.");
+  try {
+    text = isWriting ? null : await texts.get(source.index);
+  } catch (error) {
+    missing = errorText(error);
+  }
   body.removeAttribute("aria-busy");
-  fill(body, text, citation);
+  fill(body, text, citation, missing);
 }
 
-function fill(body, text, citation) {
+/** `missing` says why there is no text. */
+function fill(body, text, citation, missing) {
   const place = text && citation?.quote ? placeOf(text, citation) : null;
   if (place) {
     const mark = el("mark", {}, text.slice(...place));
@@ -82,7 +96,7 @@ function fill(body, text, citation) {
   if (citation?.quote) body.append(el("mark", {}, citation.quote));
   else if (text) body.append(text);
   if (citation && !citation.quote) body.before(el("p", { class: "hint" }, t("No passage of the source fits this statement.")));
-  if (!text) body.append(el("p", { class: "hint" }, t("The whole text is not stored any more.")));
+  if (!text) body.append(el("p", { class: "hint" }, missing));
 }
 
 function placeOf(text, citation) {

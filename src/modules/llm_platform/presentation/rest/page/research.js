@@ -10,6 +10,7 @@ import { Steps } from "./steps.js";
 import { answerNotes, sentTable, sourceList, tabs, verdictLine } from "./summary.js";
 import { t } from "./texts.js";
 
+const NOT_FOUND = 404;
 const DEPTHS = { shallow: () => t("Quick"), deep: () => t("Deep"), report: () => t("Report") };
 
 /** A research that runs or has ended; `leave()` ends what belongs to the page alone. */
@@ -44,7 +45,7 @@ export class ResearchView {
       if (job.response) return this.#done(job.response);
       if (job.problem) return this.#failed(job.problem, job.status === "cancelled");
       if (job.status === "queued") this.steps.add({ type: "queued" });
-      await this.#read(follow(id, this.controller.signal));
+      await this.#read(this.#follow());
     } catch (error) {
       if (!this.status) this.#draw({ query: t("Research"), depth: "report" });
       this.#broken(error);
@@ -61,12 +62,16 @@ export class ResearchView {
       history.replaceState(null, "", `#research/${job.id}`);
       this.id = job.id;
       this.isBackground = true;
-      await this.#read(follow(job.id, this.controller.signal));
+      await this.#read(this.#follow());
       return true;
     } catch (error) {
       if (error instanceof Refused && error.problem.code === "background") return false;
       throw error;
     }
+  }
+
+  #follow() {
+    return follow(this.id, this.controller.signal, () => this.#notice(t("The connection is lost. Trying again…"), "warning"));
   }
 
   #draw(request) {
@@ -91,6 +96,7 @@ export class ResearchView {
   async #read(events) {
     for await (const event of events) {
       this.id ||= event.request_id;
+      this.status.replaceChildren();
       this.steps.add(event);
       if (event.type === "sources") this.answer.setSources(event.sources);
       else if (event.type === "token") this.answer.append(event.text);
@@ -125,22 +131,30 @@ export class ResearchView {
 
   #failed(problem, isCancelled) {
     const text = isCancelled ? t("This research was cancelled.") : errorText(new Refused(problem.status, problem));
-    this.#end(text, isCancelled ? "info" : "warning");
+    this.#end(text, isCancelled ? "info" : "warning", () => this.ask(this.request));
   }
 
+  /** The page lost the research. One in the background goes on: trying again looks for it, and starts no other one. */
   #broken(error) {
     if (this.controller.signal.aborted) return;
-    this.#end(errorText(error), "warning");
+    const isGone = this.isBackground && error instanceof Refused && error.status === NOT_FOUND;
+    const again = this.isBackground ? () => this.open(this.id) : () => this.ask(this.request);
+    this.#end(errorText(error), "warning", isGone ? null : again);
   }
 
-  #end(text, kind) {
+  /** `again` is what "Try again" does; null where that leads nowhere. */
+  #end(text, kind, again) {
     this.isOver = true;
     this.steps.end();
     if (!this.steps.groups.size) this.steps.element.remove();
-    const again = el("button", { type: "button", onclick: () => this.ask(this.request) }, t("Try again"));
+    this.#notice(text, kind);
+    const button = again ? el("button", { type: "button", onclick: again }, t("Try again")) : el("a", { href: "#" }, t("New question"));
+    this.tools.replaceChildren(button);
+    button.focus({ preventScroll: true });
+  }
+
+  #notice(text, kind) {
     this.status.replaceChildren(el("div", { class: `notice ${kind}`, role: "alert" }, icon(kind), el("p", {}, text)));
-    this.tools.replaceChildren(again);
-    again.focus({ preventScroll: true });
   }
 
   async #cancel() {
@@ -150,7 +164,7 @@ export class ResearchView {
         await cancelResearch(this.id);
       } catch (error) {
         this.cancelButton.disabled = false;
-        announce(errorText(error));
+        if (!this.isOver) this.#notice(errorText(error), "warning");
         return;
       }
     }

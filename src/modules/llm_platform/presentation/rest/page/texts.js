@@ -26,6 +26,14 @@ export const seconds = (milliseconds) =>
   milliseconds < 1000 ? number(Math.max(1, Math.round(milliseconds)), { style: "unit", unit: "millisecond" }) :
   number(milliseconds / 1000, { style: "unit", unit: "second", maximumFractionDigits: milliseconds < 10000 ? 1 : 0 });
 
+const MAX_CHARS = 500; // of a question, as the server counts them
+
+/** Why a text is too long for a question; empty where it is not. A field that cut a pasted text would ask something else. */
+export function lengthProblem(text) {
+  const over = [...text.trim()].length - MAX_CHARS;
+  return over > 0 ? t("A question has at most {max} characters: this is {n} too long.", { max: MAX_CHARS, n: number(over) }) : "";
+}
+
 export async function startLanguage() {
   const wanted = [read(), ...navigator.languages.map((tag) => tag.split("-")[0].toLowerCase())];
   await use(wanted.find((code) => LANGUAGES.includes(code)) ?? "en");

@@ -90,6 +90,8 @@ export default {
   "What left this machine": "Was diesen Rechner verließ",
   "The answer is complete. Sources: {n}.": "Die Antwort ist vollständig. Quellen: {n}.",
   "This research was cancelled.": "Diese Recherche wurde abgebrochen.",
+  "A question has at most {max} characters: this is {n} too long.": "Eine Frage hat höchstens {max} Zeichen: {n} sind zu viel.",
+  "The connection is lost. Trying again…": "Die Verbindung ist unterbrochen. Neuer Versuch…",
   "Try again": "Noch einmal versuchen",
   "This server needs an API key": "Dieser Server verlangt einen API-Schlüssel",
   "The server did not accept that key.": "Der Server hat diesen Schlüssel nicht angenommen.",

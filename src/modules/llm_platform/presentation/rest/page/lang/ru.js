@@ -90,6 +90,8 @@ export default {
   "What left this machine": "Что отправлено наружу",
   "The answer is complete. Sources: {n}.": "Ответ готов. Источников: {n}.",
   "This research was cancelled.": "Исследование отменено.",
+  "A question has at most {max} characters: this is {n} too long.": "В вопросе не больше {max} знаков: лишних {n}.",
+  "The connection is lost. Trying again…": "Связь потеряна. Новая попытка…",
   "Try again": "Попробовать ещё раз",
   "This server needs an API key": "Этому серверу нужен ключ API",
   "The server did not accept that key.": "Сервер не принял этот ключ.",

@@ -90,6 +90,8 @@ export default {
   "What left this machine": "发送到外部的内容",
   "The answer is complete. Sources: {n}.": "回答已完成。来源：{n}。",
   "This research was cancelled.": "此研究已取消。",
+  "A question has at most {max} characters: this is {n} too long.": "问题最多 {max} 个字符：超出 {n} 个。",
+  "The connection is lost. Trying again…": "连接已断开，正在重试…",
   "Try again": "重试",
   "This server needs an API key": "此服务器需要 API 密钥",
   "The server did not accept that key.": "服务器不接受该密钥。",
