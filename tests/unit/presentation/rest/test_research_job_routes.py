@@ -192,14 +192,15 @@ async def test_client_that_leaves_with_the_last_event_is_no_error() -> None:
 
     async def events() -> AsyncGenerator[JobEvent, None]:
         yield JobEvent(1, "done", "{}")
-        reading.cancel()  # at the same time as the end
+        next(iter(reading)).cancel()  # at the same time as the end
 
     async def read() -> None:
         async for _ in research_job_routes._until_draining(request, events()):
             pass
 
-    reading = asyncio.create_task(read())
-    await asyncio.wait({reading})
+    reading = {asyncio.create_task(read())}
+    await asyncio.wait(reading)
+    reading.clear()  # a task holds the frames of what it ran
     gc.collect()
     await asyncio.sleep(0)
     assert reported == []
