@@ -564,11 +564,30 @@ class Settings(BaseSettings):
         "US dollars a day for each API key: one number for all keys, label=number for one, or a comma list of both",
         example="1,alice=3",
     )
-    LLM_TIMEOUT_S: Seconds = _setting(60.0, "Timeout of one model call in seconds")
+    LLM_TIMEOUT_S: Seconds = _setting(
+        60.0, "Seconds to wait for the first token of a model; default for a local one: 600, since it reads slowly"
+    )
+    LLM_IDLE_TIMEOUT_S: Seconds = _setting(30.0, "Seconds to wait for the next token of a model")
     LLM_MAX_TOKENS: int = _setting(
         2048, "Maximum length of a synthesis in tokens; a report may have twice as many", ge=16
     )
-    LLM_CONTEXT_TOKENS: int = _setting(32_000, "Context window in tokens of models without a known one", ge=1000)
+    LLM_CONTEXT_TOKENS: int = _setting(
+        32_000,
+        "Context window in tokens of models without a known one; default for a local one: what the service says, as "
+        "llama.cpp and vLLM do",
+        ge=1000,
+    )
+    LLM_TEMPERATURE: float | None = _setting(
+        None,
+        "Temperature of the prompts of research; default: 0.2 to write, 0 for all other steps. It is not sent to Kimi, nor to "
+        "a service that refuses it",
+        ge=0.0,
+        le=2.0,
+        example="0.2",
+    )
+    LLM_CONCURRENCY: int | None = _setting(
+        None, "Calls of one model that run at once; default: 1 for a local one, else no limit, 8 in reports", ge=1, example="4"
+    )
 
     LLM_RPS: Rate | None = _setting(
         None,
@@ -749,7 +768,7 @@ class Settings(BaseSettings):
 
     # Research and cache
     RESEARCH_TIMEOUT_S: Seconds = _setting(
-        120.0, "Timeout of one research request in seconds; default for a report: 900"
+        120.0, "Timeout of one research request in seconds; default with a local model: 600, for a report: 900"
     )
     CACHE_TTL_S: SecondsOrZero = _setting(
         3600.0, "Seconds that searches, plans of deep research and syntheses are cached; 0: no cache"

@@ -115,7 +115,7 @@ USED_UP = {"error": {"type": "access_terminated_error", "message": "You've reach
         (error(429, {}, retry_after="3600"), 1, "too many"),
         (error(500, {}), 2, "500"),
         (answer(b'{"choices": null}'), 1, "without choices"),
-        (answer(b'"words"'), 1, "no chat completion"),
+        (answer(b'"words"'), 1, "an empty stream"),
         (answer(b"<html>"), 1, "web page"),
         (answer(b'{"choices": [{"mess'), 1, "broken JSON"),
         (kimi("", "length", reasoning_content="Hm. " * 50), 1, "LLM_MAX_TOKENS"),
@@ -524,6 +524,7 @@ class Mute(ISynthesizer):
         self, question: str, sources: Sequence[Source], language: str, **_: Any
     ) -> AsyncIterator[SynthesisPart]:
         yield SynthesisToken(text="The event loop is half said. ")
+        raise LLMConnectionError("the writer is out", spent=Spending(calls=1, prompt_tokens=7))
 
 
 async def test_a_writer_of_ones_own_that_fails_is_replaced() -> None:

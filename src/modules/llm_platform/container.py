@@ -100,8 +100,8 @@ class Container(containers.DeclarativeContainer):
         search.build_search_policies, search_rate_limiters, search_upstreams, shared_state, metrics
     )
     web_search_provider = providers.Singleton(search.web_search_provider, settings, search_adapters, search_policies)
-    context_tokens = providers.Singleton(llms.smallest_context_tokens, settings)
     llm_adapters = providers.Singleton(llms.build_llm_adapters, settings, resources, metrics)
+    context_tokens = providers.Singleton(llms.build_context_tokens, settings, llm_adapters)
     llm_rate_limiters = providers.Singleton(llms.build_llm_rate_limiters, settings, llm_adapters)
     llm_upstreams = providers.Singleton(upstream_states, llm_adapters, metrics)
     with_daily_budget = providers.Singleton(daily_budget.build_daily_budget, settings, resources, redis, metrics)
@@ -141,7 +141,7 @@ class Container(containers.DeclarativeContainer):
     report_writer = providers.Singleton(partial, llms.build_writer, extractive)
     citation_judges = providers.Singleton(llms.build_citation_judges, context_tokens)
     answer_judge = providers.Singleton(llms.build_answer_judge, settings, citation_judges, llm_provider)
-    report_options = providers.Singleton(services.report_options, settings, context_tokens)
+    report_options = providers.Singleton(services.report_options, settings)
     report_tools = providers.Singleton(
         ReportTools,
         search=providers.Singleton(WebSearchService, report_search_provider, log_queries=settings.provided.LOG_QUERIES),
@@ -156,6 +156,7 @@ class Container(containers.DeclarativeContainer):
         labels=providers.Singleton(services.report_labels, settings, search_adapters, llm_adapters),
         price=providers.Singleton(llms.build_price, settings, llm_adapters),
         options=report_options,
+        context=context_tokens,
         metrics=metrics,
         lock=providers.Singleton(services.build_report_lock, settings, report_options, shared_state),
     )

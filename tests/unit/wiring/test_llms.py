@@ -1,22 +1,136 @@
-"""The language models that the settings name."""
+"""Language models from settings."""
 
 from __future__ import annotations
 
-import pytest
+import asyncio
+from typing import Any
 
-from modules.llm_platform.domain.exceptions import LLMConnectionError
+import pytest
+from tests.loopback_upstream import Exchange, json_reply, serving
+
+from modules.llm_platform.container import build_platform
+from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest
+from modules.llm_platform.domain.exceptions import LLMConfigError, LLMConnectionError
+from modules.llm_platform.infrastructure.adapters.openai.chat import OpenAIProvider
+from modules.llm_platform.infrastructure.llm.kinds import configuration_error
 from modules.llm_platform.testing import FakeLLM, MemoryMetrics
 from modules.llm_platform.testing.llm import question
-from modules.llm_platform.wiring.llms import all_connections, build_llm_provider
+from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
+from modules.llm_platform.wiring import llms
 from modules.llm_platform.wiring.resources import upstream_states
 from shared.config import Settings
+
+LOCAL = "http://127.0.0.1:9/v1"
+QUESTION = LLMRequest(messages=(ChatMessage(role="user", content="Hi"),))
+
+
+def _settings(**values: Any) -> Settings:
+    return Settings(_env_file=None, **values)
+
+
+def test_an_address_and_a_model_need_no_key() -> None:
+    """llama.cpp, LM Studio and vLLM have none."""
+    (model,) = llms.llm_connections(_settings(LLM_BASE_URL=LOCAL, LLM_MODEL="local"))
+    assert configuration_error(model) is None
+    assert (model.is_local, model.cost_usd(5, 5), model.max_tokens_field) == (True, 0.0, "max_tokens")
+
+
+@pytest.mark.parametrize(
+    ("values", "missing"), [({"LLM_BASE_URL": LOCAL}, "LLM_MODEL"), ({"LLM_MODEL": "local"}, "LLM_BASE_URL")]
+)
+def test_one_without_the_other_is_an_error(values: dict[str, str], missing: str) -> None:
+    """It names what to set, instead of quotes without a word."""
+    (model,) = llms.llm_connections(_settings(**values))
+    assert missing in (configuration_error(model) or "")
+
+
+def test_a_local_model_has_more_time() -> None:
+    """Until its first token, and for the research; a value that is set wins."""
+    local, cloud = {"LLM_KIND": "ollama", "LLM_MODEL": "m"}, {"LLM_API_KEY": "k" * 20, "LLM_MODEL": "m"}
+    for values, first_token_s, research_s in [
+        (local, 600.0, 600.0),
+        (cloud, 60.0, 120.0),
+        ({**local, "LLM_TIMEOUT_S": 7, "RESEARCH_TIMEOUT_S": 8}, 7.0, 8.0),
+    ]:
+        settings = _settings(**values)
+        assert llms.llm_connections(settings)[0].timeout == first_token_s
+        assert llms.research_timeout_s(settings) == research_s
+
+
+class _SlowModel:
+    """Answers when it is opened, and lists itself with a context window."""
+
+    def __init__(self) -> None:
+        self.opened = asyncio.Event()
+
+    async def __call__(self, exchange: Exchange) -> None:
+        if exchange.path.endswith("/models"):
+            await json_reply({"data": [{"id": "m", "meta": {"n_ctx": 2048}}]})(exchange)
+            return
+        await self.opened.wait()
+        await json_reply({"choices": [{"message": {"content": "Hello."}, "finish_reason": "stop"}]})(exchange)
+
+
+@pytest.mark.parametrize(("concurrency", "running"), [(None, 1), (2, 2)])
+async def test_a_local_model_gets_one_call_at_a_time(concurrency: int | None, running: int) -> None:
+    """Unless LLM_CONCURRENCY says otherwise; the others wait for their turn."""
+    model = _SlowModel()
+    async with serving(model) as server:
+        settings = _settings(LLM_BASE_URL=f"{server.url}/v1", LLM_MODEL="m", LLM_CONCURRENCY=concurrency)
+        async with build_platform(settings) as platform:
+            calls = [asyncio.create_task(platform.llm.generate(QUESTION)) for _ in range(4)]
+            assert await becomes_true(lambda: server.busy == running, CLOSE_TIMEOUT_S)
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert len(server.requests) == running
+            model.opened.set()
+            assert [each.content for each in await asyncio.gather(*calls)] == ["Hello."] * 4
+
+
+async def test_the_context_of_a_local_model_is_read_once() -> None:
+    """From its list of models; LLM_CONTEXT_TOKENS wins, and a service that is away has the default for now."""
+    async with serving(_SlowModel()) as server:
+        values = {"LLM_BASE_URL": f"{server.url}/v1", "LLM_MODEL": "m"}
+        for more, expected, requests in [({}, 2048, 1), ({"LLM_CONTEXT_TOKENS": 5000}, 5000, 0)]:
+            settings = _settings(**values, **more)
+            server.requests.clear()
+            provider = OpenAIProvider(llms.llm_connections(settings)[0])
+            context = llms.build_context_tokens(settings, {"m": provider})
+            assert [await context(), await context()] == [expected, expected]
+            assert len(server.requests) == requests
+            await provider.aclose()
+    settings = _settings(LLM_BASE_URL=LOCAL, LLM_MODEL="m")
+    away = OpenAIProvider(llms.llm_connections(settings)[0])
+    assert await llms.build_context_tokens(settings, {"m": away})() == 32_000
+    await away.aclose()
+
+
+async def test_llama_cpp_serves_its_model_under_any_name() -> None:
+    """Its list has the path of a file."""
+    listed = json_reply({"data": [{"id": "/models/qwen.gguf", "owned_by": "llamacpp"}]})
+    async with serving(listed) as server:
+        settings = _settings(LLM_BASE_URL=f"{server.url}/v1", LLM_MODEL="local")
+        provider = OpenAIProvider(llms.llm_connections(settings)[0])
+        assert "under any name" in await provider.ping()
+        await provider.aclose()
+
+
+async def test_a_model_that_the_service_does_not_list_is_an_error() -> None:
+    """The check of doctor and of the worker names those that it has."""
+    async with serving(_SlowModel()) as server:
+        provider = OpenAIProvider(
+            llms.llm_connections(_settings(LLM_BASE_URL=f"{server.url}/v1", LLM_MODEL="another"))[0]
+        )
+        with pytest.raises(LLMConfigError, match=r"no model 'another': set LLM_MODEL to one of m"):
+            await provider.ping()
+        await provider.aclose()
 
 
 def test_each_model_has_a_name_of_its_own() -> None:
     """Models of one name are numbered: limits, circuits and the choice of a request must not mix them up."""
     listed = [{"name": name, "model": f"m{number}"} for number, name in enumerate(("a", "a", "b", "a"))]
     settings = Settings(_env_file=None, LLM_PROVIDERS=listed)
-    assert [(each.name, each.model) for each in all_connections(settings)] == [
+    assert [(each.name, each.model) for each in llms.all_connections(settings)] == [
         ("a", "m0"), ("a-2", "m1"), ("b", "m2"), ("a-3", "m3"),
     ]  # fmt: skip
 
@@ -26,7 +140,7 @@ async def test_a_single_model_is_tried_again_and_several_replace_each_other(coun
     """After a lost connection the next model answers sooner than a second try; without another one, a second try does."""
     down, works = [LLMConnectionError("down"), "answer"], ["answer"]
     models = {f"m{number}": FakeLLM(works if number else down, name=f"m{number}") for number in range(count)}
-    llm = build_llm_provider(
+    llm = llms.build_llm_provider(
         Settings(_env_file=None), models, {}, upstream_states(models), MemoryMetrics(), lambda llm: llm
     )
     assert llm is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +13,13 @@ from pydantic import SecretStr
 from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel
 from modules.llm_platform.domain.dtos.research_dtos import JudgedClaims, Synthesis
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
-from modules.llm_platform.domain.ports.llm import NOT_CONFIGURED, ILLMProvider, LLMRegistry
+from modules.llm_platform.domain.ports.llm import (
+    NOT_CONFIGURED,
+    ContextTokens,
+    IContextWindow,
+    ILLMProvider,
+    LLMRegistry,
+)
 from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.infrastructure.llm.kinds import KINDS, LLMConnection, Variables
@@ -42,6 +49,9 @@ EXTRACTIVE_ONLY = (
 )
 REPORT_LLM_RPS = 2.0  # requirement MS9; calls per second of one model if LLM_RPS is not set
 MAX_CONCURRENT_CALLS = 8
+# With a local model, unless set: seconds until its first token, and of a research. A prompt of 4,000 tokens takes a CPU one to
+# four minutes to read.
+LOCAL_TIMEOUT_S = 600.0
 STAGES = get_args(LLMStage)
 
 LLMAdapters = Mapping[str, ILLMProvider]
@@ -65,8 +75,8 @@ def all_connections(settings: Settings) -> tuple[LLMConnection, ...]:
 
 def _single_variables(settings: Settings) -> Iterator[LLMConnection]:
     s = settings
-    keyless = not KINDS[s.LLM_KIND].needs_key and (s.LLM_BASE_URL or s.LLM_MODEL)
-    if s.LLM_API_KEY or keyless:
+    # An address or a model alone is a mistake, which the first call and doctor report.
+    if s.LLM_API_KEY or s.LLM_BASE_URL or s.LLM_MODEL:
         yield _connection(s, s.LLM_KIND, s.LLM_KIND, s.LLM_MODEL, s.LLM_API_KEY, s.LLM_BASE_URL, variables=Variables())
     if s.KIMI_API_KEY:
         yield _connection(s, "kimi", "kimi", s.KIMI_MODEL, s.KIMI_API_KEY, s.KIMI_BASE_URL)
@@ -101,16 +111,35 @@ def _connection(
     price = settings.LLM_PRICES.get(model or "")
     if price and more.get("price_in") is None and more.get("price_out") is None:
         more |= {"price_in": price.price_in, "price_out": price.price_out}
+    # A gateway on loopback that wants a key may call models that cost money.
+    is_local = not KINDS[kind].needs_key or (is_loopback(address or "") and not key)
+    if is_local and "LLM_CONTEXT_TOKENS" in settings.model_fields_set and not more.get("context_tokens"):
+        more["context_tokens"] = settings.LLM_CONTEXT_TOKENS  # else the service is asked
     return LLMConnection(
         name=name,
         kind=kind,
         model=model or "",
         base_url=address,
         api_key=key.get_secret_value() if key else "",
-        timeout=settings.LLM_TIMEOUT_S,
+        timeout=first_token_timeout_s(settings, is_local),
+        idle_timeout=settings.LLM_IDLE_TIMEOUT_S,
+        temperature=settings.LLM_TEMPERATURE,
+        is_local=is_local,
         user_agent=settings.KIMI_USER_AGENT if kind == "kimi" else None,
         **more,
     )
+
+
+def first_token_timeout_s(settings: Settings, is_local: bool) -> float:
+    is_set = "LLM_TIMEOUT_S" in settings.model_fields_set
+    return LOCAL_TIMEOUT_S if is_local and not is_set else settings.LLM_TIMEOUT_S
+
+
+def research_timeout_s(settings: Settings) -> float:
+    """Return the timeout of a shallow or deep research: longer if it may have to wait for a local model."""
+    if "RESEARCH_TIMEOUT_S" in settings.model_fields_set or not any(each.is_local for each in llm_connections(settings)):
+        return settings.RESEARCH_TIMEOUT_S
+    return LOCAL_TIMEOUT_S
 
 
 def _with_unique_names(connections: Sequence[LLMConnection]) -> Iterator[LLMConnection]:
@@ -145,9 +174,19 @@ def configured_models(adapters: LLMAdapters) -> tuple[ConfiguredModel, ...]:
 
 def build_llm_rate_limiters(settings: Settings, adapters: LLMAdapters) -> RateLimiters:
     """Return the rate limiters that all callers of a model share."""
+    bounds = concurrency_bounds(settings)
     return {
-        name: RateLimiter(settings.LLM_RPS or REPORT_LLM_RPS, max_concurrent=MAX_CONCURRENT_CALLS) for name in adapters
+        name: RateLimiter(settings.LLM_RPS, max_concurrent=bounds[name], is_strict=True)
+        if name in bounds
+        else RateLimiter(settings.LLM_RPS or REPORT_LLM_RPS, max_concurrent=MAX_CONCURRENT_CALLS)
+        for name in adapters
     }
+
+
+def concurrency_bounds(settings: Settings) -> Mapping[str, int]:
+    """Return the number of concurrent calls of each model that has a bound: a local one answers one call after the other."""
+    bounds = {each.name: settings.LLM_CONCURRENCY or int(each.is_local) for each in llm_connections(settings)}
+    return {name: bound for name, bound in bounds.items() if bound}
 
 
 def build_llm_provider(
@@ -160,10 +199,17 @@ def build_llm_provider(
 ) -> ILLMProvider | None:
     if not adapters:
         return None
+    waits = _queue_waits_s(settings)
     if settings.LLM_RPS is None:
-        calls = {name: upstream.calls for name, upstream in upstreams.items()}
-        return _router(adapters, calls, upstreams, metrics, with_daily_budget, max_closed_s=MAX_LLM_PAUSE_S)
-    return _router(adapters, limiters, upstreams, metrics, with_daily_budget)
+        calls = {name: limiters[name] if name in waits else upstream.calls for name, upstream in upstreams.items()}
+        return _router(adapters, calls, upstreams, metrics, with_daily_budget, waits, max_closed_s=MAX_LLM_PAUSE_S)
+    return _router(adapters, limiters, upstreams, metrics, with_daily_budget, waits)
+
+
+def _queue_waits_s(settings: Settings) -> Mapping[str, float]:
+    """Return how long a caller waits for its turn with each model of bounded concurrency: as long as for the model itself."""
+    bounds = concurrency_bounds(settings)
+    return {each.name: each.timeout for each in llm_connections(settings) if each.name in bounds}
 
 
 def _router(
@@ -172,6 +218,7 @@ def _router(
     upstreams: UpstreamStates,
     metrics: IMetrics,
     with_daily_budget: WithDailyBudget,
+    queue_waits_s: Mapping[str, float],
     *,
     max_wait_s: float = MAX_LLM_WAIT_S,
     max_closed_s: float = MAX_CLOSED_S,
@@ -182,7 +229,7 @@ def _router(
             RateLimitedLLM(
                 MeasuredLLM(each, metrics),
                 limiters[name],
-                max_wait_s=max_wait_s,
+                max_wait_s=max(max_wait_s, queue_waits_s.get(name, 0.0)),
                 max_closed_s=max_closed_s,
                 circuit=upstreams[name].circuit,
             )
@@ -216,7 +263,8 @@ def build_stage_llms(
         return {}
     if any(ordinary is adapter for adapter in adapters.values()):
         return dict.fromkeys(STAGES, ordinary)
-    router = _router(adapters, limiters, upstreams, metrics, with_daily_budget, max_wait_s=MAX_REPORT_WAIT_S)
+    waits = _queue_waits_s(settings)
+    router = _router(adapters, limiters, upstreams, metrics, with_daily_budget, waits, max_wait_s=MAX_REPORT_WAIT_S)
     first = {stage: name for stage, name in stage_choices(settings).items() if name in adapters}
     routers = {name: router.preferring(name) for name in set(first.values())}
     return {stage: routers[first[stage]] if stage in first else router for stage in STAGES}
@@ -262,7 +310,9 @@ def model_version(adapters: LLMAdapters) -> str:
     return ",".join(getattr(adapter, "label", adapter.name) for adapter in adapters.values())
 
 
-def build_writer(extractive: ISynthesizer, llm: ILLMProvider | None, context_tokens: int) -> ISynthesizer:
+def build_writer(
+    extractive: ISynthesizer, llm: ILLMProvider | None, context_tokens: int | ContextTokens
+) -> ISynthesizer:
     """Return the synthesizer of a model, or the extractive one without a model."""
     if llm is None:
         return extractive
@@ -276,14 +326,14 @@ def build_synthesizer(
     llm: ILLMProvider | None,
     adapters: LLMAdapters,
     extractive: ISynthesizer,
-    context_tokens: int,
+    context_tokens: ContextTokens,
     shared: SharedState,
 ) -> ISynthesizer:
     if llm is None:
         return extractive
     writer = build_writer(extractive, llm, context_tokens)
     if settings.CACHE_TTL_S > 0:
-        cache, lock = shared.cache("synthesis", Synthesis), shared.lock("synthesis", settings.LLM_TIMEOUT_S)
+        cache, lock = shared.cache("synthesis", Synthesis), shared.lock("synthesis", research_timeout_s(settings))
         writer = CachedSynthesizer(writer, cache, settings.CACHE_TTL_S, model_version(adapters), lock)
     return FallbackSynthesizer([SingleFlightSynthesizer(writer), extractive])
 
@@ -291,7 +341,7 @@ def build_synthesizer(
 CitationJudges = Callable[[ILLMProvider | None], ICitationJudge | None]
 
 
-def build_citation_judges(context_tokens: int) -> CitationJudges:
+def build_citation_judges(context_tokens: ContextTokens) -> CitationJudges:
     """Return a function that builds the judge for a model."""
     from modules.llm_platform.application.research.verification import LLMCitationJudge
 
@@ -336,7 +386,12 @@ def build_research_judge(
     )
 
 
-def smallest_context_tokens(settings: Settings) -> int:
-    """Return the context window of the smallest configured model."""
-    contexts = [each.context or settings.LLM_CONTEXT_TOKENS for each in llm_connections(settings)]
-    return min(contexts, default=settings.LLM_CONTEXT_TOKENS)
+def build_context_tokens(settings: Settings, adapters: LLMAdapters) -> ContextTokens:
+    """Return a function for the context window of the smallest configured model; a local service is asked for its own."""
+
+    async def smallest() -> int:
+        models = [each for each in adapters.values() if isinstance(each, IContextWindow)]
+        sizes = await asyncio.gather(*(each.context_tokens() for each in models))
+        return min([size or settings.LLM_CONTEXT_TOKENS for size in sizes], default=settings.LLM_CONTEXT_TOKENS)
+
+    return smallest

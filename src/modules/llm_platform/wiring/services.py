@@ -18,7 +18,14 @@ from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK, IKeyLock
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.wiring import search as search_wiring
 from modules.llm_platform.wiring.documents import LOCAL_EMBEDDERS
-from modules.llm_platform.wiring.llms import STAGES, LLMAdapters, llm_connections, model_version, stage_choices
+from modules.llm_platform.wiring.llms import (
+    STAGES,
+    LLMAdapters,
+    llm_connections,
+    model_version,
+    research_timeout_s,
+    stage_choices,
+)
 from modules.llm_platform.wiring.redis import SharedState
 from modules.llm_platform.wiring.resources import Resources, UpstreamStates, is_installed
 from modules.llm_platform.wiring.search import SearchAdapters, has_index
@@ -48,7 +55,7 @@ def _digest(parts: Iterable[str]) -> str:
     return sha256("|".join(parts).encode()).hexdigest()[:DIGEST_CHARS]
 
 
-def report_options(settings: Settings, context_tokens: int) -> ReportOptions:
+def report_options(settings: Settings) -> ReportOptions:
     has_timeout = "RESEARCH_TIMEOUT_S" in settings.model_fields_set
     return ReportOptions(
         timeout_s=settings.RESEARCH_TIMEOUT_S if has_timeout else REPORT_TIMEOUT_S,
@@ -57,8 +64,8 @@ def report_options(settings: Settings, context_tokens: int) -> ReportOptions:
         query_languages=settings.QUERY_LANGUAGES,
         read_early=settings.REPORT_READ_EARLY,
         results_per_search=settings.SEARXNG_MAX_RESULTS,
-        max_tokens=min(REPORT_LENGTH_FACTOR * settings.LLM_MAX_TOKENS, context_tokens // 2),
-        context_tokens=context_tokens,
+        max_tokens=REPORT_LENGTH_FACTOR * settings.LLM_MAX_TOKENS,
+        context_tokens=settings.LLM_CONTEXT_TOKENS,
         offline=settings.LLM_PLATFORM_OFFLINE,
     )
 
@@ -76,7 +83,7 @@ def build_reporter(tools: ReportTools, resources: Resources) -> Reporter:
 
 def research_options(settings: Settings) -> ResearchOptions:
     return ResearchOptions(
-        timeout_s=settings.RESEARCH_TIMEOUT_S,
+        timeout_s=research_timeout_s(settings),
         results_per_search=settings.SEARXNG_MAX_RESULTS,
         max_tokens=settings.LLM_MAX_TOKENS,
         plan_ttl_s=settings.CACHE_TTL_S,

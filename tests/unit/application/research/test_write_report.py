@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
 
 from modules.llm_platform.application.research.writing import (
+    CUT,
     PREPARED_IN_THREAD_CHARS,
+    REPEATED,
     UNCITED,
     WritingRequest,
     WrittenAnswer,
@@ -18,7 +21,7 @@ from modules.llm_platform.application.research.writing import (
 )
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisPart, SynthesisToken
-from modules.llm_platform.domain.exceptions import DailyBudgetError, LLMException, LLMProviderException
+from modules.llm_platform.domain.exceptions import DailyBudgetError, LLMException, LLMProviderException, LLMTimeoutError
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
@@ -179,3 +182,55 @@ async def test_cancelling_does_not_wait_for_long_pages(monkeypatch: pytest.Monke
     gone = task.cancelled()
     let_go.set()
     assert gone
+
+
+class _SlowWriter(ISynthesizer):
+    """Writes `text`, then waits for ever or fails with `error`."""
+
+    name = "slow"
+
+    def __init__(self, text: str, error: LLMException | None = None) -> None:
+        self._text, self._error = text, error
+
+    async def synthesize(self, *args: object, **options: object) -> Synthesis:  # type: ignore[override]
+        raise NotImplementedError
+
+    async def stream(self, *args: object, **options: object) -> AsyncIterator[SynthesisPart]:  # type: ignore[override]
+        yield SynthesisToken(text=self._text)
+        if self._error is not None:
+            raise self._error
+        await asyncio.Event().wait()
+
+
+def _due(writer: ISynthesizer) -> WritingRequest:
+    return replace(order(writer), deadline=asyncio.get_running_loop().time() + 0.3)
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize("error", [None, LLMTimeoutError("slow stopped half-way")], ids=["deadline", "stopped"])
+async def test_what_a_late_writer_has_written_is_kept(streamed: bool, error: LLMException | None) -> None:
+    """Its citations are checked; the text and `degraded` say that it is cut off."""
+    shown: list[str] = []
+    writer = FallbackSynthesizer([_SlowWriter(f"{CLAIM} [1]. It also", error), ExtractiveSynthesizer()])
+    answer = await write(_due(writer), streamed, shown.append, shown.append)
+    assert answer.text.startswith(f"{CLAIM} [1]. It also")
+    assert messages_for("en").cut_off in answer.text
+    assert "".join(shown) == answer.text
+    assert [each.verdict for each in answer.checked.citations] == ["supported"]
+    assert answer.synthesis.finish_reason == CUT
+    assert [each.reason.partition(":")[0] for each in answer.degraded] == ["timeout"]
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_a_late_writer_without_a_sentence_is_replaced(streamed: bool) -> None:
+    """By quotes."""
+    answer = await written(_due(_SlowWriter("Pump 77")), streamed=streamed)
+    assert CLAIM in answer.text
+    assert answer.synthesis.synthesizer == "extractive"
+
+
+async def test_a_text_that_repeats_itself_is_reported() -> None:
+    """By the reader's text and by `degraded`."""
+    answer = await written(order(FakeSynthesizer(f"{CLAIM} [1].", finish_reason="repetition")))
+    assert messages_for("en").cut_off in answer.text
+    assert REPEATED in [each.reason for each in answer.degraded]

@@ -25,6 +25,7 @@ from tests.chat_server import (
     usage_chunk,
 )
 
+from modules.llm_platform.domain import model_progress
 from modules.llm_platform.domain.dtos.llm_dtos import LLMReset, LLMResponse, LLMToken
 from modules.llm_platform.domain.exceptions import (
     LLMBlockedError,
@@ -37,6 +38,8 @@ from modules.llm_platform.domain.exceptions import (
     LLMTimeoutError,
     LLMUnavailableError,
 )
+from modules.llm_platform.domain.model_progress import receive_model_progress
+from modules.llm_platform.infrastructure.adapters.openai import chat
 from modules.llm_platform.infrastructure.adapters.openai.chat import OpenAIProvider
 from modules.llm_platform.infrastructure.llm.kinds import LLMConnection
 from modules.llm_platform.testing.llm import collect, question
@@ -157,11 +160,11 @@ async def test_the_key_in_an_answer_is_redacted(serve: Callable) -> None:
         (answer(b'{"choices": null}'), "without choices"),
         (answer(b'{"choices": []}'), "without choices"),
         (answer(b'{"choices": ["text"]}'), "without choices"),
-        (answer(b'"a string"'), "no chat completion"),
+        (answer(b'"a string"'), "an empty stream"),
         (answer(b"[]"), "no chat completion"),
-        (answer(b"null"), "no chat completion"),
+        (answer(b"null"), "an empty stream"),
         (answer(b"[" * 100_000), "broken JSON"),
-        (answer(b""), "broken JSON"),
+        (answer(b""), "an empty stream"),
         (answer(completion()[:-20]), "broken JSON"),
         (answer(b"<html>Welcome!</html>", content_type=HTML), "web page"),
         (answer(completion(None)), "empty answer"),
@@ -333,14 +336,14 @@ async def test_reasoning_without_an_opening_tag_is_reset(serve: Callable) -> Non
         Reply(ending="hang"),
         Reply([b" ", 0.02] * 2000),
         stream(*[b": still here\n\n", 0.02] * 2000),
-        stream(*[chunk("a"), 0.02] * 2000),
+        stream(*[chunk("", role="assistant"), 0.02] * 2000),
         Reply([b" ", 0.02] * 2000, status=500),
     ],
-    ids=["silence", "drip", "comments", "words", "error"],
+    ids=["silence", "drip", "comments", "no words", "error"],
 )
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_the_deadline_covers_the_complete_answer(serve: Callable, reply: Reply, streamed: bool) -> None:
-    """Also one that arrives byte by byte; the message names the setting."""
+async def test_the_first_token_has_a_time_limit(serve: Callable, reply: Reply, streamed: bool) -> None:
+    """Whatever else arrives; the message names the setting."""
     provider, server = await serve(reply, timeout=0.25)
     began = time.perf_counter()
     failure = await _failure(provider, streamed)
@@ -349,6 +352,80 @@ async def test_the_deadline_covers_the_complete_answer(serve: Callable, reply: R
     assert "LLM_TIMEOUT_S" in failure.message
     assert failure.spent.calls == 1
     await asyncio.wait_for(server.gone.wait(), AT_ONCE_S)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_text_may_take_longer_than_its_first_token(serve: Callable, streamed: bool) -> None:
+    """A slow model writes for minutes."""
+    slow = stream(*[chunk("word "), 0.1] * 12, chunk(finish="stop"), DONE)
+    provider, _ = await serve(slow, timeout=0.8, idle_timeout=AT_ONCE_S)
+    text = _text(await collect(provider, question())) if streamed else (await provider.generate(question())).content
+    assert text.split() == ["word"] * 12
+
+
+@pytest.mark.parametrize("pause", [[3600.0], [b": still here\n\n", 0.02] * 2000], ids=["silence", "comments"])
+async def test_the_next_token_has_a_time_limit(serve: Callable, pause: list) -> None:
+    """Of its own, which the message names; what else arrives does not extend it."""
+    provider, server = await serve(stream(chunk("An event"), *pause), timeout=AT_ONCE_S, idle_timeout=0.25)
+    began = time.perf_counter()
+    failure = await _failure(provider, streamed=True)
+    assert time.perf_counter() - began < AT_ONCE_S
+    assert type(failure) is LLMTimeoutError
+    assert "LLM_IDLE_TIMEOUT_S" in failure.message
+    assert failure.spent.completion_tokens
+    await asyncio.wait_for(server.gone.wait(), AT_ONCE_S)
+
+
+async def test_a_server_that_loads_its_model_is_waited_for(serve: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most as long as for the first token."""
+    monkeypatch.setattr(chat, "LOADING_PAUSE_S", 0.01)
+    loading = error(503, {"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}})
+    provider, server = await serve(loading, loading, answer())
+    assert (await provider.generate(question())).content == WORDS
+    assert len(server.asked) == 3
+    endless, _ = await serve(loading, timeout=0.2)
+    assert isinstance(await _failure(endless), LLMUnavailableError | LLMTimeoutError)
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        ("temperature", "Unsupported value: 'temperature' does not support 0 with this model."),
+        ("stream_options", "Unknown field: stream_options"),
+        ("stream", "stream is not supported by this deployment"),
+    ],
+)
+async def test_a_refused_optional_field_is_not_sent_again(serve: Callable, field: str, message: str) -> None:
+    """The request is repeated without it, and later ones do not have it."""
+    refusal = error(400, {"error": {"message": message, "type": "invalid_request_error"}})
+    provider, server = await serve(refusal, answer(), kind="openai")
+    for _ in range(2):
+        assert (await provider.generate(question())).content == WORDS
+    assert [field in each.body for each in server.asked] == [True, False, False]
+
+
+async def test_a_model_that_repeats_itself_is_stopped(serve: Callable) -> None:
+    """The answer says why it ends, and the service is left."""
+    provider, server = await serve(stream(*[chunk("The sky is blue because of the light. "), 0.001] * 20_000))
+    response = await provider.generate(question())
+    assert response.finish_reason == "repetition"
+    assert 1000 <= len(response.content) < 3000
+    await asyncio.wait_for(server.gone.wait(), AT_ONCE_S)
+
+
+async def test_the_progress_of_a_call_is_reported(serve: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """First that the model reads, with the tokens of the prompt, then how fast it writes."""
+    monkeypatch.setattr(model_progress, "PROGRESS_INTERVAL_S", 0.02)
+    provider, _ = await serve(stream(0.3, chunk("An event loop runs"), 0.3, chunk(" callbacks.", "stop"), DONE))
+    reported = []
+    with receive_model_progress(reported.append):
+        await provider.generate(question())
+    reading, writing = reported[0], reported[-1]
+    assert (reading.model, reading.completion_tokens, reading.tokens_per_s) == ("m", 0, None)
+    assert reading.prompt_tokens
+    assert writing.completion_tokens
+    assert writing.tokens_per_s
+    assert writing.elapsed_s > reading.elapsed_s
 
 
 async def test_a_slow_reader_does_not_count(serve: Callable) -> None:
@@ -376,7 +453,8 @@ async def test_an_endless_body_is_an_error(serve: Callable, streamed: bool, stat
 
 async def test_an_endless_stream_is_an_error(serve: Callable) -> None:
     """Reading stops at the limit for an answer."""
-    provider, server = await serve(stream(*[chunk("word " * 10_000)] * 10_000))
+    numbers = [chunk(" ".join(map(str, range(first, first + 5_000)))) for first in range(0, 4_000_000, 5_000)]
+    provider, server = await serve(stream(*numbers))
     failure = await _failure(provider, streamed=True)
     assert type(failure) is LLMProviderException
     assert failure.spent.completion_tokens > 0

@@ -51,7 +51,7 @@ HERE = LLMConnection(name="n", kind="openai", model="m")
 def test_every_transport_error_is_translated(error: Exception, kind: type[LLMException]) -> None:
     """`TRANSPORT_ERRORS` contains it, and its class says what can be done."""
     assert isinstance(error, TRANSPORT_ERRORS)
-    assert type(transport_error(HERE, error)) is kind
+    assert type(transport_error(HERE, error, "late")) is kind
 
 
 def test_default_address_is_named() -> None:
@@ -59,8 +59,8 @@ def test_default_address_is_named() -> None:
     ours = LLMConnection(name="ollama", kind="ollama", model="m", variables=Variables())
     theirs = replace(ours, base_url="http://me:secret@127.0.0.1:9/v1")
     error = httpx2.ConnectError("x")
-    assert "nothing answers at http://localhost:11434/v1 (LLM_BASE_URL);" in transport_error(ours, error).message
-    assert "nothing answers at LLM_BASE_URL;" in transport_error(theirs, error).message
+    assert "nothing answers at http://localhost:11434/v1 (LLM_BASE_URL);" in transport_error(ours, error, "late").message
+    assert "nothing answers at LLM_BASE_URL;" in transport_error(theirs, error, "late").message
 
 
 @given(

@@ -43,16 +43,14 @@ async def test_messages_and_model_are_sent(send: Callable) -> None:
     turns = [("system", "Be brief."), ("user", "Hi"), ("assistant", "Hello"), ("user", "Why?")]
     messages = tuple(ChatMessage(role=role, content=content) for role, content in turns)
     request = await send("openai", LLMRequest(messages=messages))
-    assert request.body == {"model": "m", "messages": [{"role": r, "content": c} for r, c in turns]}
+    assert request.body == {
+        "model": "m",
+        "messages": [{"role": r, "content": c} for r, c in turns],
+        "temperature": 0.0,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
     assert (request.method, request.target) == ("POST", "/v1/chat/completions")
-
-
-async def test_a_stream_requests_usage(send: Callable) -> None:
-    """Services report it only on request."""
-    streamed = (await send("openai", streamed=True)).body
-    assert streamed["stream"] is True
-    assert streamed["stream_options"] == {"include_usage": True}
-    assert "stream" not in (await send("openai")).body
 
 
 @pytest.mark.parametrize(
@@ -73,10 +71,20 @@ async def test_each_kind_has_its_field_for_max_tokens(send: Callable, kind: str,
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_no_temperature_is_sent(send: Callable, kind: str) -> None:
-    """Reasoning models refuse it."""
-    for streamed in (False, True):
-        assert "temperature" not in (await send(kind, streamed=streamed)).body
+async def test_the_temperature_of_the_request_is_sent(send: Callable, kind: str) -> None:
+    """Never to Kimi, and not where the request leaves it to the service."""
+    assert (await send(kind)).body.get("temperature") == (None if kind == "kimi" else 0.0)
+    assert "temperature" not in (await send(kind, LLMRequest(messages=question().messages, temperature=None))).body
+
+
+async def test_a_configured_temperature_replaces_that_of_the_request() -> None:
+    """LLM_TEMPERATURE."""
+    async with ChatServer().running() as server:
+        config = LLMConnection(name="n", kind="openai", model="m", base_url=server.url, temperature=0.7)
+        provider = OpenAIProvider(config)
+        await provider.generate(question())
+        await provider.aclose()
+        assert server.asked[0].body["temperature"] == 0.7
 
 
 async def test_kimi_gets_its_configured_user_agent(send: Callable) -> None:

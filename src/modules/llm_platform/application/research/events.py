@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse, SourceRef
+from modules.llm_platform.domain.model_progress import ModelProgress
 
 
 class _Event(BaseModel):
@@ -77,6 +78,41 @@ class Summarized(_Event):
     url: str
 
 
+class ModelProgressed(_Event):
+    """Every few seconds of a call of a language model: it reads its prompt, or writes with `tokens_per_s`.
+
+    Tokens are estimates; `elapsed_s` counts from the beginning of the call.
+    """
+
+    type: Literal["model_progress"] = "model_progress"
+    model: str
+    phase: Literal["reading", "writing"]
+    prompt_tokens: int
+    completion_tokens: int
+    elapsed_s: float
+    tokens_per_s: float | None = None
+
+    @classmethod
+    def of(cls, request_id: str, progress: ModelProgress) -> ModelProgressed:
+        speed = progress.tokens_per_s
+        return cls(
+            request_id=request_id,
+            model=progress.model,
+            phase="writing" if progress.completion_tokens else "reading",
+            prompt_tokens=progress.prompt_tokens,
+            completion_tokens=progress.completion_tokens,
+            elapsed_s=round(progress.elapsed_s, 1),
+            tokens_per_s=None if speed is None else round(speed, 1),
+        )
+
+    def describe(self) -> str:
+        """One line for a person who waits."""
+        if self.phase == "reading":
+            return f"{self.model} reads {self.prompt_tokens:,} tokens of prompt, {self.elapsed_s:.0f} s so far"
+        speed = f", {self.tokens_per_s:g} a second" if self.tokens_per_s else ""
+        return f"{self.model} writes: {self.completion_tokens:,} tokens{speed}"
+
+
 class SourcesNumbered(_Event):
     """The source numbers that the answer cites; they never change."""
 
@@ -112,5 +148,18 @@ class Failed(_Event):
     problem: dict[str, Any]
 
 
-ResearchEvent = Started | Planned | Searched | Ranked | Read | Summarized | SourcesNumbered | Token | Reset | Done | Failed
+ResearchEvent = (
+    Started
+    | Planned
+    | Searched
+    | Ranked
+    | Read
+    | Summarized
+    | ModelProgressed
+    | SourcesNumbered
+    | Token
+    | Reset
+    | Done
+    | Failed
+)
 AnyEvent = Annotated[ResearchEvent, Field(discriminator="type")]  # for pydantic: an event from its JSON

@@ -20,7 +20,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, ChatMessage
 from modules.llm_platform.domain.dtos.research_dtos import Citation, CitedClaim, JudgedClaims, ModelVerdict, Source
 from modules.llm_platform.domain.exceptions import LLMException
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
-from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.ports.llm import ContextTokens, ILLMProvider, resolve_context
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.untrusted_text import fence_line, neutralised, one_line
@@ -149,14 +149,14 @@ class LLMCitationJudge(ICitationJudge):
 
     version = JUDGE_VERSION
 
-    def __init__(self, llm: ILLMProvider, *, context_tokens: int = DEFAULT_CONTEXT_TOKENS) -> None:
+    def __init__(self, llm: ILLMProvider, *, context_tokens: int | ContextTokens = DEFAULT_CONTEXT_TOKENS) -> None:
         self.name = f"judge/{llm.name}"
         self._llm = llm
         self._context_tokens = context_tokens
 
     async def judge(self, question: str, claims: Sequence[CitedClaim]) -> JudgedClaims:
         verdicts: list[ModelVerdict | None] = [None] * len(claims)
-        request, shown = build_request(question, claims, self._context_tokens)
+        request, shown = build_request(question, claims, await resolve_context(self._context_tokens))
         if not shown:
             return JudgedClaims(verdicts=tuple(verdicts))
         answer = await self._llm.generate(request)

@@ -14,24 +14,32 @@ from modules.llm_platform.domain.deadline import deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisReset, SynthesisToken
-from modules.llm_platform.domain.exceptions import DailyBudgetError, LLMException, LLMProviderException
+from modules.llm_platform.domain.exceptions import DailyBudgetError, LLMException, LLMProviderException, LLMTimeoutError
 from modules.llm_platform.domain.markdown.sanitizer import AnswerSanitizer, sanitize
 from modules.llm_platform.domain.ports.synthesizer import BaseSynthesizer, ISynthesizer, SynthesisRequest
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.text.sentences import ends_sentence, sentence_spans
 from shared.exceptions import AppException
 
 LATE = "timeout: not finished before the deadline of the research"
+CUT_LATE = f"{LATE}: the text is cut off; raise RESEARCH_TIMEOUT_S"
+CUT_BROKEN = "timeout: the text is cut off; {message}"
+REPEATED = "repetition: the model repeated itself and was stopped; another model may do better"
 EMPTY_TEXT = "its text contained nothing that can be shown"
 UNCITED = "uncited: the report cites no source, so none of its statements was checked"
 CUT_OFF = "length: the answer was cut off at its maximum length; raise LLM_MAX_TOKENS for a longer one"
+CUT = "timeout"  # finish_reason of a text whose writer was stopped
+REPETITION = "repetition"  # of a text whose model repeated itself
+UNFINISHED = frozenset({CUT, REPETITION})  # no text to keep for the next request
 PREPARED_IN_THREAD_CHARS = 150_000  # of all sources together; preparing fewer takes the checker about 15 ms
 REMEMBERED_ANSWERS = 64  # complete texts with their sources, at most about 20 MB; usually less than 1 MB
 
 
 @dataclass(frozen=True, slots=True)
 class WritingRequest:
-    """What to write and with which writers. At `deadline` (event loop time) the fallback replaces a late writer.
+    """What to write and with which writers. At `deadline` (event loop time) a writer is stopped: the finished sentences of its
+    text stay, the fallback replaces a text without any.
 
     `by_model`: the writer calls a language model, so a late one has cost a call. `questions` are the sub-questions of a
     report. `offer_deep`: an answer without citations suggests a deep research. `verification` judges the citations after
@@ -79,9 +87,16 @@ class _Output:
     """The text that the reader sees: sanitised parts, which a reset takes back all together."""
 
     def __init__(
-        self, request: WritingRequest, checker: _Checker, on_text: Callable[[str], None], on_reset: Callable[[str], None]
+        self,
+        request: WritingRequest,
+        checker: _Checker,
+        streamed: bool,
+        on_text: Callable[[str], None],
+        on_reset: Callable[[str], None],
     ) -> None:
         self._sources = sources = request.sources
+        self._language = request.language
+        self._unshown: list[str] | None = None if streamed else []
         self._checker, self._on_text, self._on_reset = checker, on_text, on_reset
         self._sanitizer = AnswerSanitizer(sources)
         self._parts: list[str] = []
@@ -91,15 +106,27 @@ class _Output:
         return "".join(self._parts)
 
     def feed(self, text: str) -> None:
-        """Add the next part of a stream. Its citations are checked at once, while the model still writes."""
+        """Add the next part of the text. Where the reader sees a stream, its citations are checked while the model writes."""
+        if self._unshown is not None:
+            self._unshown.append(text)
+            return
         safe = self._sanitizer.feed(text)
         self.add(safe)
         if safe:
             self._checker.check_early(safe)
 
     def finish(self) -> None:
-        """Add what the sanitiser still buffers of a stream."""
+        """No part follows."""
+        if self._unshown is not None:
+            self.add_all("".join(self._unshown))
+            self._unshown.clear()
+            return
         self.add(self._sanitizer.finish())
+
+    def has_sentence(self) -> bool:
+        """Whether the text has a finished sentence."""
+        text = self.text.strip()
+        return ends_sentence(text) or len(sentence_spans(text, self._language)) > 1
 
     def add_all(self, text: str) -> None:
         """Add a complete text."""
@@ -114,6 +141,8 @@ class _Output:
     def reset(self, reason: str) -> None:
         """Void the text so far."""
         self._sanitizer = AnswerSanitizer(self._sources)
+        if self._unshown:
+            self._unshown.clear()
         if self._parts:
             self._parts.clear()
             self._on_reset(reason)
@@ -158,10 +187,10 @@ _sanitized = lru_cache(REMEMBERED_ANSWERS)(sanitize)
 async def write(
     request: WritingRequest, streamed: bool, on_text: Callable[[str], None], on_reset: Callable[[str], None]
 ) -> WrittenAnswer:
-    """Write, show and check the answer. With `streamed` the writer streams; else its text is shown at once."""
+    """Write, show and check the answer. With `streamed` the text is shown as it is written, else at once."""
     checker = _Checker(request)
-    output = _Output(request, checker, on_text, on_reset)
-    synthesis, degraded = await _synthesize(request, streamed, output)
+    output = _Output(request, checker, streamed, on_text, on_reset)
+    synthesis, degraded = await _synthesize(request, output)
     text = output.text
     checked = await checker.check(text)
     messages = messages_for(request.language)
@@ -174,6 +203,10 @@ async def write(
         output.add(f"\n\n{messages.go_deeper}")
     if request.questions and synthesis.answered and not checked.cited:
         degraded = (*degraded, Degraded(component=synthesis.synthesizer, reason=UNCITED))
+    if synthesis.finish_reason in UNFINISHED:
+        output.add(f"\n\n{messages.cut_off}")
+    if synthesis.finish_reason == REPETITION:
+        degraded = (*degraded, Degraded(component=synthesis.synthesizer, reason=REPEATED))
     if synthesis.finish_reason == "length":
         degraded = (*degraded, Degraded(component=synthesis.synthesizer, reason=CUT_OFF))
     # The reader has the whole text by now: the judge delays only the verdicts.
@@ -188,21 +221,23 @@ async def write(
 
 
 @stage("write")
-async def _synthesize(
-    request: WritingRequest, streamed: bool, output: _Output
-) -> tuple[Synthesis, tuple[Degraded, ...]]:
-    """The writer's text; the fallback's if the writer is late, fails, or writes nothing that can be shown."""
+async def _synthesize(request: WritingRequest, output: _Output) -> tuple[Synthesis, tuple[Degraded, ...]]:
+    """The writer's text, or what it wrote until its time was over; the fallback's if the writer fails or wrote nothing."""
     name = request.writer.name
     try:
         async with deadline_at(request.deadline):
-            synthesis = await (_stream(request, output) if streamed else _write_all(request, request.writer, output))
+            synthesis = await _stream(request, request.writer, output)
     except TimeoutError:
-        late = Degraded(component=name, reason=LATE)
-        return await _fall_back(request, output, "deadline", Spending(calls=int(request.by_model))), (late,)
+        spent = Spending(calls=int(request.by_model))
+        if cut := _cut(request, output, spent):
+            return cut, (Degraded(component=name, reason=CUT_LATE),)
+        return await _fall_back(request, output, "deadline", spent), (Degraded(component=name, reason=LATE),)
     except AppException as error:
+        spent = error.spent if isinstance(error, LLMException) else NOTHING_SPENT
+        if isinstance(error, LLMTimeoutError) and (cut := _cut(request, output, spent)):
+            return cut, (Degraded(component=name, reason=CUT_BROKEN.format(message=error.message)),)
         if request.writer is request.fallback:
             raise
-        spent = error.spent if isinstance(error, LLMException) else NOTHING_SPENT
         return await _fall_back(request, output, error.code, spent), (Degraded.of(name, error),)
     if output.text.strip():
         return synthesis, ()
@@ -210,9 +245,19 @@ async def _synthesize(
     return await _fall_back(request, output, "empty", synthesis.spent), (*synthesis.degraded, empty)
 
 
-async def _stream(request: WritingRequest, output: _Output) -> Synthesis:
+def _cut(request: WritingRequest, output: _Output, spent: Spending) -> Synthesis | None:
+    """The synthesis of a writer that was stopped; None if its text has no finished sentence."""
+    if request.writer is request.fallback:
+        return None
+    output.finish()
+    if not output.has_sentence():
+        return None
+    return Synthesis(text=output.text, synthesizer=request.writer.name, finish_reason=CUT, spent=spent)
+
+
+async def _stream(request: WritingRequest, writer: ISynthesizer, output: _Output) -> Synthesis:
     synthesis: Synthesis | None = None
-    parts = request.synthesis.stream_with(request.writer)
+    parts = request.synthesis.stream_with(writer)
     async with aclosing(parts) as stream:  # type: ignore[type-var]  # every implementation is an async generator
         async for part in stream:
             if isinstance(part, SynthesisToken):
@@ -227,16 +272,10 @@ async def _stream(request: WritingRequest, output: _Output) -> Synthesis:
     return synthesis
 
 
-async def _write_all(request: WritingRequest, writer: ISynthesizer, output: _Output) -> Synthesis:
-    synthesis = await request.synthesis.synthesize_with(writer)
-    output.add_all(synthesis.text)
-    return synthesis
-
-
 async def _fall_back(request: WritingRequest, output: _Output, reason: str, spent: Spending) -> Synthesis:
     """The fallback's text; `spent` is the cost of the writer before it."""
     output.reset(reason)
-    synthesis = await _write_all(request, request.fallback, output)
+    synthesis = await _stream(request, request.fallback, output)
     return synthesis.model_copy(update={"spent": spent + synthesis.spent})
 
 

@@ -20,7 +20,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSear
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.engine_lists import EngineListCheck, IEngineLists
 from modules.llm_platform.domain.ports.health import IHealthProbe
-from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.ports.llm import IContextWindow, ILLMProvider
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from shared.exceptions import AppException
 
@@ -35,6 +35,12 @@ NO_JUDGE = "no language model is configured: citations are verified by their wor
 JUDGE_ON = "it judges better than the words: CITATION_JUDGE=report turns it on for reports, all for all answers"
 JUDGE_OFF = "the words alone judge as well or better: set CITATION_JUDGE=off"
 NOT_TRIED = "not tried, because a call may cost money: run with --yes"
+
+SMALL_CONTEXT_TOKENS = 8192  # 4,000 of sources, 2,048 of answer, and the rules
+SMALL_CONTEXT = (
+    "a context of {tokens:,} tokens is small: sources are cut to fit; start the model with 8192 or more "
+    "(llama.cpp: --ctx-size, Ollama: OLLAMA_CONTEXT_LENGTH, vLLM: --max-model-len)"
+)
 
 INDEX = "index"
 NO_INDEX = "no index yet: `llm-platform index PATH` creates it"
@@ -205,12 +211,13 @@ class DoctorService:
     async def _model(self, model: ILLMProvider, *, spend: bool) -> list[CheckResult]:
         try:
             detail = await _ping(model)
-            if not spend:
+            if not spend and not getattr(model, "is_free", False):
                 return [CheckResult(model.name, "ok", _joined(detail, NOT_TRIED))]
             began = self._clock()
             question = ChatMessage(role="user", content=PROBE_PROMPT)
             answer = await model.generate(LLMRequest(messages=(question,), max_tokens=PROBE_MAX_TOKENS))
-            return [CheckResult(model.name, "ok", f"{answer.model} answered in {self._clock() - began:.1f} s")]
+            answered = f"{answer.model} answered in {self._clock() - began:.1f} s"
+            return [CheckResult(model.name, "ok", answered), *await _small_context(model)]
         except AppException as error:
             return [CheckResult(model.name, "failed", error.message)]
 
@@ -231,6 +238,13 @@ class DoctorService:
         return [
             CheckResult(INDEX, "ok", _joined(detail, f"a search took {(self._clock() - began) * 1000:.0f} ms", *problems))
         ]
+
+
+async def _small_context(model: ILLMProvider) -> list[CheckResult]:
+    tokens = await model.context_tokens() if isinstance(model, IContextWindow) else None
+    if tokens is None or tokens >= SMALL_CONTEXT_TOKENS:
+        return []
+    return [CheckResult(model.name, "warning", SMALL_CONTEXT.format(tokens=tokens))]
 
 
 async def _store(store: IHealthProbe) -> list[CheckResult]:

@@ -36,7 +36,7 @@ class LLMService:
         provider = self._configured()
         began = time.perf_counter()
         try:
-            answer = await provider.generate(request)
+            answer = await provider.generate(_of_user(request))
         except LLMException as error:
             _log_failure(error, began)
             raise
@@ -52,7 +52,7 @@ class LLMService:
         provider = self._configured()
         began = time.perf_counter()
         try:
-            async with aclosing(provider.stream(request)) as parts:  # type: ignore[type-var]
+            async with aclosing(provider.stream(_of_user(request))) as parts:  # type: ignore[type-var]
                 async for part in parts:
                     if isinstance(part, LLMReset):
                         raise part.error
@@ -67,6 +67,11 @@ class LLMService:
         if self._provider is None:
             raise LLMConfigError(self._missing)
         return self._provider
+
+
+def _of_user(request: LLMRequest) -> LLMRequest:
+    """The request with the service's own temperature, unless the user names one: ours suits the prompts of stages."""
+    return request if "temperature" in request.model_fields_set else request.model_copy(update={"temperature": None})
 
 
 def _log_answer(answer: LLMResponse, began: float) -> None:

@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
-from modules.llm_platform.application.research.events import Done, Failed, Planned, ResearchEvent, Reset, Started
+from modules.llm_platform.application.research.events import (
+    Done,
+    Failed,
+    ModelProgressed,
+    Planned,
+    ResearchEvent,
+    Reset,
+    Started,
+)
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain.api_key_label import set_api_key_label
@@ -305,7 +313,7 @@ class _Attempt:
                 return
 
     def _numbered(self, event: ResearchEvent) -> JobEvent:
-        changes: dict[str, object] = {"step": event.type}
+        changes: dict[str, object] = {} if isinstance(event, ModelProgressed) else {"step": event.type}
         if isinstance(event, Planned):
             changes["planned"] = len(event.questions)
         elif event.type in _COUNTED:

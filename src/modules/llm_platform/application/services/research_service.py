@@ -8,7 +8,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 
 from modules.llm_platform.application.research.context import EmitEvent, ResearchContext, request_language
-from modules.llm_platform.application.research.events import Done, Failed, Planned, ResearchEvent, Started
+from modules.llm_platform.application.research.events import (
+    Done,
+    Failed,
+    ModelProgressed,
+    Planned,
+    ResearchEvent,
+    Started,
+)
 from modules.llm_platform.application.research.follow_up import FollowUps, describing, owner_key, planned, within_limits
 from modules.llm_platform.application.research.quick import QuickResearch
 from modules.llm_platform.application.research.report.reporter import Reporter
@@ -26,6 +33,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
 from modules.llm_platform.domain.egress_log import open_egress_log
 from modules.llm_platform.domain.exceptions import SourceNotHeldError
 from modules.llm_platform.domain.metrics import OK, RESEARCH_DURATION, RESEARCHES
+from modules.llm_platform.domain.model_progress import receive_model_progress
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
@@ -228,7 +236,11 @@ class ResearchService:
         began = asyncio.get_running_loop().time()
         self._reporter.check(request)
         emit(Started(request_id=request_id))
-        with StageTimes(request.depth, self._metrics, emit) as stage_times, open_egress_log() as egress_log:
+        with (
+            receive_model_progress(lambda progress: emit(ModelProgressed.of(request_id, progress))),
+            StageTimes(request.depth, self._metrics, emit) as stage_times,
+            open_egress_log() as egress_log,
+        ):
             follow_up, detected, emit = None, request_language(request), stage_times.emit
             if before is not None:
                 earlier = request.previous_id and await self._stored_sources(owner, request.previous_id)

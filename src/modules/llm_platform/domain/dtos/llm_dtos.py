@@ -32,7 +32,8 @@ class ChatMessage(BaseModel):
 class LLMRequest(BaseModel):
     """A prompt. `provider` and `model` select a configured model; they cannot name an address or a key.
 
-    `max_tries` limits the calls, with retries and failover. `data_kind` is the kind of data for the egress log.
+    `max_tries` limits the calls, with retries and failover. `temperature` None: that of the service; LLM_TEMPERATURE replaces
+    any other. `data_kind` is the kind of data for the egress log.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -42,6 +43,8 @@ class LLMRequest(BaseModel):
     model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
     max_tokens: int | None = Field(default=None, ge=1, le=MAX_ANSWER_TOKENS, strict=True)
     max_tries: int | None = Field(default=None, ge=1)
+    # That of our own prompts. A chat of a user has none unless the user names one: see LLMService.
+    temperature: float | None = Field(default=0.0, ge=0.0, le=2.0, json_schema_extra={"default": None})
     data_kind: SentKind = "query"
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Sequence
-from typing import Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Final, Protocol, runtime_checkable
 
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart
 from modules.llm_platform.domain.exceptions import LLMConfigError, LLMRequestError
@@ -36,6 +36,22 @@ class ILLMProvider(ABC):
         After an LLMReset the tokens so far are void and another model starts. Errors as in `generate`, at any point.
         Closing the iterator closes the connection.
         """
+
+
+@runtime_checkable
+class IContextWindow(Protocol):
+    """A model that knows the size of its context window."""
+
+    async def context_tokens(self) -> int | None:
+        """Tokens of prompt and answer together; None: unknown."""
+
+
+ContextTokens = Callable[[], Awaitable[int]]  # of the smallest model that may be called
+
+
+async def resolve_context(tokens: int | ContextTokens) -> int:
+    """The number, requested from the service where only that knows it."""
+    return tokens if isinstance(tokens, int) else await tokens()
 
 
 class LLMRegistry:

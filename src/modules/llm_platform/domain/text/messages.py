@@ -27,6 +27,7 @@ class Messages:
     left_out: str  # holds {what}: calls by stage
     fallback_scores: str  # holds {count}
     late: str
+    cut_off: str  # below a text
 
     def readings_of(self, subject: str) -> str:
         """The line before the readings of an ambiguous word."""

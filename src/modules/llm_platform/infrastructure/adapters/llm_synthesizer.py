@@ -10,12 +10,13 @@ from modules.llm_platform.application.research.answer_prompt import PROMPT_VERSI
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMReset, LLMResponse, LLMToken
 from modules.llm_platform.domain.dtos.research_dtos import Synthesis, SynthesisPart, SynthesisReset, SynthesisToken
 from modules.llm_platform.domain.exceptions import LLMProviderException
-from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.ports.llm import ContextTokens, ILLMProvider, resolve_context
 from modules.llm_platform.domain.ports.synthesizer import BaseSynthesizer, SynthesisRequest
 from modules.llm_platform.domain.text.messages import messages_for
 from shared.exceptions import AppException
 
 DEFAULT_CONTEXT_TOKENS = 32_000
+WRITING_TEMPERATURE = 0.2  # a little variety in a text; the other stages have none
 INLINE_CHARS = 150_000  # of all sources together, about 10 ms of packing; longer sources are packed in a thread
 
 
@@ -29,7 +30,9 @@ class LLMSynthesizer(BaseSynthesizer):
     version = PROMPT_VERSION
     writes_reports = True
 
-    def __init__(self, llm: ILLMProvider, *, context_tokens: int = DEFAULT_CONTEXT_TOKENS, name: str = "llm") -> None:
+    def __init__(
+        self, llm: ILLMProvider, *, context_tokens: int | ContextTokens = DEFAULT_CONTEXT_TOKENS, name: str = "llm"
+    ) -> None:
         self.name = name
         self._llm = llm
         self._context_tokens = context_tokens
@@ -71,16 +74,19 @@ class LLMSynthesizer(BaseSynthesizer):
         yield _synthesis(response, written, reader.answered, prompt)
 
     async def _prompt(self, request: SynthesisRequest) -> Prompt:
+        context_tokens = await resolve_context(self._context_tokens)
         if sum(len(source.text) for source in request.sources) <= INLINE_CHARS:
-            return build_prompt(request, self._context_tokens)
-        return await asyncio.to_thread(build_prompt, request, self._context_tokens)
+            return build_prompt(request, context_tokens)
+        return await asyncio.to_thread(build_prompt, request, context_tokens)
 
     def _nothing_found(self, language: str) -> Synthesis:
         return Synthesis(text=messages_for(language).nothing_found, synthesizer=self.name, answered=False)
 
 
 def _llm_request(prompt: Prompt) -> LLMRequest:
-    return LLMRequest(messages=prompt.messages, max_tokens=prompt.max_tokens, data_kind="page text")
+    return LLMRequest(
+        messages=prompt.messages, max_tokens=prompt.max_tokens, temperature=WRITING_TEMPERATURE, data_kind="page text"
+    )
 
 
 def _synthesis(response: LLMResponse, text: str, answered: bool, prompt: Prompt) -> Synthesis:

@@ -37,6 +37,9 @@ LLM_ERRORS: Final[Mapping[ErrorKind, type[LLMException]]] = {
 # Statuses that are worth another try, like any 5xx except those of NOT_RETRYABLE.
 RETRYABLE: Final = frozenset({409, 425})
 NOT_RETRYABLE: Final = frozenset({501, 505})
+REFUSALS: Final = frozenset({400, 422})
+# Reasoning models of OpenAI refuse a temperature; some gateways do not stream, or not with options.
+OPTIONAL_FIELDS: Final = ("temperature", "stream_options", "stream")
 KNOWN_ERROR_TYPES: Final = frozenset(
     {
         "access_terminated_error", "context_length_exceeded", "content_filter", "engine_overloaded_error",
@@ -48,20 +51,19 @@ KNOWN_ERROR_TYPES: Final = frozenset(
 _QUOTA = re.compile(r"quota|usage limit|balance|credit|billing|exceeded your|insufficient", re.IGNORECASE)
 _CLIENT = re.compile(r"coding agent|user.?agent|client", re.IGNORECASE)
 _TOO_LONG = re.compile(
-    r"context.?length|context.?window|maximum context|too long|too many tokens|reduce the length", re.IGNORECASE
+    r"context.?length|context.?window|context.?size|maximum context|too long|too many tokens|reduce the length", re.IGNORECASE
 )
 _NO_MODEL = re.compile(r"model\b.{0,80}\b(?:not exist|not found|not supported|unknown)|model_not_found", re.IGNORECASE)
 _BAD_KEY = re.compile(r"api.?key", re.IGNORECASE)
+_LOADING = re.compile(r"loading", re.IGNORECASE)
 _OVERLOADED = re.compile(r"overload|rate.?limit|too many requests", re.IGNORECASE)
 
 
-def transport_error(connection: LLMConnection, error: Exception) -> LLMException:
-    """The LLMException for one of TRANSPORT_ERRORS."""
+def transport_error(connection: LLMConnection, error: Exception, late: str) -> LLMException:
+    """The LLMException for one of TRANSPORT_ERRORS; `late` is the message of a timeout."""
     rule = rule_of(error)
     if rule.kind == "timeout":
-        return LLMTimeoutError(
-            f"{connection.name} did not answer within {connection.timeout:g} s: try again, or raise LLM_TIMEOUT_S"
-        )
+        return LLMTimeoutError(late)
     return LLM_ERRORS[rule.kind](f"{connection.name} {rule.message.format(setting=_address_setting(connection))}")
 
 
@@ -119,6 +121,19 @@ def reported_error(connection: LLMConnection, body: object) -> LLMException:
     return LLMProviderException(f"{connection.name} returned an error instead of an answer{details.known_alone}")
 
 
+def refused_field(status: int, body: object, sent: Mapping[str, object]) -> str | None:
+    """The optional field of a request that the service refuses by name; None for any other refusal."""
+    if status not in REFUSALS:
+        return None
+    text = _ErrorBody(body).text
+    return next((name for name in OPTIONAL_FIELDS if name in sent and re.search(rf"\b{name}\b", text)), None)
+
+
+def is_loading(status: int, body: object) -> bool:
+    """Whether a server is starting and still loads its model, as llama.cpp's says."""
+    return status == 503 and _LOADING.search(_ErrorBody(body).text) is not None
+
+
 class _ErrorBody:
     """Text and status of an error body of any form. `text` is matched, never repeated."""
 
@@ -161,4 +176,6 @@ def _bad_request(connection: LLMConnection, status: int, details: _ErrorBody) ->
 
 
 def _too_long(connection: LLMConnection) -> LLMRequestError:
-    return LLMRequestError(f"the messages are too long for {connection.name}: shorten them")
+    return LLMRequestError(
+        f"the messages are too long for {connection.name}: shorten them, or set {connection.settings.context} to its context"
+    )

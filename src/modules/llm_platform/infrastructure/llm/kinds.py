@@ -10,6 +10,7 @@ from urllib.parse import quote, urlsplit
 from modules.llm_platform.domain.canonical_url import is_web_url
 
 DEFAULT_TIMEOUT_S = 60.0  # LLM_TIMEOUT_S
+DEFAULT_IDLE_TIMEOUT_S = 30.0  # LLM_IDLE_TIMEOUT_S
 OPENAI_URL = "https://api.openai.com/v1"
 AZURE_API_VERSION = "2024-10-21"  # the first stable version whose streams report their usage
 
@@ -22,11 +23,15 @@ class Variables:
     address: str = "LLM_BASE_URL"
     model: str = "LLM_MODEL"
     user_agent: str | None = None  # of a service that checks it
+    context: str = "LLM_CONTEXT_TOKENS"
 
     @classmethod
     def listed(cls, name: str) -> Variables:
         """The fields of an entry of LLM_PROVIDERS."""
-        return cls(*(f"{field} of {name} in LLM_PROVIDERS" for field in ("api_key", "base_url", "model")))
+        key, address, model, context = (
+            f"{field} of {name} in LLM_PROVIDERS" for field in ("api_key", "base_url", "model", "context_tokens")
+        )
+        return cls(key, address, model, context=context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,8 @@ class LLMKind:
     price: float | None = None  # of input and output, unless configured
     context_tokens: int | None = None
     user_agent: str | None = None  # None: the default of the HTTP client
+    takes_temperature: bool = True
+    serves_others: bool = False  # services of other vendors have this kind, too; those at an own address may need no key
     variables: Variables = Variables()
 
     def path(self, operation: str, api_version: str | None, deployment: str = "") -> str:
@@ -59,12 +66,13 @@ class LLMKind:
 
 KINDS: Mapping[str, LLMKind] = MappingProxyType(
     {
-        "openai": LLMKind(OPENAI_URL, "max_completion_tokens"),
+        "openai": LLMKind(OPENAI_URL, "max_completion_tokens", serves_others=True),
         "kimi": LLMKind(
             "https://api.kimi.com/coding/v1",
             "max_completion_tokens",
             price=0.0,  # a subscription, requirement RB16
             context_tokens=262_144,
+            takes_temperature=False,
             user_agent="KimiCLI/0.77",  # others are rejected; the operator decides to send it
             variables=Variables("KIMI_API_KEY", "KIMI_BASE_URL", "KIMI_MODEL", "KIMI_USER_AGENT"),
         ),
@@ -98,7 +106,10 @@ class LLMConnection:
     price_in: float | None = None
     price_out: float | None = None
     context_tokens: int | None = None
-    timeout: float = DEFAULT_TIMEOUT_S
+    timeout: float = DEFAULT_TIMEOUT_S  # seconds until the first token
+    idle_timeout: float = DEFAULT_IDLE_TIMEOUT_S  # seconds between two tokens
+    temperature: float | None = None  # instead of that of each request
+    is_local: bool = False  # runs on hardware of the operator: slow, free of charge, one call at a time
     user_agent: str | None = None
     api_version: str | None = None
     variables: Variables | None = None
@@ -117,6 +128,15 @@ class LLMConnection:
         return self.variables or self.traits.variables
 
     @property
+    def needs_key(self) -> bool:
+        return self.traits.needs_key and not (self.traits.serves_others and self.base_url)
+
+    @property
+    def max_tokens_field(self) -> str:
+        """A server of one's own may not know the newer name of the field, and write without end."""
+        return "max_tokens" if self.is_local else self.traits.max_tokens_field
+
+    @property
     def address(self) -> str | None:
         return self.base_url or self.traits.address
 
@@ -127,8 +147,9 @@ class LLMConnection:
 
     def cost_usd(self, prompt_tokens: int, completion_tokens: int) -> float | None:
         """The cost in US dollars; None when a price is unknown."""
-        price_in = self.traits.price if self.price_in is None else self.price_in
-        price_out = self.traits.price if self.price_out is None else self.price_out
+        usual = 0.0 if self.is_local else self.traits.price
+        price_in = usual if self.price_in is None else self.price_in
+        price_out = usual if self.price_out is None else self.price_out
         if price_in is None or price_out is None:
             return None
         return (prompt_tokens * price_in + completion_tokens * price_out) / 1_000_000
@@ -154,8 +175,11 @@ def configuration_error(config: LLMConnection) -> str | None:
 def _missing(config: LLMConnection) -> Iterator[tuple[str, str]]:
     """Each missing setting and its variable."""
     names = config.settings
-    if config.traits.needs_key and not config.api_key:
-        yield "a key", names.key
+    if config.needs_key and not config.api_key:
+        if config.traits.serves_others:
+            yield "a key, or the address of a service without one,", f"{names.key} or {names.address}"
+        else:
+            yield "a key", names.key
     if not config.address:
         yield "an address", names.address
     if not config.model:

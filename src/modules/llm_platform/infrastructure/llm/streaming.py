@@ -6,6 +6,7 @@ Does no I/O: the caller reads the network and enforces the timeouts. Of an answe
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,7 +24,9 @@ from modules.llm_platform.domain.dtos.llm_dtos import (
     Usage,
 )
 from modules.llm_platform.domain.exceptions import LLMProviderException
+from modules.llm_platform.domain.model_progress import ModelProgress
 from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.domain.text.repetition import RepetitionDetector
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.infrastructure.llm.kinds import LLMConnection
 from modules.llm_platform.infrastructure.llm.reasoning import ReasoningFilter
@@ -32,6 +35,7 @@ MAX_USAGE_TOKENS: Final = 100_000_000  # a larger count in `usage` is ignored
 LENGTH: Final = "length"
 FILTERED: Final = "content_filter"
 FAILED: Final = "error"
+REPETITION: Final = "repetition"  # ours
 _FINISH = {
     "length": LENGTH,
     "max_tokens": LENGTH,
@@ -274,6 +278,8 @@ class AnswerBuilder:
 
     def __init__(self, connection: LLMConnection, request: LLMRequest, redactor: Redactor) -> None:
         self.finish_reason: str | None = None
+        self.chars = 0  # received, with the reasoning
+        self.repeats = False  # itself, without end: the rest of the stream is of no use
         self._connection = connection
         self._request = request
         self._filter = ReasoningFilter(redactor, connection.api_key)
@@ -282,12 +288,29 @@ class AnswerBuilder:
         self._retractions = 0
         self._reset_pending = False
         self._received: list[str] = []  # with the reasoning, which is paid for
-        self._chars = 0
+        self._began = time.monotonic()
+        self._first_at: float | None = None
+        self._counted_tokens = 0  # of the prompt, by us; counted when they are needed
+        self._repetition = RepetitionDetector()
         self._prompt_tokens: int | None = None
         self._completion_tokens: int | None = None
         self._refused = False
         self._first: Mapping[str, Any] = {}  # as received, for the fields that it has
         self._last: Mapping[str, Any] = {}  # chunk of a stream, which has the usage
+
+    def progress(self) -> ModelProgress:
+        """How far the model is; its tokens are counted by us."""
+        if not self._counted_tokens:
+            self._counted_tokens = sum(count_tokens(each.content) for each in self._request.messages)
+        now, tokens = time.monotonic(), count_tokens("".join(self._received))
+        writing_s = now - self._first_at if self._first_at else 0.0
+        return ModelProgress(
+            model=self._connection.model,
+            prompt_tokens=self._counted_tokens,
+            completion_tokens=tokens,
+            elapsed_s=now - self._began,
+            tokens_per_s=tokens / writing_s if writing_s > 0 else None,
+        )
 
     @property
     def raw(self) -> Mapping[str, Any]:
@@ -341,14 +364,16 @@ class AnswerBuilder:
             content=content,
             provider=self._connection.name,
             model=self._connection.model,
-            finish_reason=self.finish_reason or "stop",
+            finish_reason=REPETITION if self.repeats else self.finish_reason or "stop",
             usage=usage,
             spent=self._spending(usage),
         )
 
     def _receive(self, text: str) -> None:
-        self._chars += len(text)
-        if self._chars > MAX_ANSWER_CHARS:
+        self.chars += len(text)
+        self._first_at = self._first_at or time.monotonic()
+        self.repeats = self.repeats or self._repetition.feed(text)
+        if self.chars > MAX_ANSWER_CHARS:
             raise InvalidAnswerError("more text than the limit for an answer")
         self._received.append(text)
 

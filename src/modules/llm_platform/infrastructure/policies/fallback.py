@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.research_dtos import Synthesis, SynthesisPart, SynthesisReset, SynthesisToken
-from modules.llm_platform.domain.exceptions import LLMException
+from modules.llm_platform.domain.exceptions import LLMException, LLMTimeoutError
 from modules.llm_platform.domain.ports.synthesizer import BaseSynthesizer, ISynthesizer, SynthesisRequest
 from shared.exceptions import AppException
 
@@ -47,7 +47,8 @@ class FallbackSynthesizer(BaseSynthesizer):
     """Calls the writers in order until one succeeds. The answer lists the failed ones in `degraded` and includes their cost.
 
     Every AppException leads to the next writer, a wrong request too: a prompt that is too long for one model must not end a
-    research that another writer can finish. When all fail, the last error is raised.
+    research that another writer can finish. When all fail, the last error is raised; so is a timeout in the middle of a
+    stream, whose text is worth more than another writer's.
     """
 
     writes_reports = True  # each writer gets the arguments that it supports
@@ -82,6 +83,8 @@ class FallbackSynthesizer(BaseSynthesizer):
                         yield failures.added_to(part) if isinstance(part, Synthesis) else part
             except AppException as error:
                 failures.add(writer, error)
+                if has_tokens and isinstance(error, LLMTimeoutError):
+                    raise failures.last_error() from error  # the caller keeps what was written
                 if has_tokens:
                     yield SynthesisReset(reason=f"{writer.name}: {error.code}")
             else:

@@ -61,8 +61,8 @@ class RateLimiter:
 
     `rate` calls start in any `per_s` seconds: with 10 a minute ten may start at once, 0.33 a second is one in any three
     seconds. None: no rate. `max_concurrent` calls run at once, or as many as the rate starts in CALL_S seconds if that is
-    more. Callers start in the order of their arrival; a cancelled one loses its position. A limit that is never reached
-    costs nothing, however high it is.
+    more and the number not `is_strict`. Callers start in the order of their arrival; a cancelled one loses its position. A
+    limit that is never reached costs nothing, however high it is.
     """
 
     def __init__(
@@ -71,12 +71,14 @@ class RateLimiter:
         per_s: float = SECOND_S,
         *,
         max_concurrent: int,
+        is_strict: bool = False,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._burst = max(1, int(rate)) if rate else 0
         self._window_s = per_s * self._burst / rate if rate else 0.0
-        self._slots = asyncio.Semaphore(max(max_concurrent, math.ceil((rate or 0.0) / per_s * CALL_S)))
+        slots = 0 if is_strict else math.ceil((rate or 0.0) / per_s * CALL_S)
+        self._slots = asyncio.Semaphore(max(max_concurrent, slots))
         self._start_lock = asyncio.Lock()
         self._starts: deque[float] = deque()  # within the window, on our clock
         self._waiting = 0

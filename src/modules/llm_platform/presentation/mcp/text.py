@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from modules.llm_platform.application.research.events import (
+    ModelProgressed,
     Planned,
     Read,
     ResearchEvent,
@@ -96,6 +97,8 @@ def progress_text(event: ResearchEvent) -> str | None:
             line = f"read: {event.url} ({f'{event.chars} characters' if event.chars else event.status})"
         case Summarized():
             line = f"summarized: {event.url}"
+        case ModelProgressed():
+            line = event.describe()
         case SourcesNumbered():
             line = f"writing the answer from {len(event.sources)} sources"
         case _:

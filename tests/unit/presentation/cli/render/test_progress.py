@@ -80,7 +80,7 @@ def test_no_progress_while_the_answer_is_drawn() -> None:
         for event in (Reset(request_id=ID, reason="died"), Summarized(request_id=ID, url=URL)):
             progress.show(event)
     assert err.getvalue().splitlines() == [
-        "the model failed (died): discard the text above, another model begins again",
+        "the model failed (died): discard the text above, the answer begins again",
         f"summarized {URL}",
     ]
 

@@ -21,7 +21,13 @@ from modules.llm_platform.application.research.report.sources import (
 from modules.llm_platform.application.research.response import ResearchResult, build_response, source_ref
 from modules.llm_platform.application.research.search import SearchResults
 from modules.llm_platform.application.research.verification import Verification
-from modules.llm_platform.application.research.writing import StoredTextWriter, WritingRequest, WrittenAnswer, write
+from modules.llm_platform.application.research.writing import (
+    UNFINISHED,
+    StoredTextWriter,
+    WritingRequest,
+    WrittenAnswer,
+    write,
+)
 from modules.llm_platform.domain.canonical_url import canonical_url
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
@@ -145,9 +151,9 @@ async def _write(run: ReportRun, explored: Exploration, sources: tuple[Source, .
         on_text=lambda text: run.emit(Token(request_id=run.request_id, text=text)),
         on_reset=lambda reason: run.emit(Reset(request_id=run.request_id, reason=reason)),
     )
-    if (
-        run.tools.llms and not stored and _is_by_expected_writer(run, answer)
-    ):  # an extractive text costs nothing to make again
+    # An extractive text costs nothing to make again, and a text that was cut off is none to keep.
+    is_whole = answer.synthesis.finish_reason not in UNFINISHED
+    if run.tools.llms and not stored and is_whole and _is_by_expected_writer(run, answer):
         synthesis = answer.synthesis.model_copy(update={"spent": NOTHING_SPENT, "cached": True})
         await run.checkpoints.put("answers", key, KeptSynthesis(synthesis=synthesis))
     return answer
@@ -244,7 +250,9 @@ def _finish(
     )
     report_metadata = {"plan": explored.questions, "topic": run.checkpoints.topic.name, "truncated_tokens": cut_tokens}
     response = response.model_copy(update={"metadata": response.metadata.model_copy(update=report_metadata)})
-    complete = answer is not None and _is_by_expected_writer(run, answer) and not short.is_caused_by_limits
+    is_written = answer is not None and _is_by_expected_writer(run, answer)
+    is_whole = answer is not None and answer.synthesis.finish_reason not in UNFINISHED
+    complete = is_written and is_whole and not short.is_caused_by_limits
     return FinishedReport(
         response, report_sources.sources, is_complete=complete, is_storable=complete and not report_sources.documents
     )

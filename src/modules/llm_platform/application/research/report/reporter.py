@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from modules.llm_platform.application.research.budget import Budget
 from modules.llm_platform.application.research.context import ResearchContext
-from modules.llm_platform.application.research.events import Done, ResearchEvent
+from modules.llm_platform.application.research.events import Done, ModelProgressed, ResearchEvent
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
 from modules.llm_platform.application.research.report.pipeline import make_report
 from modules.llm_platform.application.research.report.planner import Planner
@@ -23,6 +23,7 @@ from modules.llm_platform.application.research.report.replay import (
 from modules.llm_platform.application.research.report.run import ReportRun, ReportTools
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse, Source
 from modules.llm_platform.domain.exceptions import PriceUnknownError, StoreError
+from modules.llm_platform.domain.model_progress import ModelProgress, receive_model_progress
 from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK
 from modules.llm_platform.domain.store_key import topic_of
 from modules.llm_platform.domain.task_group import cancel_and_wait
@@ -103,7 +104,13 @@ class _ReportFlight:
         return self.task.result()
 
     async def _make(self, context: ResearchContext, make: MakeReport) -> MadeReport:
-        return await make(context, self._events)
+        with receive_model_progress(self._emit_progress):
+            return await make(context, self._events)
+
+    def _emit_progress(self, progress: ModelProgress) -> None:
+        """For those who wait now; it is no part of the report."""
+        for context in self.followers:
+            context.emit(ModelProgressed.of(context.request_id, progress))
 
     def _emit(self, event: ResearchEvent) -> None:
         self._events.append(event)
@@ -205,7 +212,12 @@ class Reporter:
         # Made with raw_results even when the request omits them: the stored report also serves requests that do not.
         unabridged = replace(context, request=context.request.model_copy(update={"omit_raw": False}))
         report = await make_report(
-            ReportRun(context=unabridged, tools=self._tools, budget=self._budget(context), checkpoints=checkpoints)
+            ReportRun(
+                context=unabridged,
+                tools=await self._tools.with_context(),
+                budget=self._budget(context),
+                checkpoints=checkpoints,
+            )
         )
         metadata = report.response.metadata.model_copy(update={"sent_to": context.egress_log.sent()})
         response = report.response.model_copy(update={"metadata": metadata})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from modules.llm_platform.application.research.budget import Budget, Phase
 from modules.llm_platform.application.research.budgeted_llm import BudgetedLLM
@@ -16,7 +16,7 @@ from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.store_dtos import Topic
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK, IKeyLock
-from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.ports.llm import ContextTokens, ILLMProvider
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.research_store import IResearchStore
@@ -38,7 +38,7 @@ class ReportOptions:
     read_early: bool = False
     results_per_search: int = 10
     max_tokens: int = 4096
-    context_tokens: int = 32_000
+    context_tokens: int = 32_000  # a report uses what `ReportTools.context` says, if there is one
     offline: bool = False
 
 
@@ -62,12 +62,21 @@ class ReportTools:
     labels: Mapping[str, str] = field(default_factory=dict)
     price: Callable[[int, int], float] | None = None
     options: ReportOptions = field(default_factory=ReportOptions)
+    context: ContextTokens | None = None
     metrics: IMetrics = NO_METRICS
     lock: IKeyLock = NO_KEY_LOCK
 
     def checkpoints(self, topic: Topic, language: str, *, fresh: bool) -> CheckpointStore:
         """The store for one topic in one language."""
         return CheckpointStore(self.store, topic, language, fresh=fresh, metrics=self.metrics)
+
+    async def with_context(self) -> ReportTools:
+        """The tools with the context window of the models as it is now."""
+        if self.context is None:
+            return self
+        tokens = await self.context()
+        max_tokens = min(self.options.max_tokens, tokens // 2)
+        return replace(self, options=replace(self.options, context_tokens=tokens, max_tokens=max_tokens))
 
     def label(self, part: str) -> str:
         return self.labels.get(part, NO_MODEL)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from typing import Any, Final, TypeVar
 
@@ -17,36 +17,58 @@ from modules.llm_platform.domain.exceptions import (
     LLMException,
     LLMProviderException,
 )
+from modules.llm_platform.domain.model_progress import watch_model
 from modules.llm_platform.domain.ports.llm import ILLMProvider, LLMRegistry
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.http.client import Upstream, make_client, read_body, user_agent
 from modules.llm_platform.infrastructure.http.errors import TRANSPORT_ERRORS
 from modules.llm_platform.infrastructure.http.upstream_fields import count_fields
-from modules.llm_platform.infrastructure.llm.errors import decode_error, reported_error, status_error, transport_error
+from modules.llm_platform.infrastructure.llm.errors import (
+    decode_error,
+    is_loading,
+    refused_field,
+    reported_error,
+    status_error,
+    transport_error,
+)
 from modules.llm_platform.infrastructure.llm.kinds import LLMConnection, configuration_error
 from modules.llm_platform.infrastructure.llm.streaming import (
-    MAX_BODY_BYTES,
     AnswerBuilder,
     InvalidAnswerError,
     ReportedError,
     StreamReader,
-    read_answer,
 )
 
 MAX_ERROR_BYTES: Final = 65_536
+MAX_MODELS_BYTES: Final = 4 << 20  # a gateway lists hundreds of models
+LLAMA_CPP: Final = "llamacpp"  # in `owned_by`; its server reads the file that it was started with, whatever a request names
+MIN_CONTEXT_TOKENS: Final = 512
+MAX_CONTEXT_TOKENS: Final = 100_000_000
+MAX_NAMED_MODELS: Final = 8  # in an error
+MAX_CALL_S: Final = 3600.0  # of one call, for a service that sends a little for ever; usually a caller has a deadline
+LOADING_PAUSE_S: Final = 1.0  # between two tries while a server loads its model
 TAIL_S: Final = 2.0  # to wait for usage and [DONE] when the answer itself is complete
 DRAIN_S: Final = 0.05  # to wait for the end of the body after [DONE], so that the connection can be reused
 PING_TIMEOUT_S: Final = 5.0
+CONTEXT_TIMEOUT_S: Final = 2.0  # the wait of a research for the context window, in which a running server answers at once
+
+NO_ANSWER: Final = "{name} did not answer within {seconds:g} s: try again, or raise LLM_TIMEOUT_S"
+STOPPED: Final = "{name} stopped half-way, nothing came for {seconds:g} s: try again, or raise LLM_IDLE_TIMEOUT_S"
+TOO_LONG: Final = "{name} was still writing after {seconds:g} s: lower LLM_MAX_TOKENS"
 
 Value = TypeVar("Value")
 
 
-class _TimeBudget:
-    """The seconds left to wait for a service. The time that a slow reader of the stream takes does not count."""
+class _TimeLimit:
+    """The seconds left to wait for a service. The time that a slow reader of the stream takes does not count.
 
-    def __init__(self, seconds: float) -> None:
-        self.left_s = seconds
+    `message` holds {name} and {seconds}.
+    """
+
+    def __init__(self, seconds: float, message: str = NO_ANSWER) -> None:
+        self.seconds = self.left_s = seconds
+        self.message = message
 
 
 class OpenAIProvider(ILLMProvider):
@@ -65,6 +87,7 @@ class OpenAIProvider(ILLMProvider):
         self.name: str = config.name
         self.model: str = config.model
         self.kind = config.kind
+        self.is_free = config.cost_usd(1, 1) == 0.0
         self._connection = config
         self._configuration_error = configuration_error(config)
         self._redactor = redactor or Redactor((config.api_key,))
@@ -73,6 +96,9 @@ class OpenAIProvider(ILLMProvider):
         self._own_client: httpx2.AsyncClient | None = None
         self._upstream: Upstream | None = None
         self._registry = LLMRegistry((self,))
+        self._knows_context = False
+        self._learned_context: int | None = None
+        self._refused: set[str] = set()  # optional fields that the service does not take
 
     @property
     def label(self) -> str:
@@ -80,38 +106,48 @@ class OpenAIProvider(ILLMProvider):
         return f"{self.name}/{self.model}"
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
+        async with aclosing(self.stream(request)) as parts:
+            async for part in parts:
+                if isinstance(part, LLMResponse):
+                    return part
+        raise AssertionError("a stream ends with the answer or an error")
+
+    async def stream(self, request: LLMRequest) -> AsyncGenerator[LLMStreamPart]:
         body = self._body(request)
         answer = AnswerBuilder(self._connection, request, self._redactor)
-        with self._translated(answer):
-            content = await self._timed(self._fetch(body, request.data_kind), _TimeBudget(self._connection.timeout))
-            answer.add(read_answer(content))
-            answer.finish()
-            count_fields(self._metrics, self.name, answer.raw, "chat")
-            return answer.response()
-
-    async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
-        body = self._body(request) | {"stream": True, "stream_options": {"include_usage": True}}
-        answer = AnswerBuilder(self._connection, request, self._redactor)
-        budget = _TimeBudget(self._connection.timeout)
-        with self._translated(answer):
-            response = await self._timed(self._send(body, request.data_kind), budget)
-            try:
-                async with aclosing(self._read_stream(answer, response, budget)) as reads:
-                    async for _ in reads:
-                        for part in answer.new_parts():
-                            yield part
-            finally:
-                await response.aclose()
-            answer.finish()
-            count_fields(self._metrics, self.name, answer.raw, "chat")
-            for part in answer.new_parts():
-                yield part
-            yield answer.response()
+        first = _TimeLimit(self._connection.timeout)
+        async with watch_model(answer.progress):
+            with self._translated(answer):
+                response = await self._send(body, request.data_kind, first)
+                try:
+                    async with aclosing(self._read_stream(answer, response, first)) as reads:
+                        async for _ in reads:
+                            for part in answer.new_parts():
+                                yield part
+                finally:
+                    await response.aclose()
+                answer.finish()
+                count_fields(self._metrics, self.name, answer.raw, "chat")
+                for part in answer.new_parts():
+                    yield part
+                yield answer.response()
 
     async def ping(self) -> str:
         """Request the list of models, which costs no tokens."""
         self._check_configuration()
-        return await self._timed(self._list_models(), _TimeBudget(min(PING_TIMEOUT_S, self._connection.timeout)))
+        return await self._timed(self._check_models(), _TimeLimit(min(PING_TIMEOUT_S, self._connection.timeout)))
+
+    async def context_tokens(self) -> int | None:
+        """The context window: as configured, else as a local service says; None: unknown."""
+        if self._connection.context or not self._connection.is_local:
+            return self._connection.context
+        if not self._knows_context and self._configuration_error is None:
+            limit = _TimeLimit(min(CONTEXT_TIMEOUT_S, self._connection.timeout))
+            with suppress(LLMException):  # the call itself reports it
+                models = await self._timed(self._models(), limit) or []
+                self._learned_context = _context_of(models, self.model)
+                self._knows_context = True
+        return self._learned_context
 
     async def aclose(self) -> None:
         """Close the client that this object created."""
@@ -131,13 +167,31 @@ class OpenAIProvider(ILLMProvider):
             "messages": [{"role": message.role, "content": message.content} for message in request.messages],
         }
         if request.max_tokens is not None:
-            body[self._connection.traits.max_tokens_field] = request.max_tokens
-        return body
+            body[self._connection.max_tokens_field] = request.max_tokens
+        if request.temperature is not None and self._connection.traits.takes_temperature:
+            configured = self._connection.temperature
+            body["temperature"] = request.temperature if configured is None else configured
+        return body | {"stream": True, "stream_options": {"include_usage": True}}
 
-    async def _send(self, body: dict[str, Any], kind: SentKind) -> httpx2.Response:
-        """A successful response with its body unread."""
+    async def _send(self, body: dict[str, Any], kind: SentKind, limit: _TimeLimit) -> httpx2.Response:
+        """A successful response with its body unread.
+
+        Waits while the server loads its model. An optional field that the service refuses is never sent again.
+        """
         path = self._path("/chat/completions", self.model)
-        return await self._successful(await self._connected().open(path, body, kind))
+        while True:
+            sent = {name: value for name, value in body.items() if name not in self._refused}
+            response = await self._timed(self._connected().open(path, sent, kind), limit)
+            if response.is_success:
+                return response
+            refusal = await self._timed(read_body(response, MAX_ERROR_BYTES), limit)
+            content = decode_error(refusal or b"")
+            if field := refused_field(response.status_code, content, sent):
+                self._refused.update((field, "stream_options") if field == "stream" else (field,))
+            elif is_loading(response.status_code, content) and limit.left_s > LOADING_PAUSE_S:
+                await self._timed(asyncio.sleep(LOADING_PAUSE_S), limit)
+            else:
+                raise status_error(self._connection, response.status_code, content, response.headers)
 
     async def _successful(self, response: httpx2.Response) -> httpx2.Response:
         """The response, still unread. Raises the LLMException for a status other than 2xx."""
@@ -146,57 +200,78 @@ class OpenAIProvider(ILLMProvider):
         body = await read_body(response, MAX_ERROR_BYTES) or b""
         raise status_error(self._connection, response.status_code, decode_error(body), response.headers)
 
-    async def _fetch(self, body: dict[str, Any], kind: SentKind) -> bytes:
-        content = await read_body(await self._send(body, kind), MAX_BODY_BYTES)
-        if content is None:
-            raise InvalidAnswerError("more bytes than the limit for an answer")
-        return content
-
     async def _read_stream(
-        self, answer: AnswerBuilder, response: httpx2.Response, budget: _TimeBudget
+        self, answer: AnswerBuilder, response: httpx2.Response, limit: _TimeLimit
     ) -> AsyncGenerator[None]:
         """Read until the answer is complete, and yield after each read that brought deltas."""
         reader = StreamReader()
-        tail = _TimeBudget(TAIL_S)
+        tail, whole = _TimeLimit(TAIL_S), _TimeLimit(MAX_CALL_S, TOO_LONG)
         async with aclosing(response.aiter_bytes()) as chunks:
-            while not reader.done:
-                received = await self._next_chunk(chunks, answer, budget, tail)
-                has_new = False
+            while not reader.done and not answer.repeats:
+                received = await self._next_chunk(chunks, answer, limit, tail, whole)
+                has_new, known = False, answer.chars
                 for delta in reader.feed(received) if received else reader.end():
                     answer.add(delta)
                     has_new = True
+                if answer.chars > known:
+                    limit = _TimeLimit(self._connection.idle_timeout, STOPPED)
                 if has_new:
                     yield
                 if not received:
                     break
             if reader.done:
                 await _drain(chunks)
-        if not reader.done and answer.finish_reason is None:
+        if not (reader.done or answer.repeats) and answer.finish_reason is None:
             raise LLMConnectionError(f"{self.name} broke off half-way: try again")
 
     async def _next_chunk(
-        self, chunks: AsyncIterator[bytes], answer: AnswerBuilder, budget: _TimeBudget, tail: _TimeBudget
+        self,
+        chunks: AsyncIterator[bytes],
+        answer: AnswerBuilder,
+        limit: _TimeLimit,
+        tail: _TimeLimit,
+        whole: _TimeLimit,
     ) -> bytes:
         """The next bytes, empty at the end. A failure after the finish reason only costs the usage."""
         if answer.finish_reason is None:
-            return await self._timed(anext(chunks, b""), budget)
+            left_s = limit.left_s
+            received = await self._timed(anext(chunks, b""), limit if left_s < whole.left_s else whole)
+            whole.left_s -= left_s - limit.left_s
+            return received
         with suppress(LLMConnectionError):
             return await self._timed(anext(chunks, b""), tail)
         return b""
 
-    async def _list_models(self) -> str:
+    async def _check_models(self) -> str:
+        """Raises LLMConfigError where the service lists its models, and the configured one is not among them."""
+        models = await self._models()
+        if models is None:
+            return "reachable; it lists no models"
+        if len(models) == 1 and models[0].get("owned_by") == LLAMA_CPP:
+            return "reachable; it serves its one model under any name"
+        names = {name for each in models for name in _names_of(each)}
+        # Azure lists base models where a deployment is configured.
+        if names and self.model not in names and not self._connection.traits.deployments:
+            known = ", ".join(sorted(names)[:MAX_NAMED_MODELS])
+            setting = self._connection.settings.model
+            raise LLMConfigError(f"{self.name} has no model {self.model!r}: set {setting} to one of {known}")
+        return "reachable"
+
+    async def _models(self) -> list[dict[str, Any]] | None:
+        """The entries of the list of models; None where the service has no such list."""
         response = await self._connected().open(self._path("/models"))
         if response.status_code == httpx2.codes.NOT_FOUND:
             await response.aclose()
-            return "reachable; it lists no models"
-        response = await self._successful(response)
-        await response.aclose()
+            return None
+        body = await read_body(await self._successful(response), MAX_MODELS_BYTES) or b""
         if "html" in response.headers.get("content-type", ""):
             address = self._connection.settings.address
             raise LLMConfigError(f"{self.name} answered with a web page: check {address}")
-        return "reachable"
+        listed = decode_error(body)
+        entries = listed.get("data") if isinstance(listed, dict) else None
+        return [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
 
-    async def _timed(self, action: Awaitable[Value], budget: _TimeBudget) -> Value:
+    async def _timed(self, action: Awaitable[Value], limit: _TimeLimit) -> Value:
         """The result of the action, or an LLMException.
 
         It is raised outside of the handler, so that it has no context: errors of the libraries quote the service, which
@@ -206,12 +281,12 @@ class OpenAIProvider(ILLMProvider):
         loop = asyncio.get_running_loop()
         started = loop.time()
         try:
-            async with asyncio.timeout(budget.left_s):
+            async with asyncio.timeout(limit.left_s):
                 return await action
         except TRANSPORT_ERRORS as error:
-            failure = transport_error(self._connection, error)
+            failure = transport_error(self._connection, error, limit.message.format(name=self.name, seconds=limit.seconds))
         finally:
-            budget.left_s -= loop.time() - started
+            limit.left_s -= loop.time() - started
         raise failure
 
     @contextmanager
@@ -263,3 +338,20 @@ async def _drain(chunks: AsyncIterator[bytes]) -> None:
     with suppress(*TRANSPORT_ERRORS):
         async with asyncio.timeout(DRAIN_S):
             await anext(chunks, b"")
+
+
+def _names_of(model: dict[str, Any]) -> Iterator[str]:
+    """The names under which an entry of a list of models can be requested."""
+    aliases = model.get("aliases")
+    for name in (model.get("id"), *(aliases if isinstance(aliases, list) else ())):
+        if isinstance(name, str):
+            yield name
+            yield name.removesuffix(":latest")  # Ollama adds the tag where none is named
+
+
+def _context_of(models: Sequence[dict[str, Any]], name: str) -> int | None:
+    """The context window that an entry of the list names: `max_model_len` of vLLM, `meta.n_ctx` of llama.cpp."""
+    entry = next((each for each in models if name in _names_of(each)), models[0] if len(models) == 1 else {})
+    meta = entry.get("meta")
+    sizes = (entry.get("max_model_len"), meta.get("n_ctx") if isinstance(meta, dict) else None)
+    return next((size for size in sizes if type(size) is int and MIN_CONTEXT_TOKENS <= size <= MAX_CONTEXT_TOKENS), None)

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from modules.llm_platform.application.research.events import (
+    ModelProgressed,
     Planned,
     Ranked,
     Read,
@@ -143,10 +144,12 @@ def _step_text(event: ResearchEvent) -> str | None:
             return _read_text(event)
         case Summarized():
             return f"summarized {shorten(display_url(event.url), MAX_TITLE_CHARS)}"
+        case ModelProgressed():
+            return event.describe()
         case SourcesNumbered():
             return f"writing from {plural(len(event.sources), 'source')} …" if event.sources else None
         case Reset():
-            return f"the model failed ({event.reason}): discard the text above, another model begins again"
+            return f"the model failed ({event.reason}): discard the text above, the answer begins again"
         case _:
             return None
 
