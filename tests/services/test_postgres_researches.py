@@ -10,6 +10,7 @@ import pytest
 from procrastinate.schema import SchemaManager
 from tests.e2e.test_background_researches import PATIENCE_S, server, settled
 from tests.loopback_upstream import serving
+from tests.redis_server import RedisServer
 from tests.report_upstream import Upstream
 from tests.services.postgres_server import PostgresServer, opened
 
@@ -65,6 +66,26 @@ async def test_researches_are_shared_out(url: str, tmp_path: Path) -> None:
         for events in ends:
             kinds = [each["type"] for each in events]
             assert (kinds.count("started"), kinds.count("reset"), kinds[-1]) == (1, 0, "done")
+
+
+async def test_equal_reports_at_two_servers_are_made_once(url: str, tmp_path: Path) -> None:
+    """With Redis, too, whichever server begins makes the report; all clients get its text, and no stage is paid for twice."""
+    upstream = Upstream()
+    body = {"query": "What is made once?", "depth": "report"}
+    with RedisServer(tmp_path) as redis:
+        shared = {"DATABASE_URL": url, "REDIS_URL": redis.url, "RATE_LIMIT_PER_MINUTE": "0"}
+        async with (
+            serving(upstream.handle) as loopback,
+            server(loopback, tmp_path / "one", **shared) as one,
+            server(loopback, tmp_path / "two", **shared) as two,
+        ):
+            clients = [one.client, two.client] * 4
+            answers = await asyncio.gather(*(client.post("/research", json=body) for client in clients))
+    assert [each.status_code for each in answers] == [200] * len(clients)
+    assert len({each.json()["synthesis"] for each in answers}) == 1
+    calls = {name: count for name, count in upstream.answered.items() if name.partition(" ")[0] not in ("read", "page")}
+    assert calls
+    assert set(calls.values()) == {1}, calls
 
 
 async def test_interrupted_research_is_taken_up_at_once(url: str, tmp_path: Path) -> None:
