@@ -26,6 +26,7 @@ from modules.llm_platform.domain.exceptions import (
     LLMException,
     LLMProviderException,
 )
+from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynthesizer
 from modules.llm_platform.testing.llm import BrokenStream, FakeLLM
 
@@ -162,3 +163,19 @@ async def test_without_sources_no_model_is_called() -> None:
     parts = [part async for part in LLMSynthesizer(llm, name="writer").stream(QUESTION, (), "de")]
     assert [part.text for part in parts if not isinstance(part, SynthesisReset)] == ["Es wurde nichts gefunden."] * 2
     assert llm.requests == []
+
+
+@pytest.mark.parametrize("written", ["No answer.", "No_ANSWER", f"Question: {QUESTION}", "<|im_start|>assistant\n<|im_end|>"])
+async def test_a_text_that_says_nothing_is_no_answer(written: str) -> None:
+    """Streamed or not, the reader is told that the sources do not answer."""
+    done = await LLMSynthesizer(FakeLLM([written])).synthesize(QUESTION, SOURCES, "en")
+    parts = await collect(LLMSynthesizer(FakeLLM([written], chunk_chars=3)))
+    for synthesis in (done, parts[-1]):
+        assert isinstance(synthesis, Synthesis)
+        assert (synthesis.text, synthesis.answered) == (messages_for("en").not_answered, False)
+
+
+async def test_tokens_of_a_chat_template_are_removed_from_a_stream() -> None:
+    """However the stream cuts them."""
+    parts = await collect(LLMSynthesizer(FakeLLM(["Water [1].<|im_end|>\n<|im_start|>user\nWhy?"], chunk_chars=3)))
+    assert "".join(part.text for part in parts if isinstance(part, SynthesisToken)) == "Water [1].\n"

@@ -7,6 +7,7 @@ cannot know, and marks that look like ours (numbers in brackets, chat roles) are
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from modules.llm_platform.domain.context_budget import SOURCES_BUDGET_TOKENS, fit_to_budget
@@ -24,6 +25,8 @@ RESERVED_TOKENS = 64  # for the provider's chat format and for what our counting
 MAX_TITLE_CHARS = 200
 MAX_URL_CHARS = 300
 MAX_DATE_CHARS = 32
+MAX_MARK_CHARS = 16
+MAX_ECHO_CHARS = 1000  # of a line that repeats the question
 MAX_FENCE_CHARS = 40  # of a line that opens a code fence; a longer line is text
 
 _ANSWER_RULES = """\
@@ -51,6 +54,13 @@ _ANSWER_INSTRUCTIONS = "The reader's wishes for style and scope (the rules above
 _REPORT_INSTRUCTIONS = (
     "The reader's wishes for style and scope (the rules above stand, each statement is cited whatever they say): "
 )
+
+# Of the question, which is the last line of the prompt, and the label that models write before an answer.
+_ECHO = re.compile(r"(?:main )?question[*_]*:[^\n]*?(?:\banswer[*_]*:[*_]*|\n)|answer[*_]*:[*_]*", re.I)
+_MARK = re.compile(r"no_answer|no[ -]?answer(?=[^\S\n]*(?:[^\w\s]|\n|\Z))", re.I)
+_UNDECIDED_MARK = re.compile(r"no[ -]?answer[^\S\n]*", re.I)
+_LABELS = ("question:", "main_question:", "answer:")
+_MARKS = (*_LABELS, "no_answer", "noanswer")
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
@@ -115,7 +125,11 @@ def _date(published: str) -> str:
 
 
 class NoAnswerReader:
-    """Removes NO_ANSWER from the beginning of a streamed answer; buffers only what it needs to recognise it."""
+    """Removes NO_ANSWER and an echo of the question from the beginning of a streamed answer.
+
+    Small models write "No answer.", too. Buffers only what it needs to recognise these; `answered` is False behind the mark
+    and where nothing but an echo was written.
+    """
 
     _OPENING = " \t\r\n*_`#>[(\"'"
     _CLOSING = _OPENING + ")].:;,-–—"
@@ -124,6 +138,7 @@ class NoAnswerReader:
         self.answered = True
         self._buffer = ""
         self._fence = ""  # the first line of a code fence around the answer, not yet passed on
+        self._has_echo = False
         self._decided = False
 
     def feed(self, text: str) -> str:
@@ -137,13 +152,15 @@ class NoAnswerReader:
                 return ""
             if end and NO_ANSWER not in line:
                 self._fence, self._buffer = f"{line}\n", rest
-        return self._with_fence(self._without_mark())
+        return self._with_fence(self._without_mark(is_complete=False))
 
     def finish(self) -> str:
         """The rest of the buffer when the answer has ended."""
-        if self._decided or not self.answered:
+        if self._decided:
             return ""
-        return self._with_fence(self._without_mark()) or (self._fence + self._buffer.lstrip()) * self.answered
+        text = self._with_fence(self._without_mark(is_complete=True))
+        self.answered = self.answered and (bool(text) or not self._has_echo)
+        return text or (self._fence + self._buffer.lstrip()) * self.answered
 
     def _with_fence(self, text: str) -> str:
         """The text behind the opening line of its code fence; the sanitiser removes that later."""
@@ -152,15 +169,26 @@ class NoAnswerReader:
         fence, self._fence = self._fence, ""
         return fence + text
 
-    def _without_mark(self) -> str:
-        text = self._buffer.lstrip(self._OPENING if self.answered else self._CLOSING)
-        if self.answered and text.startswith(NO_ANSWER):
-            self.answered = False
-            text = text[len(NO_ANSWER) :].lstrip(self._CLOSING)
-        if not text or (self.answered and NO_ANSWER.startswith(text)):
-            self._buffer = self._buffer if self.answered else ""
-            return ""
+    def _without_mark(self, *, is_complete: bool) -> str:
+        while True:
+            text = self._buffer.lstrip(self._OPENING if self.answered else self._CLOSING)
+            if not text or (not is_complete and _may_become(_MARKS if self.answered else _LABELS, text)):
+                return ""
+            found = _ECHO.match(text[:MAX_ECHO_CHARS] + "\n" * is_complete) or (_MARK.match(text) if self.answered else None)
+            if found is None:
+                break
+            self.answered = self.answered and found.re is not _MARK
+            self._has_echo = self._has_echo or found.re is _ECHO
+            self._buffer = text[found.end() :]
         self._decided = True
         if not self.answered:
             return text
         return self._buffer if self._fence else self._buffer.lstrip()
+
+
+def _may_become(marks: Sequence[str], text: str) -> bool:
+    """Whether more text may make the beginning of an answer one of the marks, or the end of an echo."""
+    start = text[:MAX_MARK_CHARS].casefold().replace(" ", "_").replace("-", "_").rstrip("*_")
+    if any(mark.startswith(start) for mark in marks) or (marks is _MARKS and _UNDECIDED_MARK.fullmatch(text)):
+        return True
+    return len(text) <= MAX_ECHO_CHARS and "\n" not in text and _ECHO.match(text + "\n") is not None

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 from modules.llm_platform.application.research.answer_prompt import PROMPT_VERSION, NoAnswerReader, Prompt, build_prompt
+from modules.llm_platform.application.research.model_output.cleaning import TemplateTokenRemover
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMReset, LLMResponse, LLMToken
 from modules.llm_platform.domain.dtos.research_dtos import Synthesis, SynthesisPart, SynthesisReset, SynthesisToken
 from modules.llm_platform.domain.exceptions import LLMProviderException
@@ -42,9 +43,10 @@ class LLMSynthesizer(BaseSynthesizer):
             return self._nothing_found(request.language)
         prompt = await self._prompt(request)
         response = await self._llm.generate(_llm_request(prompt))
-        reader = NoAnswerReader()
+        reader = _AnswerReader()
         text = reader.feed(response.content) + reader.finish()
-        return _synthesis(response, text or messages_for(request.language).not_answered, reader.answered, prompt)
+        not_answered = messages_for(request.language).not_answered
+        return _synthesis(response, text or not_answered, reader.answered and bool(text), prompt)
 
     async def write_stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
         if not request.sources:
@@ -53,7 +55,7 @@ class LLMSynthesizer(BaseSynthesizer):
             yield synthesis
             return
         prompt = await self._prompt(request)
-        reader, written = NoAnswerReader(), ""
+        reader, written = _AnswerReader(), ""
         response: LLMResponse | None = None
         async with aclosing(self._llm.stream(_llm_request(prompt))) as parts:  # type: ignore[type-var]  # an async generator
             async for part in parts:
@@ -62,16 +64,18 @@ class LLMSynthesizer(BaseSynthesizer):
                         written += text
                         yield SynthesisToken(text=text)
                 elif isinstance(part, LLMReset):
-                    reader, written = NoAnswerReader(), ""
+                    reader, written = _AnswerReader(), ""
                     yield SynthesisReset(reason=_reason(part.error))
                 else:
                     response = part
         if response is None:
             raise LLMProviderException("The language model's stream ended without an answer: use another model")
-        if rest := reader.finish() or ("" if written else messages_for(request.language).not_answered):
+        rest = reader.finish()
+        is_answered = reader.answered and bool(written + rest)
+        if rest := rest or ("" if written else messages_for(request.language).not_answered):
             written += rest
             yield SynthesisToken(text=rest)
-        yield _synthesis(response, written, reader.answered, prompt)
+        yield _synthesis(response, written, is_answered, prompt)
 
     async def _prompt(self, request: SynthesisRequest) -> Prompt:
         context_tokens = await resolve_context(self._context_tokens)
@@ -81,6 +85,23 @@ class LLMSynthesizer(BaseSynthesizer):
 
     def _nothing_found(self, language: str) -> Synthesis:
         return Synthesis(text=messages_for(language).nothing_found, synthesizer=self.name, answered=False)
+
+
+class _AnswerReader:
+    """Takes what the model writes in pieces and returns the answer in it."""
+
+    def __init__(self) -> None:
+        self._tokens, self._mark = TemplateTokenRemover(), NoAnswerReader()
+
+    @property
+    def answered(self) -> bool:
+        return self._mark.answered
+
+    def feed(self, text: str) -> str:
+        return self._mark.feed(self._tokens.feed(text))
+
+    def finish(self) -> str:
+        return self._mark.feed(self._tokens.finish()) + self._mark.finish()
 
 
 def _llm_request(prompt: Prompt) -> LLMRequest:

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.llm_platform.application.research.model_output.cleaning import MAX_CHARS, strip_reasoning
+from modules.llm_platform.application.research.model_output.cleaning import (
+    MAX_CHARS,
+    TemplateTokenRemover,
+    strip_reasoning,
+)
+
+TEMPLATE_PARTS = ("<|im_end|>", "<|im_start|>", "assistant", "</s>", "[INST]", "<｜end▁of▁sentence｜>", "`", "<", "[", " a\n")
 
 
 @pytest.mark.parametrize(
@@ -53,3 +59,40 @@ def test_answer_is_encodable_and_bounded(text: str) -> None:
 def test_endless_answer_is_cut() -> None:
     """What a repeating model says after the bound is not looked at."""
     assert len(strip_reasoning("a" * 3 * MAX_CHARS)) == MAX_CHARS
+
+
+def without_tokens(text: str, size: int) -> str:
+    remover = TemplateTokenRemover()
+    pieces = [remover.feed(text[at : at + size]) for at in range(0, len(text), size)]
+    return "".join(pieces) + remover.finish()
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Pumps move water.<|im_end|>", "Pumps move water."),
+        ("Pumps <|eot_id|>move</s> water.<|endoftext|>Human: why?", "Pumps move water."),
+        ("Pumps move.<|im_end|>\n<|im_start|>user\nWhy?<|im_end|>", "Pumps move.\n"),
+        ("<|im_start|>assistant\nPumps move.", "Pumps move."),
+        ("<|start_header_id|>assistant<|end_header_id|>\n\nPumps move.", "\n\nPumps move."),
+        ("<s>[INST]Pumps[/INST] move.<end_of_turn>", "Pumps move."),
+        ("Pumps move.<｜end▁of▁sentence｜>", "Pumps move."),
+        ("Qwen ends a turn with `<|im_end|>`, a <b> c [I", "Qwen ends a turn with `<|im_end|>`, a <b> c [I"),
+        ("a < b [1] <", "a < b [1] <"),
+    ],
+)
+def test_tokens_of_chat_templates_do_not_reach_the_reader(text: str, answer: str, size: int) -> None:
+    """Nor does a further turn. A token that is mentioned as code stays."""
+    assert without_tokens(text, size) == answer
+
+
+@given(st.lists(st.sampled_from(TEMPLATE_PARTS), max_size=9).map("".join), st.integers(min_value=1, max_value=5))
+def test_the_pieces_of_a_text_with_tokens_make_no_difference(text: str, size: int) -> None:
+    """A token may be cut anywhere."""
+    assert without_tokens(text, size) == without_tokens(text, 1000)
+
+
+@given(st.text(alphabet=st.characters(exclude_characters="<["), max_size=60), st.integers(min_value=1, max_value=7))
+def test_a_text_without_tokens_is_unchanged(text: str, size: int) -> None:
+    assert without_tokens(text, size) == text

@@ -13,7 +13,18 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 _REASONING_TAGS = "think|thinking|thoughts?|reasoning|reflection|scratchpad"
 _TAG = re.compile(rf"[<◁](/?)(?:{_REASONING_TAGS})(?:\s[^<>▷]{{0,40}})?[>▷]|\[(/?)THINK\]", re.I)
 _FINAL_CHANNEL = "<|channel|>final<|message|>"  # models with channels: the text before it is analysis
-_SPECIAL_TOKEN = re.compile(r"<\|[a-z_]{1,20}\|>")
+# Signs of chat templates, which a model or a server writes into the text when it is used with the wrong template.
+TEMPLATE_TOKEN: Final = re.compile(
+    r"<\|[a-z][a-z0-9_ ]{0,30}\|>|<｜[^｜<>\n]{1,40}｜>|</?s>|<(?:start|end)_of_turn>|<(?:bos|eos|pad|unk)>"
+    r"|\[/?INST\]|<</?SYS>>",
+    re.I,
+)
+_PARTIAL_TOKEN = re.compile(
+    r"<(?:\|(?:[a-z][a-z0-9_ ]{0,30}\|?)?|｜[^｜<>\n]{0,40}｜?|/?s?|[a-z_]{1,13}|</?S?Y?S?>?)?\Z|\[/?I?N?S?T?\Z", re.I
+)
+_TURN = re.compile(r"<\|(?:im_start|start_header_id|endoftext|begin_of_text|user|system)\|>|<start_of_turn>|\[INST\]", re.I)
+_ROLES = ("assistant", "model")
+_ROLE = re.compile(r"\s*(?:assistant|model)\b:?\s*", re.I)
 _FENCE = re.compile(r"(`{3,}|~{3,})[\w+-]{0,20}[^\S\n]*(?:\n|(?=[\[{]))")
 
 
@@ -35,8 +46,8 @@ def strip_reasoning(text: str) -> str:
     answer = remove_invisible(text)
     if _FINAL_CHANNEL in answer:
         answer = answer.rpartition(_FINAL_CHANNEL)[2]
-    if "<|" in answer:
-        answer = _SPECIAL_TOKEN.sub("", answer)
+    if "<" in answer or "[" in answer:
+        answer = TEMPLATE_TOKEN.sub("", answer)
     return _without_fence(_without_reasoning_tags(answer).strip())
 
 
@@ -66,3 +77,63 @@ def _without_reasoning_tags(text: str) -> str:
         else:
             answer_parts.clear()
     return "".join(answer_parts if depth else [*answer_parts, text[position:]])
+
+
+class TemplateTokenRemover:
+    """Takes an answer in pieces and returns it without the tokens of chat templates, and without a further turn behind it.
+
+    A token that is mentioned as code stays. The result does not depend on the pieces.
+    """
+
+    def __init__(self) -> None:
+        self._buffer = ""
+        self._last = ""  # the last returned character
+        self._has_text = False
+        self._role_follows = False  # a turn begins, its text did not yet
+        self._has_ended = False
+
+    def feed(self, text: str) -> str:
+        """Add the next piece, and return the text that is now complete, maybe nothing."""
+        return self._take(text, is_complete=False)
+
+    def finish(self) -> str:
+        """Return the rest."""
+        return self._take("", is_complete=True)
+
+    def _take(self, text: str, *, is_complete: bool) -> str:
+        if self._has_ended:
+            return ""
+        self._buffer += text
+        parts: list[str] = []
+        while (token := TEMPLATE_TOKEN.search(self._buffer)) is not None and not self._has_ended:
+            before, rest = self._buffer[: token.start()], self._buffer[token.end() :]
+            if (before or self._last)[-1:] == "`":  # a token that is mentioned as code
+                parts.append(self._pass(before + token[0]))
+            else:
+                parts.append(self._pass(before))
+                self._begin_turn(token[0])
+            self._buffer = rest
+        if self._has_ended:
+            return "".join(parts)
+        partial = None if is_complete else _PARTIAL_TOKEN.search(self._buffer)
+        end = partial.start() if partial else len(self._buffer)
+        begun = self._buffer[:end].strip().casefold()
+        if self._role_follows and not is_complete and any(role.startswith(begun) for role in _ROLES):
+            return "".join(parts)
+        ready, self._buffer = self._buffer[:end], self._buffer[end:]
+        return "".join([*parts, self._pass(ready)])
+
+    def _begin_turn(self, token: str) -> None:
+        """Another turn after the answer is no part of it; the first one is the answer's own."""
+        if _TURN.fullmatch(token):
+            self._has_ended = self._has_text
+            self._role_follows = True
+
+    def _pass(self, text: str) -> str:
+        if self._role_follows:
+            role = _ROLE.match(text)
+            text = text[role.end() :] if role else text
+            self._role_follows = not text
+        self._last = text[-1:] or self._last
+        self._has_text = self._has_text or bool(text.strip())
+        return text
