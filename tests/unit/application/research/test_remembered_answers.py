@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 
 import pytest
 
@@ -36,9 +37,9 @@ async def test_only_a_new_text_source_or_language_is_checked(monkeypatch: pytest
     checked: list[str] = []
     check = CitationChecker.check
 
-    def counted(checker: CitationChecker, answer: str) -> CheckedAnswer:
+    def counted(checker: CitationChecker, answer: str, added: Collection[int] = ()) -> CheckedAnswer:
         checked.append(answer)
-        return check(checker, answer)
+        return check(checker, answer, added)
 
     monkeypatch.setattr(CitationChecker, "check", counted)
     right, wrong = source("The harbour wall is nine metres high."), source("The harbour wall is two metres high.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -12,9 +12,9 @@ import pytest
 
 from modules.llm_platform.application.research.writing import (
     CUT,
+    NOTHING_CITED,
     PREPARED_IN_THREAD_CHARS,
     REPEATED,
-    UNCITED,
     WritingRequest,
     WrittenAnswer,
     write,
@@ -121,10 +121,12 @@ async def test_answer_without_the_model_says_why(error: LLMException, has_own_fa
 
 
 async def test_report_without_citations_is_degraded() -> None:
-    """Whatever was wished for, an uncited report is told to be one; a cited one, and another answer, are not."""
+    """Whatever was wished for, an uncited report or answer is told to be one, a cited one is not."""
     plain = FakeSynthesizer("Pumps are nice machines that everybody likes.")
-    assert [each.reason for each in (await written(order(plain, questions=QUESTIONS))).degraded] == [UNCITED]
-    assert (await written(order(plain))).degraded == ()
+    for questions in (QUESTIONS, ()):
+        done = await written(order(plain, questions=questions))
+        assert [each.reason for each in done.degraded] == [NOTHING_CITED.format(count=1, found=0)]
+        assert done.text.endswith(messages_for("en").cited_nothing)
     assert (await written(order(FakeSynthesizer(f"{CLAIM} [1]."), questions=QUESTIONS))).degraded == ()
 
 
@@ -147,9 +149,9 @@ class Watched(CitationChecker):
         self.threads.append(threading.get_ident())
         super().prepare()
 
-    def check(self, answer: str) -> CheckedAnswer:
+    def check(self, answer: str, added: Collection[int] = ()) -> CheckedAnswer:
         self.threads.append(threading.get_ident())
-        return super().check(answer)
+        return super().check(answer, added)
 
 
 @pytest.mark.parametrize(("sources", "apart"), [(SHORT, False), (LONG, True)])

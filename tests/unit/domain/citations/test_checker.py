@@ -70,6 +70,36 @@ def test_which_sentence_cites_which_source(answer: str, expected: list[tuple[str
     assert [(answer[each.start : each.end], each.source_index) for each in citations] == expected
 
 
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("The bridge has three arches.\n\n[1]", [("The bridge has three arches.", 1)]),
+        ("The bridge has three arches.\n\n[1]\n\nNobody knows the rest.", [("The bridge has three arches.", 1)]),
+        ("The bridge has three arches.\n\nSources: [1]", [("The bridge has three arches.", 1)]),
+        ("The bridge has three arches. (Source: [1])", [("The bridge has three arches.", 1)]),
+        ("It is 120 metres long.\n\nSalmon return in autumn.\n\n**Sources:** [1], [4].", [
+            ("It is 120 metres long.", 1), ("Salmon return in autumn.", 4),
+        ]),
+        ("- It has three arches\n- It is 120 metres long\n\n[1]", [
+            ("It has three arches", 1), ("It is 120 metres long", 1),
+        ]),
+        ("It is 120 metres long. Zebras graze at night. It has three arches [1].", [
+            ("It is 120 metres long.", 1), ("It has three arches", 1),
+        ]),
+        ("Zebras graze at night. Lions sleep by day.\n\n[1]", [("Lions sleep by day.", 1)]),
+        ("# Title\n\n[1]", []),
+    ],
+)  # fmt: skip
+def test_a_marker_behind_belongs_to_what_stands_before_it(answer: str, expected: list[tuple[str, int]]) -> None:
+    """In a line of its own, behind a list or a paragraph: to all that its source supports, or else to the last sentence. The
+    line `Sources:` is no sentence.
+    """
+    checked = check(answer)
+    assert [(answer[each.start : each.end], each.source_index) for each in checked.citations] == expected
+    assert {each.cited_by for each in checked.citations} <= {"model"}
+    assert checked.cited == {index for _, index in expected} or not expected
+
+
 def test_quotes_point_into_the_source() -> None:
     """The quote is what stands in the source between its offsets, and it is the passage that bears the sentence out."""
     (citation,) = check("It has three arches and a length of 120 m [1].").citations
@@ -95,13 +125,15 @@ def test_only_an_empty_source_is_unchecked() -> None:
     [
         ("The bridge has three arches. Salmon return in autumn [4].", 1),
         ("Is it long enough for you?\n\nTwo things are known:\n\n# A heading of five words", 0),
-        ("Yes indeed.", 0),
+        ("Yes indeed. Salmon return in autumn [4].", 0),
+        ("YES", 1),
+        ("No. Never.", 2),
         (messages_for("en").model_failed, 0),
         (messages_for("de").not_answered, 0),
     ],
 )
 def test_statements_without_a_source_are_counted(answer: str, uncited: int) -> None:
-    """Not questions, headings, lead-ins, short remarks, nor what we say ourselves."""
+    """Not questions, headings, lead-ins, short remarks beside a statement, nor what we say ourselves."""
     assert check(answer, "de" if "Quellen" in answer else "en").uncited_sentences == uncited
 
 

@@ -1,23 +1,32 @@
-"""The writing stage: a writer makes the text, the sanitiser filters it, the checker verifies its citations."""
+"""The writing stage: a writer makes the text, the sanitiser filters it, and each statement gets its source.
+
+The completer adds the markers that a model left out, the checker verifies all citations.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from modules.llm_platform.application.research.verification import Verification, Verified, verify
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
+from modules.llm_platform.domain.citations.completion import MarkerCompleter
 from modules.llm_platform.domain.deadline import deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisReset, SynthesisToken
 from modules.llm_platform.domain.exceptions import DailyBudgetError, LLMException, LLMProviderException, LLMTimeoutError
+from modules.llm_platform.domain.extractive.question import read_question
+from modules.llm_platform.domain.extractive.rendering import render_closest
+from modules.llm_platform.domain.extractive.selection import select_quotes
+from modules.llm_platform.domain.markdown.markers import render_markers
 from modules.llm_platform.domain.markdown.sanitizer import AnswerSanitizer, sanitize
 from modules.llm_platform.domain.ports.synthesizer import BaseSynthesizer, ISynthesizer, SynthesisRequest
 from modules.llm_platform.domain.ports.tracing import stage
+from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.domain.text.sentences import ends_sentence, sentence_spans
 from shared.exceptions import AppException
@@ -27,7 +36,8 @@ CUT_LATE = f"{LATE}: the text is cut off; raise RESEARCH_TIMEOUT_S"
 CUT_BROKEN = "timeout: the text is cut off; {message}"
 REPEATED = "repetition: the model repeated itself and was stopped; another model may do better"
 EMPTY_TEXT = "its text contained nothing that can be shown"
-UNCITED = "uncited: the report cites no source, so none of its statements was checked"
+NOTHING_CITED = "uncited: the model cited nothing: {found} of its sentences match a source, {count} were not checked"
+UNCITED = "uncited: {count} sentences cite no source and were not checked"
 CUT_OFF = "length: the answer was cut off at its maximum length; raise LLM_MAX_TOKENS for a longer one"
 CUT = "timeout"  # finish_reason of a text whose writer was stopped
 REPETITION = "repetition"  # of a text whose model repeated itself
@@ -84,7 +94,10 @@ class WrittenAnswer:
 
 
 class _Output:
-    """The text that the reader sees: sanitised parts, which a reset takes back all together."""
+    """The text that the reader sees: sanitised and completed parts, which a reset takes back all together.
+
+    `added` are the offsets of the markers that the platform added.
+    """
 
     def __init__(
         self,
@@ -94,43 +107,58 @@ class _Output:
         on_text: Callable[[str], None],
         on_reset: Callable[[str], None],
     ) -> None:
-        self._sources = sources = request.sources
+        self._sources = request.sources
         self._language = request.language
-        self._unshown: list[str] | None = None if streamed else []
+        self._is_streamed = streamed
         self._checker, self._on_text, self._on_reset = checker, on_text, on_reset
-        self._sanitizer = AnswerSanitizer(sources)
+        self.lacks_markers = True
+        self._begin()
+
+    def _begin(self) -> None:
+        self._sanitizer = AnswerSanitizer(self._sources)
+        self._completer = self._checker.completer()
         self._parts: list[str] = []
+        self._unshown: list[str] = []
+        self.added: tuple[int, ...] = ()
 
     @property
     def text(self) -> str:
         return "".join(self._parts)
 
-    def feed(self, text: str) -> None:
+    async def feed(self, text: str) -> None:
         """Add the next part of the text. Where the reader sees a stream, its citations are checked while the model writes."""
-        if self._unshown is not None:
+        if not self._is_streamed:
             self._unshown.append(text)
-            return
-        safe = self._sanitizer.feed(text)
-        self.add(safe)
-        if safe:
-            self._checker.check_early(safe)
+        elif not self.lacks_markers:
+            self.add(self._sanitizer.feed(text))
+        elif units := list(self._sanitizer.units(text)):
+            await self._checker.prepared()
+            self.add("".join(map(self._completer.feed, units)))
 
-    def finish(self) -> None:
+    async def finish(self) -> None:
         """No part follows."""
-        if self._unshown is not None:
-            self.add_all("".join(self._unshown))
+        if not self._is_streamed:
+            await self._add_all("".join(self._unshown))
             self._unshown.clear()
-            return
-        self.add(self._sanitizer.finish())
+        elif not self.lacks_markers:
+            self.add(self._sanitizer.finish())
+        else:
+            await self._checker.prepared()
+            self.add(self._completer.finish(self._sanitizer.finish()))
+            self.added = tuple(self._completer.added)
 
     def has_sentence(self) -> bool:
         """Whether the text has a finished sentence."""
         text = self.text.strip()
         return ends_sentence(text) or len(sentence_spans(text, self._language)) > 1
 
-    def add_all(self, text: str) -> None:
+    async def _add_all(self, text: str) -> None:
         """Add a complete text."""
-        self.add(_sanitized(text, self._sources))
+        if self.lacks_markers:
+            text, self.added = await self._checker.complete(text)
+            self.add(text)
+        else:
+            self.add(_sanitized(text, self._sources))
 
     def add(self, safe: str) -> None:
         """Add a text that needs no sanitising."""
@@ -140,11 +168,9 @@ class _Output:
 
     def reset(self, reason: str) -> None:
         """Void the text so far."""
-        self._sanitizer = AnswerSanitizer(self._sources)
-        if self._unshown:
-            self._unshown.clear()
-        if self._parts:
-            self._parts.clear()
+        has_text = bool(self._parts)
+        self._begin()
+        if has_text:
             self._on_reset(reason)
 
 
@@ -160,25 +186,49 @@ class _Checker:
         loop = asyncio.get_running_loop()
         self._prepared = loop.run_in_executor(None, self._checker.prepare) if is_long else None
 
-    def check_early(self, text: str) -> None:
-        """Check a part of the answer, so that the checker remembers its sentences."""
+    async def prepared(self) -> None:
+        """Wait until long sources are prepared. What is checked afterwards is remembered."""
         self._is_streamed = True
-        if self._prepared is None or self._prepared.done():
-            self._checker.check_early(text)
+        if self._prepared is not None:
+            await self._prepared
+
+    def completer(self) -> MarkerCompleter:
+        return MarkerCompleter(self._checker, self._language)
+
+    async def complete(self, text: str) -> tuple[str, tuple[int, ...]]:
+        """A complete text, sanitised and with the markers that it lacks, and their offsets."""
+        if self._prepared is None:
+            return _completed(text, self._sources, self._language)
+        await self._prepared
+        return await asyncio.to_thread(_complete, text, self._sources, self.completer())
 
     @stage("verify")
-    async def check(self, text: str) -> CheckedAnswer:
+    async def check(self, text: str, added: Sequence[int]) -> CheckedAnswer:
         """Check the complete answer."""
         if self._prepared is None:
-            return self._checker.check(text) if self._is_streamed else _checked(text, self._sources, self._language)
+            if self._is_streamed:
+                return self._checker.check(text, added)
+            return _checked(text, tuple(added), self._sources, self._language)
         await self._prepared
-        return await asyncio.to_thread(self._checker.check, text)
+        return await asyncio.to_thread(self._checker.check, text, added)
 
 
 @lru_cache(REMEMBERED_ANSWERS)
-def _checked(text: str, sources: tuple[Source, ...], language: str) -> CheckedAnswer:
+def _checked(text: str, added: tuple[int, ...], sources: tuple[Source, ...], language: str) -> CheckedAnswer:
     """Check a complete answer. A text from the cache is often the same: checking it took two thirds of a request's CPU."""
-    return CitationChecker(sources, language).check(text)
+    return CitationChecker(sources, language).check(text, added)
+
+
+@lru_cache(REMEMBERED_ANSWERS)
+def _completed(text: str, sources: tuple[Source, ...], language: str) -> tuple[str, tuple[int, ...]]:
+    return _complete(text, sources, MarkerCompleter(CitationChecker(sources, language), language))
+
+
+def _complete(text: str, sources: Sequence[Source], completer: MarkerCompleter) -> tuple[str, tuple[int, ...]]:
+    sanitizer = AnswerSanitizer(sources)
+    parts = [completer.feed(unit) for unit in sanitizer.units(text)]
+    parts.append(completer.finish(sanitizer.finish()))
+    return "".join(parts), tuple(completer.added)
 
 
 _sanitized = lru_cache(REMEMBERED_ANSWERS)(sanitize)
@@ -191,24 +241,20 @@ async def write(
     checker = _Checker(request)
     output = _Output(request, checker, streamed, on_text, on_reset)
     synthesis, degraded = await _synthesize(request, output)
+    if not synthesis.answered and not render_markers(output.text):
+        closest = await asyncio.to_thread(_closest_passages, request)
+        output.add(closest and f"\n\n{closest}")
     text = output.text
-    checked = await checker.check(text)
-    messages = messages_for(request.language)
+    checked = await checker.check(text, output.added)
+    if not synthesis.answered:  # one sentence, or none, says so: it needs no source
+        checked = replace(checked, uncited_sentences=max(0, checked.uncited_sentences - 1))
     is_fallback = request.writer is not request.fallback and synthesis.synthesizer == request.fallback.name
+    by_model = output.lacks_markers and not is_fallback
     if is_fallback and synthesis.answered:
-        noted = (*degraded, *synthesis.degraded)  # the second: where the writer has a fallback of its own
-        unpaid = any(each.component == DailyBudgetError.component for each in noted)  # the model was not called
-        output.add(f"\n\n{messages.quotes_only if unpaid else messages.model_failed}")
-    if request.offer_deep and not (synthesis.answered and checked.cited):
-        output.add(f"\n\n{messages.go_deeper}")
-    if request.questions and synthesis.answered and not checked.cited:
-        degraded = (*degraded, Degraded(component=synthesis.synthesizer, reason=UNCITED))
-    if synthesis.finish_reason in UNFINISHED:
-        output.add(f"\n\n{messages.cut_off}")
-    if synthesis.finish_reason == REPETITION:
-        degraded = (*degraded, Degraded(component=synthesis.synthesizer, reason=REPEATED))
-    if synthesis.finish_reason == "length":
-        degraded = (*degraded, Degraded(component=synthesis.synthesizer, reason=CUT_OFF))
+        output.add(f"\n\n{_why_quotes(request, (*degraded, *synthesis.degraded))}")
+    for message in _messages_below(request, synthesis, checked, by_model=by_model):
+        output.add(f"\n\n{message}")
+    degraded = (*degraded, *_notes(synthesis, checked, by_model=by_model))
     # The reader has the whole text by now: the judge delays only the verdicts.
     verified = Verified(checked)
     if request.verification is not None and not is_fallback:
@@ -220,6 +266,45 @@ async def write(
     )
 
 
+def _why_quotes(request: WritingRequest, noted: Iterable[Degraded]) -> str:
+    """Why the fallback wrote the text. `noted` may be of the writer's own fallback."""
+    messages = messages_for(request.language)
+    is_unpaid = any(each.component == DailyBudgetError.component for each in noted)  # the model was not called
+    return messages.quotes_only if is_unpaid else messages.model_failed
+
+
+def _messages_below(
+    request: WritingRequest, synthesis: Synthesis, checked: CheckedAnswer, *, by_model: bool
+) -> Iterator[str]:
+    """What the text lacks, for the reader."""
+    messages = messages_for(request.language)
+    if by_model and checked.uncited_sentences and not checked.is_cited_by_author:
+        yield messages.cited_nothing
+    if request.offer_deep and not (synthesis.answered and checked.cited):
+        yield messages.go_deeper
+    if synthesis.finish_reason in UNFINISHED:
+        yield messages.cut_off
+
+
+def _notes(synthesis: Synthesis, checked: CheckedAnswer, *, by_model: bool) -> Iterator[Degraded]:
+    """The same, for `degraded`."""
+    count, found = checked.uncited_sentences, len({each.start for each in checked.citations})
+    reasons = {"length": CUT_OFF, REPETITION: REPEATED}
+    if by_model and checked.is_cited_by_author and count:
+        yield Degraded(component=synthesis.synthesizer, reason=UNCITED.format(count=count))
+    elif by_model and not checked.is_cited_by_author and count + found:
+        yield Degraded(component=synthesis.synthesizer, reason=NOTHING_CITED.format(count=count, found=found))
+    if reason := reasons.get(synthesis.finish_reason):
+        yield Degraded(component=synthesis.synthesizer, reason=reason)
+
+
+def _closest_passages(request: WritingRequest) -> str:
+    """Quotes below an answer that the sources do not answer; they need not answer it either."""
+    question = read_question(request.question, detect(request.question) or request.language)
+    closest = render_closest(select_quotes(question, request.sources), messages_for(request.language))
+    return _sanitized(closest, request.sources)
+
+
 @stage("write")
 async def _synthesize(request: WritingRequest, output: _Output) -> tuple[Synthesis, tuple[Degraded, ...]]:
     """The writer's text, or what it wrote until its time was over; the fallback's if the writer fails or wrote nothing."""
@@ -229,12 +314,12 @@ async def _synthesize(request: WritingRequest, output: _Output) -> tuple[Synthes
             synthesis = await _stream(request, request.writer, output)
     except TimeoutError:
         spent = Spending(calls=int(request.by_model))
-        if cut := _cut(request, output, spent):
+        if cut := await _cut(request, output, spent):
             return cut, (Degraded(component=name, reason=CUT_LATE),)
         return await _fall_back(request, output, "deadline", spent), (Degraded(component=name, reason=LATE),)
     except AppException as error:
         spent = error.spent if isinstance(error, LLMException) else NOTHING_SPENT
-        if isinstance(error, LLMTimeoutError) and (cut := _cut(request, output, spent)):
+        if isinstance(error, LLMTimeoutError) and (cut := await _cut(request, output, spent)):
             return cut, (Degraded(component=name, reason=CUT_BROKEN.format(message=error.message)),)
         if request.writer is request.fallback:
             raise
@@ -245,11 +330,11 @@ async def _synthesize(request: WritingRequest, output: _Output) -> tuple[Synthes
     return await _fall_back(request, output, "empty", synthesis.spent), (*synthesis.degraded, empty)
 
 
-def _cut(request: WritingRequest, output: _Output, spent: Spending) -> Synthesis | None:
+async def _cut(request: WritingRequest, output: _Output, spent: Spending) -> Synthesis | None:
     """The synthesis of a writer that was stopped; None if its text has no finished sentence."""
     if request.writer is request.fallback:
         return None
-    output.finish()
+    await output.finish()
     if not output.has_sentence():
         return None
     return Synthesis(text=output.text, synthesizer=request.writer.name, finish_reason=CUT, spent=spent)
@@ -257,18 +342,19 @@ def _cut(request: WritingRequest, output: _Output, spent: Spending) -> Synthesis
 
 async def _stream(request: WritingRequest, writer: ISynthesizer, output: _Output) -> Synthesis:
     synthesis: Synthesis | None = None
+    output.lacks_markers = writer is not request.fallback or request.by_model  # quotes have theirs
     parts = request.synthesis.stream_with(writer)
     async with aclosing(parts) as stream:  # type: ignore[type-var]  # every implementation is an async generator
         async for part in stream:
             if isinstance(part, SynthesisToken):
-                output.feed(part.text)
+                await output.feed(part.text)
             elif isinstance(part, SynthesisReset):
                 output.reset(part.reason)
             else:
                 synthesis = part
     if synthesis is None:
         raise LLMProviderException("The writer's stream ended without an answer: use another writer")
-    output.finish()
+    await output.finish()
     return synthesis
 
 

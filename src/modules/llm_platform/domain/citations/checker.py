@@ -6,13 +6,13 @@ Words, numbers, names, dates and negations are compared; meaning is not understo
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import astuple, dataclass
 from functools import cache
 
 from modules.llm_platform.domain.citations.alignment import SourceText, prepare
 from modules.llm_platform.domain.citations.claims import Claim, TextFacts
-from modules.llm_platform.domain.citations.sentences import AnswerSentence, answer_sentences
+from modules.llm_platform.domain.citations.sentences import AnswerSentence, AnswerText, read_answer
 from modules.llm_platform.domain.citations.verdicts import Judgement, is_verbatim, judge_sentence
 from modules.llm_platform.domain.dtos.research_dtos import Citation, Source
 from modules.llm_platform.domain.text.language import stop_words
@@ -21,17 +21,28 @@ from modules.llm_platform.domain.text.sentences import COLONS, QUESTION_MARKS, S
 
 MIN_STATEMENT_WORDS = 4  # shorter sentences need no source
 NOUNS_ARE_CAPITALISED = frozenset({"de", "lb"})
+MAX_TRIED_SOURCES = 5  # for a sentence without a marker: those that know most of its words
+MIN_KNOWN_SHARE = 0.7  # of the weight of its words, that such a source has
+MIN_FOUND_SCORE = 0.75  # of the verdict on such a source: of those between 0.7 and 0.75 a fourth is wrong (labelled pairs)
 MIN_VERBATIM_SHARE = 0.9  # of the words of a sentence that the source has; below it the search for a copy is skipped
 _NO_STATEMENT_ENDS = (*QUESTION_MARKS, *COLONS)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedAnswer:
-    """The result: `uncited_sentences` counts statements without a marker, `cited` holds the numbers of the cited sources."""
+    """The result: `uncited_sentences` counts statements without a citation, `cited` holds the numbers of the cited sources.
+
+    An answer that contains nothing but words like "Yes." is a statement, too.
+    """
 
     citations: tuple[Citation, ...]
     uncited_sentences: int
     cited: frozenset[int]
+
+    @property
+    def is_cited_by_author(self) -> bool:
+        """Whether the author of the answer named a source, rather than the platform."""
+        return any(each.cited_by == "model" for each in self.citations)
 
 
 class CitationChecker:
@@ -52,28 +63,97 @@ class CitationChecker:
         """Prepare all texts now. Not safe to call while another thread uses this checker."""
         self._prepare(self._sources)
 
-    def check(self, answer: str) -> CheckedAnswer:
-        """Check sanitised Markdown. Markers that name no source are ignored."""
-        sentences, cited = self._judge(answer)
-        citations = tuple(citation for sentence in sentences for citation in self._citations_of(sentence))
-        return CheckedAnswer(citations, sum(map(self._lacks_a_source, sentences)), frozenset(cited))
+    def check(self, answer: str, added: Collection[int] = ()) -> CheckedAnswer:
+        """Check sanitised Markdown. Markers that name no source are ignored; `added` are the offsets of the platform's."""
+        text = read_answer(answer, self._language, added)
+        cited = self._judge(text)
+        numbers = [sentence.cited for sentence in text.sentences]
+        by_author = [set(sentence.cited_by_author) for sentence in text.sentences]
+        for place, number in self._cited_from_behind(text):
+            by_author[place].add(number)
+            numbers[place] = tuple(dict.fromkeys((*numbers[place], number)))
+        citations = tuple(
+            self._citation(sentence, number, is_by_author=number in named)
+            for sentence, sources, named in zip(text.sentences, numbers, by_author, strict=True)
+            for number in sources
+            if number in self._sources
+        )
+        uncited = [each for each, sources in zip(text.sentences, numbers, strict=True) if not sources]
+        count = sum(map(self.is_statement, uncited))
+        return CheckedAnswer(citations, count or (0 if citations else sum(map(self._says, uncited))), frozenset(cited))
 
-    def check_early(self, part: str) -> None:
+    def check_early(self, part: AnswerText) -> None:
         """Judge the sentences of a part of an answer, so that `check` finds them judged."""
         self._judge(part)
 
-    def _judge(self, text: str) -> tuple[list[AnswerSentence], set[int]]:
-        """The sentences of a text, all judged, and the numbers of the sources that they cite."""
-        sentences = answer_sentences(text, self._language)
-        cited = {number for sentence in sentences for number in sentence.cited if number in self._sources}
+    def find_source(self, sentence: AnswerSentence) -> int | None:
+        """The source that supports a statement best, or None. Only those that know most of its words are tried."""
+        self._prepare(self._sources)
+        claim = self._claim(sentence)
+        known = [(each.known_share(claim), -number) for number, each in self._prepared.items()]
+        tried = [-number for share, number in sorted(known, reverse=True)[:MAX_TRIED_SOURCES] if share >= MIN_KNOWN_SHARE]
+        self._judge_claim(claim.text, tried, claim)
+        judged = [(self._judged[claim.text, number][1], -number) for number in tried]
+        found = [
+            (each.score, number)
+            for each, number in judged
+            if each.verdict == "supported" and each.score >= MIN_FOUND_SCORE
+        ]
+        return -max(found)[1] if found else None
+
+    def supports(self, number: int, sentence: AnswerSentence) -> bool:
+        """Whether a source supports a statement."""
+        if number not in self._sources:
+            return False
+        text = html.unescape(sentence.claim)
+        self._prepare([number])
+        self._judge_claim(text, [number])
+        return self._judged[text, number][1].verdict == "supported"
+
+    def is_statement(self, sentence: AnswerSentence) -> bool:
+        """Whether the sentence needs a source: not a question, a lead-in, a few words, or a message of the application."""
+        return self._says(sentence) and len(self._claim(sentence).words) >= MIN_STATEMENT_WORDS
+
+    def _says(self, sentence: AnswerSentence) -> bool:
+        text = sentence.claim
+        is_said = any(map(str.isalnum, text)) and not text.endswith(_NO_STATEMENT_ENDS)
+        return is_said and text not in _catalogue_messages(self._language)
+
+    def _cited_from_behind(self, text: AnswerText) -> Iterable[tuple[int, int]]:
+        """Sentences and sources, by markers that stand behind several sentences: each cites those that its source supports
+        and that have no marker of their own. One that no sentence bears out cites the last.
+        """
+        for behind in text.trailing:
+            for number in filter(self._sources.__contains__, behind.numbers):
+                places = [place for place in behind.sentences if self._may_be_meant(text.sentences[place], number)]
+                if not places and behind.alone:
+                    places = [behind.sentences[-1]]
+                    self._judge_claim(html.unescape(text.sentences[places[0]].claim), [number])
+                yield from ((place, number) for place in places)
+
+    def _may_be_meant(self, sentence: AnswerSentence, number: int) -> bool:
+        if sentence.cited:
+            return number in sentence.cited
+        return self.is_statement(sentence) and self.supports(number, sentence)
+
+    def _judge(self, text: AnswerText) -> set[int]:
+        """Judge the sentences of a text. Returns the numbers of the sources that it cites."""
+        named = [sentence.cited for sentence in text.sentences] + [behind.numbers for behind in text.trailing]
+        cited = {number for numbers in named for number in numbers if number in self._sources}
         self._prepare(cited)
-        for sentence in sentences:
-            claim_text = html.unescape(sentence.claim)
-            new = [each for each in sentence.cited if each in cited and (claim_text, each) not in self._judged]
-            if new:
-                claim = Claim(claim_text, self._stop_words, capitals_name=self._capitals_name)
-                self._judged |= {(claim_text, number): self._prepared[number].check(claim) for number in new}
-        return sentences, cited
+        for sentence in text.sentences:
+            if sentence.cited:
+                self._judge_claim(html.unescape(sentence.claim), [each for each in sentence.cited if each in cited])
+        return cited
+
+    def _judge_claim(self, text: str, numbers: Iterable[int], claim: Claim | None = None) -> None:
+        new = [number for number in numbers if (text, number) not in self._judged]
+        if new:
+            claim = claim or Claim(text, self._stop_words, capitals_name=self._capitals_name)
+            self._judged |= {(text, number): self._prepared[number].check(claim) for number in new}
+
+    def _claim(self, sentence: AnswerSentence) -> Claim:
+        return Claim(html.unescape(sentence.claim), self._stop_words, capitals_name=self._capitals_name)
 
     def _prepare(self, cited: Iterable[int]) -> None:
         new = [self._sources[number] for number in sorted(cited) if number not in self._prepared]
@@ -81,23 +161,13 @@ class CitationChecker:
         for source, text in zip(new, texts, strict=True):
             self._prepared[source.index] = _PreparedSource(text, self._stop_words)
 
-    def _citations_of(self, sentence: AnswerSentence) -> Iterable[Citation]:
-        text = html.unescape(sentence.claim)
-        for number in sentence.cited:
-            if number not in self._prepared:
-                continue
-            (start, end), judgement = self._judged[text, number]
-            yield Citation(
-                start=sentence.start, end=sentence.end, source_index=number,
-                quote=self._prepared[number].text[start:end], quote_start=start, quote_end=end,
-                verdict=judgement.verdict, score=judgement.score,
-            )  # fmt: skip
-
-    def _lacks_a_source(self, sentence: AnswerSentence) -> bool:
-        text = sentence.claim
-        if sentence.cited or text.endswith(_NO_STATEMENT_ENDS) or text in _catalogue_messages(self._language):
-            return False
-        return len(Claim(text, self._stop_words, capitals_name=False).words) >= MIN_STATEMENT_WORDS
+    def _citation(self, sentence: AnswerSentence, number: int, *, is_by_author: bool) -> Citation:
+        (start, end), judgement = self._judged[html.unescape(sentence.claim), number]
+        return Citation(
+            start=sentence.start, end=sentence.end, source_index=number,
+            quote=self._prepared[number].text[start:end], quote_start=start, quote_end=end,
+            verdict=judgement.verdict, score=judgement.score, cited_by="model" if is_by_author else "platform",
+        )  # fmt: skip
 
 
 class _PreparedSource:
@@ -108,6 +178,11 @@ class _PreparedSource:
         self._source = source
         self._stop_words = stop_words
         self._facts: dict[Span, TextFacts] = {}
+
+    def known_share(self, claim: Claim) -> float:
+        """The share of the weight of a claim's words that the source has."""
+        known = sum(word.weight for word in claim.words if word.is_content and self._source.knows(word.key, word.written))
+        return known / claim.total if claim.total else 0.0
 
     def check(self, claim: Claim) -> tuple[Span, Judgement]:
         if not self.text.strip():

@@ -1,14 +1,22 @@
-"""Split an answer into sentences, with their offsets and the sources that each cites."""
+"""Split an answer into sentences, with their offsets and the sources that each cites.
+
+A marker cites the sentence that it stands in or directly behind. One behind a paragraph, a list or the whole answer (in a
+line of its own, or as `Sources: [1]`) belongs to all of it: `Trailing`.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 from modules.llm_platform.domain.markdown.blocks import BlockTracker, Line, expand_tabs
 from modules.llm_platform.domain.markdown.markers import CODE_SPAN, LINE, LINK_TARGET, render_markers
+from modules.llm_platform.domain.markdown.unwrapping import SOURCE_LIST_NAMES
 from modules.llm_platform.domain.text.sentences import Span, sentence_spans
+
+MAX_TRAILED_SENTENCES = 200  # before a marker that belongs to several, the last ones
 
 _MARKUP_BEFORE = re.compile(r"[ \t>]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+|>[ \t]*)*(?:\[[ xX]\][ \t]+)?")
 _DELIMITERS = re.compile(r"[ |:]*-[ |:-]*\Z")
@@ -18,34 +26,69 @@ _MARKS = re.compile(r"[ ]?\[\d{1,9}\]")
 _BEFORE_MARK = " \t,;"
 _EMPHASIS_SIGNS = frozenset("`*_~")
 _EMPHASIS = re.compile(r"(`[^`]*`)|\*+|(?<!\w)_+|_+(?!\w)|~~")  # not in code: `_name`
-
+_ITEM = re.compile(r"[ \t>]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]")
+_NO_STATEMENT = re.compile(rf"[\W_]*(?:(?:{SOURCE_LIST_NAMES})[\W_]*(?:(?:and|und|et|y|e|и|та|和|及)[\W_]*)?)?", re.I)
 
 Marker = tuple[int, int, int]  # start, end, number
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerSentence:
-    """A sentence, list item or table row. `end` is before the markers at its end; `claim` is its text without markup."""
+    """A sentence, list item or table row. `end` is before the markers at its end; `claim` is its text without markup.
+
+    `found` are those of the `cited` sources whose markers the platform added.
+    """
 
     start: int
     end: int
     claim: str
     cited: tuple[int, ...]
+    found: frozenset[int] = frozenset()
+
+    @property
+    def cited_by_author(self) -> tuple[int, ...]:
+        return tuple(number for number in self.cited if number not in self.found)
+
+
+@dataclass(frozen=True, slots=True)
+class Trailing:
+    """Markers behind several sentences, each of which they may cite. `alone`: no sentence of them contains the markers."""
+
+    sentences: range
+    numbers: tuple[int, ...]
+    alone: bool
+
+
+@dataclass(slots=True)
+class AnswerText:
+    """The sentences of an answer in order, and the markers that belong to more than one of them."""
+
+    sentences: list[AnswerSentence] = field(default_factory=list)
+    trailing: list[Trailing] = field(default_factory=list)
 
 
 def answer_sentences(answer: str, language: str) -> list[AnswerSentence]:
     """The sentences in order, without headings, code and lines without a word."""
-    masked, markers = _mask(answer)
+    return read_answer(answer, language).sentences
+
+
+def read_answer(
+    answer: str, language: str, added: Collection[int] = (), blocks: BlockTracker | None = None
+) -> AnswerText:
+    """The sentences and their markers. `added` are the offsets of the markers of the platform; `blocks` is the state of the
+    Markdown before the text, which is changed.
+    """
+    masked, markers = _mask(answer, blocks or BlockTracker())
     spans = _in_table_rows(masked, sentence_spans(masked, language))
-    return list(_sentences(answer, masked, spans, markers))
+    return _Reader(answer, masked, markers, added).read(spans)
 
 
-def _mask(answer: str) -> tuple[str, list[Marker]]:
+def _mask(answer: str, blocks: BlockTracker) -> tuple[str, list[Marker]]:
     """The text with everything but prose blanked, at the same offsets, and its markers.
 
     Empty lines separate the blocks, in the place of list markers and blanked lines.
     """
-    blocks, at = BlockTracker(), 0
+    at = 0
     lines: list[tuple[str, list[Marker], str]] = []  # each with its end
     paragraph: list[int] = []  # the lines that an underline would make a heading
     for found in LINE.finditer(answer):
@@ -100,23 +143,81 @@ def _in_table_rows(masked: str, spans: list[Span]) -> list[Span]:
     return joined
 
 
-def _sentences(answer: str, masked: str, spans: list[Span], markers: list[Marker]) -> Iterator[AnswerSentence]:
-    place = 0
-    for number, (first, last) in enumerate(spans):
-        start, end = first, last
-        until = spans[number + 1][0] if number + 1 < len(spans) else len(masked)
-        block_end = masked.find("\n\n", last, until)
-        until = block_end if block_end >= 0 else until
-        cited: dict[int, None] = {}
-        while place < len(markers) and markers[place][0] < until:
-            marker_start, marker_end, source = markers[place]
-            start, end = min(start, marker_start), max(end, marker_end)
-            cited[source] = None
-            place += 1
-        yield _sentence(answer, start, end, tuple(cited))
+class _Reader:
+    """Attributes the markers of a text to its sentences."""
+
+    def __init__(self, answer: str, masked: str, markers: Sequence[Marker], added: Collection[int]) -> None:
+        self._answer, self._masked, self._markers, self._added = answer, masked, markers, added
+        self._text = AnswerText()
+        self._firsts: list[int] = []  # the first sentence of each block
+        self._group_first = 0  # the first sentence of the last block, or of the list that it belongs to
+        self._in_list = False
+
+    def read(self, spans: Sequence[Span]) -> AnswerText:
+        place, end = 0, 0
+        for number, span in enumerate(spans):
+            until = spans[number + 1][0] if number + 1 < len(spans) else len(self._masked)
+            own, alone = self._markers_of(span, until, place)
+            place += len(own) + len(alone)
+            sentence = _sentence(self._answer, span, own, self._added)
+            if own and self._text.sentences and _NO_STATEMENT.fullmatch(sentence.claim):
+                self._add_trailing(sentence.cited, of_all=not self._line_before(span[0]).strip(" *_>("))
+            else:
+                if "\n\n" in self._masked[end : span[0]] or not self._firsts:
+                    self._start_block(span[0])
+                self._text.sentences.append(sentence)
+            self._add_trailing(tuple(dict.fromkeys(marker[2] for marker in alone)))
+            end = span[1]
+        self._add_ends_of_paragraphs()
+        return self._text
+
+    def _markers_of(self, span: Span, until: int, place: int) -> tuple[list[Marker], list[Marker]]:
+        """The markers in and directly behind a sentence, and those in lines of their own below it."""
+        own: list[Marker] = []
+        alone: list[Marker] = []
+        for at in range(place, len(self._markers)):
+            marker = start, end, _ = self._markers[at]
+            if start >= until:
+                break
+            is_below = start > span[1] and "\n" in self._answer[span[1] : start]
+            if is_below and until < len(self._masked) and "\n" not in self._answer[end:until]:
+                if "\n\n" in self._masked[span[1] : start]:
+                    break  # it begins the next sentence
+                is_below = False
+            (alone if is_below else own).append(marker)
+        return own, alone
+
+    def _line_before(self, at: int) -> str:
+        return self._answer[self._answer.rfind("\n", 0, at) + 1 : at]
+
+    def _start_block(self, at: int) -> None:
+        is_item = _ITEM.match(self._line_before(at)) is not None
+        self._firsts.append(len(self._text.sentences))
+        if not (is_item and self._in_list):
+            self._group_first = self._firsts[-1]
+        self._in_list = is_item
+
+    def _add_trailing(self, numbers: tuple[int, ...], *, of_all: bool = False) -> None:
+        """Markers in a line of their own belong to the paragraph or list above them; those of `Sources: [1]` to all above."""
+        last = len(self._text.sentences)
+        if numbers and last:
+            first = max(0 if of_all else self._group_first, last - MAX_TRAILED_SENTENCES)
+            self._text.trailing.append(Trailing(range(first, last), numbers, alone=True))
+
+    def _add_ends_of_paragraphs(self) -> None:
+        """The markers of the last sentence of a paragraph may cite the others, too."""
+        sentences = self._text.sentences
+        for first, end in pairwise([*self._firsts, len(sentences)]):
+            if end - first > 1 and (numbers := sentences[end - 1].cited_by_author):
+                first = max(first, end - MAX_TRAILED_SENTENCES)
+                self._text.trailing.append(Trailing(range(first, end - 1), numbers, alone=False))
 
 
-def _sentence(answer: str, start: int, end: int, cited: tuple[int, ...]) -> AnswerSentence:
+def _sentence(answer: str, span: Span, markers: Sequence[Marker], added: Collection[int]) -> AnswerSentence:
+    start = min([span[0], *(marker[0] for marker in markers)])
+    end = max([span[1], *(marker[1] for marker in markers)])
+    cited = tuple(dict.fromkeys(number for _, _, number in markers))
+    found = frozenset(cited) - {number for at, _, number in markers if at not in added} if added else frozenset()
     text = answer[start:end]
     if cited:
         tail = _TAIL.search(text, len(text.partition("[")[0].rstrip(_BEFORE_MARK)))  # faster than from the beginning
@@ -127,7 +228,7 @@ def _sentence(answer: str, start: int, end: int, cited: tuple[int, ...]) -> Answ
         claim = LINK_TARGET.sub("", claim).replace("[", "")
     if not _EMPHASIS_SIGNS.isdisjoint(claim):
         claim = _EMPHASIS.sub(_code_only, claim)
-    return AnswerSentence(start, start + len(text), " ".join(claim.split()), cited)
+    return AnswerSentence(start, start + len(text), " ".join(claim.split()), cited, found)
 
 
 def _code_only(found: re.Match[str]) -> str:

@@ -28,6 +28,7 @@ Depth = Literal["shallow", "deep", "report"]
 Verdict = Literal["supported", "partial", "unsupported", "unchecked"]
 ModelVerdict = Literal["supported", "partial", "unsupported"]
 CheckedBy = Literal["words", "model"]
+CitedBy = Literal["model", "platform"]
 Value = TypeVar("Value")
 
 MIN_QUESTION_CHARS = 3
@@ -149,6 +150,9 @@ class Citation(BaseModel):
 
     `checked_by` says who gave `verdict`: the comparison of words, or a language model after it. Where it was a model,
     `word_verdict` is what the words said. `score` is always that of the words.
+
+    `cited_by` is `platform` where the author of the answer named no source and the platform found this one and added its
+    marker.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -163,6 +167,7 @@ class Citation(BaseModel):
     score: float
     checked_by: CheckedBy = "words"
     word_verdict: Verdict | None = None
+    cited_by: CitedBy = "model"
 
 
 class CitedClaim(BaseModel):

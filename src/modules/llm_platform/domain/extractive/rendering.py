@@ -17,6 +17,8 @@ from modules.llm_platform.domain.text.messages import Messages
 from modules.llm_platform.domain.text.sentences import COLONS, STOPS, WIDE_STOPS, ends_sentence
 from modules.llm_platform.domain.text.tokens import count_tokens
 
+MAX_CLOSEST = 3  # passages, each of another source
+
 _END = re.compile(rf"([{STOPS}{WIDE_STOPS}{COLONS}]+)\Z")
 _UNSPACED_END = "。！？：」』）"
 
@@ -31,6 +33,16 @@ def render_answer(question: Question, extraction: Extraction, messages: Messages
             break
         text = longer
     return text
+
+
+def render_closest(extraction: Extraction, messages: Messages) -> str:
+    """The best sentence of each of the best sources, below a sources-do-not-answer text; empty without one to quote."""
+    best: dict[int, Candidate] = {}
+    for one in extraction.candidates:
+        if not one.is_dependent and not one.sentence.is_announcement:
+            best.setdefault(one.source.index, one)
+    lines = [f"- {_with_markers(_text_with_lead(one), [index])}" for index, one in list(best.items())[:MAX_CLOSEST]]
+    return "\n".join([messages.closest, "", *lines]) if lines else ""
 
 
 def _blocks(question: Question, extraction: Extraction, messages: Messages) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.markdown.blocks import BlockTracker, expand_tabs
@@ -53,10 +53,16 @@ class AnswerSanitizer:
 
     def feed(self, text: str) -> str:
         """Add the next piece, and return the sanitised text that is now complete, maybe nothing."""
+        return "".join(self.units(text))
+
+    def units(self, text: str) -> Iterator[str]:
+        """The same, sentence by sentence or line by line: where these end does not depend on the pieces either."""
         if self._carriage_return or _CONTROL.search(text):
             text = self._normalize(self._carriage_return + text)
         self._units.add(self._fence.feed(text))
-        return self._source_list.feed(self._take_complete())
+        while (unit := self._next_complete()) is not None:
+            if safe := self._source_list.feed(unit):
+                yield safe
 
     def finish(self) -> str:
         """Return the rest. An open code block is closed, so that text behind the answer does not become a part of it."""
@@ -76,10 +82,11 @@ class AnswerSanitizer:
         return self._source_list.feed(text) + self._source_list.finish()
 
     def _take_complete(self) -> str:
-        parts = []
-        while (unit := self._units.next(in_fence=self._blocks.fence is not None)) is not None:
-            parts.append(self._sanitize_or_defer(unit))
-        return "".join(parts)
+        return "".join(iter(self._next_complete, None))
+
+    def _next_complete(self) -> str | None:
+        unit = self._units.next(in_fence=self._blocks.fence is not None)
+        return None if unit is None else self._sanitize_or_defer(unit)
 
     def _sanitize_or_defer(self, unit: Unit) -> str:
         """The sanitised unit; a definition on two lines is removed as a whole."""

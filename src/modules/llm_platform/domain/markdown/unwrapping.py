@@ -25,14 +25,14 @@ _MAY_BE_FENCE = re.compile(r" {0,3}(?:[`~]|\Z)")
 _PROSE = re.compile(r"(?:[^\W\d_]+[ ,]+){3}[^\W\d_]")  # four words in a row
 _SENTENCE_END = re.compile(rf"[{STOPS}{WIDE_STOPS}][{CLOSING}]*(?:[ \t]*\[[\d,\- ]+\])*[.。]?\s*\Z")
 
-_NAMES = (
+SOURCE_LIST_NAMES = (
     r"(?:list of |cited |used )?(?:sources?|references|citations|bibliography|works cited)(?: cited| used)?"
     r"|quellen(?:angaben|verzeichnis)?|referenzen|literatur(?:verzeichnis)?|références|fuentes|referencias|fonti|riferimenti"
     r"|fontes|referências|bronnen|źródła|kaynaklar|(?:список )?источник(?:и|ов)|ссылки|(?:список )?литератур[аы]|джерела"
     r"|посилання|来源|參考資料|参考资料|参考文献|引用来源|出典|情報源|출처|참고 ?(?:자료|문헌)|المصادر|المراجع|स्रोत|संदर्भ"
 )
 _TITLE = re.compile(
-    rf"[ ]{{0,3}}(?:#{{1,6}}[ \t]+)?[*_]*(?:{_NAMES})[*_]*[ \t]*(?P<colon>[:：]?)[*_]*[ \t#]*(?P<rest>.*)", re.I
+    rf"[ ]{{0,3}}(?:#{{1,6}}[ \t]+)?[*_]*(?:{SOURCE_LIST_NAMES})[*_]*[ \t]*(?P<colon>[:：]?)[*_]*[ \t#]*(?P<rest>.*)", re.I
 )
 _ITEM = re.compile(r"[ \t>]*(?:[-*+•][ \t]+|\d{1,3}[.)][ \t]+)?")
 _MARK = re.compile(r"(?:\[\d{1,9}\])+[ \t]*[:.—–-]?[ \t]*")

@@ -15,11 +15,13 @@ class Messages:
 
     nothing_found: str
     not_answered: str
+    closest: str  # ends with a colon
     go_deeper: str
     disagree: str
     can_mean: str  # holds {subject}
     model_failed: str
     quotes_only: str
+    cited_nothing: str
     disagreements: str  # a heading
     not_found: str  # a heading
     unanswered: str

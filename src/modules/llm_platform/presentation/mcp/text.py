@@ -113,6 +113,8 @@ def _verification(response: ResearchResponse) -> str:
         return ""
     supported = sum(each.verdict == "supported" for each in checked)
     lines = [f"Verification: {supported} of {len(checked)} citations are supported by the text of their source."]
+    if found := sum(each.cited_by == "platform" for each in checked):
+        lines.append(f"The platform found the source of {found}, for which the model named none.")
     return "\n".join([*lines, *_doubtful(response, checked)])
 
 

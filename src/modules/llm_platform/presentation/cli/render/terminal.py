@@ -25,6 +25,7 @@ EXTRACTIVE: Final = "extractive"  # the synthesizer that quotes
 MODEL_FAILED: Final = "No model wrote this answer: these are quotes from your sources."
 MARKED_NOTICE: Final = "Sentences that their sources do not support are marked here:"
 QUOTED: Final = "quoted word for word"
+FOUND = ", source found by the platform"
 NOTHING_FOUND: Final = "Nothing was found."
 NOTHING_SENT: Final = "Nothing was sent to any host."
 UNSUPPORTED: Final = "**✘ unsupported**"
@@ -237,14 +238,15 @@ def _source_lines(source: SourceRef) -> Iterator[Line]:
 
 
 def verdict_text(citation: Citation, response: ResearchResponse) -> str:
-    """The verdict of a citation with its score. The score is that of the word comparison, so a model's verdict is shown
-    beside that of the comparison. A quote has no score.
+    """The verdict of a citation with its score, and whether the platform found the source. The score is that of the word
+    comparison, so a model's verdict is shown beside that of the comparison. A quote has no score.
     """
     if citation.score == 1.0 and response.metadata.synthesizer == EXTRACTIVE:
         return QUOTED
+    found = FOUND if citation.cited_by == "platform" else ""
     if citation.checked_by == "words":
-        return f"{citation.verdict} {citation.score:.2f}"
-    return f"{citation.verdict} by the model (words: {citation.word_verdict} {citation.score:.2f})"
+        return f"{citation.verdict} {citation.score:.2f}{found}"
+    return f"{citation.verdict} by the model (words: {citation.word_verdict} {citation.score:.2f}){found}"
 
 
 def _citation_line(citation: Citation, response: ResearchResponse) -> Line:

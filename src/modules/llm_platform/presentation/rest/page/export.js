@@ -43,7 +43,7 @@ function fileName(query) {
 const escaped = (text) => text.replace(/([\\`*_[\]<>#|~&])/g, "\\$1").replace(/\s+/g, " ");
 const address = (url) => (/^https?:\/\//i.test(url) ? `<${url.replace(/[<>\s]/g, encodeURIComponent)}>` : `\`${url.replaceAll("`", "")}\``);
 const notes = (response) => response.degraded.map((each) => `${each.component}: ${each.reason}`);
-const verdictOf = (citation) => VERDICTS[citation.verdict]();
+const verdictOf = (citation) => VERDICTS[citation.verdict]() + (citation.cited_by === "platform" ? `, ${t("source found by the platform")}` : "");
 const statementOf = (response, citation) => [...response.synthesis].slice(citation.start, citation.end).join("");
 
 function markdownFile(response) {

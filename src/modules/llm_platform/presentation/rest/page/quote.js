@@ -63,7 +63,8 @@ export async function openQuote({ source, citation, statement, texts, isWriting 
         el("p", {}, verdictBadge(verdict), EXPLANATIONS[verdict]()),
         citation && el("p", { class: "muted" }, citation.checked_by === "model"
           ? t("Checked by a language model; the comparison of words said: {verdict}.", { verdict: VERDICTS[citation.word_verdict ?? verdict]() })
-          : t("Checked by comparing words."))),
+          : t("Checked by comparing words.")),
+        citation?.cited_by === "platform" && el("p", { class: "muted" }, t("The model named no source here; the platform found this one."))),
     statement && el("div", {}, el("h3", {}, t("In the answer")), el("blockquote", { dir: "auto" }, statement)),
     el("h3", {}, t("In the source")),
     body,

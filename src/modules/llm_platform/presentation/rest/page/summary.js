@@ -14,7 +14,7 @@ export function answerNotes(response) {
   const { metadata, degraded } = response;
   const notes = [];
   const cut = degraded.filter((each) => BUDGET.test(each.reason));
-  const rest = degraded.filter((each) => !cut.includes(each));
+  const rest = degraded.filter((each) => !cut.includes(each) && !each.reason.startsWith("uncited:")); // told below
   if (metadata.synthesizer === "extractive" && response.depth !== "report") // the text of a report says it
     notes.push(notice("info", el("p", {}, t("No language model wrote this: these are sentences of the sources."))));
   if (cut.length)

@@ -80,6 +80,8 @@ export default {
   "The answer is still being written. Citations are checked at its end.": "Die Antwort wird noch geschrieben. Belege werden am Ende geprüft.",
   "Checked by a language model; the comparison of words said: {verdict}.": "Von einem Sprachmodell geprüft; der Wortvergleich ergab: {verdict}.",
   "Checked by comparing words.": "Durch Wortvergleich geprüft.",
+  "The model named no source here; the platform found this one.": "Das Modell hat hier keine Quelle genannt; die Plattform hat diese gefunden.",
+  "source found by the platform": "Quelle von der Plattform gefunden",
   "In the answer": "In der Antwort",
   "In the source": "In der Quelle",
   "No passage of the source fits this statement.": "Keine Stelle der Quelle passt zu dieser Aussage.",

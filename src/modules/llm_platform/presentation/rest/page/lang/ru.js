@@ -80,6 +80,8 @@ export default {
   "The answer is still being written. Citations are checked at its end.": "Ответ ещё пишется. Цитаты проверяются в конце.",
   "Checked by a language model; the comparison of words said: {verdict}.": "Проверено языковой моделью; сравнение слов показало: {verdict}.",
   "Checked by comparing words.": "Проверено сравнением слов.",
+  "The model named no source here; the platform found this one.": "Модель не указала здесь источник; его нашла платформа.",
+  "source found by the platform": "источник найден платформой",
   "In the answer": "В ответе",
   "In the source": "В источнике",
   "No passage of the source fits this statement.": "В источнике нет подходящего места.",

@@ -80,6 +80,8 @@ export default {
   "The answer is still being written. Citations are checked at its end.": "回答仍在撰写中，引用将在结束时核查。",
   "Checked by a language model; the comparison of words said: {verdict}.": "由语言模型核查；词语比较的结果：{verdict}。",
   "Checked by comparing words.": "通过词语比较核查。",
+  "The model named no source here; the platform found this one.": "模型在此未注明来源；该来源由平台找到。",
+  "source found by the platform": "来源由平台找到",
   "In the answer": "回答中",
   "In the source": "来源中",
   "No passage of the source fits this statement.": "来源中没有与此陈述相符的段落。",
