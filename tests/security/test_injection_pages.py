@@ -20,7 +20,7 @@ from tests.unit.presentation.rest.fake_platform import FakeServices, platform_of
 from modules.llm_platform.application.research.events import Done
 from modules.llm_platform.application.research.events import Token as Shown
 from modules.llm_platform.application.research.report.summarize import summarize
-from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart
+from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart, LLMToken
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.report_dtos import LLMStage
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
@@ -217,7 +217,9 @@ class Wordless(ReportModel):
         return answer.model_copy(update={"content": answer.content.replace("[1]", "").replace("[2]", "")})
 
     async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
-        yield await self.generate(request)
+        answer = await self.generate(request)
+        yield LLMToken(text=answer.content)
+        yield answer
 
 
 async def test_a_wish_does_not_switch_the_check_off() -> None:
