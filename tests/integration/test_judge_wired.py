@@ -99,7 +99,7 @@ async def test_reports_are_judged_unless_the_operator_says_otherwise() -> None:
 
 
 CLOUD = {"name": "cloud", "kind": "openai", "model": "m", "api_key": "k"}
-OWN = {"name": "own", "kind": "openai", "model": "m", "api_key": "k", "base_url": "http://127.0.0.1:8080/v1"}
+OWN = {"name": "own", "kind": "openai", "model": "m", "base_url": "http://127.0.0.1:8080/v1"}
 
 
 @pytest.mark.parametrize(

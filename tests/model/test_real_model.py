@@ -66,7 +66,7 @@ def environment(data: Path, **settings: str) -> dict[str, str]:
         **kept,
         "LLM_BASE_URL": os.environ["LLM_TEST_BASE_URL"],
         "LLM_MODEL": os.environ.get("LLM_TEST_MODEL", "local"),
-        "LLM_API_KEY": os.environ.get("LLM_TEST_API_KEY", "none"),
+        "LLM_API_KEY": os.environ.get("LLM_TEST_API_KEY", ""),
         "LLM_TIMEOUT_S": "900",
         "RESEARCH_TIMEOUT_S": "1500",
         "LLM_PLATFORM_DATA_DIR": str(data),

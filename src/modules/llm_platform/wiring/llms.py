@@ -360,8 +360,7 @@ def judged_answers(settings: Settings) -> Literal["off", "report", "all"]:
         return settings.CITATION_JUDGE
     connections = {each.name: each for each in llm_connections(settings)}
     judge = connections.get(stage_choices(settings).get("judge") or next(iter(connections), ""))
-    is_local = judge is not None and (not judge.traits.needs_key or is_loopback(judge.address or ""))
-    return "off" if is_local else "report"
+    return "off" if judge is not None and judge.is_local else "report"
 
 
 def build_answer_judge(settings: Settings, judges: CitationJudges, llm: ILLMProvider | None) -> ICitationJudge | None:
