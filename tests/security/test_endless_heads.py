@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="
 START_S = 60.0
 ATTACK_S = float(chosen(4, 9))
 CONNECTIONS = 9  # one and eight
-MAX_GROWTH_MB = 64  # buffers of cut connections until they are collected; without limits a second takes twice this
+MAX_GROWTH_MB = 96  # buffers of cut connections until they are collected; without limits a second takes several hundred
 MAX_HEALTH_S = 5.0  # of a busy machine; at once on a quiet one
 BLOCK_BYTES = 1 << 16
 WORKER = """

@@ -93,7 +93,7 @@ async def test_interrupted_research_is_taken_up_at_once(url: str, tmp_path: Path
     upstream = Upstream()
     async with (
         serving(upstream.handle) as loopback,
-        server(loopback, tmp_path / "one", DATABASE_URL=url) as one,
+        server(loopback, tmp_path / "one", DATABASE_URL=url, SEARXNG_TIMEOUT_S=str(PATIENCE_S)) as one,
     ):
         upstream.silent_from = upstream.seen
         name = await one.submit(query="What is interrupted?", depth="shallow")
