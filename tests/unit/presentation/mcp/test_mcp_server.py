@@ -43,6 +43,7 @@ from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.domain.store_key import topic_of
 from modules.llm_platform.presentation.mcp.calls import Call
 from modules.llm_platform.presentation.mcp.server import PROBLEM, build_mcp_server
+from modules.llm_platform.presentation.mcp.text import research_text
 from modules.llm_platform.presentation.mcp.tools import TOOLS
 from modules.llm_platform.testing.research_store import MemoryResearchStore
 
@@ -129,6 +130,15 @@ async def test_results_fit_their_schemas(mode: str, name: str, arguments: dict[s
     assert not result.is_error, text_of(result)
     jsonschema_rs.validate(tool.output_schema, result.structured_content)
     assert text_of(result)
+
+
+def test_sources_that_the_platform_found_are_counted() -> None:
+    """A host sees that the model named none."""
+    response = FakeResearch().response
+    found = response.citations[0].model_copy(update={"cited_by": "platform"})
+    text = research_text(response.model_copy(update={"citations": (found,)}))
+    assert "The platform found the source of 1, for which the model named none." in text
+    assert "The platform found" not in research_text(response)
 
 
 async def test_an_answer_is_read_with_its_sources_and_verdicts() -> None:

@@ -39,6 +39,10 @@ OF_MARKDOWN = frozenset(
 HARMLESS_TAGS = OF_THE_PAGE | OF_MARKDOWN | {"h3", "h4", "h5", "h6"}
 
 
+def terminal_text(answer: ResearchResponse) -> str:
+    return "\n".join(line.text for line in render_sources(answer))
+
+
 class Page(HTMLParser):
     """The tags and addresses of a page."""
 
@@ -176,6 +180,13 @@ class TestMarkdown:
         judged = {"checked_by": "model", "word_verdict": "unsupported", "score": 0.1}
         answer = ANSWER.model_copy(update={"citations": (ANSWER.citations[0].model_copy(update=judged),)})
         assert "supported by the model (words: unsupported 0.10)" in show(answer)
+
+    @pytest.mark.parametrize("show", [research_html, research_markdown, terminal_text])
+    def test_a_source_that_the_platform_found_is_labelled(self, show: Callable[[ResearchResponse], str]) -> None:
+        """The reader sees which citations are not the model's own."""
+        found = ANSWER.citations[0].model_copy(update={"cited_by": "platform"})
+        assert "source found by the platform" in show(ANSWER.model_copy(update={"citations": (found,)}))
+        assert "found by the platform" not in show(ANSWER)
 
     def test_quote_has_no_score(self) -> None:
         """An answer made of quotes has nothing to weigh, a model's sentence has; JSON keeps verdict and score for both."""
