@@ -162,6 +162,27 @@ async def test_what_the_caches_know_is_not_sent_again(tmp_path: Path) -> None:
         assert there.asked == 2
 
 
+@pytest.mark.parametrize("depth", ["shallow", "report"])
+async def test_what_was_sent_for_a_stored_answer_is_still_told(tmp_path: Path, depth: str) -> None:
+    """An answer from the cache or the store names, apart, what left when it was made; asked a third time, too."""
+    async with world(tmp_path) as there:
+        request = ResearchRequest(query=QUESTION, depth=depth)
+        made, *again = [(await there.platform.research.research(request)).metadata for _ in range(3)]
+    assert (bool(made.sent_to), made.cached_sent_to) == (True, ())
+    for metadata in again:
+        assert (metadata.sent_to, metadata.cached_sent_to) == ((), made.sent_to)
+
+
+async def test_a_stored_part_is_told_apart_from_what_is_sent_now(tmp_path: Path) -> None:
+    """Another depth finds one search in the cache: that request was sent earlier, those to the model are sent now."""
+    async with world(tmp_path) as there:
+        await there.research()
+        metadata = (await there.platform.research.research(ResearchRequest(query=QUESTION, depth="deep"))).metadata
+    (earlier,) = [each for each in metadata.cached_sent_to if each.host == HERE]
+    assert (earlier.kind, earlier.requests) == ("query", 1)
+    assert [each for each in metadata.sent_to if each.host == THERE]
+
+
 async def test_researches_side_by_side_have_ledgers_of_their_own(tmp_path: Path) -> None:
     """Many at once over the same clients: each has its own query's bytes, and one writer's call."""
     async with world(tmp_path) as there:
@@ -190,7 +211,7 @@ async def test_offline_reaches_nobody(tmp_path: Path, depth: str) -> None:
     assert there.asked == 0
     assert answer.metadata.sent_to == ()
     assert answer.sources
-    assert [line.text for line in render_egress_log(answer.metadata.sent_to)][-1] == NOTHING_SENT
+    assert [line.text for line in render_egress_log(answer.metadata)][-1] == NOTHING_SENT
 
 
 async def test_no_secret_stands_in_the_ledger(tmp_path: Path) -> None:

@@ -135,6 +135,19 @@ class TestAnswers:
             await visit.page.get_by_role("tab", name="What left this machine").click()
             await expect(visit.page.get_by_role("row", name="api.example.org question 2 2 kB")).to_be_visible()
 
+    async def test_a_cached_answer_says_what_left_when_it_was_made(self, browser: Browser, base: str) -> None:
+        """Nothing leaves for it now, and the host that got the question earlier is named; without a record the page says so."""
+        sent = {"host": "api.example.org", "kind": "query", "requests": 2, "bytes": 2048, "via": None}
+        for recorded, said in (([sent], "api.example.org"), ([], "Nothing is recorded.")):
+            async with visiting(browser, base) as visit:
+                await visit.play(response("Owls sleep.", metadata={"cache_hit": True, "cached_sent_to": recorded}))
+                await visit.ask()
+                await visit.answered()
+                await visit.page.get_by_role("tab", name="What left this machine").click()
+                panel = visit.page.get_by_role("tabpanel")
+                await expect(panel).to_contain_text("Nothing left this machine now: this answer comes from the cache")
+                await expect(panel).to_contain_text(said)
+
     async def test_cancel_stops_the_research_on_the_server(self, browser: Browser, tmp_path: Path) -> None:
         """The request to the search engine is under way; after Cancel it is gone."""
         async with served("serve", tmp_path) as server:

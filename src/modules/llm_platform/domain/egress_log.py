@@ -1,27 +1,34 @@
 """The egress log of a research: the hosts, the kinds of data sent, the number of requests and bytes.
 
 An adapter logs a request when it sends it, so that each try counts and an answer from a cache does not. Data that may have
-been sent counts as sent; only a request without any connection is removed again.
+been sent counts as sent; only a request without any connection is removed again. A cache keeps with each entry what was sent
+to make it, and logs that apart when the entry is used.
 The log is a context variable: tasks inherit it, and concurrent researches have their own. Threads do not inherit it and
 must be given it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
 from threading import Lock
+from typing import TypeVar
 
-from modules.llm_platform.domain.dtos.sent import Sent, SentKind
+from modules.llm_platform.domain.dtos.sent import Sent, SentKind, merge_sent
+
+Item = TypeVar("Item")
 
 
 class EgressLog:
     """Sums by host, kind and proxy, without queries, paths and secrets. Thread-safe."""
 
-    __slots__ = ("_lock", "_sums")
+    __slots__ = ("_cached", "_lock", "_parent", "_sums")
 
-    def __init__(self) -> None:
+    def __init__(self, parent: EgressLog | None = None) -> None:
+        """`parent` gets all that this log gets."""
+        self._parent = parent
+        self._cached: list[Sent] = []
         self._sums: dict[tuple[str, SentKind, str], tuple[int, int]] = {}  # requests, bytes; no proxy: an empty name
         self._lock = Lock()  # some libraries send in threads of their own
 
@@ -31,6 +38,8 @@ class EgressLog:
         with self._lock:
             requests, total = self._sums.get(key, (0, 0))
             self._sums[key] = (requests + 1, total + size)
+        if self._parent is not None:
+            self._parent.add(host, kind, size, via)
 
     def remove(self, host: str, kind: SentKind, size: int, via: str | None = None) -> None:
         """Remove an added request that found no connection."""
@@ -39,6 +48,20 @@ class EgressLog:
             requests, total = self._sums.pop(key, (0, 0))
             if requests > 1:
                 self._sums[key] = (requests - 1, total - size)
+        if self._parent is not None:
+            self._parent.remove(host, kind, size, via)
+
+    def add_cached(self, sent: Sequence[Sent]) -> None:
+        """Add what was sent earlier, to make an entry of a cache that is used now."""
+        with self._lock:
+            self._cached += sent
+        if self._parent is not None:
+            self._parent.add_cached(sent)
+
+    def cached(self) -> tuple[Sent, ...]:
+        """What was sent to make the entries of caches, as sums."""
+        with self._lock:
+            return merge_sent(self._cached)
 
     def sent(self) -> tuple[Sent, ...]:
         """The sums so far, sorted by host, kind and proxy."""
@@ -62,6 +85,37 @@ def open_egress_log() -> Iterator[EgressLog]:
         yield egress_log
     finally:
         _CURRENT.reset(token)
+
+
+@contextmanager
+def record_sent() -> Iterator[EgressLog]:
+    """A log of what this block sends, which the log around it gets, too."""
+    log = EgressLog(_CURRENT.get())
+    token = _CURRENT.set(log)
+    try:
+        yield log
+    finally:
+        _CURRENT.reset(token)
+
+
+async def record_sent_by(items: AsyncIterator[Item], log: EgressLog) -> AsyncIterator[Item]:
+    """The items, with `log` as the current log only while the next one is made: the caller's own requests are not in it."""
+    async with aclosing(items) as source:  # type: ignore[type-var]  # async generators
+        while True:
+            token = _CURRENT.set(log)
+            try:
+                item = await anext(source)
+            except StopAsyncIteration:
+                return
+            finally:
+                _CURRENT.reset(token)
+            yield item
+
+
+def log_cached(sent: Sequence[Sent]) -> None:
+    """Add to the current log what was sent to make an entry of a cache."""
+    if sent and (egress_log := _CURRENT.get()) is not None:
+        egress_log.add_cached(sent)
 
 
 def current_egress_log() -> EgressLog | None:

@@ -126,7 +126,7 @@ class QuickResearch:
                 context.request, context.request_id, context.language, planned, gathered, sources, raw, written
             ),
             fallback=self._fallback.name,
-            sent_to=context.egress_log.sent(),
+            egress_log=context.egress_log,
             latency_s=asyncio.get_running_loop().time() - context.began,
         )
         log.info(

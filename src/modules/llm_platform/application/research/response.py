@@ -19,7 +19,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     SourceRef,
     Synthesis,
 )
-from modules.llm_platform.domain.dtos.sent import Sent
+from modules.llm_platform.domain.egress_log import EgressLog
 from modules.llm_platform.domain.text.messages import messages_for
 
 
@@ -39,7 +39,7 @@ class ResearchResult:
 
 
 def build_response(
-    result: ResearchResult, *, fallback: str, latency_s: float, sent_to: tuple[Sent, ...] = ()
+    result: ResearchResult, *, fallback: str, latency_s: float, egress_log: EgressLog | None = None
 ) -> ResearchResponse:
     """The answer, with the sources that its text cites under their numbers."""
     written = result.written
@@ -54,12 +54,12 @@ def build_response(
         raw_results=None if result.request.omit_raw else result.raw,
         citations=written.checked.citations if written else (),
         degraded=distinct_degraded((*result.planned.degraded, *result.gathered.degraded, *synthesis.degraded, *degraded)),
-        metadata=_metadata(result, synthesis, latency_s, sent_to),
+        metadata=_metadata(result, synthesis, latency_s, egress_log or EgressLog()),
     )
 
 
 def _metadata(
-    result: ResearchResult, synthesis: Synthesis, latency_s: float, sent_to: tuple[Sent, ...]
+    result: ResearchResult, synthesis: Synthesis, latency_s: float, egress_log: EgressLog
 ) -> ResearchMetadata:
     writing = result.written.spent if result.written else NOTHING_SPENT
     spent = result.spent if result.spent is not None else result.planned.spent + writing
@@ -80,7 +80,8 @@ def _metadata(
         uncited_sentences=result.written.checked.uncited_sentences if result.written else 0,
         correction=next((answer.correction for answer in answers if answer.correction), None),
         request_id=result.request_id,
-        sent_to=sent_to,
+        sent_to=egress_log.sent(),
+        cached_sent_to=egress_log.cached(),
     )
 
 

@@ -181,17 +181,21 @@ class CitedClaim(BaseModel):
 
 
 class JudgedClaims(BaseModel):
-    """What a judge says of claims, in their order; None where it says nothing of one."""
+    """What a judge says of claims, in their order; None where it says nothing of one. Caches set `sent_to`."""
 
     model_config = ConfigDict(frozen=True)
 
     verdicts: tuple[ModelVerdict | None, ...]
+    sent_to: tuple[Sent, ...] = ()
     spent: Spending = NOTHING_SPENT
     degraded: tuple[Degraded, ...] = ()
 
 
 class Synthesis(BaseModel):
-    """What a writer made of the sources. `answered` is False when it says that the sources do not answer."""
+    """What a writer made of the sources. `answered` is False when it says that the sources do not answer.
+
+    `sent_to` is set by caches: what was sent when the text was written.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -201,6 +205,7 @@ class Synthesis(BaseModel):
     truncated_tokens: int = 0
     finish_reason: str = "stop"
     cached: bool = False
+    sent_to: tuple[Sent, ...] = ()
     spent: Spending = NOTHING_SPENT
     degraded: tuple[Degraded, ...] = ()
 
@@ -247,7 +252,8 @@ class RawResult(BaseModel):
 class ResearchMetadata(BaseModel):
     """What the answer took. `searches` counts requests to providers; `cost_usd` is None when a price is not known.
 
-    `sent_to` is the ledger of what left this process. `standalone_query` is how a follow-up question was understood, None for
+    `sent_to` is the ledger of what left this process, `cached_sent_to` that of the time when the parts of the answer were made
+    that come from a cache or from the store. `standalone_query` is how a follow-up question was understood, None for
     every other one. Of a report: `plan` are its sub-questions, `topic` is its name in the store, and `stored_at` says when it
     was finished where it came from there.
     """
@@ -271,6 +277,7 @@ class ResearchMetadata(BaseModel):
     request_id: str = ""
     standalone_query: str | None = None
     sent_to: tuple[Sent, ...] = ()
+    cached_sent_to: tuple[Sent, ...] = ()
     plan: tuple[str, ...] = ()
     topic: str | None = None
     stored_at: datetime | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -21,3 +22,16 @@ class Sent(BaseModel):
     requests: int
     bytes: int
     via: str | None = None
+
+
+def merge_sent(entries: Iterable[Sent]) -> tuple[Sent, ...]:
+    """One entry for each host, kind and proxy, with the sums of requests and bytes, sorted by them."""
+    merged: dict[tuple[str, str, str], Sent] = {}
+    for entry in entries:
+        key = (entry.host, entry.kind, entry.via or "")
+        if previous := merged.get(key):
+            sums = {"requests": previous.requests + entry.requests, "bytes": previous.bytes + entry.bytes}
+            merged[key] = entry.model_copy(update=sums)
+        else:
+            merged[key] = entry
+    return tuple(merged[key] for key in sorted(merged))

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.sent import Sent
 
 SourceKind = Literal["web", "news", "academic", "documents"]
 TimeRange = Literal["day", "week", "month", "year"]
@@ -118,7 +119,10 @@ class WebSearchResultItem(BaseModel):
 
 
 class WebSearchResponse(BaseModel):
-    """What was found, best first. `raw` is the provider's own answer where it has one; `total_matches` is its guess."""
+    """What was found, best first. `raw` is the provider's own answer where it has one; `total_matches` is its guess.
+
+    `sent_to` is set by caches: what was sent when the provider was asked.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -130,6 +134,7 @@ class WebSearchResponse(BaseModel):
     correction: str | None = None
     suggestions: tuple[str, ...] = ()
     cached: bool = False
+    sent_to: tuple[Sent, ...] = ()
     raw: dict[str, Any] | None = None
 
     def with_degraded(self, degraded: Iterable[Degraded]) -> Self:

@@ -25,6 +25,13 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     SynthesisToken,
 )
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, WebSearchRequest, WebSearchResponse
+from modules.llm_platform.domain.egress_log import (
+    EgressLog,
+    current_egress_log,
+    log_cached,
+    record_sent,
+    record_sent_by,
+)
 from modules.llm_platform.domain.exceptions import WebSearchRequestError
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
@@ -59,16 +66,23 @@ class CachedWebSearch(WebSearchPolicy):
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
         key = search_key(self.name, request)
-        if hit := await self._cache.get(key):
+        if hit := await self._cached(key):
             return hit
         async with self._lock.hold(key) as has_waited:
-            if has_waited and (hit := await self._cache.get(key)):
+            if has_waited and (hit := await self._cached(key)):
                 return hit
-            answer = await self._provider.search(request)
+            with record_sent() as egress_log:
+                answer = await self._provider.search(request)
             if answer.provider != DOCUMENTS:
                 # Marked when it is stored, so that a hit needs no copy.
-                await self._cache.set(key, answer.model_copy(update={"cached": True}), self._ttl_of(answer))
+                entry = answer.model_copy(update={"cached": True, "sent_to": egress_log.sent()})
+                await self._cache.set(key, entry, self._ttl_of(answer))
             return answer
+
+    async def _cached(self, key: str) -> WebSearchResponse | None:
+        hit = await self._cache.get(key)
+        log_cached(hit.sent_to if hit else ())
+        return hit
 
     def _ttl_of(self, answer: WebSearchResponse) -> float:
         if answer.degraded:
@@ -112,18 +126,21 @@ class StaleWebSearch(WebSearchPolicy):
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
         try:
-            answer = await self._provider.search(request)
+            with record_sent() as egress_log:
+                answer = await self._provider.search(request)
         except WebSearchRequestError:
             raise
         except AppException as error:
             stored = await self._cache.get(search_key(self.name, request))
             if stored is None:
                 raise
+            log_cached(stored.response.sent_to)
             log.warning("stale search results served", extra={"provider": self.name, "error": error.code})
             return self._stale(stored, error)
         if answer.results and not answer.cached and DOCUMENTS not in answer.provider:
+            entry = answer.model_copy(update={"sent_to": egress_log.sent()})
             await self._cache.set(
-                search_key(self.name, request), StoredSearch(response=answer, stored_at=self._now()), STALE_TTL_S
+                search_key(self.name, request), StoredSearch(response=entry, stored_at=self._now()), STALE_TTL_S
             )
         return answer
 
@@ -167,8 +184,9 @@ class CachedSynthesizer(BaseSynthesizer):
         async with self._lock.hold(key) as has_waited:
             if has_waited and (hit := await self._cached(key)):
                 return hit
-            synthesis = await request.synthesize_with(self._writer)
-            await self._store(key, synthesis)
+            with record_sent() as egress_log:
+                synthesis = await request.synthesize_with(self._writer)
+            await self._store(key, synthesis, egress_log)
             return synthesis
 
     async def write_stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
@@ -188,11 +206,12 @@ class CachedSynthesizer(BaseSynthesizer):
         """Yield what the writer writes, or what another process has written meanwhile."""
         async with self._lock.hold(key) as has_waited:
             hit = await self._cached(key) if has_waited else None
-            written = self._replay(hit) if hit else request.stream_with(self._writer)
+            egress_log = EgressLog(current_egress_log())
+            written = self._replay(hit) if hit else record_sent_by(request.stream_with(self._writer), egress_log)
             async with aclosing(written) as parts:  # type: ignore[type-var]  # async generators
                 async for part in parts:
                     if hit is None and isinstance(part, Synthesis):
-                        await self._store(key, part)
+                        await self._store(key, part, egress_log)
                     yield part
 
     async def _replay(self, hit: Synthesis) -> AsyncIterator[SynthesisPart]:
@@ -201,11 +220,13 @@ class CachedSynthesizer(BaseSynthesizer):
 
     async def _cached(self, key: str) -> Synthesis | None:
         synthesis = await self._cache.get(key)
+        log_cached(synthesis.sent_to if synthesis else ())
         return synthesis.model_copy(update={"cached": True, "spent": NOTHING_SPENT}) if synthesis else None
 
-    async def _store(self, key: str, synthesis: Synthesis) -> None:
+    async def _store(self, key: str, synthesis: Synthesis, egress_log: EgressLog) -> None:
         if synthesis.finish_reason == "stop" and not synthesis.degraded:
-            await self._cache.set(key, synthesis, self._ttl_s)
+            entry = synthesis.model_copy(update={"sent_to": egress_log.sent()})
+            await self._cache.set(key, entry, self._ttl_s)
 
     def _key(self, request: SynthesisRequest) -> str:
         sources = [
@@ -235,10 +256,12 @@ class CachedCitationJudge(ICitationJudge):
         shown = [(each.claim, each.quote, each.title) for each in claims]
         key = "judged:" + _digest([question, shown, self.version, self.name, self._version])
         if hit := await self._cache.get(key):
+            log_cached(hit.sent_to)
             return hit
-        judged = await self._judge.judge(question, claims)
+        with record_sent() as egress_log:
+            judged = await self._judge.judge(question, claims)
         if any(judged.verdicts):
-            hit = judged.model_copy(update={"spent": NOTHING_SPENT, "degraded": ()})
+            hit = judged.model_copy(update={"spent": NOTHING_SPENT, "degraded": (), "sent_to": egress_log.sent()})
             await self._cache.set(key, hit, self._ttl_s)
         return judged
 

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from modules.llm_platform.domain.cache_reads import record_cache_reads
+from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.dtos.web_search_dtos import (
     MAX_PAGE,
     MAX_QUERY_CHARS,
@@ -59,6 +60,7 @@ class WebSearchApiResponse(WebSearchResponse):
     correction: str | None = Field(default=None, exclude=True)
     suggestions: tuple[str, ...] = Field(default=(), exclude=True)
     cached: bool = Field(default=False, exclude=True)
+    sent_to: tuple[Sent, ...] = Field(default=(), exclude=True)
     raw: dict[str, Any] | None = Field(default=None, exclude=True)
 
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from modules.llm_platform.domain.dtos.research_dtos import ResearchMetadata
 from modules.llm_platform.domain.dtos.sent import Sent
-from modules.llm_platform.presentation.cli.render.terminal import NOTHING_SENT, render_egress_log
+from modules.llm_platform.presentation.cli.render.terminal import (
+    NOT_RECORDED,
+    NOTHING_SENT,
+    NOTHING_SENT_NOW,
+    render_egress_log,
+)
 
 
-def printed(*sent: Sent) -> list[str]:
-    return [line.text for line in render_egress_log(sent)]
+def printed(*sent: Sent, **fields: Any) -> list[str]:
+    return [line.text for line in render_egress_log(ResearchMetadata(latency_ms=1, sent_to=sent, **fields))]
 
 
 def test_hosts_and_kinds_are_sorted_by_bytes() -> None:
@@ -29,6 +37,14 @@ def test_hosts_and_kinds_are_sorted_by_bytes() -> None:
 def test_empty_egress_log_has_a_message() -> None:
     """An empty list would look like something forgotten."""
     assert printed() == ["", "Sent", NOTHING_SENT]
+
+
+def test_a_cached_answer_says_what_was_sent_earlier() -> None:
+    """Nothing is sent for it now, which is not the whole truth about its question; an old entry of a cache has no record."""
+    earlier = Sent(host="api.example", kind="query", requests=1, bytes=9)
+    head = ["", "Sent", NOTHING_SENT_NOW, "", "Sent earlier, for what comes from the cache or the store"]
+    assert printed(cache_hit=True, cached_sent_to=(earlier,)) == [*head, "api.example  query  1 request, 9 B"]
+    assert printed(cache_hit=True) == [*head, NOT_RECORDED]
 
 
 def test_long_host_does_not_widen_the_column() -> None:

@@ -47,6 +47,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     ResearchResponse,
     Source,
 )
+from modules.llm_platform.domain.dtos.sent import merge_sent
 from modules.llm_platform.domain.dtos.store_dtos import EndsTopic
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.store_key import store_key
@@ -265,6 +266,7 @@ class StoredReport(EndsTopic):
                 "searches": 0,
                 "llm_calls": 0,
                 "sent_to": (),
+                "cached_sent_to": merge_sent((*response.metadata.cached_sent_to, *response.metadata.sent_to)),
             }
         )
         return response.model_copy(update={"metadata": metadata})

@@ -219,7 +219,8 @@ class Reporter:
                 checkpoints=checkpoints,
             )
         )
-        metadata = report.response.metadata.model_copy(update={"sent_to": context.egress_log.sent()})
+        ledgers = {"sent_to": context.egress_log.sent(), "cached_sent_to": context.egress_log.cached()}
+        metadata = report.response.metadata.model_copy(update=ledgers)
         response = report.response.model_copy(update={"metadata": metadata})
         if report.is_storable:
             events = (*emitted, Done(request_id=context.request_id, response=response))

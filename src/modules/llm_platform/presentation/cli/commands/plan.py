@@ -18,7 +18,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     ResearchRequest,
     ResearchResponse,
 )
-from modules.llm_platform.domain.dtos.sent import Sent
+from modules.llm_platform.domain.dtos.sent import merge_sent
 from modules.llm_platform.domain.egress_log import EgressLog, open_egress_log
 from modules.llm_platform.domain.text.language import language_of
 from modules.llm_platform.presentation.cli.console import Console, Line
@@ -109,7 +109,7 @@ class PlanReview:
         meta, spent = response.metadata, self._spent
         is_unknown = meta.cost_usd is None or spent.cost_usd is None
         totals = {
-            "sent_to": _merge_sent((*meta.sent_to, *self._egress_log.sent())),
+            "sent_to": merge_sent((*meta.sent_to, *self._egress_log.sent())),
             "llm_calls": meta.llm_calls + spent.calls,
             "tokens_used": meta.tokens_used + spent.tokens,
             "cost_usd": None if is_unknown else (meta.cost_usd or 0.0) + (spent.cost_usd or 0.0),
@@ -154,19 +154,6 @@ async def _decompose(request: PlanRequest) -> ResearchPlan:
     language = language_of(request.query, request.language)
     plan = await sub_questions(request.query, language, None, other_than=request.other_than, emit=lambda _: None)
     return ResearchPlan(query=request.query, language=language, questions=plan.questions, planner=DECOMPOSITION)
-
-
-def _merge_sent(entries: Iterable[Sent]) -> tuple[Sent, ...]:
-    """One entry for each host, kind and proxy, with the sums of requests and bytes."""
-    merged: dict[tuple[str, str, str], Sent] = {}
-    for entry in entries:
-        key = (entry.host, entry.kind, entry.via or "")
-        if previous := merged.get(key):
-            sums = {"requests": previous.requests + entry.requests, "bytes": previous.bytes + entry.bytes}
-            merged[key] = entry.model_copy(update=sums)
-        else:
-            merged[key] = entry
-    return tuple(merged[key] for key in sorted(merged))
 
 
 Action = Literal["accept", "edit", "remove", "add", "move", "new", "quit"]

@@ -274,4 +274,4 @@ def deliver_research(
         write_file(console, output_options.csl, csl_json(response))
     if output_options.show_sent:
         print_lines = console.print_lines if output_options.is_printed else console.print_notes
-        print_lines(render_egress_log(response.metadata.sent_to))
+        print_lines(render_egress_log(response.metadata))

@@ -10,7 +10,13 @@ from urllib.parse import unquote
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse, SourceRef, Verdict
+from modules.llm_platform.domain.dtos.research_dtos import (
+    Citation,
+    ResearchMetadata,
+    ResearchResponse,
+    SourceRef,
+    Verdict,
+)
 from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.domain.text.messages import messages_for
@@ -28,6 +34,8 @@ QUOTED: Final = "quoted word for word"
 FOUND = ", source found by the platform"
 NOTHING_FOUND: Final = "Nothing was found."
 NOTHING_SENT: Final = "Nothing was sent to any host."
+NOTHING_SENT_NOW: Final = "Nothing was sent to any host for this answer now."
+NOT_RECORDED: Final = "Nothing is recorded."
 UNSUPPORTED: Final = "**✘ unsupported**"
 MARKS: Final[Mapping[Verdict, tuple[str, Style]]] = {
     "supported": ("✔", "green"),
@@ -265,12 +273,22 @@ def _quote_text(citation: Citation, synthesis: str) -> str:
     return f"{source} does not say: {sentence}" + (f"; nearest there: “{quote}”" if quote else "")
 
 
-def render_egress_log(sent: Sequence[Sent]) -> Iterator[Line]:
-    """The lines of `--show-sent`: one for each host and kind of data, the most bytes first."""
+def render_egress_log(metadata: ResearchMetadata) -> Iterator[Line]:
+    """The lines of `--show-sent`: one for each host and kind of data, the most bytes first, and apart what was sent earlier."""
+    cached = metadata.cached_sent_to
+    is_cached = metadata.cache_hit or bool(cached)
     yield Line()
     yield Line("Sent", "bold")
+    yield from _sent_lines(metadata.sent_to, NOTHING_SENT_NOW if is_cached else NOTHING_SENT)
+    if is_cached:
+        yield Line()
+        yield Line("Sent earlier, for what comes from the cache or the store", "bold")
+        yield from _sent_lines(cached, NOT_RECORDED)
+
+
+def _sent_lines(sent: Sequence[Sent], nothing: str) -> Iterator[Line]:
     if not sent:
-        yield Line(NOTHING_SENT)
+        yield Line(nothing)
         return
     host_width = min(MAX_HOST_COLUMNS, max(len(_host(entry)) for entry in sent))
     kind_width = max(len(entry.kind) for entry in sent)

@@ -66,16 +66,24 @@ export function sourceList(response, open) {
 /** The ledger of what left the process, and what the answer took. */
 export function sentTable(response) {
   const { metadata } = response;
+  const cached = metadata.cached_sent_to ?? [];
+  const isCached = metadata.cache_hit || cached.length > 0;
+  const now = isCached ? t("Nothing left this machine now: this answer comes from the cache or the store.") : t("Nothing left this machine.");
+  return el("div", { class: "ledger" },
+    metadata.sent_to.length ? ledger(metadata.sent_to, t("What left this machine")) : notice("info", el("p", {}, now)),
+    isCached && el("h2", {}, t("What left when the stored parts were made")),
+    isCached && (cached.length ? ledger(cached, t("What left when the stored parts were made")) : el("p", { class: "hint" }, t("Nothing is recorded."))),
+    el("h2", {}, t("What the answer took")), facts(metadata));
+}
+
+function ledger(sent, label) {
   const heads = [t("Host"), t("What"), t("Requests"), t("Size"), t("Through")];
   const kinds = { query: t("question"), url: t("address"), "page text": t("text of pages") };
-  const rows = metadata.sent_to.map((each) => el("tr", {},
+  const rows = sent.map((each) => el("tr", {},
     el("th", { scope: "row" }, each.host), el("td", {}, kinds[each.kind] ?? each.kind),
     el("td", { class: "figure" }, number(each.requests)), el("td", { class: "figure" }, size(each.bytes)), el("td", {}, each.via ?? "–")));
-  const table = el("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": t("What left this machine") },
+  return el("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": label },
     el("table", {}, el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))), el("tbody", {}, rows)));
-  return el("div", { class: "ledger" },
-    rows.length ? table : notice("info", el("p", {}, t("Nothing left this machine."))),
-    el("h2", {}, t("What the answer took")), facts(metadata));
 }
 
 function facts(metadata) {
