@@ -37,7 +37,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
 )
 from modules.llm_platform.domain.egress_log import EgressLog
 from modules.llm_platform.domain.exceptions import LLMException, PreviousResearchNotFoundError
-from modules.llm_platform.domain.follow_up import standalone_by_rules
+from modules.llm_platform.domain.follow_up import refers_to_thread, standalone_by_rules
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
@@ -266,7 +266,7 @@ def follow_up_prompt(request: ResearchRequest, turns: Sequence[Turn], language: 
 def parse_standalone(text: str, question: str, turns: Sequence[Turn], language: str) -> str | None:
     """The standalone question in a model's answer; None if there is none that can be used.
 
-    It must stand by itself by the rules, too. It must share a word with the question or the turns, and must not bring an
+    It must not refer to what was said before. It must share a word with the question or the turns, and must not bring an
     address that the reader did not write: an earlier answer may contain orders.
     """
     query = next((query for line in strip_reasoning(text).splitlines() if (query := _marked(line))), "")
@@ -275,7 +275,7 @@ def parse_standalone(text: str, question: str, turns: Sequence[Turn], language: 
     asked = " ".join([question, *(turn.question for turn in turns)])
     brings_address = any(address.casefold() not in asked.casefold() for address in _ADDRESS.findall(query))
     answers = " ".join(turn.answer for turn in turns)
-    is_standalone = standalone_by_rules(query, turns, language) == query
+    is_standalone = not refers_to_thread(query, turns, language)
     is_related = shares_content_word(query, f"{asked} {answers}", language) or query == question
     return query if is_standalone and is_related and not brings_address else None
 
