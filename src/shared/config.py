@@ -627,6 +627,18 @@ class Settings(BaseSettings):
         names=("JINA_RPS", "LIMIT_JINA_RPS"),
         example="5",
     )
+    READ_PAGES: Annotated[int, Field(ge=0, le=10)] | None = _setting(
+        None,
+        "Pages that are read before a quick or deep answer is written, always directly; default: 3 for a quick answer, 5 "
+        "for a deep one; 0 reads none, and citations are checked against the excerpts of the search engine",
+        example="0",
+    )
+    READ_S: Seconds | None = _setting(
+        None,
+        "Seconds that these pages are waited for after the search, at most a tenth of RESEARCH_TIMEOUT_S; default: 1.2 "
+        "for a quick answer, 2.5 for a deep one",
+        example="4",
+    )
     READER_ALLOWED_HOSTS: HostList = _setting(
         (),
         "Comma list of hosts (host, host:port or network) that may be read although they are not public; without "

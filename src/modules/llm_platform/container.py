@@ -27,6 +27,7 @@ from modules.llm_platform.application.services.page_service import PageService
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
+from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import StoredTurns
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
@@ -120,7 +121,13 @@ class Container(containers.DeclarativeContainer):
     )
 
     page_circuits = providers.Singleton(page_readers.page_circuits, settings, metrics)
-    page_reader = providers.Singleton(page_readers.build_page_reader, settings, resources, page_circuits, metrics)
+    direct_page_reader = providers.Singleton(page_readers.build_direct_page_reader, settings, resources, metrics)
+    page_reader = providers.Singleton(
+        page_readers.build_page_reader, settings, resources, page_circuits, direct_page_reader, metrics
+    )
+    answer_page_reader = providers.Singleton(
+        page_readers.build_answer_page_reader, settings, direct_page_reader, shared_state.provided.cache.call("pages", Page)
+    )
 
     web_search = providers.Singleton(WebSearchService, web_search_provider, log_queries=settings.provided.LOG_QUERIES)
     database = providers.Singleton(stores.build_database, settings, resources, metrics)
@@ -178,6 +185,7 @@ class Container(containers.DeclarativeContainer):
         options=providers.Singleton(services.research_options, settings),
         plans=shared_state.provided.cache.call("plans", ResearchPlan),
         judge=providers.Singleton(llms.build_research_judge, settings, answer_judge, llm_adapters, shared_state),
+        reader=answer_page_reader,
     )
     research_job_store = providers.Singleton(research_jobs.build_research_job_store, settings, resources, database)
     research = providers.Singleton(
@@ -413,7 +421,7 @@ _OVERRIDES: Mapping[type, Mapping[str, Callable[[Any], Any]]] = {
     ILLMProvider: {"llm_provider": _same, "llm_adapters": _by_name},
     ISynthesizer: {"synthesizer": _same, "report_writer": _for_any_model, "answer_writer": _same},
     ICitationJudge: {"citation_judges": _for_any_model},
-    IPageReader: {"page_reader": _same},
+    IPageReader: {"page_reader": _same, "answer_page_reader": _same},
     IResearchStore: {"research_store": _same},
     IEmbedder: {"embedder": _same, "folder_embedder": _same},
     IVectorStore: {"vector_store": _same, "folder_store": _same},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from typing import Final
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, quote_plus, urlsplit
 
 MAX_URL_CHARS: Final = 4000
 
@@ -26,6 +26,9 @@ _TRACKING = re.compile(
     r"|ref_src|ref_url|wt_mc|cmpid|rb_clickid|s_cid|_openstat)",
     re.IGNORECASE,
 )
+MAX_FRAGMENT_WORDS: Final = 12  # of a quote that is named whole; of a longer one the ends are named
+FRAGMENT_END_WORDS: Final = 4
+_MARKUP = re.compile(r"[*_`#|~]+|^[\s>•:-]+", re.MULTILINE)  # of our text, not of the page
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 
@@ -111,3 +114,23 @@ def _clean_query(query: str) -> str:
         return ""
     parts = [part for part in query.split("&") if part and not _TRACKING.fullmatch(part.partition("=")[0])]
     return "&".join(sorted(parts))
+
+
+def quote_url(url: str, quote: str) -> str | None:
+    """The address with a text fragment, at which a browser scrolls to the quote; None without words or a web URL.
+
+    See https://wicg.github.io/scroll-to-text-fragment/. A quote over several lines is named by its first line: other lines are
+    other elements of the page.
+    """
+    lines = [line.split() for line in _MARKUP.sub(" ", quote).splitlines()]
+    words = next((line for line in lines if line), [])
+    if not words or not is_web_url(url):
+        return None
+    ends = [words] if len(words) <= MAX_FRAGMENT_WORDS else [words[:FRAGMENT_END_WORDS], words[-FRAGMENT_END_WORDS:]]
+    named = ",".join(_fragment_part(" ".join(end)) for end in ends)
+    return f"{url}{'' if '#' in url else '#'}:~:text={named}"
+
+
+def _fragment_part(words: str) -> str:
+    """Percent-encoded, with the hyphen, which has a meaning in a text fragment."""
+    return quote_plus(words.encode("utf-8", "replace"), safe="").replace("+", "%20").replace("-", "%2D")

@@ -191,6 +191,9 @@ class _FakeResolver:
 class _InProcessParsers:
     """Parses HTML without a child process: the pages of a probe are trusted, and there may be hundreds of them."""
 
+    async def prepare(self) -> None:
+        return
+
     async def html(self, html: str) -> Parsed:
         from modules.llm_platform.infrastructure.documents import parse_child
         from modules.llm_platform.infrastructure.documents.parser_process import parsed

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
+from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.infrastructure.policies.caching import CachedPageReader
 from modules.llm_platform.infrastructure.policies.circuit_breaker import CircuitBreaker
 from modules.llm_platform.infrastructure.policies.failover import FailoverPageReader
 from modules.llm_platform.infrastructure.policies.measured import MeasuredPageReader
 from modules.llm_platform.infrastructure.policies.page_reader_guards import LazyPageReader
 from modules.llm_platform.infrastructure.policies.rate_limits import RateLimitedPageReader, RateLimiter
 from modules.llm_platform.infrastructure.policies.unconfigured import UnconfiguredPageReader
-from modules.llm_platform.wiring.resources import Resources, is_loopback
+from modules.llm_platform.wiring.resources import Resources, is_installed, is_loopback
 from modules.llm_platform.wiring.search import SearchAdapters
 from shared.config import Settings
 
@@ -27,6 +30,8 @@ JINA_RPS_WITHOUT_KEY = 0.33  # Jina serves about twenty pages per minute without
 MAX_CONCURRENT_PAGES = 5  # of Jina; a higher rate raises it
 MAX_DIRECT_READS = 20  # at once, of all hosts
 JINA = "jina"
+DIRECT = "direct"
+HTML_PARSERS = ("resiliparse", "trafilatura")
 
 
 def page_circuits(settings: Settings, metrics: IMetrics) -> Mapping[str, CircuitBreaker]:
@@ -36,29 +41,51 @@ def page_circuits(settings: Settings, metrics: IMetrics) -> Mapping[str, Circuit
     return {JINA: CircuitBreaker(JINA, metrics=metrics)}
 
 
+def build_direct_page_reader(settings: Settings, resources: Resources, metrics: IMetrics) -> IPageReader:
+    return LazyPageReader(
+        DIRECT, lambda: MeasuredPageReader(_direct_reader(settings, resources, _guard(settings, resources)), metrics)
+    )
+
+
 def build_page_reader(
-    settings: Settings, resources: Resources, circuits: Mapping[str, CircuitBreaker], metrics: IMetrics
+    settings: Settings,
+    resources: Resources,
+    circuits: Mapping[str, CircuitBreaker],
+    direct: IPageReader,
+    metrics: IMetrics,
 ) -> IPageReader:
+    """Return the reader of READERS. `direct` reads directly."""
     if settings.LLM_PLATFORM_OFFLINE:
         return UnconfiguredPageReader(
             "offline", "Offline mode: pages are not read. Remove --offline or LLM_PLATFORM_OFFLINE"
         )
-    return LazyPageReader(",".join(settings.READERS), lambda: _readers(settings, resources, circuits, metrics))
+
+    def jina() -> IPageReader:
+        guard = _guard(settings, resources)
+        return MeasuredPageReader(_jina_reader(settings, resources, guard, circuits.get(JINA), metrics), metrics)
+
+    readers = {JINA: LazyPageReader(JINA, jina), DIRECT: direct}
+    return FailoverPageReader([readers[name] for name in settings.READERS])
 
 
-def _readers(
-    settings: Settings, resources: Resources, circuits: Mapping[str, CircuitBreaker], metrics: IMetrics
-) -> IPageReader:
+def build_answer_page_reader(
+    settings: Settings, direct: IPageReader, cache: ICache[Page]
+) -> IPageReader | None:
+    """Return the reader for quick and deep answers, None to read no pages.
+
+    It reads directly: Jina takes seconds for a page, and would learn the pages of each question.
+    """
+    if settings.LLM_PLATFORM_OFFLINE or settings.READ_PAGES == 0 or not is_installed(HTML_PARSERS):
+        return None
+    return CachedPageReader(direct, cache, settings.CACHE_TTL_S)
+
+
+def _guard(settings: Settings, resources: Resources) -> Guard:
     from modules.llm_platform.infrastructure.safe_reader.guard import AllowedHosts, Guard, SystemResolver
 
     resolver = SystemResolver()
     resources.on_close(resolver.aclose)
-    guard = Guard(resolver, AllowedHosts(settings.READER_ALLOWED_HOSTS))
-    builders = {
-        JINA: lambda: _jina_reader(settings, resources, guard, circuits.get(JINA), metrics),
-        "direct": lambda: _direct_reader(settings, resources, guard),
-    }
-    return FailoverPageReader([MeasuredPageReader(builders[name](), metrics) for name in settings.READERS])
+    return Guard(resolver, AllowedHosts(settings.READER_ALLOWED_HOSTS))
 
 
 def _jina_reader(

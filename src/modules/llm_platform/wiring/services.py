@@ -7,6 +7,7 @@ from hashlib import sha256
 
 from modules.llm_platform.application.rag.retrieval import RetrievalService
 from modules.llm_platform.application.research.quick import ResearchOptions
+from modules.llm_platform.application.research.read_pages import ReadOptions
 from modules.llm_platform.application.research.report.reporter import Reporter
 from modules.llm_platform.application.research.report.run import ReportOptions, ReportTools
 from modules.llm_platform.application.services.answer_service import AnswerOptions
@@ -87,6 +88,7 @@ def research_options(settings: Settings) -> ResearchOptions:
         results_per_search=settings.SEARXNG_MAX_RESULTS,
         max_tokens=settings.LLM_MAX_TOKENS,
         plan_ttl_s=settings.CACHE_TTL_S,
+        reading=ReadOptions(settings.READ_PAGES, settings.READ_S),
     )
 
 

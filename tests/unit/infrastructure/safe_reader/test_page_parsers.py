@@ -76,17 +76,40 @@ async def test_two_at_once_and_no_more(fake: Any) -> None:
     await parsers.aclose()
 
 
-async def test_cancelling_kills_the_child(fake: Any) -> None:
-    """It returns at once, and the next page gets a child of its own."""
-    parsers = PageParsers(1, fake)
+async def test_a_child_whose_caller_left_is_killed_after_a_while(fake: Any) -> None:
+    """Cancelling returns at once, and a page that never ends holds its place for the grace time only."""
+    parsers = PageParsers(1, fake, grace_s=0.05)
     task = asyncio.create_task(parsers.html("hang"))
     assert await becomes_true(lambda: bool(fake.made), START_TIMEOUT_S)
     task.cancel()
     done, _ = await asyncio.wait([task], timeout=CANCEL_TIMEOUT_S)
     assert done
-    assert fake.made[0].stopped
     assert (await parsers.html("a")).text == "A"
+    assert fake.made[0].stopped
     assert len(fake.made) == 2
+    await parsers.aclose()
+
+
+async def test_a_child_that_finishes_after_its_caller_left_is_used_again(fake: Any) -> None:
+    """A page that was late costs the next one no start."""
+    parsers = PageParsers(1, fake)
+    task = asyncio.create_task(parsers.html("hang"))
+    assert await becomes_true(lambda: bool(fake.made), START_TIMEOUT_S)
+    task.cancel()
+    await asyncio.wait([task], timeout=CANCEL_TIMEOUT_S)
+    fake.made[0].let_go.set()
+    assert (await parsers.html("a")).text == "A"
+    assert len(fake.made) == 1
+    await parsers.aclose()
+
+
+async def test_preparing_starts_one_child(fake: Any) -> None:
+    """The first page finds a child; preparing again starts no other."""
+    parsers = PageParsers(parser=fake)
+    await parsers.prepare()
+    await parsers.prepare()
+    assert (await parsers.html("a")).text == "A"
+    assert len(fake.made) == 1
     await parsers.aclose()
 
 

@@ -84,9 +84,12 @@ def document_citation(doc_id: str | None, title: str | None, url: str | None) ->
 def number_passages(passages: Sequence[ContextPassage]) -> tuple[Source, ...]:
     """The passages as sources, numbered from 1."""
     return tuple(
-        Source(index=number, title=each.document.title or "", url=each.document.url or "", text=each.text)
+        Source(
+            index=number, title=each.document.title or "", url=each.document.url or "", text=each.text,
+            text_kind="document",
+        )
         for number, each in enumerate(passages, 1)
-    )
+    )  # fmt: skip
 
 
 # --- documents of the index (requirement RC5) -----------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 
 from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.events import (
@@ -26,6 +27,7 @@ from modules.llm_platform.application.research.plan import (
     distinct_questions,
     plan,
 )
+from modules.llm_platform.application.research.read_pages import DEFAULT_READING, PageReads, ReadOptions, with_pages
 from modules.llm_platform.application.research.response import (
     ResearchResult,
     build_response,
@@ -37,6 +39,7 @@ from modules.llm_platform.application.research.search import (
     SearchResults,
     fuse_results,
     number_sources,
+    raw_of,
     search_questions,
 )
 from modules.llm_platform.application.research.verification import Verification
@@ -46,11 +49,12 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import Source
-from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
+from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.follow_up import names_something
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.store_key import store_key
@@ -66,26 +70,31 @@ PLAN_SHARE = 0.3
 
 @dataclass(frozen=True, slots=True)
 class ResearchOptions:
-    """Settings: seconds of one research, results of one search, tokens of one answer, cache seconds of a deep plan."""
+    """Settings: seconds of one research, results of one search, tokens of one answer, cache seconds of a deep plan, and what
+    is read before writing.
+    """
 
     timeout_s: float = 120.0
     results_per_search: int = 10
     max_tokens: int = DEFAULT_MAX_TOKENS
     plan_ttl_s: float = 0.0
+    reading: ReadOptions = DEFAULT_READING
 
 
 @dataclass(frozen=True, slots=True)
 class _QuickRun:
-    """One running research; at `deadline` (event loop time) the fallback starts to write."""
+    """One running research and the pages that it reads; at `deadline` (event loop time) the fallback starts to write."""
 
     context: ResearchContext
     deadline: float
+    reads: PageReads
 
 
 class QuickResearch:
-    """Answers from search results: one search for a shallow research, three concurrent ones for a deep one.
+    """Answers from search results and the best of their pages: one search for a shallow research, three concurrent ones for a
+    deep one.
 
-    `plans` caches the questions of deep researches; None disables the cache.
+    `plans` caches the questions of deep researches; None disables the cache. `reader` reads pages; None reads none.
     """
 
     def __init__(
@@ -97,6 +106,7 @@ class QuickResearch:
         options: ResearchOptions | None = None,
         plans: ICache[ResearchPlan] | None = None,
         judge: ICitationJudge | None = None,
+        reader: IPageReader | None = None,
     ) -> None:
         self._search = search
         self._writer = writer
@@ -105,6 +115,7 @@ class QuickResearch:
         self._options = options or ResearchOptions()
         self._plans = plans
         self._judge = judge
+        self._reader = reader
         self._reserve_s = min(RESERVE_MAX_S, self._options.timeout_s * RESERVE_SHARE)
 
     async def answer(self, context: ResearchContext) -> None:
@@ -112,18 +123,24 @@ class QuickResearch:
 
         Raises the AppException after which nothing is left to answer from.
         """
-        run = _QuickRun(context, context.began + self._options.timeout_s - self._reserve_s)
+        async with PageReads(self._reader, context, self._options.reading.page_limit(context)) as reads:
+            await self._answer(_QuickRun(context, context.began + self._options.timeout_s - self._reserve_s, reads))
+
+    async def _answer(self, run: _QuickRun) -> None:
+        context = run.context
         planned = await self._plan(run)
         earlier = self._earlier_sources(run)
         gathered = await self._gather_beside(run, planned, earlier)
         answers = (*gathered.answers, *([earlier_results(earlier)] if earlier else []))
-        sources, raw = number_sources(fuse_results(answers, self._source_limit(run)))
+        found, raw = number_sources(fuse_results(answers, self._source_limit(run)), known=earlier)
+        sources, excerpts = await self._read(run, found)
         self._emit_sources(run, sources)
         await context.store_sources(sources)
-        written = await self._write(run, sources)
+        written = await self._write(run, sources, excerpts)
         response = build_response(
             ResearchResult(
-                context.request, context.request_id, context.language, planned, gathered, sources, raw, written
+                context.request, context.request_id, context.language, planned, gathered, sources,
+                raw_of(sources, raw), written, reads=run.reads.counts,
             ),
             fallback=self._fallback.name,
             egress_log=context.egress_log,
@@ -204,6 +221,13 @@ class QuickResearch:
         except AppException as error:
             return gathered + SearchResults((), (Degraded.of("search/suggested", error),), len(replacements))
 
+    async def _read(self, run: _QuickRun, sources: tuple[Source, ...]) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
+        """The sources with the pages that could be read in time, and what the writer reads of them."""
+        left = run.deadline - asyncio.get_running_loop().time()
+        seconds = min(left, self._options.reading.seconds_for(run.context, self._options.timeout_s))
+        pages = await run.reads.collect([each.url for each in sources if each.text_kind == "snippet"], seconds)
+        return await with_pages(sources, pages, run.context.request.query, run.context.language)
+
     async def _search_all(self, run: _QuickRun, questions: Sequence[str]) -> SearchResults:
         def emit_searched(request: WebSearchRequest, answer: WebSearchResponse) -> None:
             run.context.emit(
@@ -215,6 +239,8 @@ class QuickResearch:
                     cached=answer.cached,
                 )
             )
+            urls = (item.url for item in answer.results if item.source != DOCUMENTS)
+            run.reads.start(urls, ceil(run.reads.limit / len(questions)))
 
         requests = [self._to_search(run, question) for question in questions]
         return await search_questions(requests, self._search, run.deadline, emit_searched)
@@ -246,7 +272,9 @@ class QuickResearch:
         is_quoted = follow_up is not None and self._planner is None and names_something(follow_up.asked, context.language)
         return follow_up.asked if follow_up is not None and is_quoted else context.request.query
 
-    async def _write(self, run: _QuickRun, sources: tuple[Source, ...]) -> WrittenAnswer | None:
+    async def _write(
+        self, run: _QuickRun, sources: tuple[Source, ...], excerpts: tuple[Source, ...]
+    ) -> WrittenAnswer | None:
         if not sources:
             text = nothing_found_text(run.context.request.depth, run.context.language)
             run.context.emit(Token(request_id=run.context.request_id, text=text))
@@ -263,6 +291,7 @@ class QuickResearch:
             by_model=self._planner is not None,
             instructions=run.context.request.instructions,
             verification=Verification(self._judge, run.deadline) if self._judge else None,
+            excerpts=excerpts,
         )
         return await write(
             request,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from modules.llm_platform.application.research.plan import Plan
+from modules.llm_platform.application.research.read_pages import NOTHING_READ, ReadCounts
 from modules.llm_platform.application.research.search import SearchResults, providers_of
 from modules.llm_platform.application.research.writing import WrittenAnswer
 from modules.llm_platform.domain.dtos.degraded import distinct_degraded
@@ -36,6 +37,7 @@ class ResearchResult:
     raw: tuple[RawResult, ...]
     written: WrittenAnswer | None
     spent: Spending | None = None  # by all stages, if a budget counted them
+    reads: ReadCounts = NOTHING_READ
 
 
 def build_response(
@@ -78,6 +80,9 @@ def _metadata(
         language=result.language,
         truncated_tokens=synthesis.truncated_tokens,
         uncited_sentences=result.written.checked.uncited_sentences if result.written else 0,
+        pages_read=result.reads.read,
+        pages_failed=result.reads.failed,
+        pages_late=result.reads.late,
         correction=next((answer.correction for answer in answers if answer.correction), None),
         request_id=result.request_id,
         sent_to=egress_log.sent(),

@@ -11,7 +11,7 @@ from itertools import islice
 from modules.llm_platform.domain.canonical_url import canonical_url, is_openable, is_web_url
 from modules.llm_platform.domain.deadline import Deadline, set_deadline
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.research_dtos import RawResult, Source
+from modules.llm_platform.domain.dtos.research_dtos import RawResult, Source, TextKind
 from modules.llm_platform.domain.dtos.web_search_dtos import (
     DOCUMENTS,
     WebSearchRequest,
@@ -154,14 +154,37 @@ def fuse_results(answers: Sequence[WebSearchResponse], limit: int) -> list[WebSe
     return [best[key] for key in order[:limit]]
 
 
-def number_sources(items: Sequence[WebSearchResultItem]) -> tuple[tuple[Source, ...], tuple[RawResult, ...]]:
-    """Sources numbered from 1, and their raw results: `raw_results[n - 1].content` is the text of source n."""
+def number_sources(
+    items: Sequence[WebSearchResultItem], known: Sequence[Source] = ()
+) -> tuple[tuple[Source, ...], tuple[RawResult, ...]]:
+    """Sources numbered from 1, and their raw results: `raw_results[n - 1].content` is the text of source n.
+
+    `known` are sources of an earlier research among the items: the text of a page that was read then is a page's text.
+    """
     raw = tuple(RawResult.of(item) for item in items)
+    kinds = {(each.url, each.text): each.text_kind for each in known}
     sources = tuple(
-        Source(index=index, title=item.title, url=item.url, text=item.content, published=item.published)
+        Source(
+            index=index, title=item.title, url=item.url, text=item.content, published=item.published,
+            text_kind=kinds.get((item.url, item.content)) or _text_kind(item),
+        )
         for index, item in enumerate(raw, 1)
-    )
+    )  # fmt: skip
     return sources, raw
+
+
+def _text_kind(item: RawResult) -> TextKind:
+    return "snippet" if is_web_url(item.url) and item.source != DOCUMENTS else "document"
+
+
+def raw_of(sources: Sequence[Source], raw: Sequence[RawResult]) -> tuple[RawResult, ...]:
+    """The raw results in the order of the sources, with the texts that quotes point into."""
+    by_url = {each.url: each for each in raw}
+    found = (by_url[source.url] for source in sources)
+    return tuple(
+        each if each.content == source.text else each.model_copy(update={"content": source.text})
+        for source, each in zip(sources, found, strict=True)
+    )
 
 
 def usable_results(answer: WebSearchResponse, count: int) -> tuple[WebSearchResultItem, ...]:

@@ -53,7 +53,8 @@ class WritingRequest:
 
     `by_model`: the writer calls a language model, so a late one has cost a call. `questions` are the sub-questions of a
     report. `offer_deep`: an answer without citations suggests a deep research. `verification` judges the citations after
-    the comparison of words; None skips it.
+    the comparison of words; None skips it. `excerpts` is what the writer reads of the sources, where that is less than what
+    its citations are checked against.
     """
 
     question: str
@@ -68,13 +69,14 @@ class WritingRequest:
     questions: tuple[str, ...] = ()
     instructions: str | None = None
     verification: Verification | None = None
+    excerpts: tuple[Source, ...] | None = None
 
     @property
     def synthesis(self) -> SynthesisRequest:
         """The arguments of the writer."""
         return SynthesisRequest(
             question=self.question,
-            sources=self.sources,
+            sources=self.sources if self.excerpts is None else self.excerpts,
             language=self.language,
             max_tokens=self.max_tokens,
             instructions=(self.instructions or "").strip() or None,

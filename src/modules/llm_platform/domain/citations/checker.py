@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import astuple, dataclass
 from functools import cache
 
+from modules.llm_platform.domain.canonical_url import quote_url
 from modules.llm_platform.domain.citations.alignment import SourceText, prepare
 from modules.llm_platform.domain.citations.claims import Claim, TextFacts
 from modules.llm_platform.domain.citations.sentences import AnswerSentence, AnswerText, read_answer
@@ -163,10 +164,12 @@ class CitationChecker:
 
     def _citation(self, sentence: AnswerSentence, number: int, *, is_by_author: bool) -> Citation:
         (start, end), judgement = self._judged[html.unescape(sentence.claim), number]
+        source, quote = self._sources[number], self._prepared[number].text[start:end]
         return Citation(
             start=sentence.start, end=sentence.end, source_index=number,
-            quote=self._prepared[number].text[start:end], quote_start=start, quote_end=end,
+            quote=quote, quote_start=start, quote_end=end,
             verdict=judgement.verdict, score=judgement.score, cited_by="model" if is_by_author else "platform",
+            checked_against=source.text_kind, quote_url=quote_url(source.url, quote),
         )  # fmt: skip
 
 

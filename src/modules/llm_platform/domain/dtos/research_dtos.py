@@ -29,6 +29,7 @@ Verdict = Literal["supported", "partial", "unsupported", "unchecked"]
 ModelVerdict = Literal["supported", "partial", "unsupported"]
 CheckedBy = Literal["words", "model"]
 CitedBy = Literal["model", "platform"]
+TextKind = Literal["page", "snippet", "document"]
 Value = TypeVar("Value")
 
 MIN_QUESTION_CHARS = 3
@@ -49,6 +50,7 @@ MAX_TURNS = 10  # of a request; the last MAX_STORED_TURNS of them are used
 MAX_TURN_CHARS = 20_000  # of an earlier answer in a request
 MAX_STORED_TURNS = 3
 MAX_STORED_ANSWER_CHARS = 1000
+MAX_PAGES = 10  # read before a quick or deep answer
 OF_A_REPORT = ("plan", "urls", "max_llm_calls", "max_cost_usd", "max_seconds", "fresh")
 
 
@@ -85,6 +87,8 @@ class ResearchRequest(BaseModel):
     research of the same caller, `history` a conversation, oldest turn first: the question is understood in their context.
     With both, `history` is used where the earlier research is no longer stored.
 
+    `pages` is how many pages are read before a shallow or deep answer is written, by default 3 or 5; 0 reads none.
+
     The fields from `plan` on belong to a report. `plan`
     replaces the sub-questions of the model. `urls` are pages to research: alone they are all that is read; where `sources`
     is given too, what is searched is added. `max_llm_calls`, `max_cost_usd` (US dollars) and `max_seconds` bound what it may
@@ -101,6 +105,7 @@ class ResearchRequest(BaseModel):
     time_range: TimeRange | None = None
     domains: tuple[Domain, ...] = Field(default=(), max_length=MAX_DOMAINS)
     instructions: str | None = Field(default=None, max_length=MAX_INSTRUCTION_CHARS)
+    pages: int | None = Field(default=None, ge=0, le=MAX_PAGES, strict=True)
     previous_id: PreviousId | None = None
     history: tuple[Turn, ...] = Field(default=(), max_length=MAX_TURNS)
     plan: tuple[Question, ...] | None = Field(default=None, min_length=1, max_length=MAX_PLAN_QUESTIONS)
@@ -120,8 +125,19 @@ class ResearchRequest(BaseModel):
         return value
 
 
+    @field_validator("pages")
+    @classmethod
+    def _belongs_to_an_answer(cls, value: int | None, info: ValidationInfo) -> int | None:
+        if value is not None and info.data.get("depth") == "report":
+            raise PydanticCustomError("not_of_a_report", "belongs to a shallow or deep answer: a report reads REPORT_PAGES")
+        return value
+
+
 class Source(BaseModel):
-    """A numbered text that an answer may cite. Offsets of quotes point into `text`, in Unicode code points."""
+    """A numbered text that an answer may cite. Offsets of quotes point into `text`, in Unicode code points.
+
+    `text_kind`: the page that was read, an excerpt of it by a search engine, or a document of the operator.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -130,6 +146,7 @@ class Source(BaseModel):
     url: str
     text: str
     published: str | None = None
+    text_kind: TextKind = "page"
 
 
 class SourceRef(BaseModel):
@@ -153,6 +170,9 @@ class Citation(BaseModel):
 
     `cited_by` is `platform` where the author of the answer named no source and the platform found this one and added its
     marker.
+
+    `checked_against` is the kind of text that the sentence was compared with. `quote_url` is the address of the page with a
+    text fragment, at which a browser shows the quote; None without a quote or a page on the web.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -168,6 +188,8 @@ class Citation(BaseModel):
     checked_by: CheckedBy = "words"
     word_verdict: Verdict | None = None
     cited_by: CitedBy = "model"
+    checked_against: TextKind = "page"
+    quote_url: str | None = None
 
 
 class CitedClaim(BaseModel):
@@ -254,7 +276,10 @@ class ResearchMetadata(BaseModel):
 
     `sent_to` is the ledger of what left this process, `cached_sent_to` that of the time when the parts of the answer were made
     that come from a cache or from the store. `standalone_query` is how a follow-up question was understood, None for
-    every other one. Of a report: `plan` are its sub-questions, `topic` is its name in the store, and `stored_at` says when it
+    every other one. `pages_read`, `pages_failed` and `pages_late` count the pages that were read before writing, those that
+    could not be read, and those that were not read in time.
+
+    Of a report: `plan` are its sub-questions, `topic` is its name in the store, and `stored_at` says when it
     was finished where it came from there.
     """
 
@@ -276,6 +301,9 @@ class ResearchMetadata(BaseModel):
     correction: str | None = None
     request_id: str = ""
     standalone_query: str | None = None
+    pages_read: int = 0
+    pages_failed: int = 0
+    pages_late: int = 0
     sent_to: tuple[Sent, ...] = ()
     cached_sent_to: tuple[Sent, ...] = ()
     plan: tuple[str, ...] = ()
@@ -310,6 +338,7 @@ class HeldSource(BaseModel):
     url: str
     title: str
     text: str
+    text_kind: TextKind = "page"
     sha256: str
 
 
@@ -325,7 +354,10 @@ class HeldSources(BaseModel):
         for source in self.sources:
             if source.index == index:
                 digest = hashlib.sha256(source.text.encode("utf-8", "surrogatepass")).hexdigest()
-                return HeldSource(index=index, url=source.url, title=source.title, text=source.text, sha256=digest)
+                return HeldSource(
+                    index=index, url=source.url, title=source.title, text=source.text, text_kind=source.text_kind,
+                    sha256=digest,
+                )  # fmt: skip
         return None
 
 

@@ -12,6 +12,10 @@ class IPageReader(ABC):
 
     name: str  # in `Page.reader` and logs
 
+    async def prepare(self) -> None:
+        """Start what reading needs, so that the first page does not wait for it. Raises nothing; does nothing by default."""
+        return
+
     @abstractmethod
     async def read(self, url: str) -> Page:
         """The page's text, which is never empty: a page without usable text is an error.

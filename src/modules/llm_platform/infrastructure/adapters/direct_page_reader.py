@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 
@@ -11,6 +12,7 @@ from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.exceptions import PageTimeoutError
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.redaction import Redactor
+from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
 from modules.llm_platform.infrastructure.safe_reader.content import PAGE_REQUEST, Parsers, content_of, text_hash
 from modules.llm_platform.infrastructure.safe_reader.fetch import SafeFetcher
 from modules.llm_platform.infrastructure.safe_reader.robots import Robots
@@ -45,6 +47,10 @@ class DirectPageReader(IPageReader):
         self._robots = robots
         self._redactor = redactor or Redactor()
         self._now = now
+
+    async def prepare(self) -> None:
+        with suppress(UnreadableDocument):  # the first page tells why
+            await self._parsers.prepare()
 
     async def read(self, url: str) -> Page:
         address = parse_address(url)

@@ -49,7 +49,7 @@ class ParserProcess:
         self._cpu_seconds, self._wall_seconds = cpu_seconds, wall_seconds
         self._script = script or Path(parse_child.__file__)
         self._child: subprocess.Popen[str] | None = None
-        self._stopped = False
+        self.stopped = False
 
     def __enter__(self) -> Self:
         return self
@@ -61,7 +61,7 @@ class ParserProcess:
 
     def stop(self) -> None:
         """Fail the document that is being read, and every later one."""
-        self._stopped = True
+        self.stopped = True
         if child := self._child:
             child.kill()
 
@@ -79,7 +79,7 @@ class ParserProcess:
         return self.file("pdf", path)
 
     def _request(self, request: dict[str, str]) -> Parsed:
-        if self._stopped:
+        if self.stopped:
             raise UnreadableDocument("reading was stopped")
         child = self._ensure_child()
         timed_out = threading.Event()

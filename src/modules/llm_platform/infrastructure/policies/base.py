@@ -24,3 +24,6 @@ class PageReaderPolicy(IPageReader):
     def __init__(self, reader: IPageReader) -> None:
         self.name = reader.name
         self._reader = reader
+
+    async def prepare(self) -> None:
+        await self._reader.prepare()

@@ -15,8 +15,10 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
+from modules.llm_platform.domain.canonical_url import canonical_url
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
+from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import (
     CitedClaim,
     JudgedClaims,
@@ -36,15 +38,18 @@ from modules.llm_platform.domain.exceptions import WebSearchRequestError
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK, IKeyLock
+from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.synthesizer import BaseSynthesizer, ISynthesizer, SynthesisRequest
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.infrastructure.policies.base import WebSearchPolicy
+from modules.llm_platform.infrastructure.policies.base import PageReaderPolicy, WebSearchPolicy
+from modules.llm_platform.infrastructure.policies.single_flight import SingleFlight
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
 
 DEGRADED_TTL_S: Final = 60.0  # a provider that failed may be back soon
 EMPTY_TTL_S: Final = 300.0
+MAX_PAGE_CHARS: Final = 100_000  # of a page for quick and deep answers
 STALE_TTL_S: Final = 6 * 3600.0  # results of a search that may be shown when every provider fails
 STALE = "every search provider failed ({code}): these results are {age} old"
 
@@ -149,6 +154,32 @@ class StaleWebSearch(WebSearchPolicy):
         age = f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
         entry = Degraded.of(self.name, error).model_copy(update={"reason": STALE.format(code=error.code, age=age)})
         return stored.response.model_copy(update={"cached": True}).with_degraded([entry])
+
+
+class CachedPageReader(PageReaderPolicy):
+    """Caches the pages of `reader` for `ttl_s` seconds, each cut to MAX_PAGE_CHARS. Equal addresses at once are read once."""
+
+    def __init__(self, reader: IPageReader, cache: ICache[Page], ttl_s: float) -> None:
+        super().__init__(reader)
+        self._cache = cache
+        self._ttl_s = ttl_s
+        self._flights: SingleFlight[Page] = SingleFlight()
+
+    async def read(self, url: str) -> Page:
+        address = canonical_url(url)
+        key = _digest([self.name, address])
+        if self._ttl_s > 0 and (hit := await self._cache.get(key)):
+            return hit
+        page, _ = await self._flights.run(address, lambda: self._read(url, key))
+        return page
+
+    async def _read(self, url: str, key: str) -> Page:
+        page = await self._reader.read(url)
+        if len(page.text) > MAX_PAGE_CHARS:
+            page = page.model_copy(update={"text": page.text[:MAX_PAGE_CHARS]})
+        if self._ttl_s > 0:
+            await self._cache.set(key, page, self._ttl_s)
+        return page
 
 
 class CachedSynthesizer(BaseSynthesizer):

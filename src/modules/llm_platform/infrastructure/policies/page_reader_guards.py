@@ -40,7 +40,13 @@ class LazyPageReader(IPageReader):
         self._build = build
         self._reader: IPageReader | None = None
 
+    async def prepare(self) -> None:
+        await self._built().prepare()
+
     async def read(self, url: str) -> Page:
+        return await self._built().read(url)
+
+    def _built(self) -> IPageReader:
         if self._reader is None:
             self._reader = self._build()
-        return await self._reader.read(url)
+        return self._reader

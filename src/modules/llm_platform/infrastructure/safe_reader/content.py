@@ -58,6 +58,8 @@ class Content(NamedTuple):
 class Parsers(Protocol):
     """Converts HTML and PDF to text. Raises UnreadableDocument."""
 
+    async def prepare(self) -> None: ...
+
     async def html(self, html: str) -> Parsed: ...
 
     async def pdf(self, data: bytes) -> Parsed: ...
@@ -126,19 +128,35 @@ def _last_part(path: str) -> str:
 
 
 MAX_PARSERS: Final = 2
+GRACE_S: Final = 3.0
+SMALLEST_PAGE: Final = "<p>page</p>"
 
 Work = Callable[[ParserProcess], Parsed]
 
 
 class PageParsers:
-    """Converts HTML and PDF to text. Raises UnreadableDocument. Cancellation kills the child process."""
+    """Converts HTML and PDF to text. Raises UnreadableDocument.
 
-    def __init__(self, max_parsers: int = MAX_PARSERS, parser: Callable[[], ParserProcess] = ParserProcess) -> None:
+    A child whose caller has left gets `grace_s` seconds to finish: killed at once, the next page would wait for a new one.
+    """
+
+    def __init__(
+        self,
+        max_parsers: int = MAX_PARSERS,
+        parser: Callable[[], ParserProcess] = ParserProcess,
+        grace_s: float = GRACE_S,
+    ) -> None:
         self._parser = parser
+        self._grace_s = grace_s
         self._slots = asyncio.Semaphore(max_parsers)
         self._threads = ThreadPoolExecutor(max_parsers, thread_name_prefix="page-parser")  # the first page starts one
         self._idle: list[ParserProcess] = []
-        self._busy: set[ParserProcess] = set()
+        self._running: dict[asyncio.Future[Parsed], ParserProcess] = {}
+
+    async def prepare(self) -> None:
+        """Start a child process and load what it needs, unless there is one."""
+        if not self._idle and not self._running:
+            await self.html(SMALLEST_PAGE)
 
     async def html(self, html: str) -> Parsed:
         return await self._with_parser(lambda parser: parser.page(html))
@@ -148,29 +166,35 @@ class PageParsers:
 
     async def aclose(self) -> None:
         """End all child processes."""
-        for parser in (*self._idle, *self._busy):
+        for parser in (*self._idle, *self._running.values()):
             parser.stop()
+        if self._running:
+            await asyncio.wait(self._running)  # a killed child ends its thread
         idle, self._idle = self._idle, []
         for parser in idle:
             self._threads.submit(parser.__exit__, None, None, None)
         self._threads.shutdown(wait=False)
 
     async def _with_parser(self, work: Work) -> Parsed:
-        async with self._slots:
-            parser = self._idle.pop() if self._idle else self._parser()
-            self._busy.add(parser)
-            try:
-                parsed = await asyncio.get_running_loop().run_in_executor(self._threads, work, parser)
-            except asyncio.CancelledError:
-                parser.stop()  # its thread ends the killed child
-                raise
-            except UnreadableDocument:
-                self._idle.append(parser)  # it restarts its child where needed
-                raise
-            finally:
-                self._busy.discard(parser)
+        await self._slots.acquire()
+        parser = self._idle.pop() if self._idle else self._parser()
+        loop = asyncio.get_running_loop()
+        running = loop.run_in_executor(self._threads, work, parser)
+        self._running[running] = parser
+        running.add_done_callback(self._release)
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            killing = loop.call_later(self._grace_s, parser.stop)
+            running.add_done_callback(lambda _: killing.cancel())
+            raise
+
+    def _release(self, running: asyncio.Future[Parsed]) -> None:
+        running.exception()  # retrieved: its caller may have left
+        parser = self._running.pop(running)
+        if not parser.stopped:  # it restarts its child where needed
             self._idle.append(parser)
-            return parsed
+        self._slots.release()
 
 
 def _pdf(parser: ParserProcess, data: bytes) -> Parsed:

@@ -39,6 +39,8 @@ VERDICTS: Final = {
     "unchecked": "not checked against",
 }
 
+NOT_IN_EXCERPT: Final = "not in the excerpt that was seen of"
+
 
 def search_text(response: WebSearchResponse) -> str:
     """The results of a search, numbered."""
@@ -122,7 +124,8 @@ def _doubtful(response: ResearchResponse, citations: Iterable[Citation]) -> Iter
     for each in citations:
         if each.verdict != "supported":
             claim = _shortened(response.synthesis[each.start : each.end], MAX_QUOTE_CHARS)
-            yield f"- {VERDICTS[each.verdict]} [{each.source_index}]: {claim}"
+            excerpt = each.verdict == "unchecked" and each.checked_against == "snippet"
+            yield f"- {NOT_IN_EXCERPT if excerpt else VERDICTS[each.verdict]} [{each.source_index}]: {claim}"
 
 
 def _notes(degraded: Iterable[Degraded]) -> Iterator[str]:

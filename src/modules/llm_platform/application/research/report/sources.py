@@ -10,8 +10,8 @@ from modules.llm_platform.application.research.search import MAX_TITLE_CHARS
 from modules.llm_platform.domain.canonical_url import canonical_url
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate
-from modules.llm_platform.domain.dtos.research_dtos import RawResult, Source
-from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
+from modules.llm_platform.domain.dtos.research_dtos import RawResult, Source, TextKind
+from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, WebSearchResultItem
 from modules.llm_platform.domain.text.tokens import count_tokens
 
 MAX_SOURCE_CHARS = 100_000  # of a page that is stored and can be quoted
@@ -51,11 +51,18 @@ def from_results(best: Sequence[RankedCandidate], count: int) -> ReportSources:
     """The texts of the best search results as sources, where no page could be read."""
     items = [each.candidate.item for each in best if each.candidate.item.text][:count]
     sources = tuple(
-        Source(index=number, title=item.title, url=item.url, text=item.text, published=item.published_date)
+        Source(
+            index=number, title=item.title, url=item.url, text=item.text, published=item.published_date,
+            text_kind="document" if _is_file(item) else "snippet",
+        )
         for number, item in enumerate(items, 1)
-    )
-    files = frozenset(item.url for item in items if item.source == DOCUMENTS or item.url.startswith("doc:"))
+    )  # fmt: skip
+    files = frozenset(item.url for item in items if _is_file(item))
     return ReportSources(sources, files, degraded=(Degraded(component="read", reason=NO_PAGE),) if best else ())
+
+
+def _is_file(item: WebSearchResultItem) -> bool:
+    return item.source == DOCUMENTS or item.url.startswith("doc:")
 
 
 def raw_results(best: Sequence[RankedCandidate], report_sources: ReportSources) -> tuple[RawResult, ...]:
@@ -72,7 +79,8 @@ def raw_results(best: Sequence[RankedCandidate], report_sources: ReportSources) 
 def _page_source(number: int, read: ReadPage) -> Source:
     page, request = read.page, read.request
     title, text = (page.title or request.title)[:MAX_TITLE_CHARS], page.text[:MAX_SOURCE_CHARS]
-    return Source(index=number, title=title, url=request.url, text=text, published=page.published)
+    kind: TextKind = "document" if read.is_document else "page"
+    return Source(index=number, title=title, url=request.url, text=text, published=page.published, text_kind=kind)
 
 
 def _tokens_cut(text: str) -> int:

@@ -70,6 +70,10 @@ Urls = Annotated[
 Instructions = Annotated[
     str | None, typer.Option("--instructions", metavar="TEXT", help="How a model writes the text.")
 ]
+Pages = Annotated[
+    int | None,
+    typer.Option("--pages", metavar="N", help="Web pages to read before a shallow or deep answer, 0 to 10; default: 3 or 5."),
+]
 MaxCalls = Annotated[
     int | None, typer.Option("--max-llm-calls", metavar="N", help="Limit of a report's model calls; 0: none.")
 ]
@@ -96,6 +100,7 @@ def research(
     plan_only: PlanOnly = False,
     url: Urls = None,
     instructions: Instructions = None,
+    pages: Pages = None,
     max_llm_calls: MaxCalls = None,
     max_cost_usd: MaxCost = None,
     max_seconds: MaxSeconds = None,
@@ -126,6 +131,7 @@ def research(
         "plan": read_plan(plan) if plan else None,
         "urls": tuple(url or ()),
         "instructions": instructions,
+        "pages": pages,
         "max_llm_calls": max_llm_calls,
         "max_cost_usd": max_cost_usd,
         "max_seconds": max_seconds,

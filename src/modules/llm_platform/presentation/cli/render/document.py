@@ -169,7 +169,10 @@ def _anchor(title: str, url: str) -> str:
 def _html_citation(citation: Citation, response: ResearchResponse) -> str:
     mark, _ = MARKS[citation.verdict]
     sentence = html.escape(shorten(plain_text(response.synthesis[citation.start : citation.end])))
-    blockquote = f"<blockquote>{html.escape(citation.quote)}</blockquote>" if citation.quote else ""
+    quote = html.escape(citation.quote)
+    if quote and citation.quote_url:
+        quote = f'<a href="{html.escape(citation.quote_url)}" rel="noopener noreferrer nofollow">{quote}</a>'
+    blockquote = f"<blockquote>{quote}</blockquote>" if quote else ""
     verdict = f'<span class="{citation.verdict}">{mark} {verdict_text(citation, response)}</span>'
     number = citation.source_index
     return f'<li>{verdict} {sentence} <a href="#source-{number}">[{number}]</a>{blockquote}</li>'
@@ -188,7 +191,10 @@ def _markdown_citation(citation: Citation, response: ResearchResponse) -> str:
     mark, _ = MARKS[citation.verdict]
     sentence = _escape(shorten(plain_text(response.synthesis[citation.start : citation.end])))
     line = f"- {mark} {verdict_text(citation, response)} [{citation.source_index}] {sentence}"
-    return f"{line}\n  > {_escape(shorten(citation.quote))}" if citation.quote else line
+    if not citation.quote:
+        return line
+    quote = _escape(shorten(citation.quote))
+    return f"{line}\n  > [{quote}](<{citation.quote_url}>)" if citation.quote_url else f"{line}\n  > {quote}"
 
 
 def _markdown_notes(notes: Sequence[str]) -> list[str]:

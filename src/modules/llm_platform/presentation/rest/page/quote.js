@@ -13,6 +13,9 @@ const EXPLANATIONS = {
   unchecked: () => t("The text of the source could not be compared."),
 };
 
+const explanation = (verdict, citation) => verdict === "unchecked" && citation?.checked_against === "snippet"
+  ? t("The page was not read, and the excerpt of the search engine does not say this.") : EXPLANATIONS[verdict]();
+
 export const verdictBadge = (verdict) => el("span", { class: `badge ${verdict}` }, icon(verdict), VERDICTS[verdict]());
 
 /** Reads the texts of the sources of one research, each once. */
@@ -56,11 +59,11 @@ export async function openQuote({ source, citation, statement, texts, isWriting 
       el("h2", { id: "quote-title", tabindex: "-1" },
         el("span", { class: "number" }, String(source.index)), el("span", { dir: "auto" }, source.title || shortAddress(source.url))),
       el("button", { type: "button", class: "quiet round", "aria-label": t("Close"), onclick: () => dialog.close() }, icon("close"))),
-    el("p", { class: "address" }, sourceLink(source.url, shortAddress(source.url)), /^https?:/i.test(source.url) && icon("out")),
+    el("p", { class: "address" }, sourceLink(citation?.quote_url ?? source.url, shortAddress(source.url)), /^https?:/i.test(source.url) && icon("out")),
     isWriting
       ? el("p", { class: "hint" }, t("The answer is still being written. Citations are checked at its end."))
       : el("div", { class: `verdict ${verdict}` },
-        el("p", {}, verdictBadge(verdict), EXPLANATIONS[verdict]()),
+        el("p", {}, verdictBadge(verdict), explanation(verdict, citation)),
         citation && el("p", { class: "muted" }, citation.checked_by === "model"
           ? t("Checked by a language model; the comparison of words said: {verdict}.", { verdict: VERDICTS[citation.word_verdict ?? verdict]() })
           : t("Checked by comparing words.")),

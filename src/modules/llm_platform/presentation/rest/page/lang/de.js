@@ -74,6 +74,7 @@ export default {
   "The source says this.": "Die Quelle sagt das.",
   "The source says a part of this, or says it in other words.": "Die Quelle sagt einen Teil davon oder sagt es mit anderen Worten.",
   "The source does not say this, or says it differently.": "Die Quelle sagt das nicht oder sagt es anders.",
+  "The page was not read, and the excerpt of the search engine does not say this.": "Die Seite wurde nicht gelesen, und der Auszug der Suchmaschine sagt das nicht.",
   "The text of the source could not be compared.": "Der Text der Quelle konnte nicht verglichen werden.",
   "Text of the source": "Text der Quelle",
   "Close": "Schließen",

@@ -74,6 +74,7 @@ export default {
   "The source says this.": "来源中有此内容。",
   "The source says a part of this, or says it in other words.": "来源只包含其中一部分，或措辞不同。",
   "The source does not say this, or says it differently.": "来源中没有此内容，或说法不同。",
+  "The page was not read, and the excerpt of the search engine does not say this.": "未读取该页面，搜索引擎的摘录中没有这一内容。",
   "The text of the source could not be compared.": "无法与来源文本进行比较。",
   "Text of the source": "来源文本",
   "Close": "关闭",
