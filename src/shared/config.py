@@ -50,7 +50,7 @@ MAX_RATE_LIMIT = 100_000_000
 WEBHOOK_SECRET_PREFIX = "whsec_"
 WEBHOOK_SECRET_BYTES = range(24, 65)
 # First words that variables of other programs have, too: our prefix is then two words long.
-SHARED_WORDS = frozenset({"ALLOWED", "AZURE", "CORS", "DATABASE", "LOG", "MAX", "RATE", "REDIS", "UPSTREAM", "WEBHOOK"})
+SHARED_WORDS = frozenset({"ALLOWED", "AZURE", "CORS", "DATABASE", "LOG", "MAX", "RATE", "READ", "REDIS", "UPSTREAM", "WEBHOOK"})
 SECTIONS: Mapping[str, str] = {  # first field of each section to the heading of the section
     "LLM_PLATFORM_HOST": "Server",
     "LLM_PLATFORM_OFFLINE": "All upstreams",

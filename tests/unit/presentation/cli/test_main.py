@@ -273,6 +273,7 @@ class TestResearch:
             "time_range": "week",
             "domains": ("a.org",),
             "language": "de",
+            "pages": None,
             "omit_raw": True,
             "instructions": None,
             "previous_id": None,

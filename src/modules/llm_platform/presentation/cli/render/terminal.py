@@ -265,10 +265,11 @@ def _citation_line(citation: Citation, response: ResearchResponse) -> Line:
 def _quote_text(citation: Citation, synthesis: str) -> str:
     """The quote; for a sentence without support the sentence itself, with the nearest quote beside it."""
     quote, source = shorten(citation.quote), f"[{citation.source_index}]"
-    if quote and citation.verdict in ("supported", "partial"):
+    is_excerpt = citation.verdict == "unchecked" and citation.checked_against == "snippet"
+    if quote and citation.verdict != "unsupported" and not is_excerpt:
         return f"“{quote}” — {source}"
     sentence = f"“{shorten(plain_text(synthesis[citation.start : citation.end]))}”"
-    if citation.verdict == "unchecked" and citation.checked_against == "snippet":
+    if is_excerpt:
         return f"not in the excerpt of {source} that was seen: {sentence}"
     if citation.verdict == "unchecked":
         return f"the text of {source} is not stored: {sentence}"
