@@ -44,7 +44,7 @@ class LLMRequest(BaseModel):
     max_tokens: int | None = Field(default=None, ge=1, le=MAX_ANSWER_TOKENS, strict=True)
     max_tries: int | None = Field(default=None, ge=1)
     # That of our own prompts. A chat of a user has none unless the user names one: see LLMService.
-    temperature: float | None = Field(default=0.0, ge=0.0, le=2.0, json_schema_extra={"default": None})
+    temperature: float | None = Field(default=0.0, ge=0.0, le=2.0, strict=True, json_schema_extra={"default": None})
     data_kind: SentKind = "query"
 
 
