@@ -14,7 +14,7 @@ MINUTES ?= 20
 FUZZ := tests/security tests/unit/presentation/rest/http/test_openapi.py tests/unit/presentation/kafka/contract/test_requests.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test suite coverage test-services test-model client-table screenshots image-test release crash crash-postgres fuzz soak kafka-jars kafka lint check-docs docs serve bench worker-memory debian-docs quality faq-quality manual-answers blind vendored sizes lock clean
+.PHONY: help demo test suite coverage test-services test-model client-table screenshots image-test release crash crash-postgres fuzz soak kafka-jars kafka lint check-docs docs serve bench worker-memory debian-docs quality faq-quality manual-answers model-answers blind vendored sizes lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -115,6 +115,11 @@ manual-answers: $(READY)  ## answers without a model to 60 questions about manua
 	packages="$$($(BIN)/python scripts/manual_answers.py --packages)" && bash scripts/debian_docs.sh build/manuals $$packages
 	$(BIN)/python scripts/manual_answers.py build/manuals > build/manuals/answers.txt
 	$(BIN)/python scripts/manual_answers.py build/manuals --held-back > build/manuals/answers-held-back.txt
+
+# MODELS: NAME=URL of each model besides quotes; LIMIT: only the first questions.
+model-answers: $(READY)  ## answers of MODELS ("NAME=URL …") to 40 questions about manuals of Debian, by a key of facts (needs apt)
+	packages="$$($(BIN)/python scripts/model_answers.py --packages)" && bash scripts/debian_docs.sh build/model-manuals $$packages
+	$(BIN)/python scripts/model_answers.py build/model-manuals $(addprefix --model ,$(MODELS)) $(if $(LIMIT),--limit $(LIMIT))
 
 blind: $(READY)  ## 20 questions with two answers each, to be judged blind; SHEET=FILE scores a filled-in one
 	$(BIN)/python scripts/blind.py $(if $(SHEET),score $(SHEET),write $(BLIND))
