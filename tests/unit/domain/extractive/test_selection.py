@@ -31,6 +31,27 @@ def extracted(question: str, *texts: str, titles: tuple[str, ...] = ()) -> Extra
     return select_quotes(read_question(question, "en"), sources(*texts, titles=titles))
 
 
+ABOUT_BEES = (
+    "Honey bees feed on nectar. The bees of a hive dry it with their wings. Honey is what keeps bees warm, as it feeds the "
+    "cluster until spring. Worker bees seal the honey with wax."
+)
+ABOUT_OTHERS = (
+    "The museum opened in May. A cafe serves soup and bread. Honey bees keep warm in a glass hive by the door. Tickets are sold "
+    "online. Dogs stay outside. Trains run twice an hour."
+)
+
+
+def test_text_about_the_question_answers_with_less_of_its_words() -> None:
+    """The sentences around the best one speak of the question, too: it may lack a word of it."""
+    assert chosen("How do honey bees survive winter warm?", ABOUT_BEES)
+
+
+def test_single_match_in_a_text_about_something_else_does_not_answer() -> None:
+    """Where nothing around the best sentence is about the question, the sentence must have nearly all of it."""
+    assert chosen("How do honey bees survive winter warm?", ABOUT_OTHERS) == []
+    assert chosen("How do honey bees keep warm?", ABOUT_OTHERS)
+
+
 def test_sentences_are_in_the_order_of_their_source() -> None:
     """Not the better one first: a text is read from its beginning."""
     assert chosen(
@@ -152,7 +173,9 @@ def test_one_source_does_not_conflict_with_itself() -> None:
 )
 def test_readings_are_detected_in_titles(question: str, titles: tuple[str, ...], expected: list[str] | None) -> None:
     """A short question with two kinds of thing behind its only word has two readings."""
-    extraction = extracted(question, "A jaguar is a big cat of the woods.", "A jaguar is a fast British car.", titles=titles)
+    extraction = extracted(
+        question, "A jaguar is a big cat of the woods.", "A jaguar is a fast British car.", titles=titles
+    )
     found = find_readings(read_question(question, "en"), extraction.candidates)
     assert (found and [reading.title for reading in found.readings]) == expected
 
@@ -250,7 +273,9 @@ def test_sentence_about_the_code_above_comes_with_that_code() -> None:
 
 def test_code_below_a_sentence_is_quoted_when_asked_how() -> None:
     """Where the question asks how; the sentence needs no colon."""
-    assert "Sharpen the blade with a file [1].\n\n```shell\nsaw sharpen\n```" in answer_to("How do I sharpen a blade?", SAW)
+    assert "Sharpen the blade with a file [1].\n\n```shell\nsaw sharpen\n```" in answer_to(
+        "How do I sharpen a blade?", SAW
+    )
     assert "```" not in answer_to("What sharpens a blade?", SAW)
 
 

@@ -29,8 +29,10 @@ MAX_QUOTES_A_PART = 2
 OTHER_SOURCE_FLOOR = 0.75  # least share of the top score for a sentence of another source than the best one
 SAME_SOURCE_FLOOR = 0.7  # and of the same source
 ANSWERS_FROM = 0.45  # least share of the terms, weighted by rarity, in all quotes together
-LEADER_ANSWERS_FROM = 0.55  # and in the best sentence, for a question of one part
-PART_ANSWERS_FROM = 0.3  # and for each part of several
+LEADER_ANSWERS_FROM = 0.9  # least evidence of the best sentence, for a question of one part
+ABOUT_WEIGHT = 0.62  # in the evidence, of the share of sentences around it that have a term; fitted on CLAPNQ
+AROUND = 8  # sentences before and behind it, in its section or list
+PART_ANSWERS_FROM = 0.3  # least share of the terms for each part of several
 OTHER_PARTS_WEIGHT = 0.15  # of terms of other parts
 REPEATS_FROM = 0.6  # shared content words, of the shorter sentence
 REPETITION_COST = 0.35
@@ -99,7 +101,8 @@ def _choose(
     if leader is None:
         return []
     reach = coverage([leader, *selected], weights.subject, asked)
-    if reach < (LEADER_ANSWERS_FROM if single else PART_ANSWERS_FROM) or (selected and reach - known < PART_GAIN):
+    answers = _is_answer(leader, question, candidates) if single else reach >= PART_ANSWERS_FROM
+    if not answers or (selected and reach - known < PART_GAIN):
         return []
     behind = {id(one.before): one for one in candidates if one.before is not None}
     top, limit = scores[id(leader)], MAX_QUOTES if single else MAX_QUOTES_A_PART
@@ -119,6 +122,24 @@ def _choose(
             if one is leader and single and one.sentence.term:
                 chosen += _continuation(one, behind, limit - len(chosen))
     return chosen
+
+
+def _is_answer(leader: Candidate, question: Question, candidates: Sequence[Candidate]) -> bool:
+    """Whether the best sentence has enough of the question, and the text around it is about the question, too.
+
+    The share of the terms is not weighted by rarity: in a text about the question its words are frequent.
+    """
+    share = coverage([leader], [term.weight for term in question.terms], range(len(question.terms)))
+    place = candidates.index(leader)
+    nearby = candidates[max(0, place - AROUND) : place + AROUND + 1]
+    around = [one for one in nearby if _section(one) == _section(leader)]
+    about = sum(one.has_own_term and one.is_quotable for one in around) / len(around)
+    return share + ABOUT_WEIGHT * about >= LEADER_ANSWERS_FROM
+
+
+def _section(one: Candidate) -> tuple[int, str, str]:
+    """Its source, heading and list."""
+    return one.rank, one.sentence.heading, one.sentence.intro
 
 
 def _continuation(one: Candidate, behind: Mapping[int, Candidate], most: int) -> list[Candidate]:
