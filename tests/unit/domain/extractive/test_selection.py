@@ -36,8 +36,8 @@ ABOUT_BEES = (
     "cluster until spring. Worker bees seal the honey with wax."
 )
 ABOUT_OTHERS = (
-    "The museum opened in May. A cafe serves soup and bread. Honey bees keep warm in a glass hive by the door. Tickets are sold "
-    "online. Dogs stay outside. Trains run twice an hour."
+    "The museum opened in May. A cafe serves soup and bread. Honey bees keep warm in a glass hive by the door. "
+    "Tickets are sold online. Dogs stay outside. Trains run twice an hour."
 )
 
 
