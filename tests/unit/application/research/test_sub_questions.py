@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from tests.turns import run_ready_tasks
 
+from modules.llm_platform.application.research.model_output.lists import LIST_SCHEMA
 from modules.llm_platform.application.research.plan import (
     MAX_QUESTIONS,
     REPORT_PROMPT,
@@ -165,15 +167,25 @@ async def test_stream_without_an_end_is_reported() -> None:
     assert plan.degraded[0].reason.startswith(LLMProviderException.code)
 
 
-async def test_question_is_emitted_when_its_line_is_complete() -> None:
-    """The first sub-question is known long before the model has ended."""
+@pytest.mark.parametrize("answer", [SEED_LINES, json.dumps({"questions": THREE})], ids=["lines", "by the schema"])
+async def test_question_is_emitted_when_it_is_complete(answer: str) -> None:
+    """The first sub-question is known long before the model has ended, in lines and in JSON without line breaks."""
     told = asyncio.Event()
-    llm = FakeLLM([SEED_LINES], chunk_chars=30, chunk_delay_s=0.05)
+    llm = FakeLLM([answer], chunk_chars=30, chunk_delay_s=0.05)
     task = asyncio.create_task(sub_questions(QUESTION, "en", llm, emit=lambda _: told.set()))
     await asyncio.wait_for(told.wait(), 60)
     assert not task.done()
     assert llm.running == 1
     assert (await task).questions == THREE
+    assert llm.requests[0].json_schema == LIST_SCHEMA
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 500])
+async def test_strings_of_the_schema_are_read_in_any_pieces(chunk: int) -> None:
+    """Escaped quotation marks end no question."""
+    quoted = ('What does "solar sail" mean?', *THREE[1:])
+    answer = json.dumps({"questions": quoted}, indent=1)
+    assert (await made(FakeLLM([answer], chunk_chars=chunk))).questions == quoted
 
 
 async def test_cancelling_passes_through() -> None:

@@ -391,6 +391,10 @@ async def test_a_server_that_loads_its_model_is_waited_for(serve: Callable, monk
     ("field", "message"),
     [
         ("temperature", "Unsupported value: 'temperature' does not support 0 with this model."),
+        (
+            "response_format",
+            "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model.",
+        ),
         ("stream_options", "Unknown field: stream_options"),
         ("stream", "stream is not supported by this deployment"),
     ],
@@ -399,8 +403,9 @@ async def test_a_refused_optional_field_is_not_sent_again(serve: Callable, field
     """The request is repeated without it, and later ones do not have it."""
     refusal = error(400, {"error": {"message": message, "type": "invalid_request_error"}})
     provider, server = await serve(refusal, answer(), kind="openai")
+    request = question().model_copy(update={"json_schema": {"type": "object"}})
     for _ in range(2):
-        assert (await provider.generate(question())).content == WORDS
+        assert (await provider.generate(request)).content == WORDS
     assert [field in each.body for each in server.asked] == [True, False, False]
 
 

@@ -77,6 +77,15 @@ async def test_the_temperature_of_the_request_is_sent(send: Callable, kind: str)
     assert "temperature" not in (await send(kind, LLMRequest(messages=question().messages, temperature=None))).body
 
 
+async def test_the_schema_of_an_answer_is_sent(send: Callable) -> None:
+    """In `response_format`, which no request without a schema has."""
+    schema = {"type": "object", "properties": {}}
+    body = (await send("vllm", LLMRequest(messages=question().messages, json_schema=schema))).body
+    wanted = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": True}}
+    assert body["response_format"] == wanted
+    assert "response_format" not in (await send("vllm")).body
+
+
 async def test_a_configured_temperature_replaces_that_of_the_request() -> None:
     """LLM_TEMPERATURE."""
     async with ChatServer().running() as server:

@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from modules.llm_platform.application.research.model_output.lists import read_strings, stream_list
+from modules.llm_platform.application.research.model_output.lists import list_request, read_strings, stream_list
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, ChatMessage, LLMRequest, Spending
+from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, LLMRequest, Spending
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, clean_query
 from modules.llm_platform.domain.exceptions import LLMException
 from modules.llm_platform.domain.ports.llm import ILLMProvider
@@ -102,7 +102,7 @@ async def plan(question: str, language: str, llm: ILLMProvider | None) -> Plan:
     if llm is None:
         return Plan(distinct_questions(decompose_question(question, language), language))
     prompt = PROMPT.format(count=MAX_QUESTIONS, question=question)
-    request = LLMRequest(messages=(ChatMessage(role="user", content=prompt),), max_tokens=PLAN_MAX_TOKENS)
+    request = list_request(prompt, PLAN_MAX_TOKENS)
     try:
         answer = await llm.generate(request)
     except LLMException as error:
@@ -161,7 +161,7 @@ def _report_request(question: str, language: str, other_than: Sequence[str]) -> 
         mark=SUB_QUESTION_MARKS.get(language.partition("-")[0], SUB_QUESTION_MARK),
         question=one_line(question),
     )
-    return LLMRequest(messages=(ChatMessage(role="user", content=prompt),), max_tokens=PLAN_MAX_TOKENS)
+    return list_request(prompt, PLAN_MAX_TOKENS)
 
 
 def parse_questions(text: str, question: str, language: str) -> list[str]:

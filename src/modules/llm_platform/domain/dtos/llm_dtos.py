@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -33,7 +33,8 @@ class LLMRequest(BaseModel):
     """A prompt. `provider` and `model` select a configured model; they cannot name an address or a key.
 
     `max_tries` limits the calls, with retries and failover. `temperature` None: that of the service; LLM_TEMPERATURE replaces
-    any other. `data_kind` is the kind of data for the egress log.
+    any other. `data_kind` is the kind of data for the egress log. `json_schema` is that of the answer, for services that write
+    by one; others answer as the prompt says.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -46,6 +47,7 @@ class LLMRequest(BaseModel):
     # That of our own prompts. A chat of a user has none unless the user names one: see LLMService.
     temperature: float | None = Field(default=0.0, ge=0.0, le=2.0, strict=True, json_schema_extra={"default": None})
     data_kind: SentKind = "query"
+    json_schema: dict[str, Any] | None = None
 
 
 class Usage(BaseModel):

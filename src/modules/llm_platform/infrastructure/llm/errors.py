@@ -38,8 +38,9 @@ LLM_ERRORS: Final[Mapping[ErrorKind, type[LLMException]]] = {
 RETRYABLE: Final = frozenset({409, 425})
 NOT_RETRYABLE: Final = frozenset({501, 505})
 REFUSALS: Final = frozenset({400, 422})
-# Reasoning models of OpenAI refuse a temperature; some gateways do not stream, or not with options.
-OPTIONAL_FIELDS: Final = ("temperature", "stream_options", "stream")
+# Reasoning models of OpenAI refuse a temperature; some services know no schema; some gateways do not stream, or not with
+# options.
+OPTIONAL_FIELDS: Final = ("temperature", "response_format", "stream_options", "stream")
 KNOWN_ERROR_TYPES: Final = frozenset(
     {
         "access_terminated_error", "context_length_exceeded", "content_filter", "engine_overloaded_error",

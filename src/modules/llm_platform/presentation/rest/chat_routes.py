@@ -47,6 +47,7 @@ class ChatApiRequest(LLMRequest):
     stream: bool = Field(default=False, strict=True)
     max_tries: SkipJsonSchema[Annotated[int | None, _fixed(None)]] = Field(default=None, exclude=True)
     data_kind: SkipJsonSchema[Annotated[SentKind, _fixed("query")]] = Field(default="query", exclude=True)
+    json_schema: SkipJsonSchema[Annotated[dict[str, Any] | None, _fixed(None)]] = Field(default=None, exclude=True)
 
 
 class ChatApiResponse(LLMResponse):

@@ -15,6 +15,7 @@ from tests.turns import run_ready_tasks
 
 from modules.llm_platform.application.research.report.rank import (
     DEFAULT_SCORE,
+    ROWS_SCHEMA,
     Ranking,
     parse_ranking,
     rank,
@@ -169,6 +170,15 @@ async def test_keyword_score_uses_queries_in_other_languages() -> None:
     made = await rank([found, stray], "Как летит солнечный парус?", "Кто делает паруса?", None)
     assert 0 < made.scores[0].value <= 5
     assert made.scores[1].value == 0
+
+
+async def test_rows_by_the_schema_are_the_same_rows() -> None:
+    """Services that write by a schema are sent one: an object with the rows that the prompt describes."""
+    llm = FakeLLM([json.dumps({"rows": json.loads(rows())})])
+    made = await rank(candidates(), QUESTION, DIRECTION, llm)
+    assert made == await ranked(rows())
+    assert made.defaulted == 0
+    assert llm.requests[0].json_schema == ROWS_SCHEMA
 
 
 async def test_no_results_make_no_call() -> None:

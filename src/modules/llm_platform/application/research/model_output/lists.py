@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from modules.llm_platform.application.research.model_output.cleaning import remove_invisible, strip_reasoning
 from modules.llm_platform.application.research.model_output.lenient_json import MAX_DEPTH, read_values
-from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMReset, LLMResponse, LLMToken
+from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest, LLMReset, LLMResponse, LLMToken
 from modules.llm_platform.domain.exceptions import LLMProviderException
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 
@@ -191,12 +191,32 @@ def _clean_item(item: str) -> str:
     return item
 
 
+LIST_KEY: Final = "questions"
+_JSON_LIST = re.compile(rf'\s*\{{\s*"{LIST_KEY}"\s*:\s*\[')
+_JSON_ITEM = re.compile(rf'\s*,?\s*("(?:[^"\\]|\\.){{1,{MAX_ITEM_CHARS}}}")')
+MAX_JSON_HEAD_CHARS: Final = 200  # before the list
 _OPENING, _CLOSING = "<think>", "</think>"
 MAX_STREAMED_LINES: Final = 200  # read while they arrive; the rest is read at the end of the answer
 
 
+def object_schema(key: str, item: dict[str, Any]) -> dict[str, Any]:
+    """The JSON schema of an object with one list. A list alone is no schema that every service takes."""
+    properties = {key: {"type": "array", "items": item}}
+    return {"type": "object", "properties": properties, "required": [key], "additionalProperties": False}
+
+
+LIST_SCHEMA: Final = object_schema(LIST_KEY, {"type": "string"})
+
+
+def list_request(prompt: str, max_tokens: int) -> LLMRequest:
+    """The request for a list, which `stream_list` and `read_strings` read."""
+    return LLMRequest(
+        messages=(ChatMessage(role="user", content=prompt),), max_tokens=max_tokens, json_schema=LIST_SCHEMA
+    )
+
+
 async def stream_list(llm: ILLMProvider, request: LLMRequest, take: Callable[[str], None]) -> LLMResponse:
-    """Stream an answer; `take` gets the item of each line with a prefix as soon as the line is complete.
+    """Stream an answer; `take` gets each item of a line with a prefix or of an object as in `LIST_SCHEMA` when it is complete.
 
     Items stay taken when a model fails half-way and another one starts over. Raises the errors of ILLMProvider.
     """
@@ -224,8 +244,11 @@ class _LineReader:
         self._open: list[str] = []
         self._seen = 0
         self._thinking = False
+        self._json: str | None = ""  # the answer so far; None where it does not begin as the object of a list
+        self._json_at = 0
 
     def feed(self, text: str) -> None:
+        self._feed_json(text)
         *ends, rest = text.split("\n")
         for end in ends:
             if self._seen < MAX_STREAMED_LINES:
@@ -234,6 +257,21 @@ class _LineReader:
             self._open.clear()
         if rest:
             self._open.append(rest)
+
+    def _feed_json(self, text: str) -> None:
+        """Pass on each string of an object with one list when it is complete."""
+        if self._json is None:
+            return
+        self._json += text
+        begin = None if self._json_at else _JSON_LIST.match(self._json)
+        self._json_at = begin.end() if begin else self._json_at
+        if not self._json_at:
+            self._json = self._json if len(self._json) < MAX_JSON_HEAD_CHARS else None
+            return
+        while '"' in text and (found := _JSON_ITEM.match(self._json, self._json_at)):
+            self._json_at = found.end()
+            for item in _clean_items(_json_items(f"[{found[1]}]")):
+                self._take(item)
 
     def _line(self, line: str) -> None:
         item = read_line(self._without_reasoning(line))

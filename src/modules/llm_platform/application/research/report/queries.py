@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from modules.llm_platform.application.research.model_output.lists import read_strings, stream_list
+from modules.llm_platform.application.research.model_output.lists import list_request, read_strings, stream_list
 from modules.llm_platform.application.research.plan import (
     QuestionSelector,
     content_words,
@@ -16,7 +16,7 @@ from modules.llm_platform.application.research.plan import (
     shares_content_word,
 )
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest
+from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest
 from modules.llm_platform.domain.exceptions import LLMException
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.tracing import stage
@@ -116,7 +116,7 @@ def _request(question: str, sub_question: str, languages: Sequence[str], per_lan
         question=one_line(question),
         topic=one_line(sub_question),
     )
-    return LLMRequest(messages=(ChatMessage(role="user", content=prompt),), max_tokens=QUERIES_MAX_TOKENS)
+    return list_request(prompt, QUERIES_MAX_TOKENS)
 
 
 def _fallback_queries(

@@ -51,6 +51,7 @@ LOADING_PAUSE_S: Final = 1.0  # between two tries while a server loads its model
 TAIL_S: Final = 2.0  # to wait for usage and [DONE] when the answer itself is complete
 DRAIN_S: Final = 0.05  # to wait for the end of the body after [DONE], so that the connection can be reused
 PING_TIMEOUT_S: Final = 5.0
+SCHEMA_NAME: Final = "answer"
 CONTEXT_TIMEOUT_S: Final = 2.0  # the wait of a research for the context window, in which a running server answers at once
 
 NO_ANSWER: Final = "{name} did not answer within {seconds:g} s: try again, or raise LLM_TIMEOUT_S"
@@ -171,6 +172,9 @@ class OpenAIProvider(ILLMProvider):
         if request.temperature is not None and self._connection.traits.takes_temperature:
             configured = self._connection.temperature
             body["temperature"] = request.temperature if configured is None else configured
+        if request.json_schema is not None:
+            schema = {"name": SCHEMA_NAME, "schema": request.json_schema, "strict": True}
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
         return body | {"stream": True, "stream_options": {"include_usage": True}}
 
     async def _send(self, body: dict[str, Any], kind: SentKind, limit: _TimeLimit) -> httpx2.Response:
