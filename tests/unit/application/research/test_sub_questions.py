@@ -180,6 +180,12 @@ async def test_question_is_emitted_when_it_is_complete(answer: str) -> None:
     assert llm.requests[0].json_schema == LIST_SCHEMA
 
 
+async def test_brackets_and_dashes_in_a_question_stay() -> None:
+    """Only at the beginning they are a bullet."""
+    asked = ("How does garbage collection (gc) of Git decide what to prune?", "Which settings does gc - as a command - have?")
+    assert (await made(FakeLLM([json.dumps({"questions": asked})]), "How does git gc prune?")).questions == asked
+
+
 @pytest.mark.parametrize("chunk", [1, 7, 500])
 async def test_strings_of_the_schema_are_read_in_any_pieces(chunk: int) -> None:
     """Escaped quotation marks end no question."""
