@@ -105,6 +105,13 @@ async def test_chain_keeps_the_topic() -> None:
     assert third.metadata.standalone_query == "heat pumps cold winters Norway: How loud are they?"
 
 
+async def test_long_conversation_keeps_its_first_turn() -> None:
+    """The turns between are left out; the first one opens the topic."""
+    turns = [Turn(question=question) for question in (FIRST, "Why?", "Since when?", "And then?", "Really?")]
+    answer = await ask(service(Library([PUMPS])), NEXT, history=tuple(turns))
+    assert answer.metadata.standalone_query == f"heat pumps cold winters: {NEXT}"
+
+
 @pytest.mark.parametrize("previous_id", ["unknown", "first"])
 async def test_unknown_and_foreign_ids_are_the_same_error(previous_id: str) -> None:
     """Another owner's research does not exist, and neither starts a research."""
@@ -174,7 +181,11 @@ async def test_deep_research_plans_in_the_same_call() -> None:
         "Question: heat pump decibels\nQuestion: heat pump noise rules\nQuestion: quiet models"
     )
     answer = await ask(service(library, model), NEXT, depth="deep", history=HISTORY)
-    assert [request.query for request in library.asked][:3] == ["heat pump decibels", "heat pump noise rules", "quiet models"]
+    assert [request.query for request in library.asked][:3] == [
+        "heat pump decibels",
+        "heat pump noise rules",
+        "quiet models",
+    ]
     assert (answer.metadata.standalone_query, answer.metadata.llm_calls) == ("How loud are heat pumps?", 2)
 
 

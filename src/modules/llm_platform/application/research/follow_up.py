@@ -119,8 +119,10 @@ class FollowUps:
             if found is None and request.previous_id is not None:
                 raise PreviousResearchNotFoundError
             return found
-        last = request.history[-MAX_STORED_TURNS:]
-        return StoredTurns(turns=tuple(map(_shortened, last)), language=detect(" ".join(each.question for each in last)))
+        last = _kept(request.history)
+        return StoredTurns(
+            turns=tuple(map(_shortened, last)), language=detect(" ".join(each.question for each in last))
+        )
 
     @stage("follow_up")
     async def understand(self, request: ResearchRequest, before: StoredTurns, sources: HeldSources | None) -> FollowUp:
@@ -172,7 +174,9 @@ class FollowUps:
             unusable = Degraded(component=component, reason=UNUSABLE)
             return replace(by_rules, spent=answer.spent, degraded=(*answer.degraded, unusable))
         planned = _planned(answer.content, query, language) if request.depth == "deep" else ()
-        return FollowUp(asked=request.query, query=query, questions=planned, spent=answer.spent, degraded=answer.degraded)
+        return FollowUp(
+            asked=request.query, query=query, questions=planned, spent=answer.spent, degraded=answer.degraded
+        )
 
     def _is_affordable(self, request: ResearchRequest, prompt: LLMRequest) -> bool:
         """Whether the limits of a report leave this call and one for its text."""
@@ -248,7 +252,8 @@ def _described(response: ResearchResponse, follow_up: FollowUp, egress_log: Egre
 def follow_up_prompt(request: ResearchRequest, turns: Sequence[Turn], language: str) -> LLMRequest:
     """The prompt for the standalone question; for a deep research also for its searches."""
     said = "\n\n".join(
-        f"Question: {_as_data(turn.question)}\nAnswer: {_as_data(turn.answer[:MAX_STORED_ANSWER_CHARS])}" for turn in turns
+        f"Question: {_as_data(turn.question)}\nAnswer: {_as_data(turn.answer[:MAX_STORED_ANSWER_CHARS])}"
+        for turn in turns
     )
     fence = fence_line(request.query, said)
     rules = _RULES.format(fence=fence, language=language_name(language))
@@ -299,7 +304,12 @@ def _as_data(text: str) -> str:
 def _stored_turns(request: ResearchRequest, earlier: Sequence[Turn], response: ResearchResponse) -> StoredTurns:
     question = response.metadata.standalone_query or request.query
     turns = (*earlier, _shortened(Turn(question=question, answer=response.synthesis[:MAX_STORED_ANSWER_CHARS])))
-    return StoredTurns(turns=turns[-MAX_STORED_TURNS:], language=response.metadata.language, scope=_scope(request))
+    return StoredTurns(turns=_kept(turns), language=response.metadata.language, scope=_scope(request))
+
+
+def _kept(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """The first turn, which opens the topic, and the last ones: MAX_STORED_TURNS of them."""
+    return tuple(turns) if len(turns) <= MAX_STORED_TURNS else (turns[0], *turns[1 - MAX_STORED_TURNS :])
 
 
 def _shortened(turn: Turn) -> Turn:
