@@ -243,13 +243,16 @@ async def write(
     checker = _Checker(request)
     output = _Output(request, checker, streamed, on_text, on_reset)
     synthesis, degraded = await _synthesize(request, output)
-    if not synthesis.answered and not render_markers(output.text):
-        closest = await asyncio.to_thread(_closest_passages, request)
-        output.add(closest and f"\n\n{closest}")
     text = output.text
     checked = await checker.check(text, output.added)
     if not synthesis.answered:  # one sentence, or none, says so: it needs no source
         checked = replace(checked, uncited_sentences=max(0, checked.uncited_sentences - 1))
+    if not synthesis.answered and not render_markers(text):
+        closest = await asyncio.to_thread(_closest_passages, request)
+        output.add(closest and f"\n\n{closest}")
+        # They state nothing, so nothing is checked; their sources are listed.
+        named = {number for _, _, number in render_markers(closest)}
+        checked = replace(checked, cited=frozenset(named.intersection(each.index for each in request.sources)))
     is_fallback = request.writer is not request.fallback and synthesis.synthesizer == request.fallback.name
     by_model = output.lacks_markers and not is_fallback
     if is_fallback and synthesis.answered:
