@@ -96,3 +96,24 @@ def test_the_pieces_of_a_text_with_tokens_make_no_difference(text: str, size: in
 @given(st.text(alphabet=st.characters(exclude_characters="<["), max_size=60), st.integers(min_value=1, max_value=7))
 def test_a_text_without_tokens_is_unchanged(text: str, size: int) -> None:
     assert without_tokens(text, size) == text
+
+
+LONG = "The worker commits offsets only after the outcome of a request is computed and stored."
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (f"{LONG} === c8597fac58207f49 ===", f"{LONG} "),
+        (f"{LONG}\n=== c8597fac58207f49 ===\nMore.", f"{LONG}\n\nMore."),
+        (f"{LONG} NO_ANSWER: The sources say no more.", f"{LONG}  The sources say no more."),
+        ("NO_ANSWER The sources do not say.", "NO_ANSWER The sources do not say."),
+        (f"{LONG} `NO_ANSWER`, no_answer = 1, NO or a == b.", f"{LONG} `NO_ANSWER`, no_answer = 1, NO or a == b."),
+    ],
+)
+def test_signs_of_the_prompt_do_not_reach_the_reader(text: str, answer: str, size: int) -> None:
+    """The fence around the sources, and NO_ANSWER within an answer; at its beginning the mark is read by another class."""
+    remover = TemplateTokenRemover()
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    assert "".join([*map(remover.feed, pieces), remover.finish()]) == answer

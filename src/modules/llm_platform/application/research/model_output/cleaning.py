@@ -16,11 +16,15 @@ _FINAL_CHANNEL = "<|channel|>final<|message|>"  # models with channels: the text
 # Signs of chat templates, which a model or a server writes into the text when it is used with the wrong template.
 TEMPLATE_TOKEN: Final = re.compile(
     r"<\|[a-z][a-z0-9_ ]{0,30}\|>|<｜[^｜<>\n]{1,40}｜>|</?s>|<(?:start|end)_of_turn>|<(?:bos|eos|pad|unk)>"
-    r"|\[/?INST\]|<</?SYS>>",
+    r"|\[/?INST\]|<</?SYS>>"
+    r"|=== [0-9a-f]{16} ===|\b(?-i:NO_ANSWER)(?:[:.,]|(?=[^\w:.,]))",  # of our own prompts
     re.I,
 )
+MIN_ANSWER_CHARS: Final = 60  # before a NO_ANSWER that stands inside an answer; at its beginning it is read as a mark
 _PARTIAL_TOKEN = re.compile(
-    r"<(?:\|(?:[a-z][a-z0-9_ ]{0,30}\|?)?|｜[^｜<>\n]{0,40}｜?|/?s?|[a-z_]{1,13}|</?S?Y?S?>?)?\Z|\[/?I?N?S?T?\Z", re.I
+    r"<(?:\|(?:[a-z][a-z0-9_ ]{0,30}\|?)?|｜[^｜<>\n]{0,40}｜?|/?s?|[a-z_]{1,13}|</?S?Y?S?>?)?\Z|\[/?I?N?S?T?\Z"
+    r"|={1,3}(?: [0-9a-f]{0,16}(?: ={0,3})?)?\Z|\b(?-i:N(?:O(?:_(?:A(?:N(?:S(?:W(?:E(?:R)?)?)?)?)?)?)?)?)\Z",
+    re.I,
 )
 _TURN = re.compile(r"<\|(?:im_start|start_header_id|endoftext|begin_of_text|user|system)\|>|<start_of_turn>|\[INST\]", re.I)
 _ROLES = ("assistant", "model")
@@ -88,7 +92,7 @@ class TemplateTokenRemover:
     def __init__(self) -> None:
         self._buffer = ""
         self._last = ""  # the last returned character
-        self._has_text = False
+        self._chars = 0  # returned so far
         self._role_follows = False  # a turn begins, its text did not yet
         self._has_ended = False
 
@@ -107,7 +111,7 @@ class TemplateTokenRemover:
         parts: list[str] = []
         while (token := TEMPLATE_TOKEN.search(self._buffer)) is not None and not self._has_ended:
             before, rest = self._buffer[: token.start()], self._buffer[token.end() :]
-            if (before or self._last)[-1:] == "`":  # a token that is mentioned as code
+            if (before or self._last)[-1:] == "`" or self._is_mark(token[0], before):  # mentioned as code, or read later
                 parts.append(self._pass(before + token[0]))
             else:
                 parts.append(self._pass(before))
@@ -126,8 +130,11 @@ class TemplateTokenRemover:
     def _begin_turn(self, token: str) -> None:
         """Another turn after the answer is no part of it; the first one is the answer's own."""
         if _TURN.fullmatch(token):
-            self._has_ended = self._has_text
+            self._has_ended = self._chars > 0
             self._role_follows = True
+
+    def _is_mark(self, token: str, before: str) -> bool:
+        return token.startswith("NO_ANSWER") and self._chars + len(before.strip()) < MIN_ANSWER_CHARS
 
     def _pass(self, text: str) -> str:
         if self._role_follows:
@@ -135,5 +142,5 @@ class TemplateTokenRemover:
             text = text[role.end() :] if role else text
             self._role_follows = not text
         self._last = text[-1:] or self._last
-        self._has_text = self._has_text or bool(text.strip())
+        self._chars += len(text.strip())
         return text
