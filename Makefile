@@ -14,7 +14,7 @@ MINUTES ?= 20
 FUZZ := tests/security tests/unit/presentation/rest/http/test_openapi.py tests/unit/presentation/kafka/contract/test_requests.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test suite coverage test-services test-model client-table screenshots image-test release crash crash-postgres fuzz soak kafka-jars kafka lint check-docs docs serve bench worker-memory debian-docs quality faq-quality manual-answers model-answers blind vendored sizes lock clean
+.PHONY: help demo test suite coverage test-services test-model client-table screenshots image-test release crash crash-postgres fuzz soak kafka-jars kafka lint check-docs docs serve bench worker-memory debian-docs quality strangers faq-quality manual-answers model-answers blind vendored sizes lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -106,6 +106,9 @@ quality: $(READY)  ## how well citations are checked, on labelled pairs
 	$(BIN)/python scripts/quality.py
 	$(BIN)/python scripts/judge_quality.py
 	$(BIN)/python scripts/retrieval_quality.py
+
+strangers: $(READY)  ## the same on public sets of others in STRANGERS=DIR (PART=open or held), one line a set
+	$(BIN)/python scripts/strangers.py "$(STRANGERS)" $(or $(PART),open)
 
 faq-quality: $(READY)  ## how well answers to FAQs are found in documentation of Debian (fetches it: needs apt)
 	packages="$$($(BIN)/python scripts/faq_quality.py --packages)" && bash scripts/debian_docs.sh build/faq-docs $$packages

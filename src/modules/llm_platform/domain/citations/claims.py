@@ -12,7 +12,7 @@ from typing import Final
 
 from modules.llm_platform.domain.text.data_files import load_data, load_words
 from modules.llm_platform.domain.text.memoized import Memoized
-from modules.llm_platform.domain.text.negation import denied_words, undenied_words
+from modules.llm_platform.domain.text.negation import count_negators, denied_words
 from modules.llm_platform.domain.text.numbers import ISO_DATE, Reading, date_words, number_words, numbers_in, reading_of
 from modules.llm_platform.domain.text.scripts import UNSPACED
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold, normalize
@@ -106,16 +106,17 @@ class Claim:
         return denied_words(self.keys, [word.is_content for word in self.words])
 
     @cached_property
-    def undenied_words(self) -> list[str]:
-        return undenied_words(self.text)
+    def content(self) -> int:
+        """The places of the content words, as bits."""
+        return sum([1 << place for place, word in enumerate(self.words) if word.is_content])
 
     @cached_property
-    def clauses(self) -> list[range]:
-        """The clauses as ranges of places, cut at commas and conjunctions."""
+    def clauses(self) -> list[int]:
+        """The clauses, cut at commas and conjunctions: the places of their words, as bits."""
         cuts = {bisect_left(self.ats, found.start()) for found in _CLAUSE.finditer(self.text)}
         cuts.update(place for place, key in enumerate(self.keys) if key in load_words("connectives", "clause_openers"))
         starts = sorted(cuts | {0, len(self.words)})
-        return [range(start, end) for start, end in itertools.pairwise(starts)]
+        return [(1 << end) - (1 << start) for start, end in itertools.pairwise(starts)]
 
 
 class TextFacts:
@@ -124,6 +125,10 @@ class TextFacts:
     def __init__(self, text: str, stop_words: frozenset[str]) -> None:
         self.text = text
         self._stop_words = stop_words
+
+    @cached_property
+    def normalized(self) -> str:
+        return normalize(self.text)
 
     @cached_property
     def folded(self) -> list[str]:
@@ -158,16 +163,12 @@ class TextFacts:
 
     @cached_property
     def dated(self) -> list[str]:
-        """The folded words and the ISO dates."""
-        return self.folded + ISO_DATE.findall(self.text) if "-" in self.text else self.folded
+        """The words as written and the ISO dates."""
+        return self.words + ISO_DATE.findall(self.text) if "-" in self.text else self.words
 
     @cached_property
     def denied_words(self) -> list[str]:
-        return denied_words(self.folded, self.content)
-
-    @cached_property
-    def undenied_words(self) -> list[str]:
-        return undenied_words(self.text)
+        return denied_words(self.folded, self.content) if count_negators(self.folded) else []
 
     @cached_property
     def sentence_starts(self) -> frozenset[int]:

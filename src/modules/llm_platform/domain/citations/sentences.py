@@ -7,9 +7,11 @@ line of its own, or as `Sources: [1]`) belongs to all of it: `Trailing`.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from operator import itemgetter
 
 from modules.llm_platform.domain.markdown.blocks import BlockTracker, Line, expand_tabs
 from modules.llm_platform.domain.markdown.markers import CODE_SPAN, LINE, LINK_TARGET, render_markers
@@ -36,7 +38,8 @@ Marker = tuple[int, int, int]  # start, end, number
 class AnswerSentence:
     """A sentence, list item or table row. `end` is before the markers at its end; `claim` is its text without markup.
 
-    `found` are those of the `cited` sources whose markers the platform added.
+    `found` are those of the `cited` sources whose markers the platform added. `cells` are those of a table row without its
+    first one, which is the row's head: each as it stands there, and together with its two heads.
     """
 
     start: int
@@ -44,6 +47,7 @@ class AnswerSentence:
     claim: str
     cited: tuple[int, ...]
     found: frozenset[int] = frozenset()
+    cells: tuple[tuple[str, str], ...] = ()
 
     @property
     def cited_by_author(self) -> tuple[int, ...]:
@@ -80,7 +84,36 @@ def read_answer(
     """
     masked, markers = _mask(answer, blocks or BlockTracker())
     spans = _in_table_rows(masked, sentence_spans(masked, language))
-    return _Reader(answer, masked, markers, added).read(spans)
+    text = _Reader(answer, masked, markers, added).read(spans)
+    if "|" in answer:
+        text.sentences = _with_cells(answer, text.sentences)
+    return text
+
+
+def _with_cells(answer: str, sentences: Sequence[AnswerSentence]) -> list[AnswerSentence]:
+    """The sentences, those that are rows of a table with their cells."""
+    heads_at: list[tuple[int, list[str]]] = []  # the heads of its table, by the end of each line
+    before, heads = "", list[str]()
+    for found in LINE.finditer(answer):
+        line = found[0].strip()
+        if _DELIMITERS.match(line) and "|" in before:
+            heads = _cells(_without_markup(before))
+        before, heads = line, heads if "|" in line else []
+        heads_at.append((found.end(), heads))
+    lines = (heads_at[bisect_right(heads_at, each.start, key=itemgetter(0))][1] for each in sentences)
+    return [
+        replace(each, cells=_told_cells(_cells(each.claim), heads)) if heads else each
+        for each, heads in zip(sentences, lines, strict=True)
+    ]
+
+
+def _cells(row: str) -> list[str]:
+    return [cell.strip() for cell in row.strip(" |").split("|")]
+
+
+def _told_cells(cells: Sequence[str], heads: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    pairs = zip(cells[1:], heads[1:], strict=False)
+    return tuple((cell, f"{cells[0]}, {head}: {cell}") for cell, head in pairs if cell)
 
 
 def _mask(answer: str, blocks: BlockTracker) -> tuple[str, list[Marker]]:
@@ -223,12 +256,16 @@ def _sentence(answer: str, span: Span, markers: Sequence[Marker], added: Collect
         tail = _TAIL.search(text, len(text.partition("[")[0].rstrip(_BEFORE_MARK)))  # faster than from the beginning
         text = text[: tail.start()] if tail else text
     text = text.rstrip()
-    claim = _MARKS.sub("", text) if cited else text
-    if "](" in claim:
-        claim = LINK_TARGET.sub("", claim).replace("[", "")
-    if not _EMPHASIS_SIGNS.isdisjoint(claim):
-        claim = _EMPHASIS.sub(_code_only, claim)
-    return AnswerSentence(start, start + len(text), " ".join(claim.split()), cited, found)
+    claim = _without_markup(_MARKS.sub("", text) if cited else text)
+    return AnswerSentence(start, start + len(text), claim, cited, found)
+
+
+def _without_markup(text: str) -> str:
+    if "](" in text:
+        text = LINK_TARGET.sub("", text).replace("[", "")
+    if not _EMPHASIS_SIGNS.isdisjoint(text):
+        text = _EMPHASIS.sub(_code_only, text)
+    return " ".join(text.split())
 
 
 def _code_only(found: re.Match[str]) -> str:

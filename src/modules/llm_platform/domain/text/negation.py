@@ -9,12 +9,15 @@ from functools import cache
 from typing import Final
 
 from modules.llm_platform.domain.text.data_files import load_data
+from modules.llm_platform.domain.text.stemming import is_form_of_any
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold
 
 SCOPE_WORDS: Final = 2  # behind or before a negator, among which the denied word is looked for
 EVIDENCE_SCOPE_WORDS: Final = 9  # behind "no evidence", all of them denied
 NEIGHBOUR_WORDS: Final = 4  # on each side of an opposite, that show what it is about
 MIN_NEIGHBOUR_LETTERS: Final = 4
+MIN_CLAUSE_WORDS: Final = 2  # of a clause that is compared
+SAME_CLAUSE: Final = 0.6  # of the words of a clause, that the other text has
 
 _CLAUSE_END = re.compile(
     r"[,;:.!?()–—]\s|\b(?:but|although|though|while|whereas|so|that|which|who|where|when|if|unless|because"
@@ -90,10 +93,28 @@ def denied_words(words: Sequence[str], is_content: Sequence[bool]) -> list[str]:
     return found
 
 
+def denies_clause(denied: Sequence[str], text: str, other: str, denied_there: Sequence[str]) -> bool:
+    """Whether a text denies one of the words `denied` that `other` affirms, in clauses of nearly the same words."""
+    if not denied or has_unclear_negation(other):
+        return False
+    clauses, affirmed = _clauses(text), undenied_words(other)
+    negators, here = negation_words().negators, undenied_words(text)
+    for clause in clauses:
+        if negators.isdisjoint(clause):
+            continue
+        words = [word for word in clause if len(word) >= MIN_NEIGHBOUR_LETTERS and word not in negators]
+        shared = sum(is_form_of_any(word, affirmed) for word in words)
+        if len(words) >= MIN_CLAUSE_WORDS and shared >= SAME_CLAUSE * len(words):
+            said = [word for word in denied if word in clause and is_form_of_any(word, affirmed)]
+            if any(not is_form_of_any(word, denied_there) and not is_form_of_any(word, here) for word in said):
+                return True
+    return False
+
+
 def undenied_words(text: str) -> list[str]:
     """The folded words of the clauses without a negator."""
     known = negation_words()
-    clauses = [WORD_WITH_APOSTROPHE.findall(clause) for clause in _CLAUSE_END.split(fold(text).replace("’", "'"))]
+    clauses = _clauses(text)
     return [
         word
         for before, clause in zip([[], *clauses], clauses, strict=False)
@@ -103,20 +124,22 @@ def undenied_words(text: str) -> list[str]:
     ]
 
 
-def has_negation(words: Sequence[str]) -> bool:
-    """Whether the words deny anything, in whatever way."""
-    known = negation_words()
-    return not (known.negators.isdisjoint(words) and known.soft.isdisjoint(words))
+def has_unclear_negation(text: str) -> bool:
+    """Whether a word may stand for a negation ("drops support"), or denies without telling exactly what ("fails")."""
+    known, words = negation_words(), WORD_WITH_APOSTROPHE.findall(fold(text))
+    return not (known.ambiguous.isdisjoint(words) and known.soft.isdisjoint(words))
 
 
-def has_ambiguous_negation(words: Sequence[str]) -> bool:
-    """Whether a word may stand for a negation: "drops support" means "is no longer supported"."""
-    return not negation_words().ambiguous.isdisjoint(words)
+def _clauses(text: str) -> list[list[str]]:
+    """The folded words of each clause."""
+    return [WORD_WITH_APOSTROPHE.findall(clause) for clause in _CLAUSE_END.split(fold(text).replace("’", "'"))]
 
 
 def has_opposite(mine: Sequence[str], theirs: Sequence[str]) -> bool:
     """Whether one text has a word where the other, among the same neighbours, has its opposite."""
     opposites = negation_words().opposites
+    if opposites.keys().isdisjoint(mine):
+        return False
     sides = [(place, *pair) for place, word in enumerate(mine) if word in opposites for pair in opposites[word]]
     present = {(pair, side) for _, pair, side in sides}
     for place, pair, side in sides:

@@ -140,6 +140,7 @@ def _han_value(written: str) -> int:
 
 
 _MONTHS, _WEEKDAYS = frozenset(range(12)), frozenset(range(12, 19))
+_ALSO_VERBS: Final = frozenset({"may", "march"})  # months only where they are capitalised
 ISO_DATE = re.compile(r"(?<!\d)\d{4}-\d\d-\d\d(?!\d)")
 
 
@@ -151,5 +152,5 @@ def has_other_date(mine: Collection[str], theirs: Collection[str]) -> bool:
 
 def _months_and_days(words: Collection[str]) -> set[int]:
     names = date_words()
-    found = {names[word] for word in words if word in names}
+    found = {names[word.casefold()] for word in words if word.casefold() in names and word not in _ALSO_VERBS}
     return found | {int(word[5:7]) - 1 for word in words if "-" in word and ISO_DATE.fullmatch(word)}

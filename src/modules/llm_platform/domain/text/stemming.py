@@ -66,7 +66,8 @@ def is_form(one: str, other: str) -> bool:
 
 
 def is_same_word(one: str, other: str) -> bool:
-    return one == other or is_form(one, other)
+    """Whether two folded words are one, forms of one, or writings of one unit."""
+    return one == other or is_form(one, other) or (unit_of(one) != "" and unit_of(one) == unit_of(other))
 
 
 def is_form_of_any(word: str, others: Sequence[str]) -> bool:
@@ -77,11 +78,26 @@ def is_form_of_any(word: str, others: Sequence[str]) -> bool:
 
 
 @cache
+def _units() -> dict[str, str]:
+    return {each: family.split()[0] for family in load_data("units") for each in family.split()}
+
+
+def unit_of(word: str) -> str:
+    """One name for all writings of a unit, such as `km` for `kilometres`; empty for a word that is none."""
+    return _units().get(word, "")
+
+
+@cache
 def related_words() -> dict[str, tuple[str, ...]]:
     """For a folded word those of the same meaning that `is_form` does not recognise: irregular forms, countries, units."""
     table: dict[str, tuple[str, ...]] = {}
-    for family in load_data("word_families"):
+    for family in (*load_data("word_families"), *load_data("units")):
         members = family.split()
         for word in members:
             table[word] = (*table.get(word, ()), *(other for other in members if other != word))
     return table
+
+
+def is_related(word: str, others: Sequence[str]) -> bool:
+    """Whether one of the others is a known word of the same meaning."""
+    return not set(related_words().get(word, ())).isdisjoint(others)

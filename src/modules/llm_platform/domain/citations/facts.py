@@ -1,0 +1,320 @@
+"""Compare the facts of a sentence with its source: numbers with units, dates, names, identifiers, denials.
+
+A page has most numbers and names somewhere. A fact is confirmed by one of the sentences that share most of the clause around
+it. Where these have another fact of its kind instead, it was changed, even if it stands elsewhere on the page.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cached_property
+from typing import Final
+
+from modules.llm_platform.domain.citations.alignment import Passage, SourceText
+from modules.llm_platform.domain.citations.claims import Claim, TextFacts, is_unspaced, unspaced_function_signs
+from modules.llm_platform.domain.text.data_files import load_words
+from modules.llm_platform.domain.text.negation import contradicts_unspaced, count_negators, denies_clause, has_opposite
+from modules.llm_platform.domain.text.numbers import Reading, has_other_date, numbers_in
+from modules.llm_platform.domain.text.stemming import is_form_of_any, is_related, is_same_word, unit_of
+
+MIN_CONTEXT: Final = 2  # content words of a clause besides the fact; with fewer the whole claim is the context
+NEARLY_BEST: Final = 0.9  # of the score of the best sentence, that a confirming one must have
+OWN_WEIGHT, BEFORE_WEIGHT = 2, 1  # of a word in the sentence itself, and in one of the two before it
+WORD_BEFORE_CHARS: Final = 24  # before a number, in which the word before it is looked for
+MAX_LISTED_COUNT: Final = 4  # "three ways" may count what the passage lists
+MIN_COPIED_WORDS: Final = 3  # of a sentence in which a word was replaced
+MAX_REPLACING_WORDS: Final = 2  # of the claim
+MAX_REPLACED_WORDS: Final = 5  # of the source, in their place
+MIN_COPIED_SHARE: Final = 0.5  # of the characters of a sentence without blanks
+MIN_REPLACING_CHARS, MAX_REPLACING_CHARS = 2, 4  # of a word or name in a script without blanks
+SAME_STATEMENT: Final = 0.9  # of a claim's content words that a sentence has which only a negation sets apart
+
+_UNIT = re.compile(r"[0-9](?:[0-9.,'’:/\u00a0\u202f]*[0-9])?[\s\u00a0-]*(°?[^\W\d_]+|[%€$£°])?")
+_YEAR = re.compile(r"(?:1[1-9]|20|21)[0-9]{2}\Z")
+_LAST_WORD = re.compile(r"([^\W_]+)\W*\Z")
+
+FactsOf = Callable[[int], TextFacts]
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """The kind of a number: the folded words around it, and whether it may be a year."""
+
+    before: str
+    unit: str
+    is_year: bool
+
+    def is_like(self, other: _Number) -> bool:
+        if self.is_year and other.is_year:
+            return True
+        if self.unit and other.unit and is_same_word(self.unit, other.unit):
+            return True
+        return bool(self.before) and self.before == other.before
+
+
+class FactComparison:
+    """The facts of one claim against the passage of one source that fits it best. `facts_of`: of a sentence, by its number."""
+
+    def __init__(self, claim: Claim, source: SourceText, passage: Passage, facts: TextFacts, facts_of: FactsOf) -> None:
+        self._claim = claim
+        self._source = source
+        self._passage = passage
+        self._facts = facts
+        self._facts_of = facts_of
+        self._clauses, self._content = claim.clauses, claim.content
+
+    @cached_property
+    def missing_numbers(self) -> int:
+        """How many numbers of the claim the source lacks."""
+        return sum(not self._has_number(*each) for each in self._claim.numbers)
+
+    @cached_property
+    def missing_names(self) -> int:
+        """How many names and identifiers of the claim the whole source lacks."""
+        names = (word for word in self._claim.words if word.is_name or word.is_identifier)
+        return sum(not self._source.knows(word.key, word.written) for word in names)
+
+    @cached_property
+    def _sentences(self) -> list[TextFacts]:
+        return [self._facts_of(sentence) for sentence in self._passage.sentences]
+
+    def is_any_changed(self) -> bool:
+        """Whether the source has another number, unit, date, name or identifier where it says the same, or denies it."""
+        return (
+            self._is_any_number_changed()
+            or has_other_date(self._claim.facts.dated, self._facts.dated)
+            or self._is_any_name_changed()
+            or any(is_denied(self._claim, sentence) for sentence in self._sentences)
+        )
+
+    def is_word_replaced(self) -> bool:
+        """Whether the claim copies a sentence of the passage but for a word or two in the place of others."""
+        claim, passage = self._claim, self._passage
+        for sentence in passage.sentences:
+            missing = (claim.content & ~passage.masks.get(sentence, 0)).bit_count()
+            if missing <= MAX_REPLACING_WORDS and replaced_words(claim, self._facts_of(sentence)):
+                return True
+        return not claim.text.isascii() and any(is_run_replaced(claim, each) for each in self._sentences)
+
+    def _has_number(self, reading: Reading, at: int, spelled: str) -> bool:
+        if spelled and float(min(reading)) <= MAX_LISTED_COUNT:
+            return True
+        place, passage = max(0, bisect_right(self._claim.ats, at) - 1), self._passage
+        if any(passage.masks[each] >> place & 1 for each in passage.ranked):
+            return True  # as it is written there; asked first, since it is faster
+        return self._has_here(reading) or any(
+            reading & known for each in passage.ranked for known in self._facts_of(each).numbers
+        )
+
+    def _is_any_number_changed(self) -> bool:
+        claim = self._claim
+        for reading, at, spelled in claim.numbers:
+            place = max(0, bisect_right(claim.ats, at) - 1)
+            if not spelled:
+                if self._is_number_changed(reading, at, place):
+                    return True
+            elif not self._has_here(reading) and self._facts.counts(_noun_behind(claim, at)):
+                return True
+        return False
+
+    def _has_here(self, reading: Reading) -> bool:
+        return any(reading & known for known in self._facts.numbers)
+
+    def _is_number_changed(self, reading: Reading, at: int, place: int) -> bool:
+        kind = _number_at(self._claim.text, at, reading)
+        if self._has_other_unit(reading, kind.unit):
+            return True
+        sentences = self._confirming_sentences(place, lambda facts: any(reading & known for known in facts.numbers))
+        return any(
+            kind.is_like(_number_at(facts.text, their_at, other))
+            for facts in map(self._facts_of, sentences)
+            for other, their_at in numbers_in(facts.text)
+            if not any(other & mine for mine, _, _ in self._claim.numbers)
+        )
+
+    def _has_other_unit(self, reading: Reading, unit: str) -> bool:
+        """Whether the passage has the number with other units only."""
+        mine, text = unit_of(unit), self._facts.text
+        if not mine or not self._has_here(reading):
+            return False
+        theirs = [unit_of(_number_at(text, at, other).unit) for other, at in numbers_in(text) if other & reading]
+        return bool(theirs) and all(theirs) and mine not in theirs
+
+    def _is_any_name_changed(self) -> bool:
+        claim = self._claim
+        for place, word in enumerate(claim.words):
+            if not word.is_content:
+                continue
+            if word.is_identifier:
+                if self._is_identifier_changed(place):
+                    return True
+            elif word.written[0].isupper() and self._is_name_changed(place):
+                return True
+        return False
+
+    def _is_identifier_changed(self, place: int) -> bool:
+        word = self._claim.words[place]
+        if not self._source.knows(word.key, word.written):
+            return True
+        if word.written.isalnum():
+            return False  # an abbreviation, which is a name
+        return any(
+            self._facts_of(sentence).identifiers.difference(self._claim.keys)
+            for sentence in self._confirming_sentences(place)
+        )
+
+    def _is_name_changed(self, place: int) -> bool:
+        word, sentences = self._claim.words[place], self._passage.sentences
+        if self._source.knows(word.key, word.written):
+            sentences = tuple(self._confirming_sentences(place))
+        return any(is_name_replaced(self._claim, place, self._facts_of(sentence)) for sentence in sentences)
+
+    def _confirming_sentences(self, place: int, has_it: Callable[[TextFacts], bool] | None = None) -> list[int]:
+        """The sentences that share most of the clause around a fact, or no sentence where one of them has the fact.
+
+        The whole claim is tried too.
+        """
+        found: list[int] = []
+        masks = self._passage.masks
+        best = masks[self._passage.ranked[0]]
+        for context in self._contexts(place):
+            if best >> place & 1 and context & ~best == 0:
+                return []  # the usual case: the best sentence has it all
+            sentences = self._best_for(context)
+            if any(has_it(self._facts_of(each)) if has_it else masks[each] >> place & 1 for each in sentences):
+                return []
+            found = found or sentences
+        return found
+
+    def _contexts(self, place: int) -> Iterator[int]:
+        """Bits of the other content words of the clause around a fact, and of the whole claim."""
+        fact = 1 << place
+        clause = next(clause for clause in self._clauses if clause & fact)
+        for context in dict.fromkeys(bits & self._content & ~fact for bits in (clause, sum(self._clauses))):
+            if context.bit_count() >= MIN_CONTEXT or context == self._content & ~fact:
+                yield context
+
+    def _best_for(self, context: int) -> list[int]:
+        scores = {sentence: self._score(sentence, context) for sentence in self._passage.ranked}
+        enough = max(scores.values()) * NEARLY_BEST
+        return [sentence for sentence, score in scores.items() if score >= enough] if enough else []
+
+    def _score(self, sentence: int, context: int) -> int:
+        masks = self._passage.masks
+        own = masks[sentence] & context
+        before = (masks.get(sentence - 1, 0) | masks.get(sentence - 2, 0)) & context & ~own
+        return OWN_WEIGHT * own.bit_count() + BEFORE_WEIGHT * before.bit_count()
+
+
+def _number_at(text: str, at: int, reading: Reading) -> _Number:
+    found = _UNIT.match(text, at)
+    before = _LAST_WORD.search(text[max(0, at - WORD_BEFORE_CHARS) : at])
+    sign = text[max(0, at - 1) : at]
+    unit = sign if unit_of(sign) and not sign.isalnum() else found[1] if found and found[1] else ""
+    return _Number(before[1].casefold() if before else "", unit.casefold(), any(map(_YEAR.match, reading)))
+
+
+def _noun_behind(claim: Claim, at: int) -> str | None:
+    behind = (word.key for word, its in zip(claim.words, claim.ats, strict=True) if its > at and word.is_content)
+    return next(behind, None)
+
+
+def _is_other_name(written: str, folded: str, keys: Sequence[str]) -> bool:
+    return written[0].isupper() and not is_form_of_any(folded, keys)
+
+
+def is_name_replaced(claim: Claim, place: int, facts: TextFacts) -> bool:
+    """Whether the source has another name beside the word that stands beside the claim's name at `place`."""
+    if not place and not claim.capitals_name:
+        return False  # a German sentence may begin with any word
+    keys, folded, articles = claim.keys, facts.folded, load_words("connectives", "articles")
+    before, after = keys[max(0, place - 1) : place], keys[place + 1 : place + 2]
+    beside = [(at + 1, at + 1) for at, word in enumerate(folded[:-1]) if word in before and word not in articles]
+    beside += [(at - 1, at) for at, word in enumerate(folded) if at and word in after and word not in articles]
+    return any(
+        facts.content[name]
+        and later not in facts.sentence_starts
+        and _is_other_name(facts.words[name], folded[name], keys)
+        for name, later in beside
+    )
+
+
+Replaced = tuple[list[str], list[str]]  # the content words of the claim, and those of the source in their place
+
+
+def replaced_words(claim: Claim, sentence: TextFacts) -> list[Replaced]:
+    """What a claim that copies a sentence has in the place of other words, as written; empty for one that is no copy."""
+    mine, theirs = claim.facts.folded, sentence.folded
+    if len(set(mine).difference(theirs)) > MAX_REPLACING_WORDS or mine == theirs:
+        return []
+    copied, replaced = 0, list[Replaced]()
+    for kind, start, end, first, last in SequenceMatcher(None, mine, theirs, autojunk=False).get_opcodes():
+        if kind == "equal":
+            copied += end - start
+        elif kind == "delete" or (
+            kind == "replace" and (end - start > MAX_REPLACING_WORDS or last - first > MAX_REPLACED_WORDS)
+        ):
+            return []
+        elif kind == "replace":
+            own = [claim.facts.words[at] for at in range(start, end) if claim.facts.content[at]]
+            other = [sentence.words[at] for at in range(first, last) if sentence.content[at]]
+            replaced.append((own, other))
+    if copied < MIN_COPIED_WORDS:
+        return []
+    return [pair for pair in replaced if _is_other_word(*pair, mine) or _is_swapped(*pair, replaced)]
+
+
+def _is_other_word(mine: Sequence[str], theirs: Sequence[str], words: Sequence[str]) -> bool:
+    """Whether both have words here, and none of `theirs` is in the claim's `words`."""
+    own, other = [word.casefold() for word in mine], [word.casefold() for word in theirs]
+    return bool(own and other) and not any(is_form_of_any(each, words) or is_related(each, own) for each in other)
+
+
+def _is_swapped(mine: list[str], theirs: list[str], replaced: Sequence[Replaced]) -> bool:
+    return bool(mine) and any(own and set(mine) <= set(other) and set(own) <= set(theirs) for own, other in replaced)
+
+
+def is_run_replaced(claim: Claim, sentence: TextFacts) -> bool:
+    """The same for a script without blanks: a copy but for a few characters in the place of others."""
+    mine, theirs = claim.text, sentence.text
+    if not any(is_unspaced(word.key) for word in claim.words):
+        return False
+    changes = SequenceMatcher(None, mine, theirs, autojunk=False).get_opcodes()
+    copied = sum(end - start for kind, start, end, _, _ in changes if kind == "equal")
+    return copied >= MIN_COPIED_SHARE * len(mine) and any(
+        kind == "replace"
+        and last - first >= MIN_REPLACING_CHARS <= end - start <= MAX_REPLACING_CHARS
+        and is_unspaced(mine[start:end])
+        and unspaced_function_signs().union(theirs).isdisjoint(mine[start:end])
+        for kind, start, end, first, last in changes
+    )
+
+
+def is_denied(claim: Claim, sentence: TextFacts) -> bool:
+    """Whether only one of the two denies the same predicate, or one has a word where the other has its opposite."""
+    mine, theirs = claim.denied_words, sentence.denied_words
+    if has_opposite(_without(mine, claim.keys), _without(theirs, sentence.folded)) or _is_negated_copy(claim, sentence):
+        return True
+    if not claim.text.isascii() and contradicts_unspaced(claim.text, sentence.text):
+        return True
+    return denies_clause(theirs, sentence.text, claim.text, mine) or denies_clause(
+        mine, claim.text, sentence.text, theirs
+    )
+
+
+def _is_negated_copy(claim: Claim, sentence: TextFacts) -> bool:
+    """Whether the sentence has nearly all content words of the claim, and one negator more or less."""
+    if count_negators(claim.facts.folded) % 2 == count_negators(sentence.folded) % 2:
+        return False
+    mine = [word for word, content in zip(claim.facts.folded, claim.facts.content, strict=True) if content]
+    mine = [word for word in mine if not count_negators([word])]
+    shared = sum(is_form_of_any(word, sentence.folded) for word in mine)
+    return bool(mine) and shared >= SAME_STATEMENT * len(mine)
+
+
+def _without(denied: Sequence[str], words: Sequence[str]) -> Sequence[str]:
+    return [word for word in words if word not in denied] if denied else words
