@@ -228,3 +228,19 @@ def test_hostile_sources_take_linear_time(part: str) -> None:
         "Asyncio is not 17 years old 不得使用 A WHO [1]. " * 20, sources=[Source(index=1, title="", url="u", text=text)]
     )
     assert time.process_time() - begun < HOSTILE_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("sentence", "on_page", "on_excerpt"),
+    [
+        ("The harbour was widened by a firm from Oslo after the war.", "unsupported", "unchecked"),
+        ("The old bridge was built by Anna Holm in 1934.", "unsupported", "unsupported"),
+        ("The old bridge was built by Anna Holm in 1904.", "supported", "supported"),
+    ],
+)
+def test_an_excerpt_that_does_not_say_a_sentence_leaves_it_unchecked(sentence: str, on_page: str, on_excerpt: str) -> None:
+    """The page may say it. A fact that the excerpt has otherwise refutes it all the same."""
+    page = Source(index=1, title="", url="https://a.example/", text=BRIDGE)
+    for source, expected in ((page, on_page), (page.model_copy(update={"text_kind": "snippet"}), on_excerpt)):
+        [citation] = check(f"{sentence} [1]", sources=[source]).citations
+        assert (citation.verdict, citation.checked_against) == (expected, source.text_kind)

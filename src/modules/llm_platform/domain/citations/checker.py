@@ -21,7 +21,7 @@ from modules.llm_platform.domain.citations.verdicts import (
     judge_sentence,
     lacks_figure_or_name,
 )
-from modules.llm_platform.domain.dtos.research_dtos import Citation, Source
+from modules.llm_platform.domain.dtos.research_dtos import Citation, Source, Verdict
 from modules.llm_platform.domain.text.language import detect, stop_words
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.domain.text.sentences import COLONS, QUESTION_MARKS, Span
@@ -180,9 +180,15 @@ class CitationChecker:
         return Citation(
             start=sentence.start, end=sentence.end, source_index=number,
             quote=quote, quote_start=start, quote_end=end,
-            verdict=judgement.verdict, score=judgement.score, cited_by="model" if is_by_author else "platform",
+            verdict=_verdict_on(source, judgement), score=judgement.score, cited_by="model" if is_by_author else "platform",
             checked_against=source.text_kind, quote_url=quote_url(source.url, quote),
         )  # fmt: skip
+
+
+def _verdict_on(source: Source, judgement: Judgement) -> Verdict:
+    """An excerpt of a page that neither says nor contradicts a sentence tells nothing about the page."""
+    is_open = judgement.verdict == "unsupported" and source.text_kind == "snippet" and not judgement.is_refuted
+    return "unchecked" if is_open else judgement.verdict
 
 
 class _PreparedSource:

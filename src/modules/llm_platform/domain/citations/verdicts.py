@@ -28,10 +28,11 @@ DENIAL_REACH_CHARS: Final = 40  # before and behind a copied sentence
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """`score` is the probability that the source supports the sentence, 0..1."""
+    """`score` is the probability that the source supports the sentence, 0..1. `is_refuted`: a fact of it was changed."""
 
     verdict: Verdict
     score: float
+    is_refuted: bool = False
 
 
 def is_verbatim(claim: Claim, source: SourceText) -> bool:
@@ -72,8 +73,9 @@ def judge_sentence(
     """
     compared, fitted = FactComparison(claim, source, passage, facts, facts_of), weights()
     score = probability(features_of(claim, passage, facts, compared))
-    if score < fitted.partial or compared.is_any_changed():
-        return Judgement("unsupported", round(min(score, fitted.refuted), 2))
+    is_refuted = compared.is_any_changed()
+    if score < fitted.partial or is_refuted:
+        return Judgement("unsupported", round(min(score, fitted.refuted), 2), is_refuted)
     if score < fitted.supported or compared.missing_numbers:
         return Judgement("partial", round(min(score, fitted.supported), 2))
     return Judgement("supported", round(score, 2))

@@ -136,7 +136,8 @@ class SingleFlightLLM(LLMPolicy):
         self._flights: SingleFlight[LLMResponse] = SingleFlight()
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
-        answer, is_shared = await self._flights.run(request, lambda: self._provider.generate(request))
+        key = request.model_dump_json()  # a request with a JSON schema has no hash
+        answer, is_shared = await self._flights.run(key, lambda: self._provider.generate(request))
         return answer.model_copy(update={"spent": NOTHING_SPENT}) if is_shared else answer
 
     def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
