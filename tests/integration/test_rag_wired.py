@@ -128,7 +128,7 @@ async def test_each_part_can_be_replaced(folder: Path, configure: Configure) -> 
         assert len(store.searches) == len(llm.requests) == len(reader.urls) == 1
     writer = FakeSynthesizer("As it is.")
     async with build_platform(configure(), {**overrides, ISynthesizer: writer}) as platform:
-        assert (await platform.answers.answer(RagQuestion(question=QUESTION))).answer == "As it is."
+        assert (await platform.answers.answer(RagQuestion(question=QUESTION))).answer.startswith("As it is.")
 
 
 async def test_settings_bound_an_answer(configure: Configure, folder: Path) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
 
 import pytest
 from tests.rag_world import Indexed, RagWorld
 from tests.security.test_injection_pages import CASES, FOLDER, URL, Case, foreign, read
 
-from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse
+from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart, LLMToken
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagAnswer, RagQuestion
 from modules.llm_platform.presentation.cli.commands.ask import TimedAnswer, as_research
 from modules.llm_platform.presentation.cli.render.document import research_html, research_markdown
@@ -47,6 +48,11 @@ class Obedient(FakeLLM):
             ]
         )
         return LLMResponse(content=text, provider="fake", model="obedient")
+
+    async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
+        answer = await self.generate(request)
+        yield LLMToken(text=answer.content)
+        yield answer
 
 
 async def answered(case: Case, door: str, model: Obedient) -> RagAnswer:

@@ -66,7 +66,7 @@ async def test_request_fields_reach_the_service(client: httpx2.AsyncClient, serv
     """Every field reaches the service."""
     values = {
         "query": "solar sails", "depth": "deep", "sources": ["web", "documents"], "language": "en_US", "omit_raw": True,
-        "time_range": "year", "domains": ["python.org", "-pinterest.com"],
+        "time_range": "year", "domains": ["python.org", "-pinterest.com"], "pages": 2,
         "previous_id": "held", "history": [{"question": "What is asyncio?", "answer": "A library."}],
     }  # fmt: skip
     assert (await client.post("/research", json=values)).status_code == 200
