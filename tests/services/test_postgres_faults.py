@@ -147,7 +147,6 @@ async def test_stopped_database_does_not_hang_its_users(
         ("SELECT %s", "\0"),
         ("SELECT 1 / %s", 0),
         ("INSERT INTO llm_platform.migration (version) VALUES (%s)", LATEST),
-        ("SET TRANSACTION READ ONLY; DELETE FROM llm_platform.research_entry",),
         ("SET LOCAL statement_timeout = 1; SELECT pg_sleep(5)",),
     ],
 )
@@ -169,6 +168,21 @@ async def test_refused_statement_closes_no_connection(database: Database, refuse
         assert "refused a statement" in str(await error_of(database.run(refuse), DatabaseError))
     await asyncio.gather(*reading)
     assert len(seen) <= pool.POOL_SIZE
+
+
+async def test_refused_write_ends_no_running_call(database: Database) -> None:
+    """A database that has become read-only is left for its new primary, and reads under way end."""
+
+    async def read(connection: psycopg.AsyncConnection[tuple[object, ...]]) -> None:
+        await connection.execute("SELECT pg_sleep(0.3)")
+
+    async def write(connection: psycopg.AsyncConnection[tuple[object, ...]]) -> None:
+        await connection.execute(b"SET TRANSACTION READ ONLY; DELETE FROM llm_platform.research_entry")
+
+    reading = [asyncio.create_task(database.run(read)) for _ in range(3 * pool.POOL_SIZE)]
+    for _ in range(5):
+        assert "let DATABASE_URL name the primary" in str(await error_of(database.run(write), DatabaseError))
+    await asyncio.gather(*reading)
 
 
 async def test_slow_statement_closes_no_connection(url: str, database: Database) -> None:

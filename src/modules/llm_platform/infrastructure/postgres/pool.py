@@ -129,7 +129,6 @@ class Database:
     async def _run_once(self, work: Callable[[Connection], Awaitable[Result]], timeout_s: float) -> Result:
         """Close the connections that others use only if they cannot be used either: a refused statement is no sign of that."""
         from psycopg import Error
-        from psycopg.errors import InvalidSchemaName, ReadOnlySqlTransaction, UndefinedColumn, UndefinedTable
         from psycopg_pool import PoolTimeout
 
         pool = await self._opened()
@@ -157,10 +156,18 @@ class Database:
         except Error as error:
             if _is_of_connection(error):  # the pool was closed meanwhile
                 raise _ConnectionLostError(unreachable(error)) from error
-            if isinstance(error, (InvalidSchemaName, ReadOnlySqlTransaction, UndefinedColumn, UndefinedTable)):
-                await self._discard(pool)  # the next call says which version the tables have, or finds the new primary
+            await self._replace_after(error, pool)
             kind = _RepeatableError if (error.sqlstate or "").startswith(ROLLED_BACK) else DatabaseError
             raise kind(refused(error)) from error
+
+    async def _replace_after(self, error: Exception, pool: Pool) -> None:
+        """Replace the connections where the refusal is about the database and not about one statement."""
+        from psycopg.errors import InvalidSchemaName, ReadOnlySqlTransaction, UndefinedColumn, UndefinedTable
+
+        if isinstance(error, (InvalidSchemaName, UndefinedColumn, UndefinedTable)):
+            await self._discard(pool)  # the next call says which version the tables have
+        elif isinstance(error, ReadOnlySqlTransaction):
+            await pool.drain()  # running calls end, the next ones find the new primary
 
     async def _check_pool(self, pool: Pool) -> None:
         """Discard the pool if a new connection cannot be used, and raise DatabaseError with the reason."""
