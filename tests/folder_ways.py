@@ -6,6 +6,9 @@ import asyncio
 from pathlib import Path
 from typing import Any, Literal
 
+from tests.fakes.embedder import HashEmbedder
+from tests.fakes.vector_store import MemoryVectorStore
+
 from modules.llm_platform.domain.dtos.retrieval_dtos import Filters, FoundPassage, Vector
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.redaction import Redactor
@@ -17,7 +20,6 @@ from modules.llm_platform.infrastructure.documents.file_source import FileDocume
 from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex
 from modules.llm_platform.infrastructure.documents.index_directory import IndexDirectory
 from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder
-from modules.llm_platform.testing import HashEmbedder, MemoryVectorStore
 
 Way = Literal["by meaning", "by words", "in sqlite"]
 WAYS: tuple[Way, ...] = ("by meaning", "by words", "in sqlite")

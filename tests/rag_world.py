@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import NAMESPACE_URL, uuid5
 
+from tests.fakes.embedder import HashEmbedder
+from tests.fakes.vector_store import MemoryVectorStore
+
 from modules.llm_platform.application.rag.answering import ContextResolver, DocumentLookup
 from modules.llm_platform.application.rag.retrieval import RetrievalService
 from modules.llm_platform.application.services.answer_service import AnswerOptions, AnswerService
@@ -22,7 +25,7 @@ from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynthesizer
-from modules.llm_platform.testing import FakePageReader, HashEmbedder, MemoryVectorStore
+from modules.llm_platform.testing import FakePageReader
 from modules.llm_platform.testing.page_reader import PageOutcome
 
 COLLECTION = "documents"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import pytest
+from tests.fakes.citation_judge import CitationJudgeContract, FakeCitationJudge
 
 from modules.llm_platform.application.research.verification import LLMCitationJudge
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
@@ -12,7 +13,7 @@ from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, JudgedCla
 from modules.llm_platform.domain.exceptions import LLMConnectionError
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
 from modules.llm_platform.infrastructure.policies.caching import CachedCitationJudge
-from modules.llm_platform.testing import CitationJudgeContract, FakeCitationJudge, FakeLLM
+from modules.llm_platform.testing import FakeLLM
 
 ROWS = '[[1, "supported"], [2, "unsupported"]]'
 LONG_S = 30.0

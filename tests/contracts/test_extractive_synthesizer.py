@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import pytest
+from tests.fakes.synthesizer import QuotingSynthesizerContract
 
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis
 from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
-from modules.llm_platform.testing.synthesizer import QuotingSynthesizerContract
 
 SENTENCE = "A session token of client {n} stays valid for {n} minutes and the owner may renew it in the settings. "
 

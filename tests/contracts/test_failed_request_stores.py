@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 from tests.clock import Clock
+from tests.fakes.failed_request_store import MAX_BYTES, TTL_DAYS, FailedRequestStoreContract, MemoryFailedRequestStore
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import FailedRequest
 from modules.llm_platform.infrastructure.sqlite.failed_request_store import SqliteFailedRequestStore
-from modules.llm_platform.testing import FailedRequestStoreContract, MemoryFailedRequestStore
-from modules.llm_platform.testing.failed_request_store import MAX_BYTES, TTL_DAYS
 
 
 class TestMemoryFailedRequestStore(FailedRequestStoreContract):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.fakes.embedder import EmbedderContract, HashEmbedder
 
 from modules.llm_platform.domain.exceptions import EmbeddingError
-from modules.llm_platform.testing import EmbedderContract, HashEmbedder
 
 
 class TestHashEmbedder(EmbedderContract):

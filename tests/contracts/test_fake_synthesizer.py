@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import pytest
+from tests.fakes.synthesizer import FakeSynthesizer, QuotingSynthesizerContract
 
 from modules.llm_platform.domain.dtos.research_dtos import Synthesis, SynthesisToken
 from modules.llm_platform.domain.exceptions import LLMConnectionError
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.infrastructure.policies.single_flight import SingleFlightSynthesizer
-from modules.llm_platform.testing.synthesizer import FakeSynthesizer, QuotingSynthesizerContract
 
 LONG_S = 30.0
 

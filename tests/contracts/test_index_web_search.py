@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 import pytest
+from tests.fakes.embedder import HashEmbedder
+from tests.fakes.vector_store import MemoryVectorStore
 from tests.folder_ways import SlowStore
 
 from modules.llm_platform.application.rag.retrieval import MAX_TOP_K, RetrievalService
@@ -28,14 +30,7 @@ from modules.llm_platform.infrastructure.adapters.document_page_reader import Do
 from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
 from modules.llm_platform.infrastructure.policies.routing import RoutedPageReader
 from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder
-from modules.llm_platform.testing import (
-    FakePageReader,
-    HashEmbedder,
-    MemoryVectorStore,
-    SearchCase,
-    SlowSearch,
-    WebSearchProviderContract,
-)
+from modules.llm_platform.testing import FakePageReader, SearchCase, SlowSearch, WebSearchProviderContract
 from shared.exceptions import AppException
 
 EMBEDDER = HashEmbedder()

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from tests.fakes.metrics import MemoryMetrics
 
 from modules.llm_platform.application.research.budget import Budget
 from modules.llm_platform.application.research.budgeted_llm import BudgetedLLM
@@ -18,7 +19,6 @@ from modules.llm_platform.infrastructure.policies.rate_limits import RateLimited
 from modules.llm_platform.infrastructure.policies.retries import RetriedLLM
 from modules.llm_platform.infrastructure.policies.single_flight import SingleFlightLLM
 from modules.llm_platform.testing.llm import BrokenStream, FakeLLM, LLMProviderContract
-from modules.llm_platform.testing.metrics import MemoryMetrics
 
 LONG_S = 30.0
 

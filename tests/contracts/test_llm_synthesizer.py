@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import pytest
+from tests.fakes.synthesizer import SynthesizerContract
 
 from modules.llm_platform.domain.dtos.research_dtos import Synthesis
 from modules.llm_platform.domain.exceptions import LLMConnectionError
@@ -15,7 +16,6 @@ from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCach
 from modules.llm_platform.infrastructure.policies.caching import CachedSynthesizer
 from modules.llm_platform.infrastructure.policies.fallback import FallbackSynthesizer
 from modules.llm_platform.testing.llm import BrokenStream, FakeLLM
-from modules.llm_platform.testing.synthesizer import SynthesizerContract
 
 ANSWER = "A token stays valid for thirty minutes [1]. Only the owner may renew it [2]."
 LONG_S = 30.0

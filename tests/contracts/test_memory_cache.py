@@ -6,11 +6,11 @@ import weakref
 
 import pytest
 from tests.clock import Clock
+from tests.fakes.cache import CacheContract
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.infrastructure.adapters.memory_cache import SWEEP_S, MemoryCache
 from modules.llm_platform.infrastructure.redis.cache import LOCAL_TTL_S, LocalCopies
-from modules.llm_platform.testing.cache import CacheContract
 
 
 class TestMemoryCache(CacheContract):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.clock import Clock
-
-from modules.llm_platform.testing import MemoryOutcomeStore, OutcomeStoreContract
+from tests.fakes.outcome_store import MemoryOutcomeStore, OutcomeStoreContract
 
 
 class TestMemoryOutcomeStore(OutcomeStoreContract):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.fakes.vector_store import MemoryVectorStore
+from tests.fakes.vector_store_contract import COLLECTION, COLLECTION_NAME, OpenAgain, VectorStoreContract
 
 from modules.llm_platform.domain.exceptions import VectorStoreError
-from modules.llm_platform.testing import MemoryVectorStore, VectorStoreContract
-from modules.llm_platform.testing.vector_store_contract import COLLECTION, COLLECTION_NAME, OpenAgain
 
 
 class TestMemoryVectorStore(VectorStoreContract):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.fakes.metrics import MemoryMetrics, MetricsContract, ReadValue
 
 from modules.llm_platform.domain.metrics import CACHE_REQUESTS, METRICS, REDIS_UP, SERVER_METRICS, Metric
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.infrastructure.adapters.prometheus_metrics import MAX_SERIES, PrometheusMetrics
-from modules.llm_platform.testing.metrics import MemoryMetrics, MetricsContract, ReadValue
 
 
 def samples(metrics: IMetrics) -> dict[tuple[str, tuple[str, ...]], float]:

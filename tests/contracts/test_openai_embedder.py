@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from tests.fakes.embedder import EmbedderContract, HashEmbedder
 from tests.loopback_upstream import Exchange, Handler, Loopback, hang_up, in_turn, json_reply, reply, serving, silence
 
 from modules.llm_platform.domain import egress_log
@@ -18,7 +19,6 @@ from modules.llm_platform.infrastructure.adapters.openai.embedder import (
     OpenAIEmbedder,
 )
 from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder
-from modules.llm_platform.testing import EmbedderContract, HashEmbedder
 from shared.exceptions import AppException
 
 KEY = "sk-of-mine-0123456789"

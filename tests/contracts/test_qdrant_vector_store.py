@@ -15,15 +15,14 @@ import pytest
 from httpx import Headers, ReadTimeout
 from qdrant_client import AsyncQdrantClient
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+from tests.fakes.tracing import tracing
+from tests.fakes.vector_store_contract import COLLECTION, COLLECTION_NAME, OpenAgain, VectorStoreContract
 from tests.loopback_upstream import Handler, drip, hang_up, json_reply, reply, serving, silence
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, EmbeddedPassage, IndexedDocument, Passage
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError, VectorStoreError
 from modules.llm_platform.infrastructure.adapters import qdrant_vector_store
 from modules.llm_platform.infrastructure.adapters.qdrant_vector_store import BATCH_POINTS, QdrantVectorStore
-from modules.llm_platform.testing import VectorStoreContract
-from modules.llm_platform.testing.tracing import tracing
-from modules.llm_platform.testing.vector_store_contract import COLLECTION, COLLECTION_NAME, OpenAgain
 from modules.llm_platform.testing.waiting import error_of
 from shared.exceptions import AppException
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import tracemalloc
 
 import pytest
+from tests.fakes.rate_limiter import MakeLimiter, RateLimiterContract
 
 from modules.llm_platform.domain.ports.rate_limiter import RateLimit, RateLimits
 from modules.llm_platform.infrastructure.adapters.memory_rate_limiter import MAX_CLIENTS, MemoryRateLimiter
-from modules.llm_platform.testing.rate_limiter import MakeLimiter, RateLimiterContract
 
 DAY_S = 86_400
 CLIENT = RateLimit("client", 5, DAY_S, burst=5)

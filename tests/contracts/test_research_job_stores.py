@@ -10,14 +10,20 @@ from pathlib import Path
 
 import pytest
 from tests.clock import Clock
+from tests.fakes.research_job_store import (
+    MANY,
+    QUESTION,
+    TTL_DAYS,
+    MemoryResearchJobStore,
+    ResearchJobStoreContract,
+    new_job,
+)
 
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.infrastructure.research_jobs.statements import SCHEMA
 from modules.llm_platform.infrastructure.sqlite.research_job_store import SqliteResearchJobStore
-from modules.llm_platform.testing import MemoryResearchJobStore, ResearchJobStoreContract
-from modules.llm_platform.testing.research_job_store import MANY, QUESTION, TTL_DAYS, new_job
 
 
 class TestMemoryResearchJobStore(ResearchJobStoreContract):

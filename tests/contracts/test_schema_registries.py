@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+from tests.fakes.schema_registry import MemorySchemaRegistry, SchemaRegistryContract
 from tests.integration.test_schema_registry import LOGIN, FakeRegistry
 
 from modules.llm_platform.domain.ports.schema_registry import ISchemaRegistry
 from modules.llm_platform.infrastructure.adapters.confluent_schema_registry import ConfluentSchemaRegistry
-from modules.llm_platform.testing import MemorySchemaRegistry, SchemaRegistryContract
 
 
 class TestMemorySchemaRegistry(SchemaRegistryContract):

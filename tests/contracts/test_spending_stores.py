@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.fakes.spending_store import SpendingStoreContract
 
 from modules.llm_platform.domain.exceptions import SpendingStoreError
 from modules.llm_platform.domain.ports.spending_store import ISpendingStore
 from modules.llm_platform.infrastructure.sqlite.spending_store import SqliteSpendingStore
-from modules.llm_platform.testing import SpendingStoreContract
 
 
 class TestSqliteSpendingStore(SpendingStoreContract):

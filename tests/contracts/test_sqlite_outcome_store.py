@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 from tests.clock import Clock
+from tests.fakes.outcome_store import TTL_DAYS, OutcomeStoreContract
 
 from modules.llm_platform.infrastructure.sqlite.outcome_store import SqliteOutcomeStore
-from modules.llm_platform.testing import OutcomeStoreContract
-from modules.llm_platform.testing.outcome_store import TTL_DAYS
 
 
 class TestSqliteOutcomeStore(OutcomeStoreContract):

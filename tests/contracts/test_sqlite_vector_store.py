@@ -8,20 +8,20 @@ from contextlib import AsyncExitStack, closing
 from pathlib import Path
 
 import pytest
-
-from modules.llm_platform.domain.exceptions import VectorStoreConfigError, VectorStoreError
-from modules.llm_platform.infrastructure.adapters import sqlite_vector_store
-from modules.llm_platform.infrastructure.adapters.sqlite_vector_store import FILE, SqliteVectorStore
-from modules.llm_platform.testing import VectorStoreContract
-from modules.llm_platform.testing.vector_store_contract import (
+from tests.fakes.vector_store_contract import (
     COLLECTION,
     COLLECTION_NAME,
     SPECIAL_TEXT,
     OpenAgain,
+    VectorStoreContract,
     fill_store,
     list_documents,
     put_document,
 )
+
+from modules.llm_platform.domain.exceptions import VectorStoreConfigError, VectorStoreError
+from modules.llm_platform.infrastructure.adapters import sqlite_vector_store
+from modules.llm_platform.infrastructure.adapters.sqlite_vector_store import FILE, SqliteVectorStore
 
 
 @pytest.fixture

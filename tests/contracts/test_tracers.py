@@ -8,12 +8,11 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from tests.fakes.tracing import PARENT, EndedSpan, MemoryTracer, ReadSpans, TracerContract
 
 from modules.llm_platform.domain.ports.tracing import ITracer
 from modules.llm_platform.domain.spans import REQUEST_SPAN
 from modules.llm_platform.infrastructure.adapters.otel_tracer import OtelTracer
-from modules.llm_platform.testing import EndedSpan, MemoryTracer, TracerContract
-from modules.llm_platform.testing.tracing import PARENT, ReadSpans
 
 
 def read_span(span: ReadableSpan) -> EndedSpan:

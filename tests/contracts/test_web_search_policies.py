@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from tests.fakes.metrics import MemoryMetrics
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError
@@ -18,7 +19,6 @@ from modules.llm_platform.infrastructure.policies.rate_limits import RateLimited
 from modules.llm_platform.infrastructure.policies.retries import RetriedWebSearch
 from modules.llm_platform.infrastructure.policies.routing import RoutedWebSearch
 from modules.llm_platform.infrastructure.policies.single_flight import SingleFlightWebSearch
-from modules.llm_platform.testing.metrics import MemoryMetrics
 from modules.llm_platform.testing.web_search import (
     FakeWebSearch,
     SearchCase,

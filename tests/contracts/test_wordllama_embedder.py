@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.fakes.embedder import EmbedderContract
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection
 from modules.llm_platform.domain.exceptions import EmbeddingConfigError, VectorStoreConfigError
 from modules.llm_platform.infrastructure.adapters import wordllama_embedder
 from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
 from modules.llm_platform.infrastructure.adapters.wordllama_embedder import TOKENIZER, WEIGHTS, WordllamaEmbedder
-from modules.llm_platform.testing import EmbedderContract
 
 LOADED = WordllamaEmbedder()
 

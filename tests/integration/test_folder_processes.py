@@ -14,6 +14,8 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.fakes.embedder import HashEmbedder
+from tests.fakes.vector_store import MemoryVectorStore
 from tests.integration import searching_folder
 
 from modules.llm_platform.container import build_platform
@@ -21,7 +23,6 @@ from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, W
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.infrastructure.adapters import document_web_search
-from modules.llm_platform.testing import HashEmbedder, MemoryVectorStore
 from modules.llm_platform.testing.waiting import becomes_true
 from modules.llm_platform.wiring import resources as resources_module
 from shared.config import Settings

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from tests.fakes.citation_judge import FakeCitationJudge
+from tests.fakes.synthesizer import FakeSynthesizer
 from tests.report_world import stage_of
 
 from modules.llm_platform import (
@@ -24,7 +26,7 @@ from modules.llm_platform import (
 )
 from modules.llm_platform.container import Container, build_platform
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagQuestion
-from modules.llm_platform.testing import FakeCitationJudge, FakeLLM, FakeSynthesizer, FakeWebSearch
+from modules.llm_platform.testing import FakeLLM, FakeWebSearch
 from modules.llm_platform.wiring.llms import judged_answers
 from shared.config import Settings
 

@@ -8,6 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fakes.embedder import HashEmbedder
+from tests.fakes.outcome_store import MemoryOutcomeStore
+from tests.fakes.synthesizer import FakeSynthesizer
+from tests.fakes.vector_store import MemoryVectorStore
 
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.application.services.doctor_service import NO_INDEX, CheckResult
@@ -29,14 +33,7 @@ from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.infrastructure.llm.kinds import configuration_error
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord
-from modules.llm_platform.testing import (
-    FakeLLM,
-    FakePageReader,
-    FakeSynthesizer,
-    HashEmbedder,
-    MemoryOutcomeStore,
-    MemoryVectorStore,
-)
+from modules.llm_platform.testing import FakeLLM, FakePageReader
 from modules.llm_platform.wiring.documents import _embedding_connection
 from modules.llm_platform.wiring.llms import llm_connections
 from shared.config import Settings

@@ -13,6 +13,7 @@ from typing import Any
 import httpx2
 import pytest
 from tests.chat_server import ChatServer, answer, completion
+from tests.fakes.metrics import MemoryMetrics
 from tests.loopback_upstream import json_reply, serving
 from tests.server_process import TIMEOUT_S
 
@@ -22,7 +23,6 @@ from modules.llm_platform.infrastructure.adapters import memory_cache
 from modules.llm_platform.presentation.rest.app import create_app
 from modules.llm_platform.presentation.rest.http import request_log
 from modules.llm_platform.presentation.rest.http.repeated_answers import RepeatedAnswer, RepeatedAnswers
-from modules.llm_platform.testing.metrics import MemoryMetrics
 from shared.config import Settings
 
 QUESTION = {"query": "What does the event loop run?", "depth": "shallow"}

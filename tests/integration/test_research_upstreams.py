@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.chat_server import ChatServer, Reply, answer, completion, error
+from tests.fakes.metrics import MemoryMetrics
 from tests.loopback_upstream import Exchange, Handler, Loopback, json_reply, reply, serving, silence
 
 from modules.llm_platform import (
@@ -24,7 +25,6 @@ from modules.llm_platform.container import Container, build_platform
 from modules.llm_platform.domain.metrics import BREAKER_OPEN
 from modules.llm_platform.infrastructure.policies.circuit_breaker import COOLDOWN_S, FAILURES_TO_OPEN
 from modules.llm_platform.testing.llm import question
-from modules.llm_platform.testing.metrics import MemoryMetrics
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
 from shared.config import Settings
 

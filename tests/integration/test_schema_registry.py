@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
+from tests.fakes.outcome_store import MemoryOutcomeStore
 from tests.integration.test_kafka_worker import options as worker_options
 from tests.integration.test_kafka_worker import working
 from tests.kafka.mock_cluster import MockCluster
@@ -26,7 +27,6 @@ from modules.llm_platform.presentation.kafka.contract.requests import CONTRACT_T
 from modules.llm_platform.presentation.kafka.contract.wire_format import MessageSchemas, without_header
 from modules.llm_platform.presentation.kafka.worker.handler import HandlerOptions, RagHandler
 from modules.llm_platform.presentation.kafka.worker.worker import Worker
-from modules.llm_platform.testing import MemoryOutcomeStore
 from modules.llm_platform.testing.waiting import becomes_true, error_of
 from modules.llm_platform.wiring.resources import Resources
 from shared.config import Settings, SettingsError

@@ -20,6 +20,8 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from tests.chat_server import ChatServer, answer, chunk, completion, stream, usage_chunk
+from tests.fakes.outcome_store import MemoryOutcomeStore
+from tests.fakes.tracing import PARENT, TRACE_ID
 from tests.kafka.mock_cluster import MockCluster
 from tests.kafka.reference_client import ANSWER, ANSWERED, SEARCH, SEARCHED, TOPICS, ReferenceClient
 from tests.loopback_upstream import Exchange, Loopback, head, json_reply, serving, silence
@@ -43,8 +45,6 @@ from modules.llm_platform.infrastructure.adapters.otel_tracer import FLUSH_S, Ot
 from modules.llm_platform.presentation.kafka.worker.handler import RagHandler
 from modules.llm_platform.presentation.kafka.worker.worker import Worker, WorkerOptions
 from modules.llm_platform.presentation.rest.app import create_app
-from modules.llm_platform.testing import MemoryOutcomeStore
-from modules.llm_platform.testing.tracing import PARENT, TRACE_ID
 from modules.llm_platform.testing.waiting import becomes_true
 from modules.llm_platform.wiring.tracing import NOT_INSTALLED, OFFLINE, UNKNOWN_EXPORTER, UNKNOWN_PROTOCOL, build_tracer
 from shared.config import Settings

@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 from standardwebhooks.webhooks import Webhook
+from tests.fakes.metrics import MemoryMetrics
+from tests.fakes.research_job_store import MANY, PROBLEM, TTL_DAYS, event, new_job
 from tests.kafka.child_process import free_port
 from tests.loopback_upstream import Exchange, Loopback, head, serving
 
@@ -27,8 +29,6 @@ from modules.llm_platform.infrastructure.adapters.guarded_webhook_sender import 
 from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections
 from modules.llm_platform.infrastructure.safe_reader.guard import AllowedHosts, Guard, SystemResolver
 from modules.llm_platform.infrastructure.sqlite.research_job_store import SqliteResearchJobStore
-from modules.llm_platform.testing import MemoryMetrics
-from modules.llm_platform.testing.research_job_store import MANY, PROBLEM, TTL_DAYS, event, new_job
 from shared.config import Settings, SettingsError, decode_webhook_secret
 
 log = logging.getLogger(__name__)

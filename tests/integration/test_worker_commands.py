@@ -23,6 +23,7 @@ from urllib.error import HTTPError
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from tests.fakes.outcome_store import MemoryOutcomeStore
 from tests.kafka.broker import Broker
 from tests.kafka.mock_cluster import MockCluster
 from tests.kafka.reference_client import TOPICS
@@ -38,7 +39,6 @@ from modules.llm_platform.presentation.kafka.contract.requests import CONTRACT_T
 from modules.llm_platform.presentation.kafka.worker.dependencies import Dependencies, outcome_store_dependency
 from modules.llm_platform.presentation.kafka.worker.handler import RagHandler
 from modules.llm_platform.presentation.kafka.worker.worker import WorkerParts
-from modules.llm_platform.testing import MemoryOutcomeStore
 from shared.config import Settings
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import fuzz
+from tests.fakes.outcome_store import MemoryOutcomeStore
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagHits, RagQuestion, RagSearch
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord, OutgoingRecord
 from modules.llm_platform.presentation.kafka.contract.requests import CONTRACT_TOPICS, FAILED_TOPIC
 from modules.llm_platform.presentation.kafka.worker.handler import HandlerOptions, RagHandler
-from modules.llm_platform.testing import MemoryOutcomeStore
 
 HERE = Path(__file__).parent
 TOPICS = sorted(CONTRACT_TOPICS.stage_of)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from tests.fakes.metrics import MemoryMetrics
+from tests.fakes.outcome_store import sample_outcome
 from tests.kafka.broker import ROOT
 from tests.services.postgres_server import PASSWORD, PostgresServer, opened
 
@@ -31,8 +33,7 @@ from modules.llm_platform.infrastructure.postgres.migrations import LATEST, chec
 from modules.llm_platform.infrastructure.postgres.outcome_store import PostgresOutcomeStore
 from modules.llm_platform.infrastructure.postgres.pool import Database, DatabaseError
 from modules.llm_platform.infrastructure.postgres.research_store import PostgresResearchStore
-from modules.llm_platform.testing import FakePageReader, FakeWebSearch, MemoryMetrics, sample_page
-from modules.llm_platform.testing.outcome_store import sample_outcome
+from modules.llm_platform.testing import FakePageReader, FakeWebSearch, sample_page
 from modules.llm_platform.testing.waiting import error_of
 from shared.config import Settings
 

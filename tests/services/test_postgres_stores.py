@@ -12,6 +12,14 @@ import psycopg
 import pytest
 from tests.clock import Clock
 from tests.docs.pages import text_of
+from tests.fakes.failed_request_store import MAX_BYTES as FAILED_MAX_BYTES
+from tests.fakes.failed_request_store import TTL_DAYS as FAILED_TTL_DAYS
+from tests.fakes.failed_request_store import FailedRequestStoreContract
+from tests.fakes.outcome_store import TTL_DAYS as OUTCOME_TTL_DAYS
+from tests.fakes.outcome_store import OutcomeStoreContract, sample_outcome
+from tests.fakes.research_job_store import MANY, ResearchJobStoreContract, new_job
+from tests.fakes.research_job_store import TTL_DAYS as JOB_TTL_DAYS
+from tests.fakes.tracing import tracing
 from tests.services.postgres_server import PostgresServer, opened
 
 from modules.llm_platform.domain.ports.tracing import DatabaseCall
@@ -22,20 +30,8 @@ from modules.llm_platform.infrastructure.postgres.outcome_store import PostgresO
 from modules.llm_platform.infrastructure.postgres.pool import Database
 from modules.llm_platform.infrastructure.postgres.research_job_store import PostgresResearchJobStore
 from modules.llm_platform.infrastructure.postgres.research_store import PostgresResearchStore
-from modules.llm_platform.testing import (
-    FailedRequestStoreContract,
-    OutcomeStoreContract,
-    ResearchJobStoreContract,
-    ResearchStoreContract,
-)
-from modules.llm_platform.testing.failed_request_store import MAX_BYTES as FAILED_MAX_BYTES
-from modules.llm_platform.testing.failed_request_store import TTL_DAYS as FAILED_TTL_DAYS
-from modules.llm_platform.testing.outcome_store import TTL_DAYS as OUTCOME_TTL_DAYS
-from modules.llm_platform.testing.outcome_store import sample_outcome
-from modules.llm_platform.testing.research_job_store import MANY, new_job
-from modules.llm_platform.testing.research_job_store import TTL_DAYS as JOB_TTL_DAYS
+from modules.llm_platform.testing import ResearchStoreContract
 from modules.llm_platform.testing.research_store_contract import TTL_DAYS
-from modules.llm_platform.testing.tracing import tracing
 from modules.llm_platform.testing.waiting import Elapse
 
 pytestmark = pytest.mark.services

@@ -15,6 +15,8 @@ from typing import Any
 import httpx2
 import pytest
 from tests.chat_server import ChatServer, answer, completion
+from tests.fakes.cache import CacheContract
+from tests.fakes.synthesizer import FakeSynthesizer
 from tests.kafka.child_process import free_port
 from tests.loopback_upstream import Exchange, json_reply, serving
 from tests.redis_server import RedisServer
@@ -29,8 +31,6 @@ from modules.llm_platform.infrastructure.policies.caching import CachedSynthesiz
 from modules.llm_platform.infrastructure.redis.cache import MAX_VALUE_BYTES, RedisCache
 from modules.llm_platform.infrastructure.redis.client import RedisClient
 from modules.llm_platform.infrastructure.redis.single_flight import RedisKeyLock
-from modules.llm_platform.testing.cache import CacheContract
-from modules.llm_platform.testing.synthesizer import FakeSynthesizer
 from modules.llm_platform.testing.waiting import Elapse
 from modules.llm_platform.testing.web_search import FakeWebSearch, result_item
 

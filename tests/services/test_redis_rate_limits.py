@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from tests.fakes.rate_limiter import MakeLimiter, RateLimiterContract
 from tests.kafka.child_process import free_port
 from tests.redis_server import RedisServer
 
@@ -19,7 +20,6 @@ from modules.llm_platform.domain.ports.rate_limiter import RateLimit, RateLimits
 from modules.llm_platform.infrastructure.adapters.memory_rate_limiter import MemoryRateLimiter
 from modules.llm_platform.infrastructure.redis.client import RedisClient
 from modules.llm_platform.infrastructure.redis.rate_limit import RateLimitProbe, RedisRateLimiter, rate_limit_key
-from modules.llm_platform.testing.rate_limiter import MakeLimiter, RateLimiterContract
 
 pytestmark = pytest.mark.services
 

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from tests.fakes.spending_store import SpendingStoreContract
 from tests.redis_server import RedisServer
 
 from modules.llm_platform.domain.exceptions import SpendingStoreError
 from modules.llm_platform.domain.ports.spending_store import ISpendingStore
 from modules.llm_platform.infrastructure.redis.client import RedisClient
 from modules.llm_platform.infrastructure.redis.spending_store import RedisSpendingStore
-from modules.llm_platform.testing import SpendingStoreContract
 
 pytestmark = pytest.mark.services
 

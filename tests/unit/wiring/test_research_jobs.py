@@ -8,13 +8,13 @@ from collections.abc import Mapping
 
 import pytest
 from tests.clock import Clock
+from tests.fakes.metrics import MemoryMetrics
+from tests.fakes.research_job_store import HOOK, MANY, MemoryResearchJobStore, event, new_job
 
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchProgress
 from modules.llm_platform.domain.ports.webhook_sender import WebhookReply
 from modules.llm_platform.domain.task_group import cancel_and_wait
 from modules.llm_platform.infrastructure.adapters.guarded_webhook_sender import GuardedWebhookSender
-from modules.llm_platform.testing import MemoryMetrics, MemoryResearchJobStore
-from modules.llm_platform.testing.research_job_store import HOOK, MANY, event, new_job
 from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true
 from modules.llm_platform.wiring.research_jobs import build_webhooks
 from modules.llm_platform.wiring.resources import Resources

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fakes.embedder import HashEmbedder
+from tests.fakes.vector_store import MemoryVectorStore
 
 from modules.llm_platform.application.rag import intake
 from modules.llm_platform.application.rag.indexing import UPGRADED, IndexingService
@@ -28,7 +30,6 @@ from modules.llm_platform.domain.exceptions import EmbeddingError, VectorStoreCo
 from modules.llm_platform.domain.ports.document_source import IDocumentSource, IDocumentWalk
 from modules.llm_platform.domain.retrieval.mean_centering import MIN_VECTORS
 from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder
-from modules.llm_platform.testing import HashEmbedder, MemoryVectorStore
 from modules.llm_platform.testing.waiting import becomes_true
 
 ALL = [Path("all")]

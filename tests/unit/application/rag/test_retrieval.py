@@ -6,6 +6,8 @@ import logging
 from collections.abc import Sequence
 
 import pytest
+from tests.fakes.embedder import HashEmbedder
+from tests.fakes.vector_store import MemoryVectorStore
 
 from modules.llm_platform.application.rag.retrieval import MAX_TOP_K, RetrievalService
 from modules.llm_platform.domain.dtos.retrieval_dtos import (
@@ -24,7 +26,6 @@ from modules.llm_platform.domain.exceptions import (
 )
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder
-from modules.llm_platform.testing import HashEmbedder, MemoryVectorStore
 from shared.exceptions import AppException
 
 EMBEDDER = HashEmbedder()

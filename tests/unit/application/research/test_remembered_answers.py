@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Collection
 
 import pytest
+from tests.fakes.synthesizer import FakeSynthesizer
 
 from modules.llm_platform.application.research.writing import WritingRequest, write
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
 from modules.llm_platform.domain.dtos.research_dtos import Source
-from modules.llm_platform.testing.synthesizer import FakeSynthesizer
 
 TEXT = "The harbour wall is nine metres high [1]."
 

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.fakes.synthesizer import FakeSynthesizer
 
 from modules.llm_platform.application.research.writing import (
     NOTHING_CITED,
@@ -19,7 +20,6 @@ from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
-from modules.llm_platform.testing import FakeSynthesizer
 
 WALL = "The harbour wall is nine metres high. It was finished in the year 1911 by two brothers."
 LAMP = "The lamp of the lighthouse burns all night. Nobody lives on the rock."

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.fakes.citation_judge import FakeCitationJudge
+from tests.fakes.synthesizer import FakeSynthesizer
 
 from modules.llm_platform.application.research.verification import Verification, Verified, verify
 from modules.llm_platform.application.research.writing import WritingRequest, write
@@ -13,7 +15,6 @@ from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, ModelVerdict, Source
 from modules.llm_platform.domain.exceptions import LLMBudgetError, LLMTimeoutError
 from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
-from modules.llm_platform.testing import FakeCitationJudge, FakeSynthesizer
 
 QUESTION = "How long do session tokens last?"
 SOURCES = (

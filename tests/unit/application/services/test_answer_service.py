@@ -6,6 +6,7 @@ import asyncio
 import time
 
 import pytest
+from tests.fakes.synthesizer import FakeSynthesizer
 from tests.rag_world import ROLES, SECRETS, SESSIONS, RagWorld
 
 from modules.llm_platform.application.rag import answering as limits
@@ -22,7 +23,7 @@ from modules.llm_platform.domain.exceptions import (
     VectorStoreError,
 )
 from modules.llm_platform.domain.text.messages import messages_for
-from modules.llm_platform.testing import FakeLLM, FakeSynthesizer, sample_page
+from modules.llm_platform.testing import FakeLLM, sample_page
 from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true
 
 QUESTION = "How long does a session token stay valid?"

@@ -6,6 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from tests.fakes.citation_judge import FakeCitationJudge
+from tests.fakes.embedder import HashEmbedder
+from tests.fakes.vector_store import MemoryVectorStore
 
 from modules.llm_platform.application.rag.retrieval import RetrievalService
 from modules.llm_platform.application.research.judge_trial import labelled_pairs
@@ -33,7 +36,6 @@ from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.engine_lists import EngineListCheck
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.testing import FakeCitationJudge, HashEmbedder, MemoryVectorStore
 from shared.exceptions import AppException
 
 HIT = WebSearchResultItem(title="t", url="https://example.org")

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 from tests.clock import Clock
+from tests.fakes.metrics import MemoryMetrics
+from tests.fakes.research_job_store import MANY, MemoryResearchJobStore, new_job
+from tests.fakes.tracing import MemoryTracer
 from tests.report_world import QUESTION, ReportModel, Web, World, laws_of_events, some_pages
 
 from modules.llm_platform.application.services import research_job_service
@@ -27,8 +30,7 @@ from modules.llm_platform.domain.exceptions import (
 from modules.llm_platform.domain.ports import tracing
 from modules.llm_platform.domain.spans import REQUEST_SPAN
 from modules.llm_platform.infrastructure.research_jobs.statements import Operation, Result
-from modules.llm_platform.testing import MemoryMetrics, MemoryResearchJobStore, MemoryResearchStore, MemoryTracer
-from modules.llm_platform.testing.research_job_store import MANY, new_job
+from modules.llm_platform.testing import MemoryResearchStore
 from modules.llm_platform.testing.waiting import START_TIMEOUT_S
 
 FAST = JobOptions(max_running=2, lease_s=60.0, poll_s=0.02, flush_s=0.0)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.fakes.metrics import MemoryMetrics
 from tests.report_world import Web, World
 
 from modules.llm_platform.application.research.events import ResearchEvent
@@ -36,7 +37,6 @@ from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynt
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
 from modules.llm_platform.infrastructure.policies.fallback import FallbackSynthesizer
 from modules.llm_platform.testing import BrokenStream, FakeLLM, FakeWebSearch
-from modules.llm_platform.testing.metrics import MemoryMetrics
 from modules.llm_platform.testing.waiting import CANCEL_TIMEOUT_S, START_TIMEOUT_S, becomes_true
 
 LOOP = "The event loop runs asynchronous tasks and callbacks, and performs network operations."

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 
 import pytest
 from tests.clock import Clock
+from tests.fakes.research_job_store import HOOK, MANY, MemoryResearchJobStore, event, new_job
 
 from modules.llm_platform.application.services.webhook_service import (
     JITTER,
@@ -20,8 +21,6 @@ from modules.llm_platform.application.services.webhook_service import (
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchProgress
 from modules.llm_platform.domain.ports.webhook_sender import IWebhookSender, WebhookReply
 from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.testing import MemoryResearchJobStore
-from modules.llm_platform.testing.research_job_store import HOOK, MANY, event, new_job
 
 SIGNING_SECRET = b"0123456789abcdef"
 SECRET = "sk-0123456789abcdef"

@@ -13,11 +13,11 @@ import ddgs.engines
 import pytest
 from ddgs.base import BaseSearchEngine
 from ddgs.results import TextResult
+from tests.fakes.tracing import tracing
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import WebSearchBlockedError, WebSearchTimeoutError
 from modules.llm_platform.infrastructure.adapters.ddgs_web_search import DdgsSession, DdgsWebSearchAdapter
-from modules.llm_platform.testing.tracing import tracing
 
 
 class Handler(http.server.BaseHTTPRequestHandler):

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import pytest
+from tests.fakes.embedder import HashEmbedder
 from tests.folder_ways import folder_index
 
 from modules.llm_platform.application.rag import indexing
@@ -16,7 +17,6 @@ from modules.llm_platform.domain.exceptions import EmbeddingConfigError
 from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
 from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
 from modules.llm_platform.infrastructure.documents import folder_index as folder_index_module
-from modules.llm_platform.testing import HashEmbedder
 from modules.llm_platform.testing.waiting import becomes_true
 
 PATIENCE_S = 30.0

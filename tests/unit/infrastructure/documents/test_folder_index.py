@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fakes.embedder import HashEmbedder
+from tests.fakes.vector_store import MemoryVectorStore
 from tests.folder_ways import folder_index
 
 from modules.llm_platform.application.rag import intake
@@ -36,7 +38,6 @@ from modules.llm_platform.infrastructure.documents.folder_index import FolderInd
 from modules.llm_platform.infrastructure.documents.folder_state import STATES_FOLDER, FolderStates
 from modules.llm_platform.infrastructure.documents.index_directory import IndexDirectory
 from modules.llm_platform.infrastructure.documents.parser_process import DocumentParser
-from modules.llm_platform.testing import HashEmbedder, MemoryVectorStore
 from modules.llm_platform.testing.waiting import becomes_true
 
 PATIENCE_S = 30.0

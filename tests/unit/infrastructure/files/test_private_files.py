@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.fakes.outcome_store import sample_outcome
+from tests.fakes.vector_store_contract import COLLECTION_NAME, fill_store, put_document
 
 from modules.llm_platform.infrastructure.adapters.embedded_vector_store import QdrantEdgeVectorStore
 from modules.llm_platform.infrastructure.files.private_files import (
@@ -16,8 +18,6 @@ from modules.llm_platform.infrastructure.files.private_files import (
     restrict_to_owner,
 )
 from modules.llm_platform.infrastructure.sqlite.outcome_store import SqliteOutcomeStore
-from modules.llm_platform.testing.outcome_store import sample_outcome
-from modules.llm_platform.testing.vector_store_contract import COLLECTION_NAME, fill_store, put_document
 
 
 @pytest.fixture(autouse=True, params=[0o000, 0o022])

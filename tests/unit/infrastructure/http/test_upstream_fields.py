@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.chat_server import DONE, ChatServer, stream
 from tests.chat_server import answer as chat_answer
+from tests.fakes.metrics import MemoryMetrics
 from tests.loopback_upstream import RECORDINGS, json_reply, recording, serving
 from tests.loopback_upstream import reply as reply_with
 
@@ -18,7 +19,6 @@ from modules.llm_platform.infrastructure.adapters.openai.embedder import Embeddi
 from modules.llm_platform.infrastructure.http.client import make_client
 from modules.llm_platform.infrastructure.http.upstream_fields import MISSING, TABLES, UNKNOWN, count_fields
 from modules.llm_platform.infrastructure.llm.kinds import LLMConnection
-from modules.llm_platform.testing import MemoryMetrics
 from modules.llm_platform.testing.llm import collect, question
 
 ROW = {"url": "https://a.example", "title": "A", "content": "", "engine": "e"}

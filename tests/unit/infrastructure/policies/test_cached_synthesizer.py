@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.fakes.synthesizer import FakeSynthesizer
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
@@ -10,7 +11,6 @@ from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, Sy
 from modules.llm_platform.domain.exceptions import LLMConnectionError
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
 from modules.llm_platform.infrastructure.policies.caching import CachedSynthesizer
-from modules.llm_platform.testing.synthesizer import FakeSynthesizer
 
 SOURCE = Source(index=1, title="Pumps", url="https://example.org/p", text="A pump moves water.", published="2024")
 CALL = Spending(calls=1, prompt_tokens=10, completion_tokens=2, cost_usd=0.5)

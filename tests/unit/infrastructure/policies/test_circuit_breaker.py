@@ -9,6 +9,7 @@ from contextlib import aclosing, suppress
 
 import pytest
 from tests.clock import Clock
+from tests.fakes.metrics import MemoryMetrics
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import (
@@ -45,7 +46,7 @@ from modules.llm_platform.infrastructure.policies.rate_limits import (
     RateLimiter,
 )
 from modules.llm_platform.infrastructure.policies.retries import RetriedLLM, RetriedWebSearch
-from modules.llm_platform.testing import FakeLLM, FakeWebSearch, MemoryMetrics, result_item
+from modules.llm_platform.testing import FakeLLM, FakeWebSearch, result_item
 from modules.llm_platform.testing.llm import question
 from modules.llm_platform.testing.page_reader import FakePageReader
 from shared.exceptions import AppException

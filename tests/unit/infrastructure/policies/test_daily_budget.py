@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.fakes.metrics import MemoryMetrics
 
 from modules.llm_platform.domain.api_key_label import set_api_key_label
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest, LLMResponse, LLMToken, Spending
@@ -19,7 +20,7 @@ from modules.llm_platform.domain.ports.spending_store import ISpendingStore
 from modules.llm_platform.infrastructure.policies.daily_budget import DailyBudget, DailyBudgetLLM, DailyLimits
 from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
 from modules.llm_platform.infrastructure.sqlite.spending_store import SqliteSpendingStore
-from modules.llm_platform.testing import FakeLLM, MemoryMetrics
+from modules.llm_platform.testing import FakeLLM
 
 REQUEST = LLMRequest(messages=(ChatMessage(role="user", content="hi"),), max_tokens=1000)
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.fakes.synthesizer import FakeSynthesizer
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
@@ -17,7 +18,6 @@ from modules.llm_platform.domain.dtos.research_dtos import (
 )
 from modules.llm_platform.domain.exceptions import LLMConnectionError, LLMException, LLMRequestError, WebSearchError
 from modules.llm_platform.infrastructure.policies.fallback import FallbackSynthesizer
-from modules.llm_platform.testing.synthesizer import FakeSynthesizer
 from shared.exceptions import AppException
 
 SOURCES = (Source(index=1, title="Pumps", url="https://example.org/p", text="A pump moves water."),)

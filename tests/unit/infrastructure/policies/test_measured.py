@@ -6,6 +6,7 @@ import asyncio
 import logging
 
 import pytest
+from tests.fakes.metrics import MemoryMetrics
 
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
@@ -18,7 +19,6 @@ from modules.llm_platform.infrastructure.policies.measured import (
     MeasuredWebSearch,
 )
 from modules.llm_platform.testing import BrokenStream, FakeLLM, FakePageReader, FakeWebSearch, result_item
-from modules.llm_platform.testing.metrics import MemoryMetrics
 
 SECRET_WORDS = "a private question"
 CALLS = "llm_platform_upstream_requests_total"

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from tests.clock import Clock
+from tests.fakes.metrics import MemoryMetrics
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import LLMConnectionError, WebSearchConnectionError
@@ -18,7 +19,7 @@ from modules.llm_platform.infrastructure.policies.retries import (
     RetriedWebSearch,
     RetryBudget,
 )
-from modules.llm_platform.testing import FakeLLM, FakeWebSearch, MemoryMetrics
+from modules.llm_platform.testing import FakeLLM, FakeWebSearch
 from modules.llm_platform.testing.llm import question
 
 REQUEST = WebSearchRequest(query="lighthouses")

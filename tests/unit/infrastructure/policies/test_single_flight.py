@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 import pytest
+from tests.fakes.synthesizer import FakeSynthesizer
 
 from modules.llm_platform.domain.deadline import current_deadline, deadline_at
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
@@ -21,7 +22,6 @@ from modules.llm_platform.infrastructure.policies.single_flight import (
 )
 from modules.llm_platform.testing import FakeLLM, FakeWebSearch, result_item
 from modules.llm_platform.testing.llm import question
-from modules.llm_platform.testing.synthesizer import FakeSynthesizer
 
 CALLERS = 500
 REQUEST = WebSearchRequest(query="lighthouses")

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
+from tests.fakes.outcome_store import sample_outcome
+from tests.fakes.tracing import tracing
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.exceptions import OutcomeStoreError, StoreUnavailableError, TopicNotFoundError
@@ -20,8 +22,6 @@ from modules.llm_platform.infrastructure.postgres.pool import RETRY_S, Database,
 from modules.llm_platform.infrastructure.postgres.research_queue import ProcrastinateResearchQueue
 from modules.llm_platform.infrastructure.postgres.research_store import PostgresResearchStore
 from modules.llm_platform.testing import sample_page
-from modules.llm_platform.testing.outcome_store import sample_outcome
-from modules.llm_platform.testing.tracing import tracing
 from modules.llm_platform.testing.waiting import error_of
 
 PASSWORD = "hush-hush-hush"

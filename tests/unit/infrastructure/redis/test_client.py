@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from tests.clock import Clock
+from tests.fakes.tracing import tracing
 
 from modules.llm_platform.infrastructure.redis.client import (
     CALL_TIMEOUT_S,
@@ -16,7 +17,6 @@ from modules.llm_platform.infrastructure.redis.client import (
     RedisClient,
     RedisUnavailableError,
 )
-from modules.llm_platform.testing.tracing import tracing
 
 PASSWORD = "a-secret-password"
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.fakes.outcome_store import sample_outcome
 from tests.small_disk import in_a_mount_namespace
 
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
@@ -24,7 +25,6 @@ from modules.llm_platform.infrastructure.sqlite.outcome_store import (
     OutcomeTable,
     SqliteOutcomeStore,
 )
-from modules.llm_platform.testing.outcome_store import sample_outcome
 
 Opener = Callable[[], SqliteOutcomeStore]
 DAYS = 7

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tests.fakes.tracing import MemoryTracer
 from tests.unit.presentation.cli.fakes import ANSWER, FOUND, MARKED, SENTENCE, Ended, FakePlatform, Terminal, wiring
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -22,7 +23,6 @@ from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSear
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.presentation.cli.main import app, run
 from modules.llm_platform.presentation.cli.setup import Wiring
-from modules.llm_platform.testing import MemoryTracer
 from shared.config import Settings, SettingsError
 
 NO_NETWORK = WebSearchConnectionError("ddgs cannot be reached")

@@ -10,6 +10,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import httpx2
+from tests.fakes.embedder import HashEmbedder
+from tests.fakes.metrics import MemoryMetrics
+from tests.fakes.research_job_store import MemoryResearchJobStore
 
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.application.research.events import Done, ResearchEvent, SourcesNumbered, Started, Token
@@ -49,9 +52,6 @@ from modules.llm_platform.domain.ports.rate_limiter import IRateLimiter
 from modules.llm_platform.domain.ports.tracing import NO_TRACER
 from modules.llm_platform.infrastructure.adapters.disk_research_store import NoResearchStore
 from modules.llm_platform.presentation.rest.app import create_app
-from modules.llm_platform.testing.embedder import HashEmbedder
-from modules.llm_platform.testing.metrics import MemoryMetrics
-from modules.llm_platform.testing.research_job_store import MemoryResearchJobStore
 from shared.config import Settings
 
 HIT = WebSearchResultItem(

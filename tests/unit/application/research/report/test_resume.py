@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.fakes.metrics import MemoryMetrics
 from tests.report_world import QUESTION, ReportModel, Web, World, answer_of, some_pages, stage_of, store
 
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
@@ -20,7 +21,7 @@ from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.metrics import STORE_REQUESTS
 from modules.llm_platform.domain.ports.key_lock import IKeyLock
 from modules.llm_platform.domain.store_key import topic_of
-from modules.llm_platform.testing import MemoryMetrics, MemoryResearchStore
+from modules.llm_platform.testing import MemoryResearchStore
 
 TTL_DAYS = 30.0
 

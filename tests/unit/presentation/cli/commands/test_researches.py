@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
+from tests.fakes.research_job_store import MemoryResearchJobStore, claimed, new_job
 from tests.unit.presentation.cli.fakes import (
     ANSWER,
     MARKED,
@@ -23,7 +24,6 @@ from modules.llm_platform.application.services.research_job_service import Resea
 from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent, ResearchProgress
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.presentation.cli.main import run
-from modules.llm_platform.testing.research_job_store import MemoryResearchJobStore, claimed, new_job
 
 Command = Callable[..., Ended]
 DONE, WAITING, OTHERS = "a" * 32, "b" * 32, "c" * 32

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
+from tests.fakes.outcome_store import MemoryOutcomeStore
 from tests.rag_world import RagWorld
 
 from modules.llm_platform.domain.exceptions import (
@@ -32,7 +33,7 @@ from modules.llm_platform.presentation.kafka.worker.dependencies import (
     retrieval_dependencies,
 )
 from modules.llm_platform.presentation.kafka.worker.handler import HandlerOptions, RagHandler, build_rag_handler
-from modules.llm_platform.testing import FakeLLM, MemoryOutcomeStore
+from modules.llm_platform.testing import FakeLLM
 from modules.llm_platform.testing.waiting import becomes_true
 
 TIMEOUT_S = 20.0

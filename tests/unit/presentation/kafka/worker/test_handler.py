@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from tests.fakes.outcome_store import MemoryOutcomeStore
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.retrieval_dtos import (
@@ -41,7 +42,6 @@ from modules.llm_platform.presentation.kafka.worker.handler import (
     Search,
     retry_until_deadline,
 )
-from modules.llm_platform.testing import MemoryOutcomeStore
 from modules.llm_platform.testing.waiting import becomes_true
 from shared.exceptions import AppException
 

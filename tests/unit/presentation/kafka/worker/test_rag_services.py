@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.fakes.outcome_store import MemoryOutcomeStore
 from tests.rag_world import SECRETS, SESSIONS, RagWorld
 
 from modules.llm_platform.domain.exceptions import (
@@ -20,7 +21,7 @@ from modules.llm_platform.domain.exceptions import (
 )
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord
 from modules.llm_platform.presentation.kafka.worker.handler import HandlerOptions, RagHandler, build_rag_handler
-from modules.llm_platform.testing import FakeLLM, MemoryOutcomeStore
+from modules.llm_platform.testing import FakeLLM
 
 QUESTION = "How long does a session token stay valid?"
 PAGE = "http://127.0.0.1/admin"

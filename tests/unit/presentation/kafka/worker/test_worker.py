@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from tests.fakes.outcome_store import TTL_DAYS, MemoryOutcomeStore, sample_outcome
+
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.presentation.kafka.worker.worker import remove_expired_outcomes
-from modules.llm_platform.testing import MemoryOutcomeStore
-from modules.llm_platform.testing.outcome_store import TTL_DAYS, sample_outcome
 from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true
 
 

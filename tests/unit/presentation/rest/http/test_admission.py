@@ -7,11 +7,11 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import pytest
+from tests.fakes.metrics import MemoryMetrics
 
 from modules.llm_platform.domain.metrics import RESEARCHES_REFUSED, RESEARCHES_RUNNING, RESEARCHES_WAITING
 from modules.llm_platform.presentation.rest.http.admission import ResearchAdmission
 from modules.llm_platform.presentation.rest.http.problems import OverloadedError
-from modules.llm_platform.testing import MemoryMetrics
 
 
 async def occupy(admission: ResearchAdmission, until: asyncio.Event) -> None:

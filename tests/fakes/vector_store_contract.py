@@ -9,6 +9,8 @@ from hashlib import sha256
 from typing import Any, Final, TypeAlias
 from uuid import NAMESPACE_URL, uuid5
 
+from tests.fakes.embedder import DIMENSION, HashEmbedder
+
 from modules.llm_platform.domain.dtos.retrieval_dtos import (
     Collection,
     EmbeddedPassage,
@@ -20,7 +22,6 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
 )
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
-from modules.llm_platform.testing.embedder import DIMENSION, HashEmbedder
 from modules.llm_platform.testing.waiting import error_of
 
 COLLECTION_NAME: Final = "contract"

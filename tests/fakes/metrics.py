@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+import pytest
+
 from modules.llm_platform.domain.metrics import CACHE_REQUESTS, REDIS_UP, RESEARCH_DURATION, Metric
 from modules.llm_platform.domain.ports.metrics import IMetrics
 
@@ -69,12 +71,8 @@ class MetricsContract:
     def test_a_missing_label_is_a_defect(self, metrics: IMetrics) -> None:
         """A call without a value for each label raises ValueError and counts nothing."""
         for labels in ((), ("search",), ("search", "hit", "more")):
-            try:
+            with pytest.raises(ValueError, match=CACHE_REQUESTS.name):
                 metrics.count(CACHE_REQUESTS, *labels)
-            except ValueError as error:
-                assert CACHE_REQUESTS.name in str(error)
-            else:
-                raise AssertionError(f"{labels} were accepted")
 
     def test_exposition_names_what_was_counted(self, metrics: IMetrics) -> None:
         """The text contains the names of metrics with values."""

@@ -74,7 +74,7 @@ class EmbedderContract:
         """Vectors have the dimension of the embedder and length 1; batching does not change them."""
         texts = ["How do I cancel a task?", "A cat sleeps on the mat.", "How do I cancel a task?"]
         first, second, third = await embedder.embed(texts)
-        assert first is not None and second is not None and third is not None
+        assert None not in (first, second, third)
         assert [len(vector) for vector in (first, second, third)] == [embedder.dimension] * 3
         assert all(abs(math.hypot(*vector) - 1) < TOLERANCE for vector in (first, second))
         assert max(abs(a - b) for a, b in zip(first, third, strict=True)) < TOLERANCE
@@ -121,7 +121,7 @@ class EmbedderContract:
         apart = [(await embedder.embed([text]))[0] for text in texts]
         together = [found[0] for found in await asyncio.gather(*(embedder.embed([text]) for text in texts))]
         for one, other in zip(apart, together, strict=True):
-            assert one is not None and other is not None
+            assert None not in (one, other)
             assert _cosine(one, other) > 1 - TOLERANCE
 
 

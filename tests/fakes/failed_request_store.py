@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from tests.fakes.outcome_store import UNUSUAL_IDS
+
 from modules.llm_platform.domain.dtos.retrieval_dtos import FailedRequest, RagStage
 from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore
-from modules.llm_platform.testing.outcome_store import UNUSUAL_IDS
 from modules.llm_platform.testing.waiting import Elapse
 
 MAX_BYTES: Final = 10_000  # of the stores under test
