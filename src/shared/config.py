@@ -604,7 +604,8 @@ class Settings(BaseSettings):
     CITATION_JUDGE: Literal["auto", "off", "report", "all"] = _setting(
         "auto",
         "Which answers have their citations verified by the language model, with one call per answer, after the "
-        "word comparison: off (none), report (reports), all, or auto (reports, but none with a local model)",
+        "word comparison: off (none), report (reports), all, or auto (reports, and what the words doubt in quick and "
+        "deep answers; none with a local model)",
         example="all",
     )
 

@@ -33,14 +33,15 @@ from shared.config import Settings
 QUESTION = "What does the event loop run?"
 LOOP = "The event loop runs asynchronous tasks and callbacks on port 7071."
 TEXT = "Tasks are what an event loop executes [1]. The event loop runs callbacks on port 7070 [1]."
+SUPPORTED_TEXT = "The event loop runs callbacks and asynchronous tasks on port 7071 [1]."
 REWORDED, CHANGED = range(2)
 
 
 class Model(FakeLLM):
     """Writes TEXT, and calls every claim supported, when it may."""
 
-    def __init__(self) -> None:
-        super().__init__([TEXT], name="scripted")
+    def __init__(self, text: str = TEXT) -> None:
+        super().__init__([text], name="scripted")
         self.judged: list[list[str]] = []
         self.may_judge = asyncio.Event()
         self.may_judge.set()
@@ -87,15 +88,37 @@ async def test_the_setting_decides_which_answers_are_judged(setting: str, depth:
     assert done.citations[CHANGED].verdict == ("partial" if calls else "unsupported")
 
 
-async def test_reports_are_judged_unless_the_operator_says_otherwise() -> None:
-    """The setting's default, for a model that is not local."""
+@pytest.mark.parametrize("depth", ["shallow", "deep", "report"])
+async def test_doubts_are_judged_unless_the_operator_says_otherwise(depth: str) -> None:
+    """The setting's default, for a model that is not local: one call, and how many verdicts it changed is told."""
     assert Settings().CITATION_JUDGE == "auto"
     model = Model()
     async with platform(model) as wired:
-        await run_research(wired, depth="deep")
-        assert not model.judged
-        await run_research(wired, depth="report")
+        done = await run_research(wired, depth=depth)
     assert len(model.judged) == 1
+    changed = [each for each in done.citations if each.checked_by == "model" and each.verdict != each.word_verdict]
+    assert done.metadata.verdicts_changed == len(changed) > 0
+    assert done.metadata.llm_calls == len(model.requests)
+    assert done.metadata.tokens_used > 0
+
+
+async def test_a_quick_answer_without_a_doubt_costs_no_second_call() -> None:
+    """With the default a model gets what the words doubt, and not what they support."""
+    model = Model(SUPPORTED_TEXT)
+    async with platform(model) as wired:
+        done = await run_research(wired)
+        assert [each.verdict for each in done.citations] == ["supported"]
+        assert (model.judged, done.metadata.llm_calls) == ([], 1)
+    model = Model(f"{SUPPORTED_TEXT} {TEXT}")
+    async with platform(model) as wired:
+        await run_research(wired)
+    assert len(model.judged) == 1
+    assert not any("callbacks and asynchronous" in claim for claim in model.judged[0])
+    assert model.judged[0]
+
+
+def test_the_setting_has_four_values() -> None:
+    """Another one stops the start."""
     with pytest.raises(ValidationError, match="CITATION_JUDGE"):
         Settings(CITATION_JUDGE="deep")
 
@@ -110,11 +133,11 @@ OWN = {"name": "own", "kind": "openai", "model": "m", "base_url": "http://127.0.
         ({"LLM_KIND": "ollama", "LLM_MODEL": "m"}, "off"),
         ({"LLM_KIND": "vllm", "LLM_MODEL": "m", "LLM_BASE_URL": "http://gpu.example:8000/v1"}, "off"),
         ({"LLM_PROVIDERS": json.dumps([OWN, CLOUD])}, "off"),
-        ({"LLM_PROVIDERS": json.dumps([CLOUD, OWN])}, "report"),
-        ({"LLM_PROVIDERS": json.dumps([OWN, CLOUD]), "LLM_STAGES": {"judge": "cloud"}}, "report"),
+        ({"LLM_PROVIDERS": json.dumps([CLOUD, OWN])}, "auto"),
+        ({"LLM_PROVIDERS": json.dumps([OWN, CLOUD]), "LLM_STAGES": {"judge": "cloud"}}, "auto"),
         ({"LLM_PROVIDERS": json.dumps([CLOUD, OWN]), "LLM_STAGES": {"judge": "own"}}, "off"),
         ({"LLM_KIND": "ollama", "LLM_MODEL": "m", "CITATION_JUDGE": "all"}, "all"),
-        ({"LLM_API_KEY": "k", "LLM_MODEL": "m"}, "report"),
+        ({"LLM_API_KEY": "k", "LLM_MODEL": "m"}, "auto"),
     ],
     ids=["Ollama", "vLLM", "loopback", "second", "cloud judges", "own judges", "wanted", "cloud"],
 )
@@ -139,21 +162,39 @@ async def test_a_cached_answer_is_not_paid_for_again() -> None:
 
 
 async def test_tokens_come_first_and_verdicts_last() -> None:
-    """All of the text is with the reader while the judge is still at work; `done` has the verdicts."""
+    """All of the text and the verdicts of the words are with the reader while the judge is still at work; then come its own."""
     model = Model()
     model.may_judge.clear()
+    verified = []
     async with platform(model, CITATION_JUDGE="all", RESEARCH_TIMEOUT_S=10) as wired:
         text = ""
         async for event in wired.research.stream(ResearchRequest(query=QUESTION)):
             if event.type == "token":
                 text += event.text
-                if text == TEXT:
-                    model.may_judge.set()
+            elif event.type == "verified":
+                verified.append(event)
+                assert text == TEXT
+                model.may_judge.set()
             elif event.type == "done":
                 done = event.response
     assert done.synthesis == text == TEXT
     assert done.citations[CHANGED].word_verdict == "unsupported"
     assert not done.degraded
+    assert [event.pending for event in verified] == [2, 0]
+    assert {each.checked_by for each in verified[0].citations} == {"words"}
+    assert verified[1].citations == done.citations
+
+
+async def test_a_judge_that_hangs_costs_no_answer() -> None:
+    """An answer that is not streamed is there before its deadline, with the verdicts of the words and the reason."""
+    model = Model()
+    model.may_judge.clear()
+    async with platform(model, RESEARCH_TIMEOUT_S=3) as wired:
+        done = await asyncio.wait_for(run_research(wired), 3)
+    assert {each.checked_by for each in done.citations} == {"words"}
+    assert done.citations[CHANGED].verdict == "unsupported"
+    assert [each.component for each in done.degraded] == ["judge/scripted"]
+    assert done.metadata.verdicts_changed == 0
 
 
 async def test_answers_of_documents_are_judged_with_all() -> None:

@@ -184,7 +184,9 @@ class Container(containers.DeclarativeContainer):
         planner=planner,
         options=providers.Singleton(services.research_options, settings),
         plans=shared_state.provided.cache.call("plans", ResearchPlan),
-        judge=providers.Singleton(llms.build_research_judge, settings, answer_judge, llm_adapters, shared_state),
+        judge=providers.Singleton(
+            llms.build_research_judge, settings, citation_judges, llm_provider, llm_adapters, shared_state
+        ),
         reader=answer_page_reader,
     )
     research_job_store = providers.Singleton(research_jobs.build_research_job_store, settings, resources, database)

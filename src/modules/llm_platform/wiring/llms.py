@@ -352,19 +352,19 @@ def build_report_judge(settings: Settings, judges: CitationJudges) -> CitationJu
     return None if judged_answers(settings) == "off" else judges
 
 
-def judged_answers(settings: Settings) -> Literal["off", "report", "all"]:
-    """Return the answers that a model judges. With `auto` these are reports, and none if the model is local: small models
-    give worse verdicts than the words.
+def judged_answers(settings: Settings) -> Literal["off", "report", "auto", "all"]:
+    """Return the answers that a model judges. `auto`: reports, and of quick and deep answers what the words doubt; none if
+    the model is local, since small models give worse verdicts than the words and take long on a CPU.
     """
     if settings.CITATION_JUDGE != "auto":
         return settings.CITATION_JUDGE
     connections = {each.name: each for each in llm_connections(settings)}
     judge = connections.get(stage_choices(settings).get("judge") or next(iter(connections), ""))
-    return "off" if judge is not None and judge.is_local else "report"
+    return "off" if judge is not None and judge.is_local else "auto"
 
 
 def build_answer_judge(settings: Settings, judges: CitationJudges, llm: ILLMProvider | None) -> ICitationJudge | None:
-    """Return the judge of answers other than reports."""
+    """Return the judge of answers from documents and from given context."""
     return build_judge(settings, judges, llm) if judged_answers(settings) == "all" else None
 
 
@@ -375,9 +375,10 @@ def build_judge(settings: Settings, judges: CitationJudges, llm: ILLMProvider | 
 
 
 def build_research_judge(
-    settings: Settings, judge: ICitationJudge | None, adapters: LLMAdapters, shared: SharedState
+    settings: Settings, judges: CitationJudges, llm: ILLMProvider | None, adapters: LLMAdapters, shared: SharedState
 ) -> ICitationJudge | None:
-    """Return the same judge with a cache, because the texts of research answers are cached as well."""
+    """Return the judge of quick and deep answers, with a cache, because their texts are cached as well."""
+    judge = build_judge(settings, judges, llm) if judged_answers(settings) in ("auto", "all") else None
     if judge is None or settings.CACHE_TTL_S <= 0:
         return judge
     return CachedCitationJudge(

@@ -22,6 +22,7 @@ from modules.llm_platform.wiring.documents import LOCAL_EMBEDDERS
 from modules.llm_platform.wiring.llms import (
     STAGES,
     LLMAdapters,
+    judged_answers,
     llm_connections,
     model_version,
     research_timeout_s,
@@ -89,6 +90,7 @@ def research_options(settings: Settings) -> ResearchOptions:
         max_tokens=settings.LLM_MAX_TOKENS,
         plan_ttl_s=settings.CACHE_TTL_S,
         reading=ReadOptions(settings.READ_PAGES, settings.READ_S),
+        judges_supported=judged_answers(settings) == "all",
     )
 
 

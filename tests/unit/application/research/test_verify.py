@@ -38,7 +38,7 @@ FOREVER_S = 3600.0
 async def verified(judge: FakeCitationJudge, *, seconds: float = FOREVER_S) -> Verified:
     checked = CitationChecker(SOURCES, "en").check(ANSWER)
     until = asyncio.get_running_loop().time() + seconds
-    return await verify(Verification(judge, until), QUESTION, ANSWER, "en", SOURCES, checked)
+    return await verify(Verification(judge, until), QUESTION, ANSWER, "en", SOURCES, checked, lambda citations, pending: None)
 
 
 async def test_the_model_has_the_last_word_where_it_may() -> None:

@@ -91,7 +91,20 @@ def test_copies_and_sentences_without_quote_are_not_judged() -> None:
     assert can_be_judged(citation("supported", quote), "An hour later tokens expire.")
     assert can_be_judged(citation("unsupported", quote), "Tokens expire after an hour")
     assert not can_be_judged(citation("unsupported", ""), "Tokens never expire.")
-    assert not can_be_judged(citation("unchecked", quote), "Tokens never expire.")
+    assert can_be_judged(citation("unchecked", quote), "Tokens never expire.")
+
+
+def test_an_unchecked_sentence_is_raised_or_stays() -> None:
+    """A model that sees an excerpt, or a text in another language, may find the sentence there; it cannot rule it out."""
+    quote = "Der Dienst lauscht auf Port 7071."
+    for claim, verdict, final in (
+        ("The service listens on port 7071.", "supported", "supported"),
+        ("The service listens on port 7070.", "supported", "partial"),
+        ("The service listens.", "partial", "partial"),
+        ("The service listens.", "unsupported", "unchecked"),
+    ):
+        made = apply_model_verdict(citation("unchecked", quote), claim, verdict)  # type: ignore[arg-type]
+        assert (made.verdict, made.word_verdict, made.checked_by) == (final, "unchecked", "model")
 
 
 def test_claims_are_found_by_the_offsets_of_their_citations() -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse, SourceRef
+from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse, SourceRef
 from modules.llm_platform.domain.model_progress import ModelProgress
 
 
@@ -134,6 +134,14 @@ class Reset(_Event):
     reason: str
 
 
+class Verified(_Event):
+    """The citations of the complete text, and how many of them the model still verifies; the last event counts."""
+
+    type: Literal["verified"] = "verified"
+    citations: tuple[Citation, ...]
+    pending: int = 0
+
+
 class Done(_Event):
     """Last: the complete answer. Its `synthesis` is the tokens since the last reset."""
 
@@ -159,6 +167,7 @@ ResearchEvent = (
     | SourcesNumbered
     | Token
     | Reset
+    | Verified
     | Done
     | Failed
 )

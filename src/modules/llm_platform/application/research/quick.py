@@ -18,6 +18,7 @@ from modules.llm_platform.application.research.events import (
     Searched,
     SourcesNumbered,
     Token,
+    Verified,
 )
 from modules.llm_platform.application.research.plan import (
     LATE_PLAN,
@@ -71,7 +72,7 @@ PLAN_SHARE = 0.3
 @dataclass(frozen=True, slots=True)
 class ResearchOptions:
     """Settings: seconds of one research, results of one search, tokens of one answer, cache seconds of a deep plan, and what
-    is read before writing.
+    is read before writing. `judges_supported`: a judge also verifies the citations that the words support.
     """
 
     timeout_s: float = 120.0
@@ -79,6 +80,7 @@ class ResearchOptions:
     max_tokens: int = DEFAULT_MAX_TOKENS
     plan_ttl_s: float = 0.0
     reading: ReadOptions = DEFAULT_READING
+    judges_supported: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +292,7 @@ class QuickResearch:
             offer_deep=run.context.request.depth == "shallow",
             by_model=self._planner is not None,
             instructions=run.context.request.instructions,
-            verification=Verification(self._judge, run.deadline) if self._judge else None,
+            verification=self._verification(run),
             excerpts=excerpts,
         )
         return await write(
@@ -298,7 +300,15 @@ class QuickResearch:
             run.context.streamed,
             on_text=lambda text: run.context.emit(Token(request_id=run.context.request_id, text=text)),
             on_reset=lambda reason: run.context.emit(Reset(request_id=run.context.request_id, reason=reason)),
+            on_checked=lambda citations, pending: run.context.emit(
+                Verified(request_id=run.context.request_id, citations=citations, pending=pending)
+            ),
         )
+
+    def _verification(self, run: _QuickRun) -> Verification | None:
+        if self._judge is None:
+            return None
+        return Verification(self._judge, run.deadline, doubted_only=not self._options.judges_supported)
 
 
 def _planned_before(context: ResearchContext) -> Plan | None:

@@ -11,6 +11,7 @@ from modules.llm_platform.application.research.writing import WrittenAnswer
 from modules.llm_platform.domain.dtos.degraded import distinct_degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.research_dtos import (
+    Citation,
     Depth,
     RawResult,
     ResearchMetadata,
@@ -79,6 +80,7 @@ def _metadata(
         providers=tuple(dict.fromkeys(name for answer in answers for name in providers_of(answer))),
         language=result.language,
         truncated_tokens=synthesis.truncated_tokens,
+        verdicts_changed=sum(_is_changed(each) for each in result.written.checked.citations) if result.written else 0,
         uncited_sentences=result.written.checked.uncited_sentences if result.written else 0,
         pages_read=result.reads.read,
         pages_failed=result.reads.failed,
@@ -88,6 +90,10 @@ def _metadata(
         sent_to=egress_log.sent(),
         cached_sent_to=egress_log.cached(),
     )
+
+
+def _is_changed(citation: Citation) -> bool:
+    return citation.checked_by == "model" and citation.verdict != citation.word_verdict
 
 
 def nothing_found_text(depth: Depth, language: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Final, get_args
@@ -32,12 +32,19 @@ UNREADABLE: Final = "llm_provider: its answer contained no verdicts; the citatio
 INCOMPLETE: Final = "incomplete: {count} of {all} citations were not judged and keep the verdicts of their words"
 
 
+# Called with the citations of an answer, and how many of them the judge has yet to verify.
+OnChecked = Callable[[tuple[Citation, ...], int], None]
+
+
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The judge of the citations of an answer, and its deadline (event loop time)."""
+    """The judge of the citations of an answer, and its deadline (event loop time). `doubted_only`: without those that the
+    words support.
+    """
 
     judge: ICitationJudge
     until: float
+    doubted_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +57,28 @@ class Verified:
 
 
 async def verify(
-    verification: Verification, question: str, answer: str, language: str, sources: Sequence[Source], checked: CheckedAnswer
+    verification: Verification,
+    question: str,
+    answer: str,
+    language: str,
+    sources: Sequence[Source],
+    checked: CheckedAnswer,
+    on_checked: OnChecked,
 ) -> Verified:
-    """Judge all citations of the answer in one call, except those whose source has the same words."""
+    """Judge the citations of the answer in one call, except those whose source has the same words.
+
+    `on_checked` gets the citations before the call and after it; it is not called where there is nothing to judge.
+    """
     claims = claims_of(answer, language) if checked.citations else {}
     claim_of = [claims.get((each.start, each.end), "") for each in checked.citations]
-    places = [n for n, each in enumerate(checked.citations) if can_be_judged(each, claim_of[n])]
+    places = [
+        n
+        for n, each in enumerate(checked.citations)
+        if can_be_judged(each, claim_of[n]) and not (verification.doubted_only and each.verdict == "supported")
+    ]
     if not places:
         return Verified(checked)
+    on_checked(checked.citations, len(places))
     titles = {source.index: source.title for source in sources}
     cited_claims = [_cited_claim(checked.citations[n], claim_of[n], titles) for n in places]
     judgment, degraded = await _judge(verification, question, cited_claims)
@@ -66,6 +87,7 @@ async def verify(
         apply_model_verdict(each, claim_of[n], verdict) if (verdict := verdicts.get(n)) is not None else each
         for n, each in enumerate(checked.citations)
     )
+    on_checked(citations, 0)
     return Verified(replace(checked, citations=citations), judgment.spent, (*judgment.degraded, *degraded))
 
 

@@ -11,13 +11,13 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from modules.llm_platform.application.research.verification import Verification, Verified, verify
+from modules.llm_platform.application.research.verification import OnChecked, Verification, Verified, verify
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
 from modules.llm_platform.domain.citations.completion import MarkerCompleter
 from modules.llm_platform.domain.deadline import deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
-from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisReset, SynthesisToken
+from modules.llm_platform.domain.dtos.research_dtos import Citation, Source, Synthesis, SynthesisReset, SynthesisToken
 from modules.llm_platform.domain.exceptions import DailyBudgetError, LLMException, LLMProviderException, LLMTimeoutError
 from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.rendering import render_closest
@@ -236,10 +236,21 @@ def _complete(text: str, sources: Sequence[Source], completer: MarkerCompleter) 
 _sanitized = lru_cache(REMEMBERED_ANSWERS)(sanitize)
 
 
+def _ignore(citations: tuple[Citation, ...], pending: int) -> None:
+    """For readers who wait for the whole answer."""
+
+
 async def write(
-    request: WritingRequest, streamed: bool, on_text: Callable[[str], None], on_reset: Callable[[str], None]
+    request: WritingRequest,
+    streamed: bool,
+    on_text: Callable[[str], None],
+    on_reset: Callable[[str], None],
+    on_checked: OnChecked = _ignore,
 ) -> WrittenAnswer:
-    """Write, show and check the answer. With `streamed` the text is shown as it is written, else at once."""
+    """Write, show and check the answer. With `streamed` the text is shown as it is written, else at once.
+
+    `on_checked` gets the verdicts of the words before a judge is asked, and its verdicts after it.
+    """
     checker = _Checker(request)
     output = _Output(request, checker, streamed, on_text, on_reset)
     synthesis, degraded = await _synthesize(request, output)
@@ -264,7 +275,7 @@ async def write(
     verified = Verified(checked)
     if request.verification is not None and not is_fallback:
         verified = await verify(
-            request.verification, request.question, text, request.language, request.sources, checked
+            request.verification, request.question, text, request.language, request.sources, checked, on_checked
         )
     return WrittenAnswer(
         output.text, synthesis, verified.checked, (*degraded, *verified.degraded), synthesis.spent + verified.spent

@@ -18,7 +18,7 @@ from modules.llm_platform.domain.dtos.research_dtos import Citation, ModelVerdic
 from modules.llm_platform.domain.text.numbers import ISO_DATE, Reading, date_words, number_words, numbers_in, reading_of
 from modules.llm_platform.domain.text.tokens import fold, normalize
 
-_RANK: Final[dict[Verdict, int]] = {"unsupported": 0, "partial": 1, "supported": 2}
+_RANK: Final[dict[Verdict, int]] = {"unsupported": 0, "unchecked": 0, "partial": 1, "supported": 2}
 _LITERAL = re.compile(r"`+([^`]+)`+|(?<![^\s`\"'(])(?:/|--?)\w[\w/.-]*")  # code, paths and flags
 _ALSO_VERBS = frozenset({"may", "march"})  # months only where they are capitalised
 
@@ -30,7 +30,7 @@ def claims_of(answer: str, language: str) -> dict[tuple[int, int], str]:
 
 def can_be_judged(citation: Citation, claim: str) -> bool:
     """Whether a model can add something: there is a quote, and it does not support the claim word for word."""
-    if citation.verdict not in _RANK or not citation.quote.strip() or not claim.strip():
+    if not citation.quote.strip() or not claim.strip():
         return False
     return citation.verdict != "supported" or normalize(claim) not in normalize(citation.quote)
 
@@ -38,15 +38,17 @@ def can_be_judged(citation: Citation, claim: str) -> bool:
 def apply_model_verdict(citation: Citation, claim: str, verdict: ModelVerdict) -> Citation:
     """The citation with the verdict of a model, limited by `highest_verdict`; the verdict of the words stays beside it."""
     highest = highest_verdict(citation.verdict, claim, citation.quote)
-    final = min(verdict, highest, key=_RANK.__getitem__)
+    final: Verdict = min(verdict, highest, key=_RANK.__getitem__)
+    if citation.verdict == "unchecked" and final == "unsupported":
+        final = "unchecked"  # an excerpt, or a text in another language: the page may say it elsewhere
     return citation.model_copy(update={"verdict": final, "checked_by": "model", "word_verdict": citation.verdict})
 
 
 def highest_verdict(word_verdict: Verdict, claim: str, quote: str) -> ModelVerdict:
     """The highest verdict that a model may give: supported for a claim that its words support, and for one without figures,
-    dates and identifiers. One that its words found partial may be supported where the quote has all of these. One that
-    they found unsupported may be where the quote has exactly the same ones in the same order: then the change that the
-    words found is none of these.
+    dates and identifiers. One that its words found partial, or could not compare, may be supported where the quote has all
+    of these. One that they found unsupported may be where the quote has exactly the same ones in the same order: then the
+    change that the words found is none of these.
     """
     if word_verdict == "supported":
         return "supported"
@@ -54,7 +56,7 @@ def highest_verdict(word_verdict: Verdict, claim: str, quote: str) -> ModelVerdi
     mine, theirs = _facts(claim, literal), _facts(quote, literal)
     if not mine:
         return "supported"
-    if word_verdict == "partial":
+    if word_verdict != "unsupported":
         return "supported" if all(any(fact & other for other in theirs) for fact in mine) else "partial"
     same = len(mine) == len(theirs) and all(fact & other for fact, other in zip(mine, theirs, strict=True))
     return "supported" if same else "partial"

@@ -277,7 +277,8 @@ class ResearchMetadata(BaseModel):
     `sent_to` is the ledger of what left this process, `cached_sent_to` that of the time when the parts of the answer were made
     that come from a cache or from the store. `standalone_query` is how a follow-up question was understood, None for
     every other one. `pages_read`, `pages_failed` and `pages_late` count the pages that were read before writing, those that
-    could not be read, and those that were not read in time.
+    could not be read, and those that were not read in time. `verdicts_changed` counts the citations on which a model decided
+    otherwise than the words.
 
     Of a report: `plan` are its sub-questions, `topic` is its name in the store, and `stored_at` says when it
     was finished where it came from there.
@@ -298,6 +299,7 @@ class ResearchMetadata(BaseModel):
     language: str = "en"
     truncated_tokens: int = 0
     uncited_sentences: int = 0
+    verdicts_changed: int = 0
     correction: str | None = None
     request_id: str = ""
     standalone_query: str | None = None

@@ -16,6 +16,7 @@ from modules.llm_platform.application.research.events import (
     Searched,
     SourcesNumbered,
     Summarized,
+    Verified,
 )
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.page_dtos import Page
@@ -103,6 +104,8 @@ def progress_text(event: ResearchEvent) -> str | None:
             line = event.describe()
         case SourcesNumbered():
             line = f"writing the answer from {len(event.sources)} sources"
+        case Verified() if event.pending:
+            line = f"verifying {event.pending} citations"
         case _:
             return None
     return printable(one_line(line))[:MAX_PROGRESS_CHARS]

@@ -6,7 +6,14 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from modules.llm_platform.application.research.events import Ranked, RankedResult, Reset, SourcesNumbered, Token
+from modules.llm_platform.application.research.events import (
+    Ranked,
+    RankedResult,
+    Reset,
+    SourcesNumbered,
+    Token,
+    Verified,
+)
 from modules.llm_platform.application.research.plan import Plan
 from modules.llm_platform.application.research.report.explore import Exploration, Explorer, RankingListener
 from modules.llm_platform.application.research.report.rank import BATCH, RANK_VERSION, rank_summaries
@@ -150,6 +157,9 @@ async def _write(run: ReportRun, explored: Exploration, sources: tuple[Source, .
         run.context.streamed,
         on_text=lambda text: run.emit(Token(request_id=run.request_id, text=text)),
         on_reset=lambda reason: run.emit(Reset(request_id=run.request_id, reason=reason)),
+        on_checked=lambda citations, pending: run.emit(
+            Verified(request_id=run.request_id, citations=citations, pending=pending)
+        ),
     )
     # An extractive text costs nothing to make again, and a text that was cut off is none to keep.
     is_whole = answer.synthesis.finish_reason not in UNFINISHED

@@ -24,6 +24,7 @@ from modules.llm_platform.application.research.events import (
     Started,
     Summarized,
     Token,
+    Verified,
 )
 from modules.llm_platform.application.research.plan import PLAN_VERSION, is_query
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
@@ -134,8 +135,8 @@ def _event(
             return event if is_openable(event.url) or is_requested(event.url) else None
         case SourcesNumbered():
             return event.model_copy(update={"sources": tuple(map(source_ref, sources))})
-        case Started() | Done() | Failed():
-            return None  # the first and last event are made by the replay itself
+        case Started() | Verified() | Done() | Failed():
+            return None  # the first and last event are made by the replay itself; `done` has the citations
     return event
 
 

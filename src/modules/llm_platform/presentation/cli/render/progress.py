@@ -21,6 +21,7 @@ from modules.llm_platform.application.research.events import (
     Started,
     Summarized,
     Token,
+    Verified,
 )
 from modules.llm_platform.domain.task_group import cancel_and_wait
 from modules.llm_platform.presentation.cli.console import Console, Line
@@ -121,6 +122,9 @@ class Progress:
         if isinstance(event, Reset) and self._answer:
             self._answer.finish()
             self._is_drawing = False
+        if isinstance(event, Verified) and self._answer:
+            self._answer.finish()  # the text is complete
+            self._is_drawing = False
         text = self._new_questions(event) if isinstance(event, Planned) else _step_text(event)
         if text and not self._is_drawing:
             self._console.print_progress(text)
@@ -148,6 +152,8 @@ def _step_text(event: ResearchEvent) -> str | None:
             return event.describe()
         case SourcesNumbered():
             return f"writing from {plural(len(event.sources), 'source')} …" if event.sources else None
+        case Verified():
+            return f"the model verifies {plural(event.pending, 'citation')} …" if event.pending else None
         case Reset():
             return f"the model failed ({event.reason}): discard the text above, the answer begins again"
         case _:

@@ -31,7 +31,8 @@ MEDIA_TYPE = "text/event-stream"
 HEARTBEAT_S = 15.0  # proxies close a stream without data
 HEARTBEAT = b": still here\n\n"
 RESEARCH_EVENTS = (
-    "started", "planned", "searched", "ranked", "read", "summarized", "sources", "token", "reset", "done", "failed",
+    "started", "planned", "searched", "ranked", "read", "summarized", "sources", "token", "reset", "verified", "done",
+    "failed",
 )  # fmt: skip
 STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 

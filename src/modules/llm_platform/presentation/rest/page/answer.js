@@ -105,6 +105,11 @@ export class AnswerText {
     this.#show();
   }
 
+  /** Show the verdicts on the text so far. */
+  setCitations(citations) {
+    this.#show(citations);
+  }
+
   /** Show the whole answer with its verdicts. */
   finish(response) {
     this.text = response.synthesis;

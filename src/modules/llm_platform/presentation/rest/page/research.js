@@ -101,6 +101,7 @@ export class ResearchView {
       if (event.type === "sources") this.answer.setSources(event.sources);
       else if (event.type === "token") this.answer.append(event.text);
       else if (event.type === "reset") this.answer.reset();
+      else if (event.type === "verified") this.#verified(event);
       else if (event.type === "done") return this.#done(event.response);
       else if (event.type === "failed") return this.#failed(event.problem, event.problem.code === "research_cancelled");
     }
@@ -108,6 +109,12 @@ export class ResearchView {
     const job = await getResearch(this.id);
     if (job.response) this.#done(job.response);
     else if (job.problem) this.#failed(job.problem, job.status === "cancelled");
+  }
+
+  /** The text is complete; a model may still change the verdicts, which come with the next event. */
+  #verified(event) {
+    this.texts.id = this.id;
+    this.answer.setCitations(event.citations);
   }
 
   #done(response) {
@@ -174,7 +181,7 @@ export class ResearchView {
 
   #openQuote(index, citation, isWriting) {
     const source = this.answer.sources.get(index);
-    const statement = citation ? [...this.response.synthesis].slice(citation.start, citation.end).join("") : "";
+    const statement = citation ? [...this.answer.text].slice(citation.start, citation.end).join("") : "";
     openQuote({ source, citation, statement, texts: this.texts, isWriting });
   }
 }

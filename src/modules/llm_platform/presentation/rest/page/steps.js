@@ -11,6 +11,7 @@ const HEADINGS = {
   read: (n) => t("Pages read: {n}", { n }),
   summarized: (n) => t("Pages summarised: {n}", { n }),
   writing: () => t("Writing the answer"),
+  verified: () => t("A language model checks the citations"),
 };
 const SHOWN = 12; // entries of a step; a report may read many pages
 
@@ -33,6 +34,7 @@ export class Steps {
       case "read": return this.#group("read").push(readEntry(event), event.status === "read" || event.status === "stored");
       case "summarized": return this.#group("summarized").push(el("span", { dir: "auto" }, shortAddress(event.url)));
       case "sources": return this.#group("writing").set([]);
+      case "verified": return event.pending ? this.#group("verified").set([]) : undefined;
       case "reset": return event.reason === "interrupted" ? this.#clear() : undefined;
     }
   }

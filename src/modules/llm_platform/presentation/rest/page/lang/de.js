@@ -108,6 +108,7 @@ export default {
   "Pages read: {n}": "Gelesene Seiten: {n}",
   "Pages summarised: {n}": "Zusammengefasste Seiten: {n}",
   "Writing the answer": "Die Antwort wird geschrieben",
+  "A language model checks the citations": "Ein Sprachmodell prüft die Belege",
   "Working…": "In Arbeit…",
   "Steps: {n}, in {time}": "Schritte: {n}, in {time}",
   "{provider}, from the cache": "{provider}, aus dem Cache",

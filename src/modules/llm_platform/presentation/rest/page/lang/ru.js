@@ -108,6 +108,7 @@ export default {
   "Pages read: {n}": "Прочитано страниц: {n}",
   "Pages summarised: {n}": "Страниц в сводке: {n}",
   "Writing the answer": "Пишется ответ",
+  "A language model checks the citations": "Языковая модель проверяет ссылки",
   "Working…": "В работе…",
   "Steps: {n}, in {time}": "Шагов: {n}, за {time}",
   "{provider}, from the cache": "{provider}, из кэша",

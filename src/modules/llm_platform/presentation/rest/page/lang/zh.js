@@ -108,6 +108,7 @@ export default {
   "Pages read: {n}": "已读页面：{n}",
   "Pages summarised: {n}": "已摘要页面：{n}",
   "Writing the answer": "正在撰写回答",
+  "A language model checks the citations": "语言模型正在核对引用",
   "Working…": "进行中…",
   "Steps: {n}, in {time}": "步骤：{n}，用时 {time}",
   "{provider}, from the cache": "{provider}，来自缓存",
