@@ -107,8 +107,8 @@ quality: $(READY)  ## how well citations are checked, on labelled pairs
 	$(BIN)/python scripts/judge_quality.py
 	$(BIN)/python scripts/retrieval_quality.py
 
-strangers: $(READY)  ## the same on public sets of others in STRANGERS=DIR (PART=open or held), one line a set
-	$(BIN)/python scripts/strangers.py "$(STRANGERS)" $(or $(PART),open)
+strangers: $(READY)  ## the same and more on public sets of others in STRANGERS=DIR (PART=open or held, SETS="cast clapnq")
+	$(BIN)/python scripts/strangers.py "$(STRANGERS)" $(or $(PART),open) $(SETS)
 
 faq-quality: $(READY)  ## how well answers to FAQs are found in documentation of Debian (fetches it: needs apt)
 	packages="$$($(BIN)/python scripts/faq_quality.py --packages)" && bash scripts/debian_docs.sh build/faq-docs $$packages

@@ -253,7 +253,9 @@ def clean_debian(base: str, folder: Path) -> Path:
     """A minimal Debian of the release that the image's tag names, made once by debootstrap."""
     match = re.fullmatch(r"(?:docker\.io/library/)?debian:(\d+)\.\d+-slim", base)
     if match is None or match[1] not in CODENAMES:
-        raise DockerfileError(f"FROM {base}: only a stage, or debian:N.N-slim of {', '.join(CODENAMES)}, can be made here")
+        raise DockerfileError(
+            f"FROM {base}: only a stage, or debian:N.N-slim of {', '.join(CODENAMES)}, can be made here"
+        )
     codename = CODENAMES[match[1]]
     ready, draft = folder / f"debian-{codename}", folder / f"debian-{codename}.draft"
     if not ready.exists():

@@ -1,7 +1,7 @@
 """Writes the table of tested clients in docs/reference/compatible-apis.md after a run of tests/services/test_clients.py.
 
-    client_table.py            write the table; refused while a check has not passed with the pinned version
-    client_table.py --check    the table names the pinned versions and all checks
+client_table.py            write the table; refused while a check has not passed with the pinned version
+client_table.py --check    the table names the pinned versions and all checks
 """
 
 from __future__ import annotations

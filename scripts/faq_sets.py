@@ -103,7 +103,9 @@ def build(folder: Path, source: Source) -> FaqSet:
     pages = sorted(_pages(folder, source), key=lambda page: page[0])
     asking = [(name, page) for name, page in pages if re.search(source.faq, name)]
     others = [page for name, page in pages if not re.search(source.faq, name)]
-    sections = [(page.title, *section) for name, page in asking for section in _sections(page.text, _question_pattern(name))]
+    sections = [
+        (page.title, *section) for name, page in asking for section in _sections(page.text, _question_pattern(name))
+    ]
     known = {_plain(question) for _, question, _ in sections if question}
     made = FaqSet()
     for title, question, text in sections:

@@ -125,7 +125,9 @@ def _fetch(package: Package) -> list[str]:
 
 def _wrong(package: Package, folder: Path | None = None) -> list[str]:
     paths = [((folder or package.folder) / name, pinned) for name, pinned in package.files.values()]
-    found = [(p, hashlib.sha256(p.read_bytes()).hexdigest() if p.is_file() else "missing", pinned) for p, pinned in paths]
+    found = [
+        (p, hashlib.sha256(p.read_bytes()).hexdigest() if p.is_file() else "missing", pinned) for p, pinned in paths
+    ]
     return [f"{path.name} is {digest}, and {pinned} is pinned" for path, digest, pinned in found if digest != pinned]
 
 

@@ -1,0 +1,70 @@
+"""SciFact as BEIR uses it: abstracts are indexed, and claims are the queries, hybrid and by keywords only.
+
+A row of the queries has `id`, `claim` and `label`, the ids of the right abstracts; one of the corpus has `id`, `claim` (the
+title) and `source`.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from scripts.public_sets.figures import Failures, Row, mean, ndcg, read_rows, with_interval, with_progress
+from scripts.public_sets.platform import quiet_settings
+
+from modules.llm_platform.container import build_platform
+from modules.llm_platform.domain.dtos.retrieval_dtos import RagSearch
+
+SETS: Final = ("scifact-queries",)
+CORPUS: Final = "scifact-corpus"
+RANKED: Final = 10
+RECALLED: Final = 5
+EMBEDDERS: Final = {"hybrid": "wordllama", "keywords only": "none"}
+
+
+async def measure(name: str, folder: Path, part: str) -> list[str]:
+    """nDCG@10, recall@5 and recall@10 of both ways."""
+    queries, failures = read_rows(folder, part, name), Failures()
+    parts = [f"n {len(queries)}"]
+    with tempfile.TemporaryDirectory() as texts:
+        write_corpus(read_rows(folder, part, CORPUS), Path(texts) / "corpus.jsonl")
+        for way, embedder in EMBEDDERS.items():
+            parts += await _searched(f"{name}, {way}", embedder, Path(texts), queries, failures)
+    return [*parts, str(failures)]
+
+
+def write_corpus(rows: Sequence[Row], file: Path) -> None:
+    """A document a line, as `llm-platform index` reads them."""
+    documents = ({"doc_id": row["id"], "title": row["claim"], "text": row["source"]} for row in rows)
+    file.write_text("".join(f"{json.dumps(each)}\n" for each in documents), encoding="utf-8")
+
+
+async def _searched(label: str, embedder: str, texts: Path, queries: Sequence[Row], failures: Failures) -> list[str]:
+    ranked: list[list[bool]] = []
+    with quiet_settings(EMBEDDER=embedder) as settings:
+        async with build_platform(settings) as platform:
+            async for _ in platform.indexing.index([texts]):
+                pass
+            began = time.perf_counter()
+            for row in with_progress(label, queries):
+                try:
+                    hits = (await platform.retrieval.search(RagSearch(query=row["claim"], top_k=RANKED))).hits
+                except Exception as error:  # noqa: BLE001  # each is told, none may happen
+                    hits = ()
+                    failures.add(row["id"], error)
+                found = [hit.doc_id.rpartition("#")[2].rpartition("/")[2] for hit in hits]
+                ranked.append([each in row["label"] for each in found] + [False] * (RANKED - len(found)))
+    sizes = [len(row["label"]) for row in queries]
+    gains = [ndcg(hits, size) for hits, size in zip(ranked, sizes, strict=True)]
+    recalls = [
+        mean(sum(hits[:top]) / size for hits, size in zip(ranked, sizes, strict=True)) for top in (RECALLED, RANKED)
+    ]
+    took = (time.perf_counter() - began) * 1000 / max(1, len(queries))
+    return [
+        with_interval(f"{label.partition(', ')[2]}: nDCG@{RANKED}", mean, gains),
+        f"recall@{RECALLED} {recalls[0]:.3f}, recall@{RANKED} {recalls[1]:.3f}, {took:.0f} ms a query",
+    ]
