@@ -99,15 +99,8 @@ class FollowUps:
         self, owner: str, request: ResearchRequest, earlier: Sequence[Turn], response: ResearchResponse
     ) -> None:
         """Store the turn that this answer ends, after those before it."""
-        await self.hold(owner, response.metadata.request_id, _stored_turns(request, earlier, response))
-
-    async def held(self, owner: str, request_id: str) -> StoredTurns | None:
-        """The turns of a research that did not run in the background."""
-        return await self._turns.get(owner_key(owner, request_id))
-
-    async def hold(self, owner: str, request_id: str, turns: StoredTurns) -> None:
-        """Store the turns of a research."""
-        await self._turns.set(owner_key(owner, request_id), turns, FOLLOW_UP_TTL_S)
+        turns = _stored_turns(request, earlier, response)
+        await self._turns.set(owner_key(owner, response.metadata.request_id), turns, FOLLOW_UP_TTL_S)
 
     async def turns_before(self, request: ResearchRequest, owner: str) -> StoredTurns | None:
         """The conversation of the request; None if it has none.
@@ -146,7 +139,7 @@ class FollowUps:
     async def _find(self, owner: str, request_id: str) -> StoredTurns | None:
         if not is_request_id(request_id):
             return None
-        found = await self.held(owner, request_id)
+        found = await self._turns.get(owner_key(owner, request_id))
         if found is None and self._jobs is not None:
             job = await self._jobs.get(owner, request_id)
             if job is not None and job.response is not None:

@@ -22,7 +22,6 @@ from modules.llm_platform.application.research.report.reporter import Reporter
 from modules.llm_platform.application.research.stage_times import StageTimes
 from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest, ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import (
-    Depth,
     HeldSource,
     HeldSources,
     ResearchRequest,
@@ -32,7 +31,6 @@ from modules.llm_platform.domain.dtos.research_dtos import (
 )
 from modules.llm_platform.domain.egress_log import open_egress_log
 from modules.llm_platform.domain.exceptions import SourceNotHeldError
-from modules.llm_platform.domain.metrics import OK, RESEARCH_DURATION, RESEARCHES
 from modules.llm_platform.domain.model_progress import receive_model_progress
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
@@ -160,30 +158,6 @@ class ResearchService:
     async def held_sources(self, request_id: str, *, owner: str = "") -> HeldSources | None:
         """The stored texts of a research of this process; None if they are no longer stored."""
         return await self._sources.get(owner_key(owner, request_id))
-
-    async def held_turns(self, request_id: str, *, owner: str = "") -> StoredTurns | None:
-        """What a follow-up question needs of a research; None if it is no longer stored."""
-        return await self._follow_ups.held(owner, request_id)
-
-    async def repeat(
-        self,
-        depth: Depth,
-        request_id: str,
-        sources: HeldSources,
-        turns: StoredTurns | None,
-        *,
-        owner: str,
-        duration_s: float,
-    ) -> None:
-        """Count a research whose answer is sent again, and store its sources and turns for the new request.
-
-        Its stages are not counted.
-        """
-        await self._sources.set(owner_key(owner, request_id), sources, SOURCES_TTL_S)
-        if turns is not None:
-            await self._follow_ups.hold(owner, request_id, turns)
-        self._metrics.count(RESEARCHES, depth, OK)
-        self._metrics.observe(RESEARCH_DURATION, duration_s, depth)
 
     async def turns_before(self, request: ResearchRequest, *, owner: str = "") -> StoredTurns | None:
         """The conversation that the request continues, None if it continues none. Raises PreviousResearchNotFoundError."""

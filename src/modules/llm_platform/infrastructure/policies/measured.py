@@ -9,7 +9,6 @@ from contextlib import aclosing
 from types import TracebackType
 from typing import Generic, Self
 
-from modules.llm_platform.domain.cache_reads import note_found, note_missing
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart, Spending
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
@@ -149,7 +148,7 @@ class MeasuredLLM(LLMPolicy):
 
 
 class MeasuredCache(ICache[Value], Generic[Value]):
-    """Counts the hits and misses of a cache under `name`, and notes them in the record of the request."""
+    """Counts the hits and misses of a cache under `name`."""
 
     def __init__(self, cache: ICache[Value], name: str, metrics: IMetrics) -> None:
         self._cache = cache
@@ -159,10 +158,6 @@ class MeasuredCache(ICache[Value], Generic[Value]):
     async def get(self, key: str) -> Value | None:
         value = await self._cache.get(key)
         self._metrics.count(CACHE_REQUESTS, self._name, "miss" if value is None else "hit")
-        if value is None:
-            note_missing()
-        else:
-            note_found(self, key, value)
         return value
 
     async def set(self, key: str, value: Value, ttl_s: float) -> None:

@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing
 from typing import Generic, TypeVar
 
-from modules.llm_platform.domain.cache_reads import note_reads, record_cache_reads
 from modules.llm_platform.domain.deadline import Deadline, current_deadline, set_deadline
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, LLMRequest, LLMResponse, LLMStreamPart
 from modules.llm_platform.domain.dtos.research_dtos import Synthesis, SynthesisPart
@@ -32,8 +31,7 @@ class _Flight(Generic[Value]):
         self.waiters = 0
         self.progress = asyncio.Event()  # replaced with each part
         self.deadline = Deadline(current_deadline())
-        with record_cache_reads() as self.reads:  # for all callers
-            self.task = asyncio.create_task(self._collect(parts))
+        self.task = asyncio.create_task(self._collect(parts))
         self.task.add_done_callback(self._finish)
 
     async def _collect(self, parts: AsyncIterator[Value]) -> None:
@@ -95,7 +93,6 @@ class SingleFlight(Generic[Value]):
                 raise _shared(error) if has_joined else error
         finally:
             flight.waiters -= 1
-            note_reads(flight.reads)
             if not flight.waiters:
                 if self._flights.get(key) is flight:
                     del self._flights[key]

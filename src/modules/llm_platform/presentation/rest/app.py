@@ -61,9 +61,7 @@ def create_app(platform: LLMPlatform | Callable[[], LLMPlatform], settings: Sett
     """Return the application. On startup it opens the platform, or calls the factory; on shutdown it closes it."""
     secrets = settings.secrets()
     redactor = Redactor(secrets) if secrets else None
-    server = ServerState(
-        max_researches=settings.MAX_CONCURRENT_RESEARCHES, redact=redactor.data if redactor else None
-    )
+    server = ServerState(max_researches=settings.MAX_CONCURRENT_RESEARCHES)
     access = AccessPolicy(settings)
     mcp = McpEndpoint(server, owns_all_reports=access.has_one_caller)
     app = FastAPI(
@@ -127,7 +125,6 @@ async def _lifespan(
     _limit_connections()
     async with platform if isinstance(platform, LLMPlatform) else platform() as opened:
         server.platform, server.requests.is_draining = opened, False
-        server.repeated.clear()
         opened.research_jobs.start()
         cleaning = asyncio.create_task(opened.store.clean_quietly())
         # After a second signal uvicorn cancels the lifespan instead of ending it, and would log a traceback.

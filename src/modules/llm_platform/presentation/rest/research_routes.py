@@ -11,7 +11,6 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-from modules.llm_platform.domain.cache_reads import record_cache_reads
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import GivenUrl, HeldSource, ResearchRequest, ResearchResponse
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
@@ -81,11 +80,7 @@ async def research(request: Request) -> Response:
         return await submit(request, body, body.webhook)
     if accepts_event_stream(request, body.stream):
         return await stream_research(request, body)
-    with record_cache_reads() as reads:
-        response = await run_research(request, body)
-    repeated = server_state(request).repeated
-    await repeated.add_research(request.scope, reads, response, services(request), caller_id(request))
-    return json_response(response)
+    return json_response(await run_research(request, body))
 
 
 @router.post(

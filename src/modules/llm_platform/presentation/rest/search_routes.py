@@ -7,7 +7,6 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
-from modules.llm_platform.domain.cache_reads import record_cache_reads
 from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.dtos.web_search_dtos import (
     MAX_PAGE,
@@ -21,12 +20,10 @@ from modules.llm_platform.presentation.rest.http.openapi import body_of, query_o
 from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, problem_responses
 from modules.llm_platform.presentation.rest.http.responses import (
     ANSWER,
-    JSON,
     CancelOnDisconnect,
     excluded_fields,
-    json_body,
+    json_response,
     raw_json_response,
-    server_state,
     services,
 )
 from modules.llm_platform.presentation.rest.searxng_shape import (
@@ -101,13 +98,10 @@ PASS_THROUGH = query_of(
 )
 async def web_search(request: Request) -> Response:
     body = await read_body(request, WebSearchApiRequest)
-    with record_cache_reads() as reads:
-        async with CancelOnDisconnect(request.receive):
-            response = await services(request).web_search.search(body)
+    async with CancelOnDisconnect(request.receive):
+        response = await services(request).web_search.search(body)
     request.scope[ANSWER] = response
-    content = json_body(response, HIDDEN_FIELDS)
-    server_state(request).repeated.add_search(request.scope, reads, response, content)
-    return Response(content, media_type=JSON)
+    return json_response(response, exclude=HIDDEN_FIELDS)
 
 
 @router.get(

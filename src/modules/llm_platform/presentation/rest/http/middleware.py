@@ -6,7 +6,6 @@ Pure ASGI with one pass over the headers, because it runs for every request.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Protocol
@@ -30,7 +29,6 @@ from modules.llm_platform.presentation.rest.http.access import (
     first_segment,
     is_limited,
 )
-from modules.llm_platform.presentation.rest.http.body import receive_body
 from modules.llm_platform.presentation.rest.http.problems import (
     ERROR_FORMAT,
     REQUEST_ID,
@@ -53,9 +51,8 @@ from modules.llm_platform.presentation.rest.http.rate_limits import (
     policy_header,
     rate_limit_header,
 )
-from modules.llm_platform.presentation.rest.http.repeated_answers import REPEATED_PATHS, received_again, request_key
 from modules.llm_platform.presentation.rest.http.request_log import CLIENT_CLOSED, RequestLog
-from modules.llm_platform.presentation.rest.http.responses import ANSWER, CALLER, ERROR, ServerState
+from modules.llm_platform.presentation.rest.http.responses import CALLER, ERROR, ServerState
 from shared.exceptions import AppException
 from shared.logging import bind_request_id
 
@@ -175,23 +172,7 @@ class GuardMiddleware:
             await self._count(scope, headers, caller, sender)
         elif path in COUNTED_BY_ROUTE:
             scope[COUNT_REQUEST] = partial(self._count, scope, headers, caller, sender)
-        await self._answer(scope, headers, receive, sender)
-
-    async def _answer(self, scope: Scope, headers: Headers, receive: Receive, sender: _Sender) -> None:
-        """Call the route, unless the same request has got an answer that still holds."""
-        platform, began = self._server.platform, time.perf_counter()
-        if platform is None or scope["path"] not in REPEATED_PATHS or scope["method"] != "POST":
-            await self._app(scope, receive, sender)
-            return
-        body, owner = await receive_body(receive, headers), scope[CALLER].id
-        key = request_key(scope["path"], owner, headers, body)
-        found = self._server.repeated.find(scope, key, platform)
-        repeated = await found.body_for(platform, scope[REQUEST_ID], owner, began) if found is not None else None
-        if found is None or repeated is None:
-            await self._app(scope, received_again(body, receive), sender)
-            return
-        scope[ANSWER] = found.answer
-        await sender.send_repeated(*repeated)
+        await self._app(scope, receive, sender)
 
     async def _count(self, scope: Scope, headers: Headers, caller: Caller, sender: _Sender) -> None:
         """Count the request for its API key, or for its address if no keys are set. Raises RateLimitedError."""
@@ -292,15 +273,6 @@ class _Sender:
             self.is_complete = not message.get("more_body", False)
         await self._send(message)
 
-    async def send_repeated(self, redacted: bytes, rest: bytes) -> None:
-        """Send an answer whose first part was redacted when it was stored."""
-        body = redacted + (self._redactor.data(rest) if self._redactor else rest)
-        head = {"type": "http.response.start", "status": 200, "headers": _json_headers(body)}
-        self._add_headers(head)
-        self.status, self.has_started, self.is_complete = 200, True, True
-        await self._send(head)
-        await self._send({"type": "http.response.body", "body": body})
-
     def add_headers(self, *headers: Header | None) -> None:
         """Send these headers too."""
         self._added += [header for header in headers if header is not None]
@@ -331,10 +303,6 @@ class _Sender:
                 (b"vary", b"Origin"),
             ]
         message["headers"] = headers
-
-
-def _json_headers(body: bytes) -> list[Header]:
-    return [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
 
 
 def _with_length(header: tuple[bytes, bytes], length: int) -> tuple[bytes, bytes]:

@@ -20,7 +20,6 @@ from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, Rese
 from modules.llm_platform.domain.ports.rate_limiter import IRateLimiter
 from modules.llm_platform.presentation.rest.http.admission import ResearchAdmission
 from modules.llm_platform.presentation.rest.http.problems import REQUEST_ID, ClientDisconnectedError, NotServingError
-from modules.llm_platform.presentation.rest.http.repeated_answers import RepeatedAnswers
 from modules.llm_platform.presentation.rest.http.shutdown import RunningRequests
 
 JSON = "application/json"
@@ -30,19 +29,13 @@ CALLER = "llm_platform.caller"  # key in the ASGI scope: the Caller, set by Guar
 
 
 class ServerState:
-    """State of one server: `platform` is set while it runs; requests, slots for researches, answers to repeat."""
+    """State of one server: `platform` is set while it runs; requests, slots for researches."""
 
-    def __init__(
-        self,
-        platform: LLMPlatform | None = None,
-        max_researches: int = 0,
-        redact: Callable[[bytes], bytes] | None = None,
-    ) -> None:
+    def __init__(self, platform: LLMPlatform | None = None, max_researches: int = 0) -> None:
         self.platform = platform
         self.requests = RunningRequests()
         self.researches = ResearchAdmission(max_researches)
         self.streams: Counter[str] = Counter()  # open event streams of background researches, by caller
-        self.repeated = RepeatedAnswers(redact=redact)
 
     @property
     def rate_limiter(self) -> IRateLimiter | None:
@@ -103,12 +96,8 @@ def json_response(
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """Return a DTO as JSON. FastAPI does not validate a Response a second time."""
-    return Response(json_body(value, exclude), status, headers, JSON)
-
-
-def json_body(value: BaseModel, exclude: Mapping[str, Any] | None = None) -> bytes:
-    """Return the JSON of a DTO."""
-    return value.__pydantic_serializer__.to_json(value, exclude=dict(exclude) if exclude else None)
+    content = value.__pydantic_serializer__.to_json(value, exclude=dict(exclude) if exclude else None)
+    return Response(content, status, headers, JSON)
 
 
 def raw_json_response(value: Mapping[str, Any]) -> Response:

@@ -1,8 +1,7 @@
-"""Answers from the caches over HTTP: what is the same as before, what is new each time, and when they are not repeated."""
+"""Answers from the caches over HTTP: what is the same as before, what is new each time, and how long they last."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Sequence
@@ -22,7 +21,6 @@ from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.infrastructure.adapters import memory_cache
 from modules.llm_platform.presentation.rest.app import create_app
 from modules.llm_platform.presentation.rest.http import request_log
-from modules.llm_platform.presentation.rest.http.repeated_answers import RepeatedAnswer, RepeatedAnswers
 from shared.config import Settings
 
 QUESTION = {"query": "What does the event loop run?", "depth": "shallow"}
@@ -33,14 +31,12 @@ NEW = ("latency_ms", "request_id")
 HOUR_S = 3600.0
 
 
-class Repeating:
-    """A server with upstreams on loopback; `repeated` counts the answers that were sent again."""
+class Caching:
+    """A server with upstreams on loopback."""
 
-    def __init__(self, client: httpx2.AsyncClient, answers: RepeatedAnswers, metrics: MemoryMetrics) -> None:
+    def __init__(self, client: httpx2.AsyncClient, metrics: MemoryMetrics) -> None:
         self.client = client
-        self.answers = answers
         self.metrics = metrics
-        self.repeated = 0
 
     async def ask(self, path: str, body: Any, **headers: str) -> httpx2.Response:
         return await self.client.post(path, json=body, headers=headers)
@@ -52,9 +48,7 @@ class Repeating:
 
 
 @asynccontextmanager
-async def server(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, rows: Sequence[Any] = (ROW,), **values: Any
-) -> AsyncIterator[Repeating]:
+async def server(folder: Path, rows: Sequence[Any] = (ROW,), **values: Any) -> AsyncIterator[Caching]:
     chat, metrics = ChatServer(answer(completion("The event loop runs tasks [1]."))), MemoryMetrics()
     async with serving(json_reply({"results": rows, "unresponsive_engines": []})) as search, chat.running():
         settings = Settings(
@@ -67,27 +61,14 @@ async def server(
             app.router.lifespan_context(app),
             httpx2.AsyncClient(transport=transport, base_url="http://localhost", timeout=TIMEOUT_S) as client,
         ):
-            found = Repeating(client, app.state.server.repeated, metrics)
-            _count_repeated(found, monkeypatch)
-            yield found
+            yield Caching(client, metrics)
 
 
-def _count_repeated(found: Repeating, monkeypatch: pytest.MonkeyPatch) -> None:
-    body_for = RepeatedAnswer.body_for
-
-    async def counted(self: RepeatedAnswer, *args: Any) -> Any:
-        body = await body_for(self, *args)
-        found.repeated += body is not None
-        return body
-
-    monkeypatch.setattr(RepeatedAnswer, "body_for", counted)
-
-
-async def test_third_research_repeats_the_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_third_research_has_the_answer_of_the_second(tmp_path: Path) -> None:
     """Only latency and request id differ, and the sources are stored under the new request id."""
-    async with server(tmp_path, monkeypatch) as ours:
+    async with server(tmp_path) as ours:
         first, second, third = await ours.research(3)
-        assert (first["metadata"]["cache_hit"], ours.repeated) == (False, 1)
+        assert [each["metadata"]["cache_hit"] for each in (first, second, third)] == [False, True, True]
         assert second["metadata"]["request_id"] != third["metadata"]["request_id"]
         for each in (second, third):
             source = await ours.client.get(f"/research/{each['metadata']['request_id']}/sources/1")
@@ -98,53 +79,39 @@ async def test_third_research_repeats_the_second(tmp_path: Path, monkeypatch: py
         assert list(third["metadata"]) == list(second["metadata"])
 
 
-async def test_request_id_of_the_client_is_in_the_body(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also one that JSON must escape; the head of a repeated answer has the headers of every other one."""
-    async with server(tmp_path, monkeypatch) as ours:
+async def test_request_id_of_the_client_is_in_the_body(tmp_path: Path) -> None:
+    """Also one that JSON must escape; the head of a cached answer has the headers of every other one."""
+    async with server(tmp_path) as ours:
         wanted = 'said "so" \\ twice'
         answers = [await ours.ask("/research", QUESTION, **{"X-Request-ID": wanted}) for _ in range(3)]
-        assert ours.repeated == 1
         assert answers[2].json()["metadata"]["request_id"] == wanted == answers[2].headers["x-request-id"]
         assert answers[2].headers.keys() == answers[1].headers.keys()
 
 
-async def test_search_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cached_search_has_the_same_bytes(tmp_path: Path) -> None:
     """The bytes are the same."""
-    async with server(tmp_path, monkeypatch) as ours:
+    async with server(tmp_path) as ours:
         answers = [await ours.ask("/llm-platform/web-search", SEARCH) for _ in range(3)]
-        assert ours.repeated == 1
         assert answers[2].content == answers[1].content == answers[0].content
-
-
-async def test_requests_at_once_make_a_repeatable_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Researches that share the calls of one another know what these read from the caches."""
-    async with server(tmp_path, monkeypatch) as ours:
-        await ours.research(1)
-        await asyncio.gather(*(ours.research(1) for _ in range(10)))
-        before = ours.repeated
-        await ours.research(1)
-        assert ours.repeated == before + 1
 
 
 async def test_answer_lives_as_long_as_the_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After CACHE_TTL_S the question is searched again."""
     now = 0.0
     monkeypatch.setattr(memory_cache.MemoryCache.__init__, "__defaults__", (lambda: now,))
-    async with server(tmp_path, monkeypatch) as ours:
+    async with server(tmp_path) as ours:
         await ours.research(3)
         now = HOUR_S + 1
         (late,) = await ours.research(1)
-        assert (ours.repeated, late["metadata"]["cache_hit"], late["metadata"]["searches"]) == (1, False, 1)
+        assert (late["metadata"]["cache_hit"], late["metadata"]["searches"]) == (False, 1)
 
 
-async def test_other_requests_are_not_mixed_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_other_requests_are_not_mixed_up(tmp_path: Path) -> None:
     """Another key, other fields or an event stream have their own answers; an invalid body gets its error."""
-    async with server(tmp_path, monkeypatch, LLM_PLATFORM_API_KEYS=f"{KEY},{OTHER_KEY}") as ours:
+    async with server(tmp_path, LLM_PLATFORM_API_KEYS=f"{KEY},{OTHER_KEY}") as ours:
         mine, theirs = {"X-API-Key": KEY}, {"X-API-Key": OTHER_KEY}
         third = (await ours.research(3, **mine))[2]
-        assert ours.repeated == 1
         await ours.research(1, **theirs)
-        assert ours.repeated == 1
         place = f"/research/{third['metadata']['request_id']}/sources/1"
         assert (await ours.client.get(place, headers=mine)).status_code == 200
         assert (await ours.client.get(place, headers=theirs)).status_code == 404
@@ -154,22 +121,19 @@ async def test_other_requests_are_not_mixed_up(tmp_path: Path, monkeypatch: pyte
         bare = await ours.ask("/research", {**QUESTION, "omit_raw": True}, **mine)
         assert bare.json()["raw_results"] is None
         wrong = await ours.client.post("/research", content=json.dumps(QUESTION), headers={**mine, "Content-Type": "text/x"})
-        assert (wrong.status_code, ours.repeated) == (415, 1)
+        assert wrong.status_code == 415
 
 
-async def test_limits_metrics_and_log_are_as_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A repeated answer is counted, limited and logged like the one that it repeats."""
+async def test_limits_metrics_and_log_are_as_before(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Each cached answer is counted, limited and logged."""
     limits = {"RATE_LIMIT_PER_MINUTE": 4, "RATE_LIMIT_BURST": 4}
-    async with server(tmp_path, monkeypatch, **limits) as ours:
+    async with server(tmp_path, **limits) as ours:
         caplog.set_level(logging.INFO, request_log.__name__)
         await ours.research(2)
         before = dict(ours.metrics.values)
         await ours.research(1)
         between = dict(ours.metrics.values)
         await ours.research(1)
-        assert ours.repeated == 2
         for name in ("researches_total", "cache_requests_total", "http_requests_total"):
             assert _grown(between, before, name) > 0
             assert _grown(dict(ours.metrics.values), between, name) == _grown(between, before, name)
@@ -180,14 +144,13 @@ async def test_limits_metrics_and_log_are_as_before(
         }
 
 
-async def test_secret_stays_redacted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A secret in the text of an upstream is redacted in repeated answers too."""
+async def test_secret_stays_redacted(tmp_path: Path) -> None:
+    """A secret in the text of an upstream is redacted in cached answers too."""
     row = {**ROW, "content": f"The event loop runs tasks with {KEY}."}
-    async with server(tmp_path, monkeypatch, [row], LLM_PLATFORM_API_KEYS=KEY) as ours:
+    async with server(tmp_path, [row], LLM_PLATFORM_API_KEYS=KEY) as ours:
         for path, body in (("/research", QUESTION), ("/llm-platform/web-search", SEARCH)):
             answers = [await ours.ask(path, body, **{"X-API-Key": KEY}) for _ in range(3)]
             assert [(KEY in each.text, "[redacted]" in each.text) for each in answers] == [(False, True)] * 3
-        assert ours.repeated == 2
 
 
 def _grown(after: Any, before: Any, name: str) -> float:
