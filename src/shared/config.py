@@ -631,13 +631,14 @@ class Settings(BaseSettings):
     READ_PAGES: Annotated[int, Field(ge=0, le=10)] | None = _setting(
         None,
         "Pages that are read before a quick or deep answer is written, always directly; default: 3 for a quick answer, 5 "
-        "for a deep one; 0 reads none, and citations are checked against the excerpts of the search engine",
+        "for a deep one. Up to twice as many more are read while a model writes. 0 reads none, and citations are checked "
+        "against the excerpts of the search engine",
         example="0",
     )
     READ_S: Seconds | None = _setting(
         None,
-        "Seconds that these pages are waited for after the search, at most a tenth of RESEARCH_TIMEOUT_S; default: 1.2 "
-        "for a quick answer, 2.5 for a deep one",
+        "Seconds that an answer waits for pages in all, at most a tenth of RESEARCH_TIMEOUT_S; default: 1.2 for a quick "
+        "answer, 2.5 for a deep one",
         example="4",
     )
     READER_ALLOWED_HOSTS: HostList = _setting(

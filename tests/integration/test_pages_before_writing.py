@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any
 
+import pytest
 from tests.loopback_upstream import Exchange, head, serving
 
-from modules.llm_platform import ResearchRequest, WebSearchResponse, WebSearchResultItem
-from modules.llm_platform.application.research.events import Done, Read
+from modules.llm_platform import LLMPlatform, ResearchRequest, ResearchResponse, WebSearchResponse, WebSearchResultItem
+from modules.llm_platform.application.research.events import Done, Read, ResearchEvent, SourcesNumbered
 from modules.llm_platform.container import build_platform
+from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMStreamPart, LLMToken
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
+from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.testing.llm import FakeLLM
 from shared.config import Settings
 
 FACT = "The Meridian pump moves 48 litres of water each minute at full speed."
@@ -96,3 +103,102 @@ async def test_no_page_is_read_where_none_is_wanted() -> None:
             assert answer.raw_results is not None
             assert answer.raw_results[0].content.startswith("A page about")
         assert host.requests == []
+
+
+PUMPS = 10
+SLOW, REFUSED, HUNG = range(1, 3), (4,), (7,)  # of the pumps: two of the first five answer late, one never, one with 403
+READABLE = PUMPS - len((*REFUSED, *HUNG))
+QUOTES = {pump: f"Pump number {pump} moves {40 + pump} litres of water each minute at full speed." for pump in range(PUMPS)}
+
+
+class PumpSite:
+    """A page for each pump. The slow ones answer when the model has begun to write."""
+
+    def __init__(self) -> None:
+        self.is_writing = asyncio.Event()
+
+    async def answer(self, exchange: Exchange) -> None:
+        pump = int(exchange.path.rpartition("/")[2])
+        if pump in SLOW:
+            await self.is_writing.wait()
+        if pump in HUNG:
+            await asyncio.Event().wait()
+        body = f"<html><body><main><h1>Pump {pump}</h1><p>{QUOTES[pump]}</p></main></body></html>".encode()
+        status = 403 if pump in REFUSED else 200
+        await exchange.send(head(status, "Content-Type: text/html", length=len(body)) + body)
+
+
+class PumpWriter(FakeLLM):
+    """Writes a sentence for each source and cites it: half of the text before the slow pages answer, half after."""
+
+    def __init__(self, site: PumpSite) -> None:
+        super().__init__()
+        self._site = site
+        self.numbers: dict[int, int] = {}  # of the source of each pump
+        self.can_end = asyncio.Event()
+
+    async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
+        while not self.numbers:
+            await asyncio.sleep(0)
+        self._answers = (" ".join(f"{QUOTES[pump][:-1]} [{number}]." for pump, number in self.numbers.items()),)
+        written = ""
+        async for part in super().stream(request):
+            yield part
+            if isinstance(part, LLMToken):
+                written += part.text
+            if len(written) > len(self._answers[0]) / 2 and not self._site.is_writing.is_set():
+                self._site.is_writing.set()
+                with suppress(TimeoutError):  # the asserts tell what was not read
+                    await asyncio.wait_for(self.can_end.wait(), ENOUGH_S / 2)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_nine_of_ten_citations_of_a_deep_answer_are_checked_against_pages_that_can_be_read(streamed: bool) -> None:
+    """Whichever source a sentence cites, and whether it was checked while the model wrote: late pages count, too. A page that
+    cannot be read leaves the excerpt, which says nothing about the page. Each address that was begun has one event.
+    """
+    site = PumpSite()
+    writer = PumpWriter(site)
+    reads: Counter[str] = Counter()
+
+    def watch(event: ResearchEvent) -> None:
+        if isinstance(event, SourcesNumbered):
+            writer.numbers = {int(each.url.rpartition("/")[2]): each.index for each in event.sources}
+        if isinstance(event, Read):
+            reads[event.status] += 1
+        if reads["read"] == READABLE:
+            writer.can_end.set()
+
+    async with serving(site.answer) as host:
+        values = {"READ_S": 1.0, "LLM_API_KEY": "k", "LLM_MODEL": "m", "CITATION_JUDGE": "off"}
+        ports = {IWebSearchProvider: Found(*(f"{host.url}/{pump}" for pump in range(PUMPS))), ILLMProvider: writer}
+        async with build_platform(settings(host.url, **values), ports) as platform:
+            request = ResearchRequest(query=QUESTION, depth="deep")
+            answer = await answer_of(platform, request, watch, streamed=streamed)
+            stored = {each: await platform.research.source("r", each) for each in writer.numbers.values()}
+    unreadable = {writer.numbers[pump] for pump in (*REFUSED, *HUNG)}
+    readable = [each for each in answer.citations if each.source_index not in unreadable]
+    assert sum(each.checked_against == "page" for each in readable) >= 0.9 * len(readable) >= 0.9 * READABLE
+    assert {each.verdict for each in readable} == {"supported"}
+    for each in answer.citations:
+        text = stored[each.source_index]
+        assert (text.text[each.quote_start : each.quote_end], text.text_kind) == (each.quote, each.checked_against)
+    unread = [each for each in answer.citations if each.source_index in unreadable]
+    assert {(each.verdict, each.checked_against) for each in unread} == {("unchecked", "snippet")}
+    assert reads == {"read": READABLE, "page_blocked": len(REFUSED), "timeout": len(HUNG)}
+    metadata = answer.metadata
+    assert (metadata.pages_read, metadata.pages_failed, metadata.pages_late) == (READABLE, len(REFUSED), len(HUNG))
+
+
+async def answer_of(
+    platform: LLMPlatform, request: ResearchRequest, watch: Callable[[ResearchEvent], None], *, streamed: bool
+) -> ResearchResponse:
+    """The answer to a research with the id `r`."""
+    if not streamed:
+        return await platform.research.research(request, request_id="r", on_event=watch)
+    events = []
+    async for event in platform.research.stream(request, request_id="r"):
+        watch(event)
+        events.append(event)
+    assert isinstance(events[-1], Done)
+    return events[-1].response

@@ -1,4 +1,4 @@
-"""Search and research: a question in, an answer out in which every sentence can be traced to its source.
+"""Search and research: a question in, an answer out whose citations are checked against their sources.
 
     from modules.llm_platform import ResearchRequest
     from modules.llm_platform.container import build_platform

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,10 +11,13 @@ import pytest
 
 from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.read_pages import (
+    FURTHER_PAGES,
+    MAX_STORED_TOKENS,
     OTHER_TOKENS,
     PROMPT_GROWTH,
     PageReads,
     ReadOptions,
+    SourcesBeingRead,
     with_pages,
 )
 from modules.llm_platform.domain.canonical_url import canonical_url
@@ -26,6 +29,7 @@ from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.text.tokens import count_tokens
 
 ENOUGH_S = 30.0
+SOON_S = 0.2
 HANGS = "hangs"
 
 
@@ -35,7 +39,7 @@ def page(url: str, text: str) -> Page:
 
 
 class ScriptedReader(IPageReader):
-    """Gives the texts of its pages, hangs for one called HANGS, and fails for every other address."""
+    """Gives the texts of its pages, hangs for one called HANGS until `released` is set, and fails for every other address."""
 
     name = "fake"
 
@@ -43,12 +47,13 @@ class ScriptedReader(IPageReader):
         self.pages = pages
         self.asked: list[str] = []
         self.cancelled = 0
+        self.released = asyncio.Event()
 
     async def read(self, url: str) -> Page:
         self.asked.append(url)
         if HANGS in url:
             try:
-                await asyncio.Event().wait()
+                await self.released.wait()
             except asyncio.CancelledError:
                 self.cancelled += 1
                 raise
@@ -78,11 +83,24 @@ def found(*texts: str) -> tuple[Source, ...]:
     )
 
 
+def page_reads(
+    reader: IPageReader, events: list[Any], limit: int, seconds: float = ENOUGH_S, left: float = ENOUGH_S
+) -> PageReads:
+    """`left`: seconds to the deadline of the research."""
+    return PageReads(reader, context(events), limit, seconds, asyncio.get_running_loop().time() + left)
+
+
 async def collected(reader: IPageReader, wanted: Sequence[str], limit: int, seconds: float = ENOUGH_S) -> Any:
     events: list[Any] = []
-    async with PageReads(reader, context(events), limit) as reads:
-        pages = await reads.collect(wanted, seconds)
-        return sorted(each.url for each in pages.values()), reads.counts, events
+    async with page_reads(reader, events, limit, seconds) as reads:
+        pages = await reads.collect(wanted)
+        return sorted(each.url for each in pages.values()), reads.end(), events
+
+
+async def took(wait: Awaitable[object]) -> float:
+    began = asyncio.get_running_loop().time()
+    await wait
+    return asyncio.get_running_loop().time() - began
 
 
 async def test_the_next_best_page_replaces_one_that_cannot_be_read() -> None:
@@ -98,7 +116,7 @@ async def test_the_next_best_page_replaces_one_that_cannot_be_read() -> None:
 async def test_no_page_is_waited_for_beyond_its_time() -> None:
     """What is read by then is taken, the rest is counted, told and cancelled."""
     reader = ScriptedReader({urls("b")[0]: "Text."})
-    pages, counts, events = await collected(reader, urls(HANGS, "b"), 2, seconds=0.2)
+    pages, counts, events = await collected(reader, urls(HANGS, "b"), 2, seconds=SOON_S)
     assert pages == urls("b")
     assert (counts.read, counts.failed, counts.late) == (1, 0, 1)
     assert reader.cancelled == 1
@@ -108,16 +126,99 @@ async def test_no_page_is_waited_for_beyond_its_time() -> None:
 async def test_reading_begins_with_the_first_results() -> None:
     """A page that is started while other searches run is not read again."""
     reader = ScriptedReader(dict.fromkeys(urls("a", "b"), "Text."))
-    async with PageReads(reader, context([]), 2) as reads:
+    async with page_reads(reader, [], 2) as reads:
         reads.start(urls("a"), 1)
-        pages = await reads.collect(urls("a", "b"), ENOUGH_S)
+        pages = await reads.collect(urls("a", "b"))
     assert sorted(each.url for each in pages.values()) == urls("a", "b")
     assert reader.asked == urls("a", "b")
 
 
+async def test_a_late_page_is_read_on_and_becomes_the_text_of_its_source() -> None:
+    """While the answer is written; the numbers of the sources and all other texts stay."""
+    reader = ScriptedReader(
+        {f"https://a.example/{number}": f"Page {number}." for number in (1, 3)} | {urls(HANGS)[0]: "Late."}
+    )
+    events: list[Any] = []
+    sources = found("One.", "Two.", "Three.")
+    sources = (sources[0].model_copy(update={"url": urls(HANGS)[0]}), *sources[1:])
+    async with page_reads(reader, events, 1, SOON_S) as reads:
+        assert await reads.collect([each.url for each in sources]) == {}
+        being_read = SourcesBeingRead(sources, reads)
+        assert being_read.take_pages() == sources
+        being_read.go_on()
+        reader.released.set()
+        await reads.wait_for([])  # has no time left, so it returns at once
+        while len(reads.read()) < 2:
+            await asyncio.sleep(0)
+        taken = being_read.take_pages()
+        assert being_read.take_pages() is taken
+        counts = reads.end()
+    assert [(each.index, each.url, each.text, each.text_kind) for each in taken] == [
+        (1, sources[0].url, "Late.", "page"), (2, sources[1].url, "Two.", "snippet"), (3, sources[2].url, "Page 3.", "page"),
+    ]  # fmt: skip
+    assert (counts.read, counts.failed, counts.late) == (2, 1, 0)
+    assert [event.status for event in events].count("read") == 2
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3])
+async def test_further_pages_are_bounded_and_none_is_read_where_none_is_wanted(limit: int) -> None:
+    """Whatever the number of sources; those that cannot be read count for nothing."""
+    names = [f"{HANGS}{number}" for number in range(40)]
+    reader = ScriptedReader({})
+    async with page_reads(reader, [], limit, 0.0) as reads:
+        await reads.collect(urls(*names))
+        reads.go_on(urls(*names))
+        await reads.wait_for(urls(*reversed(names)))
+        await asyncio.sleep(0)
+        counts = reads.end()
+    assert len(reader.asked) == counts.late == reader.cancelled == limit * (1 + FURTHER_PAGES)
+
+
+async def test_a_cited_page_is_waited_for_once_the_text_is_there() -> None:
+    """It is read if nobody has begun to, and what is awaited is only what is cited."""
+    reader = ScriptedReader(dict.fromkeys(urls("a", "b"), "Text."))
+    async with page_reads(reader, [], 1) as reads:
+        await reads.collect(urls("a"))
+        reads.go_on(urls(HANGS))
+        await reads.wait_for(urls("b"))
+        assert sorted(each.url for each in reads.read().values()) == urls("a", "b")
+
+
+async def test_a_page_that_had_its_time_is_not_waited_for_again() -> None:
+    """All waits together take no longer than the time for reading, each page has it once, none passes the deadline."""
+    reader = ScriptedReader({})
+    async with page_reads(reader, [], 2, SOON_S) as reads:
+        await reads.collect(urls(HANGS))
+        assert await took(reads.wait_for(urls(HANGS, f"{HANGS}2"))) < SOON_S
+    async with page_reads(reader, [], 1, SOON_S) as reads:
+        reads.go_on(urls(HANGS))
+        await asyncio.sleep(1.5 * SOON_S)  # the writing
+        assert await took(reads.wait_for(urls(HANGS))) < SOON_S
+    async with page_reads(reader, [], 1, left=0.0) as reads:
+        assert await took(reads.wait_for(urls(HANGS))) < ENOUGH_S / 2
+
+
+async def test_of_a_long_page_the_passages_that_fit_the_question_are_stored() -> None:
+    """The event tells the length of the page."""
+    filler = "\n\n".join(f"Paragraph {at} tells of sheds, fences and lawns, and what they cost." for at in range(2000))
+    reader = ScriptedReader({urls("a")[0]: f"{filler}\n\nThe water is 48 degrees warm.\n\n{filler}"})
+    events: list[Any] = []
+    async with page_reads(reader, events, 1) as reads:
+        [read] = (await reads.collect(urls("a"))).values()
+    assert count_tokens(read.text) <= MAX_STORED_TOKENS
+    assert "48 degrees" in read.text
+    assert [event.chars for event in events] == [len(reader.pages[urls("a")[0]])]
+
+
 @pytest.mark.parametrize(
     ("setting", "wish", "depth", "limit"),
-    [(None, None, "shallow", 3), (None, None, "deep", 5), (2, None, "deep", 2), (2, 7, "deep", 7), (None, 0, "deep", 0)],
+    [
+        (None, None, "shallow", 3),
+        (None, None, "deep", 5),
+        (2, None, "deep", 2),
+        (2, 7, "deep", 7),
+        (None, 0, "deep", 0),
+    ],
 )
 def test_the_request_goes_before_the_setting(setting: int | None, wish: int | None, depth: str, limit: int) -> None:
     assert ReadOptions(pages=setting).page_limit(context([], depth, wish)) == limit

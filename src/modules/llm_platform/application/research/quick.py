@@ -28,7 +28,13 @@ from modules.llm_platform.application.research.plan import (
     distinct_questions,
     plan,
 )
-from modules.llm_platform.application.research.read_pages import DEFAULT_READING, PageReads, ReadOptions, with_pages
+from modules.llm_platform.application.research.read_pages import (
+    DEFAULT_READING,
+    PageReads,
+    ReadOptions,
+    SourcesBeingRead,
+    with_pages,
+)
 from modules.llm_platform.application.research.response import (
     ResearchResult,
     build_response,
@@ -125,8 +131,11 @@ class QuickResearch:
 
         Raises the AppException after which nothing is left to answer from.
         """
-        async with PageReads(self._reader, context, self._options.reading.page_limit(context)) as reads:
-            await self._answer(_QuickRun(context, context.began + self._options.timeout_s - self._reserve_s, reads))
+        reading, timeout_s = self._options.reading, self._options.timeout_s
+        deadline = context.began + timeout_s - self._reserve_s
+        limit, seconds = reading.page_limit(context), reading.seconds_for(context, timeout_s)
+        async with PageReads(self._reader, context, limit, seconds, deadline) as reads:
+            await self._answer(_QuickRun(context, deadline, reads))
 
     async def _answer(self, run: _QuickRun) -> None:
         context = run.context
@@ -139,10 +148,13 @@ class QuickResearch:
         self._emit_sources(run, sources)
         await context.store_sources(sources)
         written = await self._write(run, sources, excerpts)
+        if written is not None and written.sources != sources:
+            sources = written.sources
+            await context.store_sources(sources)
         response = build_response(
             ResearchResult(
                 context.request, context.request_id, context.language, planned, gathered, sources,
-                raw_of(sources, raw), written, reads=run.reads.counts,
+                raw_of(sources, raw), written, reads=run.reads.end(),
             ),
             fallback=self._fallback.name,
             egress_log=context.egress_log,
@@ -225,9 +237,7 @@ class QuickResearch:
 
     async def _read(self, run: _QuickRun, sources: tuple[Source, ...]) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
         """The sources with the pages that could be read in time, and what the writer reads of them."""
-        left = run.deadline - asyncio.get_running_loop().time()
-        seconds = min(left, self._options.reading.seconds_for(run.context, self._options.timeout_s))
-        pages = await run.reads.collect([each.url for each in sources if each.text_kind == "snippet"], seconds)
+        pages = await run.reads.collect([each.url for each in sources if each.text_kind == "snippet"])
         return await with_pages(sources, pages, run.context.request.query, run.context.language)
 
     async def _search_all(self, run: _QuickRun, questions: Sequence[str]) -> SearchResults:
@@ -281,6 +291,9 @@ class QuickResearch:
             text = nothing_found_text(run.context.request.depth, run.context.language)
             run.context.emit(Token(request_id=run.context.request_id, text=text))
             return None
+        reading = SourcesBeingRead(sources, run.reads)
+        if self._writer is not self._fallback:  # a model takes seconds to write, quotes are there at once
+            reading.go_on()
         request = WritingRequest(
             question=self._question_to_write(run.context),
             sources=sources,
@@ -294,6 +307,7 @@ class QuickResearch:
             instructions=run.context.request.instructions,
             verification=self._verification(run),
             excerpts=excerpts,
+            reading=reading,
         )
         return await write(
             request,

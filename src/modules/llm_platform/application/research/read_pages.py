@@ -1,13 +1,14 @@
-"""Read the best pages of a search before a quick or deep answer is written, so that it cites what was read.
+"""Read the best pages of a search for a quick or deep answer, so that it cites what was read.
 
-Reading begins with the first results, takes a bounded time, and never fails an answer: what was not read in time stays the
-excerpt of the search engine.
+Reading begins with the first results, is waited for in a bounded time, and never fails an answer. While a model writes, the
+late pages and those of the next sources go on being read: the text is checked against what is there when it ends. What was not
+read by then stays the excerpt of the search engine.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from modules.llm_platform.application.research.context import ResearchContext
@@ -26,10 +27,11 @@ from shared.exceptions import AppException
 READ_SHARE = 0.1  # of the time of a research, at most
 PAGES = {"shallow": 3, "deep": 5}
 READ_S = {"shallow": 1.2, "deep": 2.5}
+FURTHER_PAGES = 2  # read while the answer is written, for each page that is read before
 MAX_STORED_TOKENS = 5000  # of a page: about twenty thousand characters are stored, sent in raw_results and compared
 PROMPT_GROWTH = 0.5  # a prompt with pages is at most longer by this share than one with the search engine's excerpts
 OTHER_TOKENS = 300  # of a prompt, beside the sources
-INLINE_CHARS = 30_000  # of all pages together; longer ones are searched for passages in a thread
+INLINE_CHARS = 30_000  # of a page, or of all in a prompt; longer ones are searched for passages in a thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +69,24 @@ NOTHING_READ = ReadCounts()
 
 
 class PageReads:
-    """The reads of one research. A context manager: what is still being read at its end is cancelled."""
+    """The reads of one research. A context manager: what is still being read at its end is cancelled.
 
-    def __init__(self, reader: IPageReader | None, context: ResearchContext, limit: int) -> None:
+    `limit` pages are read before the writing. All waits together take at most `seconds`, and none goes on after `deadline`
+    (event loop time).
+    """
+
+    def __init__(
+        self, reader: IPageReader | None, context: ResearchContext, limit: int, seconds: float, deadline: float
+    ) -> None:
         self._reader = reader
         self._context = context
         self.limit = limit if reader is not None else 0
+        self._seconds = self._left = seconds
+        self._deadline = deadline
         self._preparing: asyncio.Task[None] | None = None
         self._tasks: dict[str, asyncio.Task[Page | None]] = {}
+        self._began: dict[str, float] = {}  # event loop time
         self._failed = 0
-        self.counts = NOTHING_READ
 
     async def __aenter__(self) -> PageReads:
         if self._reader is not None and self.limit:
@@ -88,37 +98,63 @@ class PageReads:
 
     def start(self, urls: Iterable[str], count: int) -> None:
         """Begin to read the first `count` of these addresses, as far as the limit of the research allows."""
-        for url in [url for url in urls if is_web_url(url)][: max(0, count)]:
-            if len(self._tasks) - self._failed < self.limit:
-                self._task(url)
+        self._start([url for url in urls if is_web_url(url)][: max(0, count)], self.limit)
 
-    async def collect(self, urls: Sequence[str], seconds: float) -> Mapping[str, Page]:
-        """The pages that are read within `seconds`, by canonical address. The next best replaces one that cannot be read."""
-        until = asyncio.get_running_loop().time() + seconds
+    async def collect(self, urls: Sequence[str]) -> Mapping[str, Page]:
+        """The pages that are read in time, by canonical address. The next best replaces one that cannot be read; a late one
+        is read on.
+        """
+        until = self._now() + self._left
         while self.limit:
-            self.start((url for url in urls if canonical_url(url) not in self._tasks), len(urls))
-            running = [task for task in self._tasks.values() if not task.done()]
-            left = until - asyncio.get_running_loop().time()
-            if not running or left <= 0:
+            self._start(urls, self.limit)
+            if not await self._wait(self._tasks.values(), until):
                 break
-            await asyncio.wait(running, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         wanted = {canonical_url(url) for url in urls}
-        pages: dict[str, Page] = {}
-        late = 0
-        for address, task in self._tasks.items():
-            if not task.done():
-                late += 1
-                self._emit(task.get_name(), ResearchTimeoutError.code)
-                task.cancel()
-            elif (page := task.result()) is not None and address in wanted:
-                pages[address] = page
-        self.counts = ReadCounts(len(pages), self._failed, late)
-        return pages
+        return {address: page for address, page in self.read().items() if address in wanted}
 
-    def _task(self, url: str) -> None:
-        address = canonical_url(url)
-        if address not in self._tasks:
-            self._tasks[address] = asyncio.create_task(self._read(url), name=url)
+    def go_on(self, urls: Iterable[str]) -> None:
+        """Begin to read further pages of these, FURTHER_PAGES for each of the limit. Nobody waits for them."""
+        self._start(urls, self.limit * (1 + FURTHER_PAGES))
+
+    async def wait_for(self, urls: Sequence[str]) -> None:
+        """Read these, too, and wait for them in what is left of the time. None is waited for that had its time already."""
+        self.go_on(urls)
+        wanted = set(map(canonical_url, urls))
+        running = {address: task for address, task in self._tasks.items() if address in wanted and not task.done()}
+        end = max((self._began[address] + self._seconds for address in running), default=0.0)
+        until = min(self._now() + self._left, end)
+        while await self._wait(running.values(), until):
+            pass
+
+    def read(self) -> Mapping[str, Page]:
+        """The pages that are read by now, by canonical address."""
+        done = ((address, task.result()) for address, task in self._tasks.items() if task.done())
+        return {address: page for address, page in done if page is not None}
+
+    def end(self) -> ReadCounts:
+        """Cancel the reads that are not done, and count all."""
+        late = [task for task in self._tasks.values() if not task.done()]
+        for task in late:
+            self._emit(task.get_name(), ResearchTimeoutError.code)
+            task.cancel()
+        return ReadCounts(len(self._tasks) - len(late) - self._failed, self._failed, len(late))
+
+    async def _wait(self, tasks: Iterable[asyncio.Task[Page | None]], until: float) -> bool:
+        """Wait for the next of these; False when all are done or the time is over."""
+        running, began = [task for task in tasks if not task.done()], self._now()
+        left = min(until, self._deadline) - began
+        if not running or left <= 0:
+            return False
+        await asyncio.wait(running, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        self._left -= self._now() - began
+        return True
+
+    def _start(self, urls: Iterable[str], limit: int) -> None:
+        for url in urls:
+            address = canonical_url(url)
+            if address not in self._tasks and len(self._tasks) - self._failed < limit:
+                self._began[address] = self._now()
+                self._tasks[address] = asyncio.create_task(self._read(url), name=url)
 
     @stage("read")
     async def _read(self, url: str) -> Page | None:
@@ -130,11 +166,57 @@ class PageReads:
             self._failed += 1
             self._emit(url, error.code)
             return None
+        cut = await self._cut(page)
         self._emit(url, "read", len(page.text))
-        return page
+        return cut
+
+    async def _cut(self, page: Page) -> Page:
+        """The page with the passages that fit the question, where it is long."""
+        arguments = (page.text, self._context.request.query, MAX_STORED_TOKENS, self._context.language)
+        is_long = len(page.text) > INLINE_CHARS
+        text = await asyncio.to_thread(fitting_excerpt, *arguments) if is_long else fitting_excerpt(*arguments)
+        return page if text == page.text else page.model_copy(update={"text": text})
 
     def _emit(self, url: str, status: str, chars: int = 0) -> None:
         self._context.emit(Read(request_id=self._context.request_id, url=url, status=status, chars=chars))
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
+
+
+class SourcesBeingRead:
+    """The numbered sources of an answer, of which some are excerpts while their pages are being read."""
+
+    def __init__(self, sources: tuple[Source, ...], reads: PageReads) -> None:
+        self._sources = sources
+        self._reads = reads
+        self._taken = 0  # pages
+
+    def go_on(self) -> None:
+        """Read further pages, best source first."""
+        self._reads.go_on([each.url for each in self._sources if each.text_kind == "snippet"])
+
+    async def wait_for(self, cited: Collection[int]) -> None:
+        """Wait, as long as there is time, for the pages of these sources."""
+        unread = (each for each in self._sources if each.text_kind == "snippet" and each.index in cited)
+        await self._reads.wait_for([each.url for each in unread])
+
+    def take_pages(self) -> tuple[Source, ...]:
+        """The sources with the pages that are read by now: the same tuple while there is no new one."""
+        pages = self._reads.read()
+        if len(pages) > self._taken:
+            self._taken = len(pages)
+            self._sources = tuple(with_page(each, pages.get(canonical_url(each.url))) for each in self._sources)
+        return self._sources
+
+
+def with_page(source: Source, page: Page | None) -> Source:
+    """The source with the text of its page, unless it has one already."""
+    if page is None or source.text_kind != "snippet":
+        return source
+    published = source.published or page.published
+    return source.model_copy(update={"text": page.text, "text_kind": "page", "published": published})
 
 
 async def with_pages(
@@ -157,12 +239,9 @@ def _with_pages(
     read: list[tuple[Source, Source]] = []
     for number, source in enumerate(sorted(sources, key=lambda each: page_of[each.index] is None), 1):
         page = page_of[source.index]
-        whole = short = source.model_copy(update={"index": number})
+        whole = short = with_page(source.model_copy(update={"index": number}), page)
         if page is not None:
-            text = fitting_excerpt(page.text, question, MAX_STORED_TOKENS, language)
-            published = source.published or page.published
-            whole = whole.model_copy(update={"text": text, "text_kind": "page", "published": published})
-            excerpt = fitting_excerpt(text, question, sizes[source.index] + more, language)
+            excerpt = fitting_excerpt(page.text, question, sizes[source.index] + more, language)
             short = whole.model_copy(update={"text": excerpt})
         read.append((whole, short))
     return tuple(whole for whole, _ in read), tuple(short for _, short in read)

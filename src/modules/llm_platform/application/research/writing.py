@@ -11,6 +11,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from modules.llm_platform.application.research.read_pages import SourcesBeingRead
 from modules.llm_platform.application.research.verification import OnChecked, Verification, Verified, verify
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
 from modules.llm_platform.domain.citations.completion import MarkerCompleter
@@ -54,7 +55,7 @@ class WritingRequest:
     `by_model`: the writer calls a language model, so a late one has cost a call. `questions` are the sub-questions of a
     report. `offer_deep`: an answer without citations suggests a deep research. `verification` judges the citations after
     the comparison of words; None skips it. `excerpts` is what the writer reads of the sources, where that is less than what
-    its citations are checked against.
+    its citations are checked against. `reading` has the sources whose pages are read while the text is written.
     """
 
     question: str
@@ -70,6 +71,7 @@ class WritingRequest:
     instructions: str | None = None
     verification: Verification | None = None
     excerpts: tuple[Source, ...] | None = None
+    reading: SourcesBeingRead | None = None
 
     @property
     def synthesis(self) -> SynthesisRequest:
@@ -86,13 +88,17 @@ class WritingRequest:
 
 @dataclass(frozen=True, slots=True)
 class WrittenAnswer:
-    """The text as shown, the writer's synthesis, and the checked citations. `spent` counts writers and judge."""
+    """The text as shown, the writer's synthesis, and the checked citations. `spent` counts writers and judge.
+
+    `sources` have the texts that the citations were checked against.
+    """
 
     text: str
     synthesis: Synthesis
     checked: CheckedAnswer
     degraded: tuple[Degraded, ...]
     spent: Spending
+    sources: tuple[Source, ...]
 
 
 class _Output:
@@ -177,42 +183,63 @@ class _Output:
 
 
 class _Checker:
-    """The citation checker; it prepares long sources in a thread while the writer starts."""
+    """The citation checker; it prepares long sources in a thread while the writer starts, and takes the pages that are read
+    while it writes.
+    """
 
     def __init__(self, request: WritingRequest) -> None:
         self._checker = CitationChecker(request.sources, request.language)
-        self._sources = request.sources
+        self.sources = request.sources
+        self._reading = request.reading
         self._language = request.language
         self._is_streamed = False
-        is_long = sum(len(source.text) for source in request.sources) > PREPARED_IN_THREAD_CHARS
         loop = asyncio.get_running_loop()
-        self._prepared = loop.run_in_executor(None, self._checker.prepare) if is_long else None
+        self._prepared = loop.run_in_executor(None, self._checker.prepare) if self._is_long else None
+
+    @property
+    def _is_long(self) -> bool:
+        return sum(len(source.text) for source in self.sources) > PREPARED_IN_THREAD_CHARS
 
     async def prepared(self) -> None:
-        """Wait until long sources are prepared. What is checked afterwards is remembered."""
+        """Wait until long sources are prepared, and take new pages. What is checked afterwards is remembered."""
         self._is_streamed = True
+        await self._take_pages()
+
+    async def _take_pages(self) -> None:
         if self._prepared is not None:
-            await self._prepared
+            await self._prepared  # the thread reads the sources
+        before, self.sources = self.sources, self._reading.take_pages() if self._reading else self.sources
+        if before is not self.sources:
+            for old, new in zip(before, self.sources, strict=True):
+                if old is not new:
+                    self._checker.replace(new)
 
     def completer(self) -> MarkerCompleter:
         return MarkerCompleter(self._checker, self._language)
 
     async def complete(self, text: str) -> tuple[str, tuple[int, ...]]:
         """A complete text, sanitised and with the markers that it lacks, and their offsets."""
-        if self._prepared is None:
-            return _completed(text, self._sources, self._language)
-        await self._prepared
-        return await asyncio.to_thread(_complete, text, self._sources, self.completer())
+        await self._take_pages()
+        if not self._is_long:
+            return _completed(text, self.sources, self._language)
+        return await asyncio.to_thread(_complete, text, self.sources, self.completer())
+
+    async def wait_for_pages(self, text: str) -> None:
+        """Wait a bounded time for the pages that the complete answer cites."""
+        if self._reading is not None:
+            await self._reading.wait_for({number for _, _, number in render_markers(text)})
+            await self._take_pages()
 
     @stage("verify")
     async def check(self, text: str, added: Sequence[int]) -> CheckedAnswer:
         """Check the complete answer."""
-        if self._prepared is None:
-            if self._is_streamed:
-                return self._checker.check(text, added)
-            return _checked(text, tuple(added), self._sources, self._language)
-        await self._prepared
-        return await asyncio.to_thread(self._checker.check, text, added)
+        if self._prepared is not None:
+            await self._prepared
+        if self._is_long:
+            return await asyncio.to_thread(self._checker.check, text, added)
+        if self._is_streamed:
+            return self._checker.check(text, added)
+        return _checked(text, tuple(added), self.sources, self._language)
 
 
 @lru_cache(REMEMBERED_ANSWERS)
@@ -255,6 +282,7 @@ async def write(
     output = _Output(request, checker, streamed, on_text, on_reset)
     synthesis, degraded = await _synthesize(request, output)
     text = output.text
+    await checker.wait_for_pages(text)
     checked = await checker.check(text, output.added)
     if not synthesis.answered:  # one sentence, or none, says so: it needs no source
         checked = replace(checked, uncited_sentences=max(0, checked.uncited_sentences - 1))
@@ -277,8 +305,9 @@ async def write(
         verified = await verify(
             request.verification, request.question, text, request.language, request.sources, checked, on_checked
         )
+    spent = synthesis.spent + verified.spent
     return WrittenAnswer(
-        output.text, synthesis, verified.checked, (*degraded, *verified.degraded), synthesis.spent + verified.spent
+        output.text, synthesis, verified.checked, (*degraded, *verified.degraded), spent, checker.sources
     )
 
 

@@ -72,6 +72,13 @@ class CitationChecker:
         """Prepare all texts now. Not safe to call while another thread uses this checker."""
         self._prepare(self._sources)
 
+    def replace(self, source: Source) -> None:
+        """Take another text of a source. Sentences that cite it are judged again."""
+        self._sources[source.index] = source
+        self._prepared.pop(source.index, None)
+        for key in [key for key in self._judged if key[2] == source.index]:
+            del self._judged[key]
+
     def check(self, answer: str, added: Collection[int] = ()) -> CheckedAnswer:
         """Check sanitised Markdown. Markers that name no source are ignored; `added` are the offsets of the platform's."""
         text = read_answer(answer, self._language, added)

@@ -87,7 +87,8 @@ class ResearchRequest(BaseModel):
     research of the same caller, `history` a conversation, oldest turn first: the question is understood in their context.
     With both, `history` is used where the earlier research is no longer stored.
 
-    `pages` is how many pages are read before a shallow or deep answer is written, by default 3 or 5; 0 reads none.
+    `pages` is how many pages are read before a shallow or deep answer is written, by default 3 or 5; 0 reads none. Up to
+    twice as many more are read while a model writes.
 
     The fields from `plan` on belong to a report. `plan`
     replaces the sub-questions of the model. `urls` are pages to research: alone they are all that is read; where `sources`
@@ -276,9 +277,9 @@ class ResearchMetadata(BaseModel):
 
     `sent_to` is the ledger of what left this process, `cached_sent_to` that of the time when the parts of the answer were made
     that come from a cache or from the store. `standalone_query` is how a follow-up question was understood, None for
-    every other one. `pages_read`, `pages_failed` and `pages_late` count the pages that were read before writing, those that
-    could not be read, and those that were not read in time. `verdicts_changed` counts the citations on which a model decided
-    otherwise than the words.
+    every other one. `pages_read`, `pages_failed` and `pages_late` count the pages that were read before and during the
+    writing, those that could not be read, and those that were not read in time. `verdicts_changed` counts the citations on
+    which a model decided otherwise than the words.
 
     Of a report: `plan` are its sub-questions, `topic` is its name in the store, and `stored_at` says when it
     was finished where it came from there.

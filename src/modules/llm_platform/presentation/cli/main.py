@@ -30,7 +30,7 @@ PROGRAM = "llm-platform"
 
 app = typer.Typer(
     name=PROGRAM,
-    help="Answers questions from the web or your own documents, and names the source of every sentence.",
+    help="Answers questions from the web or your own documents, and checks each citation against its source.",
     epilog="Exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted. Settings are environment variables.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["--help", "-h"]},  # inherited by every command

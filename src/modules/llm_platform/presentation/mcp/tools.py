@@ -239,7 +239,7 @@ TOOLS: Final[tuple[ToolSpec, ...]] = (
         name="research",
         title="Research a question",
         description=(
-            "Answer a question from sources. Every sentence cites its sources as [n], and each citation is compared with the "
+            "Answer a question from sources. Sentences cite their sources as [n], and each citation is compared with the "
             "text of its source. shallow: one search, some seconds; deep: three searches; report: plans sub-questions, reads "
             "pages and writes a long text, which takes minutes. Sends progress."
         ),

@@ -44,7 +44,7 @@ from shared.config import Settings
 
 TITLE = "llm-platform"
 VERSION = "1"  # of the interface, not of the package
-DESCRIPTION = "A question in, an answer out in which every sentence can be traced to its source."
+DESCRIPTION = "A question in, an answer out whose citations are checked against their sources."
 # FastAPI's own would repeat our spans, with the texts of errors in them, and it looks for providers at every request.
 NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False, "operation_spans": False}
 ROUTERS = (
