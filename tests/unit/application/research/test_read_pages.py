@@ -139,11 +139,16 @@ async def test_a_late_page_is_read_on_and_becomes_the_text_of_its_source() -> No
         {f"https://a.example/{number}": f"Page {number}." for number in (1, 3)} | {urls(HANGS)[0]: "Late."}
     )
     events: list[Any] = []
+    stored: list[tuple[Source, ...]] = []
+
+    async def store(sources: tuple[Source, ...]) -> None:
+        stored.append(sources)
+
     sources = found("One.", "Two.", "Three.")
     sources = (sources[0].model_copy(update={"url": urls(HANGS)[0]}), *sources[1:])
     async with page_reads(reader, events, 1, SOON_S) as reads:
         assert await reads.collect([each.url for each in sources]) == {}
-        being_read = SourcesBeingRead(sources, reads)
+        being_read = SourcesBeingRead(sources, reads, store)
         assert being_read.take_pages() == sources
         being_read.go_on()
         reader.released.set()
@@ -151,11 +156,13 @@ async def test_a_late_page_is_read_on_and_becomes_the_text_of_its_source() -> No
         while len(reads.read()) < 2:
             await asyncio.sleep(0)
         taken = being_read.take_pages()
+        await being_read.finish({2})
         assert being_read.take_pages() is taken
         counts = reads.end()
     assert [(each.index, each.url, each.text, each.text_kind) for each in taken] == [
         (1, sources[0].url, "Late.", "page"), (2, sources[1].url, "Two.", "snippet"), (3, sources[2].url, "Page 3.", "page"),
     ]  # fmt: skip
+    assert stored == [taken]
     assert (counts.read, counts.failed, counts.late) == (2, 1, 0)
     assert [event.status for event in events].count("read") == 2
 

@@ -148,9 +148,7 @@ class QuickResearch:
         self._emit_sources(run, sources)
         await context.store_sources(sources)
         written = await self._write(run, sources, excerpts)
-        if written is not None and written.sources != sources:
-            sources = written.sources
-            await context.store_sources(sources)
+        sources = written.sources if written else sources
         response = build_response(
             ResearchResult(
                 context.request, context.request_id, context.language, planned, gathered, sources,
@@ -291,7 +289,7 @@ class QuickResearch:
             text = nothing_found_text(run.context.request.depth, run.context.language)
             run.context.emit(Token(request_id=run.context.request_id, text=text))
             return None
-        reading = SourcesBeingRead(sources, run.reads)
+        reading = SourcesBeingRead(sources, run.reads, run.context.store_sources)
         if self._writer is not self._fallback:  # a model takes seconds to write, quotes are there at once
             reading.go_on()
         request = WritingRequest(

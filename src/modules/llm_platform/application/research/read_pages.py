@@ -8,7 +8,7 @@ read by then stays the excerpt of the search engine.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from modules.llm_platform.application.research.context import ResearchContext
@@ -186,21 +186,28 @@ class PageReads:
 
 
 class SourcesBeingRead:
-    """The numbered sources of an answer, of which some are excerpts while their pages are being read."""
+    """The numbered sources of an answer, of which some are excerpts while their pages are being read. `store` gets them again
+    with the pages.
+    """
 
-    def __init__(self, sources: tuple[Source, ...], reads: PageReads) -> None:
-        self._sources = sources
+    def __init__(
+        self, sources: tuple[Source, ...], reads: PageReads, store: Callable[[tuple[Source, ...]], Awaitable[None]]
+    ) -> None:
+        self._sources = self._stored = sources
         self._reads = reads
+        self._store = store
         self._taken = 0  # pages
 
     def go_on(self) -> None:
         """Read further pages, best source first."""
         self._reads.go_on([each.url for each in self._sources if each.text_kind == "snippet"])
 
-    async def wait_for(self, cited: Collection[int]) -> None:
-        """Wait, as long as there is time, for the pages of these sources."""
+    async def finish(self, cited: Collection[int]) -> None:
+        """Wait, as long as there is time, for the pages of these sources, and store what quotes point into."""
         unread = (each for each in self._sources if each.text_kind == "snippet" and each.index in cited)
         await self._reads.wait_for([each.url for each in unread])
+        if self.take_pages() != self._stored:
+            await self._store(self._sources)
 
     def take_pages(self) -> tuple[Source, ...]:
         """The sources with the pages that are read by now: the same tuple while there is no new one."""

@@ -227,7 +227,7 @@ class _Checker:
     async def wait_for_pages(self, text: str) -> None:
         """Wait a bounded time for the pages that the complete answer cites."""
         if self._reading is not None:
-            await self._reading.wait_for({number for _, _, number in render_markers(text)})
+            await self._reading.finish({number for _, _, number in render_markers(text)})
             await self._take_pages()
 
     @stage("verify")
