@@ -577,6 +577,13 @@ class Settings(BaseSettings):
         "llama.cpp and vLLM do",
         ge=1000,
     )
+    LLM_SOURCES_TOKENS: int | None = _setting(
+        None,
+        "Tokens of sources in the prompt of a shallow or deep answer; default: 4000, 1500 for a local model, since it reads "
+        "slowly. A report uses the whole context",
+        ge=256,
+        example="4000",
+    )
     LLM_TEMPERATURE: float | None = _setting(
         None,
         "Temperature of the prompts of research; default: 0.2 to write, 0 for all other steps. It is not sent to Kimi, nor to "
@@ -759,7 +766,9 @@ class Settings(BaseSettings):
         None, "Metadata field that is applied as a filter of the same name; default: none", example="tenant"
     )
     RAG_MAX_MESSAGE_BYTES: int = _setting(1_000_000, "Maximum size of a request in bytes", ge=1000, le=100_000_000)
-    RAG_TIMEOUT_S: Seconds = _setting(120.0, "Timeout of one request in seconds, including retries")
+    RAG_TIMEOUT_S: Seconds = _setting(
+        120.0, "Timeout of one request in seconds, including retries; default with a local model: 600"
+    )
     OUTCOME_TTL_DAYS: Annotated[float, Field(gt=0, le=36_500, allow_inf_nan=False)] = _setting(
         7.0, "Days that outcomes are stored; a duplicate request gets the stored outcome"
     )

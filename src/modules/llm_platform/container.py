@@ -203,6 +203,7 @@ class Container(containers.DeclarativeContainer):
             research_job_store,
             llm=planner,
             price=report_tools.provided.price,
+            timeout_s=providers.Singleton(llms.follow_up_timeout_s, settings),
         ),
     )
     webhooks = providers.Singleton(research_jobs.build_webhooks, settings, resources, research_job_store, metrics)
@@ -229,7 +230,9 @@ class Container(containers.DeclarativeContainer):
         vector_store,
         settings.provided.QDRANT_COLLECTION,
     )
-    answer_writer = providers.Singleton(llms.build_writer, extractive, llm_provider, context_tokens)
+    answer_writer = providers.Singleton(
+        llms.build_writer, extractive, llm_provider, context_tokens, providers.Singleton(llms.sources_budget_tokens, settings)
+    )
     answers = providers.Singleton(
         AnswerService,
         retrieval.provided.search,
@@ -315,7 +318,7 @@ async def build_worker_parts(
     schemas = build_message_schemas(settings, container.resources())
     options = HandlerOptions(
         max_message_bytes=settings.RAG_MAX_MESSAGE_BYTES,
-        timeout_s=settings.RAG_TIMEOUT_S,
+        timeout_s=llms.rag_timeout_s(settings),
         tenant_field=settings.KAFKA_TENANT_FIELD,
         topics=Topics(settings.KAFKA_TOPICS),
         schemas=schemas,

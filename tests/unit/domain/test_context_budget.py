@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.growth import is_linear
 
-from modules.llm_platform.domain.context_budget import SOURCES_BUDGET_TOKENS, fit_to_budget
+from modules.llm_platform.domain.context_budget import SOURCES_BUDGET_TOKENS, fit_to_budget, fit_to_question
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.text.sentences import sentence_spans
 from modules.llm_platform.domain.text.tokens import count_tokens
@@ -99,8 +101,36 @@ def test_sources_within_the_budget_are_unchanged() -> None:
     assert SOURCES_BUDGET_TOKENS == 4000
 
 
+@given(TEXTS, BUDGETS, st.text(alphabet="abz АЖя 中文。 19_é-ไท", max_size=40))
+def test_passages_for_a_question_fit_the_budget(texts: list[str], budget: int, question: str) -> None:
+    """Whatever the question: never over budget, every source in its place, what was cut is counted, nothing is invented."""
+    given_sources = sources(*texts)
+    packed = fit_to_question(given_sources, question, budget)
+    used = sum(tokens(packed.sources))
+    assert used <= budget
+    assert used + packed.truncated_tokens == sum(map(count_tokens, texts))
+    assert [source.index for source in packed.sources] == [source.index for source in given_sources]
+    for kept, whole in zip(packed.sources, given_sources, strict=True):
+        assert set(kept.text.split()) <= set(whole.text.split()) or whole.text.startswith(kept.text)
+
+
+def test_the_passage_that_fits_the_question_is_kept() -> None:
+    """It may stand at the end of a long source; the beginning gives way to it."""
+    text = f"{LONG}\n\nThe pump listens on port 4949.\n\n{LONG}"
+    packed = fit_to_question(sources(LONG, text), "On which port does the pump listen?", 400)
+    assert "port 4949" in packed.sources[1].text
+    assert packed.truncated_tokens > 0
+
+
+def test_better_ranked_sources_get_more_room() -> None:
+    """The second of two long sources gets about half of what the first one gets."""
+    first, second = tokens(fit_to_question(sources(LONG, LONG), "Why?", 1200).sources)
+    assert 1.5 < first / second < 2.5
+
+
 @pytest.mark.parametrize("unit", ["`", "![", "-", "[1", "\n", "字"])
 def test_hostile_texts_take_linear_time(unit: str) -> None:
     """A page made to be slow to read is packed in a moment."""
     small, large = (sources(unit * (size // len(unit)), "Short.") for size in (20_000, 200_000))
-    assert is_linear(lambda: fit_to_budget(small), lambda: fit_to_budget(large), 10)
+    for fit in (fit_to_budget, partial(fit_to_question, question="What moves water?")):
+        assert is_linear(lambda fit=fit: fit(small), lambda fit=fit: fit(large), 10)

@@ -11,10 +11,12 @@ from tests.loopback_upstream import Exchange, json_reply, serving
 
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest
+from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.exceptions import LLMConfigError, LLMConnectionError
+from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.infrastructure.adapters.openai.chat import OpenAIProvider
 from modules.llm_platform.infrastructure.llm.kinds import configuration_error
-from modules.llm_platform.testing import FakeLLM
+from modules.llm_platform.testing import FakeLLM, FakeSynthesizer
 from modules.llm_platform.testing.llm import question
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
 from modules.llm_platform.wiring import llms
@@ -22,6 +24,10 @@ from modules.llm_platform.wiring.resources import upstream_states
 from shared.config import Settings
 
 LOCAL = "http://127.0.0.1:9/v1"
+_PROVIDERS = {
+    "cloud": {"kind": "openai", "model": "m", "api_key": "k" * 20},
+    "local": {"kind": "ollama", "model": "m"},
+}
 QUESTION = LLMRequest(messages=(ChatMessage(role="user", content="Hi"),))
 
 
@@ -46,16 +52,35 @@ def test_one_without_the_other_is_an_error(values: dict[str, str], missing: str)
 
 
 def test_a_local_model_has_more_time() -> None:
-    """Until its first token, and for the research; a value that is set wins."""
+    """Until its first token, to understand a follow-up question, for the research and for `ask`; a value that is set wins."""
     local, cloud = {"LLM_KIND": "ollama", "LLM_MODEL": "m"}, {"LLM_API_KEY": "k" * 20, "LLM_MODEL": "m"}
-    for values, first_token_s, research_s in [
-        (local, 600.0, 600.0),
-        (cloud, 60.0, 120.0),
-        ({**local, "LLM_TIMEOUT_S": 7, "RESEARCH_TIMEOUT_S": 8}, 7.0, 8.0),
+    for values, first_token_s, follow_up_s, research_s, rag_s in [
+        (local, 600.0, 600.0, 600.0, 600.0),
+        (cloud, 60.0, 20.0, 120.0, 120.0),
+        ({**local, "LLM_TIMEOUT_S": 7, "RESEARCH_TIMEOUT_S": 8, "RAG_TIMEOUT_S": 9}, 7.0, 7.0, 8.0, 9.0),
     ]:
         settings = _settings(**values)
         assert llms.llm_connections(settings)[0].timeout == first_token_s
+        assert llms.follow_up_timeout_s(settings) == follow_up_s
         assert llms.research_timeout_s(settings) == research_s
+        assert llms.rag_timeout_s(settings) == rag_s
+
+
+async def test_a_local_model_reads_fewer_tokens_of_sources() -> None:
+    """A CPU reads 20 to 100 tokens a second; LLM_SOURCES_TOKENS wins."""
+    local, cloud = {"LLM_KIND": "ollama", "LLM_MODEL": "m"}, {"LLM_API_KEY": "k" * 20, "LLM_MODEL": "m"}
+    sources = [Source(index=1, title="", url="https://example.org/", text="Pumps move much water every day. " * 2000)]
+    for values, least, most in [
+        (local, 1200, 2000),
+        (cloud, 3600, 4600),
+        ({**local, "LLM_SOURCES_TOKENS": 3000}, 2700, 3500),
+        ({"LLM_PROVIDERS": [{"name": name, **fields} for name, fields in _PROVIDERS.items()]}, 1200, 2000),
+    ]:
+        llm = FakeLLM(["Pumps move water [1]."])
+        writer = llms.build_writer(FakeSynthesizer(), llm, 32_000, llms.sources_budget_tokens(_settings(**values)))
+        await writer.synthesize("What moves water?", sources, "en")
+        prompt = " ".join(each.content for each in llm.requests[-1].messages)
+        assert least < count_tokens(prompt) < most
 
 
 class _SlowModel:

@@ -1,4 +1,4 @@
-"""Fit sources into a token budget: short ones stay whole, long ones share the rest (requirements RB8 to RB11)."""
+"""Fit sources into a token budget: by their beginnings, or by the passages that fit a question (requirements RB8 to RB11)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.retrieval.excerpt import fitting_excerpt
+from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE
 from modules.llm_platform.domain.text.scripts import UNSPACED
 from modules.llm_platform.domain.text.sentences import Span, each_sentence
 from modules.llm_platform.domain.text.tokens import MAX_CHARS_PER_TOKEN, count_tokens
@@ -19,10 +21,32 @@ _PIECE = re.compile(rf"[{UNSPACED}]|[^\s{UNSPACED}]+")
 
 @dataclass(frozen=True, slots=True)
 class BudgetedText:
-    """The sources in order, each with the beginning of its text, and the number of tokens cut off in all."""
+    """The sources in order, each with a part of its text, and the number of tokens cut off in all."""
 
     sources: tuple[Source, ...]
     truncated_tokens: int
+
+
+def fit_to_question(
+    sources: Sequence[Source],
+    question: str,
+    budget_tokens: int = SOURCES_BUDGET_TOKENS,
+    language: str = DEFAULT_LANGUAGE,
+) -> BudgetedText:
+    """Cut the texts to `budget_tokens` together, each to the passages that fit the question best.
+
+    The source at rank n gets a share of 1/n of the first one's, and what better ones leave: the answer mostly stands in
+    the first source, seldom at its beginning.
+    """
+    sizes = [count_tokens(source.text) for source in sources]
+    if sum(sizes) <= budget_tokens:
+        return BudgetedText(tuple(sources), 0)
+    excerpts = [
+        source.model_copy(update={"text": fitting_excerpt(source.text, question, share, language)})
+        for source, share in zip(sources, _ranked_shares(sizes, budget_tokens), strict=True)
+    ]
+    fitted = fit_to_budget(excerpts, budget_tokens)  # a best passage may be longer than its share
+    return BudgetedText(fitted.sources, sum(sizes) - sum(count_tokens(source.text) for source in fitted.sources))
 
 
 def fit_to_budget(sources: Sequence[Source], budget_tokens: int = SOURCES_BUDGET_TOKENS) -> BudgetedText:
@@ -54,6 +78,18 @@ def _fair_shares(sizes: Sequence[int], budget: int) -> list[int]:
         shares[position] = min(sizes[position], left // waiting)
         left -= shares[position]
         waiting -= 1
+    return shares
+
+
+def _ranked_shares(sizes: Sequence[int], budget: int) -> list[int]:
+    """Shares that fall as 1/rank; what a short text leaves goes to those after it."""
+    shares: list[int] = []
+    weights = [1 / rank for rank in range(1, len(sizes) + 1)]
+    left, waiting = budget, sum(weights)
+    for size, weight in zip(sizes, weights, strict=True):
+        shares.append(min(size, int(left * weight / waiting)))
+        left -= shares[-1]
+        waiting -= weight
     return shares
 
 

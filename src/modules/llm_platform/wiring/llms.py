@@ -10,6 +10,8 @@ from typing import Any, Literal, get_args
 
 from pydantic import SecretStr
 
+from modules.llm_platform.application.research.follow_up import UNDERSTAND_TIMEOUT_S
+from modules.llm_platform.domain.context_budget import SOURCES_BUDGET_TOKENS
 from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel
 from modules.llm_platform.domain.dtos.research_dtos import JudgedClaims, Synthesis
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
@@ -49,9 +51,11 @@ EXTRACTIVE_ONLY = (
 )
 REPORT_LLM_RPS = 2.0  # requirement MS9; calls per second of one model if LLM_RPS is not set
 MAX_CONCURRENT_CALLS = 8
-# With a local model, unless set: seconds until its first token, and of a research. A prompt of 4,000 tokens takes a CPU one to
-# four minutes to read.
+# With a local model, unless set: seconds until its first token, of a research and of a RAG request, and tokens of sources in
+# the prompt of an answer. A CPU reads 20 to 100 tokens a second. Of 40 questions about manuals the passages in 1,500 tokens
+# held the answer to 37, those in 4,000 to 38.
 LOCAL_TIMEOUT_S = 600.0
+LOCAL_SOURCES_TOKENS = 1500
 STAGES = get_args(LLMStage)
 
 LLMAdapters = Mapping[str, ILLMProvider]
@@ -137,9 +141,29 @@ def first_token_timeout_s(settings: Settings, is_local: bool) -> float:
 
 def research_timeout_s(settings: Settings) -> float:
     """Return the timeout of a shallow or deep research: longer if it may have to wait for a local model."""
-    if "RESEARCH_TIMEOUT_S" in settings.model_fields_set or not any(each.is_local for each in llm_connections(settings)):
-        return settings.RESEARCH_TIMEOUT_S
-    return LOCAL_TIMEOUT_S
+    is_set = "RESEARCH_TIMEOUT_S" in settings.model_fields_set
+    return LOCAL_TIMEOUT_S if _has_local_model(settings) and not is_set else settings.RESEARCH_TIMEOUT_S
+
+
+def rag_timeout_s(settings: Settings) -> float:
+    """Return the timeout of one request of a worker, and of `ask`, by the same rule."""
+    is_set = "RAG_TIMEOUT_S" in settings.model_fields_set
+    return LOCAL_TIMEOUT_S if _has_local_model(settings) and not is_set else settings.RAG_TIMEOUT_S
+
+
+def follow_up_timeout_s(settings: Settings) -> float:
+    """Return how long a model may take to understand a follow-up question; a local one as long as until its first token."""
+    return first_token_timeout_s(settings, is_local=True) if _has_local_model(settings) else UNDERSTAND_TIMEOUT_S
+
+
+def sources_budget_tokens(settings: Settings) -> int:
+    """Return the tokens of sources in the prompt of a short answer: fewer if a local model may have to read it."""
+    usual = LOCAL_SOURCES_TOKENS if _has_local_model(settings) else SOURCES_BUDGET_TOKENS
+    return settings.LLM_SOURCES_TOKENS or usual
+
+
+def _has_local_model(settings: Settings) -> bool:
+    return any(each.is_local for each in llm_connections(settings))
 
 
 def _with_unique_names(connections: Sequence[LLMConnection]) -> Iterator[LLMConnection]:
@@ -311,14 +335,17 @@ def model_version(adapters: LLMAdapters) -> str:
 
 
 def build_writer(
-    extractive: ISynthesizer, llm: ILLMProvider | None, context_tokens: int | ContextTokens
+    extractive: ISynthesizer,
+    llm: ILLMProvider | None,
+    context_tokens: int | ContextTokens,
+    sources_tokens: int = SOURCES_BUDGET_TOKENS,
 ) -> ISynthesizer:
     """Return the synthesizer of a model, or the extractive one without a model."""
     if llm is None:
         return extractive
     from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynthesizer
 
-    return LLMSynthesizer(llm, context_tokens=context_tokens)
+    return LLMSynthesizer(llm, context_tokens=context_tokens, sources_tokens=sources_tokens)
 
 
 def build_synthesizer(
@@ -331,10 +358,11 @@ def build_synthesizer(
 ) -> ISynthesizer:
     if llm is None:
         return extractive
-    writer = build_writer(extractive, llm, context_tokens)
+    room = sources_budget_tokens(settings)
+    writer = build_writer(extractive, llm, context_tokens, room)
     if settings.CACHE_TTL_S > 0:
         cache, lock = shared.cache("synthesis", Synthesis), shared.lock("synthesis", research_timeout_s(settings))
-        writer = CachedSynthesizer(writer, cache, settings.CACHE_TTL_S, model_version(adapters), lock)
+        writer = CachedSynthesizer(writer, cache, settings.CACHE_TTL_S, f"{model_version(adapters)}/{room}", lock)
     return FallbackSynthesizer([SingleFlightSynthesizer(writer), extractive])
 
 

@@ -25,6 +25,7 @@ from modules.llm_platform.wiring.llms import (
     judged_answers,
     llm_connections,
     model_version,
+    rag_timeout_s,
     research_timeout_s,
     stage_choices,
 )
@@ -39,7 +40,9 @@ DIGEST_CHARS = 12
 
 
 def answer_options(settings: Settings) -> AnswerOptions:
-    return AnswerOptions(timeout_s=settings.RAG_TIMEOUT_S, top_k=settings.RAG_TOP_K, max_tokens=settings.LLM_MAX_TOKENS)
+    return AnswerOptions(
+        timeout_s=rag_timeout_s(settings), top_k=settings.RAG_TOP_K, max_tokens=settings.LLM_MAX_TOKENS
+    )
 
 
 def report_labels(settings: Settings, search: SearchAdapters, llms: LLMAdapters) -> Mapping[str, str]:

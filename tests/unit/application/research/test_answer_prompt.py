@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.growth import is_linear
 
 from modules.llm_platform.application.research.answer_prompt import (
+    _ECHO,
     NO_ANSWER,
     PROMPT_VERSION,
     NoAnswerReader,
@@ -56,7 +57,7 @@ def prompt_tokens(built: Prompt) -> int:
 @pytest.mark.parametrize(
     ("questions", "rules", "closing"),
     [
-        ((), ("concisely", "[1]", "contradict", "several ways", "NO_ANSWER", "data"), f"Question: {QUESTION}"),
+        ((), ("concisely", "[1]", "contradict", "several ways", "NO_ANSWER", "data"), f"in brackets.\n\nQuestion: {QUESTION}"),
         (
             QUESTIONS,
             ("introduction", "section (##)", "[1]", "contradict", "not be found", "NO_ANSWER", "data"),
@@ -67,7 +68,10 @@ def prompt_tokens(built: Prompt) -> int:
 def test_the_prompt_holds_rules_language_and_questions(
     questions: tuple[str, ...], rules: tuple[str, ...], closing: str
 ) -> None:
-    """The rules and the language of the answer are in the system message, the questions at the end of the user's."""
+    """The rules and the language of the answer are in the system message, the questions at the end of the user's.
+
+    A short answer's rule of citing is repeated beside its question.
+    """
     system, user = messages(prompt(questions=questions))
     assert all(rule in system for rule in (*rules, "German (de)"))
     assert user.endswith(closing)
@@ -175,7 +179,7 @@ def test_packing_takes_linear_time() -> None:
     assert is_linear(lambda: prompt(*small, questions=QUESTIONS), lambda: prompt(*large, questions=QUESTIONS), 10)
 
 
-@pytest.mark.parametrize("repeated", [1, INLINE_CHARS // 20])
+@pytest.mark.parametrize("repeated", [1, INLINE_CHARS // 4])  # the long one has more tokens than the context
 async def test_the_synthesizer_sends_the_report_prompt(repeated: int) -> None:
     """With sub-questions the model gets the report's prompt, packed in a thread or not, and the egress log says page text."""
     llm = FakeLLM(["A pump moves water [1]."])
@@ -232,9 +236,10 @@ def test_the_no_answer_mark_is_removed(written: str, answered: bool, text: str, 
 
 @given(st.text(max_size=60), st.integers(min_value=1, max_value=7))
 def test_a_text_without_the_mark_is_unchanged(written: str, size: int) -> None:
-    """Nothing is lost but leading white space."""
+    """Nothing is lost but leading white space. A text that begins with `Question:` or `Answer:` has a mark, too."""
     reader = NoAnswerReader()
     passed = "".join(reader.feed(written[at : at + size]) for at in range(0, len(written), size))
-    if not written.lstrip(NoAnswerReader._OPENING).startswith(NO_ANSWER):
+    start = written.lstrip(NoAnswerReader._OPENING)
+    if not (start.startswith(NO_ANSWER) or _ECHO.match(f"{start}\n")):
         assert passed + reader.finish() == written.lstrip()
         assert reader.answered

@@ -10,7 +10,7 @@ from modules.llm_platform.domain.retrieval.bm25 import passage_words, question_w
 from modules.llm_platform.domain.retrieval.chunking import split_chunks
 from modules.llm_platform.domain.text.tokens import count_tokens
 
-PASSAGE_WORDS: Final = 80  # of a passage: a paragraph or two
+PASSAGE_WORDS: Final = 50  # of a passage: a short paragraph
 GAP: Final = "\n\n"
 
 

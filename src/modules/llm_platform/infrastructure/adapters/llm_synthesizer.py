@@ -8,6 +8,7 @@ from contextlib import aclosing
 
 from modules.llm_platform.application.research.answer_prompt import PROMPT_VERSION, NoAnswerReader, Prompt, build_prompt
 from modules.llm_platform.application.research.model_output.cleaning import TemplateTokenRemover
+from modules.llm_platform.domain.context_budget import SOURCES_BUDGET_TOKENS
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMReset, LLMResponse, LLMToken
 from modules.llm_platform.domain.dtos.research_dtos import Synthesis, SynthesisPart, SynthesisReset, SynthesisToken
 from modules.llm_platform.domain.exceptions import LLMProviderException
@@ -18,25 +19,32 @@ from shared.exceptions import AppException
 
 DEFAULT_CONTEXT_TOKENS = 32_000
 WRITING_TEMPERATURE = 0.2  # a little variety in a text; the other stages have none
-INLINE_CHARS = 150_000  # of all sources together, about 10 ms of packing; longer sources are packed in a thread
+INLINE_CHARS = 30_000  # of all sources together, about 10 ms of packing; longer sources are packed in a thread
 
 
 class LLMSynthesizer(BaseSynthesizer):
     """Sends the numbered sources with the rules of requirements RB8 to RB11 to a model, in one call.
 
     `llm` may be a router: its resets and its spending are passed on. `context_tokens` is the context window of the smallest
-    model behind it, prompt and answer together. Raises the errors of the port of language models.
+    model behind it, prompt and answer together; `sources_tokens` of it are for the sources of a short answer. Raises the
+    errors of the port of language models.
     """
 
     version = PROMPT_VERSION
     writes_reports = True
 
     def __init__(
-        self, llm: ILLMProvider, *, context_tokens: int | ContextTokens = DEFAULT_CONTEXT_TOKENS, name: str = "llm"
+        self,
+        llm: ILLMProvider,
+        *,
+        context_tokens: int | ContextTokens = DEFAULT_CONTEXT_TOKENS,
+        sources_tokens: int = SOURCES_BUDGET_TOKENS,
+        name: str = "llm",
     ) -> None:
         self.name = name
         self._llm = llm
         self._context_tokens = context_tokens
+        self._sources_tokens = sources_tokens
 
     async def write(self, request: SynthesisRequest) -> Synthesis:
         if not request.sources:
@@ -80,8 +88,8 @@ class LLMSynthesizer(BaseSynthesizer):
     async def _prompt(self, request: SynthesisRequest) -> Prompt:
         context_tokens = await resolve_context(self._context_tokens)
         if sum(len(source.text) for source in request.sources) <= INLINE_CHARS:
-            return build_prompt(request, context_tokens)
-        return await asyncio.to_thread(build_prompt, request, context_tokens)
+            return build_prompt(request, context_tokens, self._sources_tokens)
+        return await asyncio.to_thread(build_prompt, request, context_tokens, self._sources_tokens)
 
     def _nothing_found(self, language: str) -> Synthesis:
         return Synthesis(text=messages_for(language).nothing_found, synthesizer=self.name, answered=False)
