@@ -33,25 +33,16 @@ class MarkerCompleter:
         self._pending = ""  # from the beginning of a line or of a sentence on
         self._length = 0  # of the returned text
         self._readings = 0
-        self._repeated = ""  # a marker that was added to the last sentence, while no text follows it
 
     def feed(self, unit: str) -> str:
         """Add the next sentence or line, and return the text that is now complete, maybe nothing."""
-        self._pending += self._without_repetition(unit)
+        self._pending += unit
         return self._read(is_complete=False) if self._pending else ""
 
     def finish(self, rest: str) -> str:
         """Return the pending text with the rest of the answer, which may be any number of units."""
-        self._pending += self._without_repetition(rest)
+        self._pending += rest
         return self._read(is_complete=True) if self._pending else ""
-
-    def _without_repetition(self, unit: str) -> str:
-        """The unit without the marker that was added before it: it is the author's then (`A. [1]` becomes `A [1].`)."""
-        marker, self._repeated = self._repeated, ""
-        if marker and unit.lstrip(" ").startswith(marker):
-            self.added.pop()
-            return unit.lstrip(" ").removeprefix(marker)
-        return unit
 
     def _read(self, *, is_complete: bool) -> str:
         """Return the sentences that ended in the pending text, with their markers."""
@@ -68,8 +59,6 @@ class MarkerCompleter:
         ended = [sentence for sentence in text.sentences if sentence.start < open_from]
         self._checker.check_early(AnswerText(ended))
         insertions = [each for sentence in ended if (each := self._marker(sentence)) is not None]
-        if ended and insertions and open_from == end and insertions[-1][0] >= ended[-1].start:
-            self._repeated = insertions[-1][1].lstrip()
         return self._release(end if end - open_from > MAX_SENTENCE_CHARS else open_from, insertions)
 
     def _open_from(self, text: AnswerText, *, is_line: bool) -> int:

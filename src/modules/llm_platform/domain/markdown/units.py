@@ -13,8 +13,11 @@ _RUN = 3  # characters of a fence
 _WHOLE_LINE = frozenset("[【［!\\|\n")  # such a line is one unit: it may be removed, or is a table row
 _FENCES = frozenset({"```", "~~~"})
 
-# A sentence ends behind its full stop and the quotes, emphasis and markers that follow directly.
-_BEHIND = r"""["'”’»)*_]*(?:[\[【［]\^?[\d,\-–]+(?:†[a-z]+)?[\]】］])*"""
+# A sentence ends behind its full stop, the quotes and emphasis that follow directly, and its markers.
+_MARKER = r"[\[【［]\^?[\d,\-–]+(?:†[a-z]+)?[\]】］]"
+_BEHIND = rf"""["'”’»)*_]*(?:{_MARKER})*"""
+_MARKERS_BEHIND = re.compile(rf"(?: {{0,2}}{_MARKER})*")
+_MAY_BECOME_MARKER = re.compile(r" {0,2}(?:[\[【［][\^\d,\-–†a-z]{0,16})?\Z")
 _TOKEN = re.compile(
     rf"(?P<end>[{STOPS}]+{_BEHIND}(?=\s)|[{WIDE_STOPS}]+[」』”’）]*{_BEHIND}(?=[\s\w]|[^\x00-\x7f]))|\\[^\w\s]|(?P<ticks>`+)"
     r"|(?P<open>[\[【［])|(?P<close>[\]】］])(?P<target>\()?|(?P<shut>\))"
@@ -125,7 +128,11 @@ class UnitSplitter:
         while first := _FIRST.search(self._text, at, limit + 1):
             token = _TOKEN.match(self._text, first.start(), limit + 1)
             if token is not None and self._line.ends_sentence(token):
-                return token.end()
+                end = _MARKERS_BEHIND.match(self._text, token.end()).end()  # type: ignore[union-attr]  # or nothing
+                if line_end >= 0 or not _MAY_BECOME_MARKER.match(self._text, end):
+                    return end
+                self._scan = first.start()
+                return None
             at = (token or first).end()
         self._scan = limit
         return None
