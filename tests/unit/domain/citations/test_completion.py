@@ -30,7 +30,7 @@ PARTS = (
     "[The toll rose last spring. It is](https://a.example/)", " ",
 )  # fmt: skip
 MARKERS = re.compile(r" *\[\d\]")
-HOSTILE_SECONDS = 30.0  # what is quadratic in 200,000 characters takes minutes
+HOSTILE_SECONDS = 30.0  # of the processor; what is quadratic in 200,000 characters takes minutes
 
 
 def complete(answer: str, size: int = 1000, language: str = "en") -> tuple[str, list[int]]:
@@ -124,6 +124,6 @@ def test_a_marker_behind_the_full_stop_is_the_models(size: int) -> None:
 @pytest.mark.parametrize("answer", ["a. " * 70_000, "e.g. " * 40_000, "x" * 200_000, "| a. " * 40_000, "- [2]\n" * 30_000])
 def test_hostile_text_takes_linear_time(answer: str) -> None:
     """The sentences of an answer that are read are limited in number and length."""
-    started = time.monotonic()
+    started = time.process_time()
     assert complete(answer, 5000)[0] == answer
-    assert time.monotonic() - started < HOSTILE_SECONDS
+    assert time.process_time() - started < HOSTILE_SECONDS
