@@ -7,6 +7,7 @@ line of its own, or as `Sources: [1]`) belongs to all of it: `Trailing`.
 from __future__ import annotations
 
 import re
+import string
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +24,9 @@ MAX_TRAILED_SENTENCES = 200  # before a marker that belongs to several, the last
 _MARKUP_BEFORE = re.compile(r"[ \t>]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+|>[ \t]*)*(?:\[[ xX]\][ \t]+)?")
 _DELIMITERS = re.compile(r"[ |:]*-[ |:-]*\Z")
 _SUBJECT = re.compile(r"(?:\A|[.!?…][\"'”’)*_]*[ ]|\n\n)[ ]*((?:\[\d{1,9}\])+)(?=[ ]+[^\W\d_A-Z])")
-_TAIL = re.compile(r"(?:[ \t,;]*\[\d{1,9}\])+(?=[\s.,;:!?…)\"'”’»*_|。，、；：？！）」』]*\Z)")
+_LAST_MARKER = re.compile(r"\[\d{1,9}\]\Z")
+_MARKER_CHARS = 11
+_BEHIND_MARKER = string.whitespace + "\u00a0\u3000.,;:!?…)\"'”’»*_|。，、；：？！）」』"
 _MARKS = re.compile(r"[ ]?\[\d{1,9}\]")
 _BEFORE_MARK = " \t,;"
 _EMPHASIS_SIGNS = frozenset("`*_~")
@@ -252,12 +255,19 @@ def _sentence(answer: str, span: Span, markers: Sequence[Marker], added: Collect
     cited = tuple(dict.fromkeys(number for _, _, number in markers))
     found = frozenset(cited) - {number for at, _, number in markers if at not in added} if added else frozenset()
     text = answer[start:end]
-    if cited:
-        tail = _TAIL.search(text, len(text.partition("[")[0].rstrip(_BEFORE_MARK)))  # faster than from the beginning
-        text = text[: tail.start()] if tail else text
-    text = text.rstrip()
+    text = _without_tail(text).rstrip() if cited else text.rstrip()
     claim = _without_markup(_MARKS.sub("", text) if cited else text)
     return AnswerSentence(start, start + len(text), claim, cited, found)
+
+
+def _without_tail(text: str) -> str:
+    """The text without the markers at its end, and the signs behind them. Read backwards: a search takes quadratic time."""
+    start = end = len(text.rstrip(_BEHIND_MARKER))
+    while found := _LAST_MARKER.search(text, max(0, start - _MARKER_CHARS), start):
+        start = found.start()
+        while start and text[start - 1] in _BEFORE_MARK:
+            start -= 1
+    return text[:start] if start < end else text
 
 
 def _without_markup(text: str) -> str:
