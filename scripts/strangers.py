@@ -19,18 +19,18 @@ from typing import Final
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
-from scripts.public_sets import answers, claims, follow_ups, pages, retrieval  # noqa: E402
+from scripts.public_sets import answers, claims, follow_ups, pages, retrieval, texts  # noqa: E402
 
 Measure = Callable[[str, Path, str], Awaitable[list[str]]]
 
 MEASURES: Final[dict[str, Measure]] = {
-    name: kind.measure for kind in (claims, pages, answers, follow_ups, retrieval) for name in kind.SETS
+    name: kind.measure for kind in (claims, pages, answers, follow_ups, retrieval, texts) for name in kind.SETS
 }
 
 
 async def main(folder: Path, part: str, names: list[str]) -> None:
     for name in names or MEASURES:
-        if not (folder / part / f"{name}.jsonl.gz").exists():
+        if name not in texts.SETS and not (folder / part / f"{name}.jsonl.gz").exists():
             print(f"{name}: not in {folder / part}", file=sys.stderr, flush=True)
             continue
         began = time.process_time()

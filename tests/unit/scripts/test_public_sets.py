@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 from pathlib import Path
 
 import pytest
 from scripts import strangers
-from scripts.public_sets import answers, claims, figures, follow_ups, pages
+from scripts.public_sets import answers, claims, figures, follow_ups, pages, texts
 
 FILLER = " ".join(f"The river of the valley carries word{number} past the old mill." for number in range(30))
 PAGE = f"<html><body><nav><a href='/'>Home</a></nav><article><h1>River</h1><p>{FILLER}</p></article></body></html>"
@@ -48,7 +49,7 @@ async def test_each_kind_of_set_gets_a_line(folder: Path, capsys: pytest.Capture
     await strangers.main(folder, "open", [])
     told = capsys.readouterr()
     lines = dict(line.split(": ", 1) for line in told.out.splitlines())
-    assert list(lines) == [name for name in strangers.MEASURES if name in ROWS]
+    assert list(lines) == [name for name in strangers.MEASURES if name in ROWS or name in texts.SETS]
     assert all("0 exceptions" in line for line in lines.values())
     assert "balanced accuracy 1.000" in lines["lfqa"]
     assert "F1 1.000" in lines["articles"]
@@ -92,3 +93,18 @@ def test_accuracy_is_that_of_both_labels() -> None:
     """Balanced accuracy is the mean of the shares of the two labels."""
     outcomes = [(True, True), (True, False), (False, False)]
     assert claims.balanced_accuracy(outcomes) == pytest.approx(0.75)
+
+
+def test_texts_that_break_a_reader_or_hold_it_up_are_told() -> None:
+    """An exception is counted with the text that raised it, and so is a text that takes far longer than others do."""
+
+    def read(text: str) -> None:
+        if text.startswith("bad"):
+            raise ValueError(text)
+        until = time.thread_time() + (2 * texts.MIN_SLOW_S if text.startswith("slow") else 0.0)
+        while time.thread_time() < until:
+            pass
+
+    told = texts.read_all("texts, read", read, ["good " * 20_000] * 60 + ["bad " * 10, "slow " * 10])
+    assert told.startswith("read: 1 exceptions {\"ValueError at 'bad bad")
+    assert "1 too slow [\"'slow slow" in told
