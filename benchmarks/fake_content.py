@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import html
 import json
 import random
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 RESULTS = 10
 SHARED_RANKS = (0, 2, 4)  # the same pages for all queries that share their first two words: duplicates to be found
 PAGE_SECTIONS, PARAGRAPHS, SENTENCES_EACH = 4, 5, 5  # about 13 kB
+MENU_ENTRIES = 30
 
 KINDS = ("a practical review", "open questions", "field results", "costs and benefits", "what changed recently", "a primer")
 SENTENCES = (
@@ -24,26 +26,26 @@ SENTENCES = (
 )
 
 
-def prose(topic: str, seed: str, sentences: int, cited: bool = False) -> str:
-    """The same text for the same arguments, in every process."""
+def prose(topic: str, seed: str, sentences: int, cited: int = 0, first: int = 0) -> str:
+    """The same text for the same arguments, in every process. `cited`: the sources that its sentences cite in turn."""
     chance = random.Random(f"{topic}|{seed}")
     out = []
     for number in range(sentences):
         text = chance.choice(SENTENCES).format(
             topic=topic, n=chance.randint(3, 90), p=chance.randint(4, 97), y=chance.randint(10, 25)
         )
-        out.append(f"{text[:-1]} [{number % 5 + 1}]." if cited else text)
+        out.append(f"{text[:-1]} [{(first + number) % cited + 1}]." if cited else text)
     return " ".join(out)
 
 
 @functools.lru_cache(4096)
 def hits(query: str, origin: str) -> tuple[dict[str, Any], ...]:
-    """Ten results on `origin`."""
+    """Ten results on `origin`, in which `{}` stands for the rank from 1."""
     out = []
     for rank in range(RESULTS):
         topic = " ".join(query.split()[:2]) if rank in SHARED_RANKS else query
         name = "-".join(topic.lower().split())
-        url, text = f"{origin}/page/{name}/{rank}", prose(topic, str(rank), 2)
+        url, text = f"{origin.format(rank + 1)}/page/{name}/{rank}", prose(topic, str(rank), 2)
         out.append({"title": f"{topic}: {KINDS[rank % len(KINDS)]}, part {rank}", "url": url, "text": text})
     return tuple(out)
 
@@ -80,6 +82,23 @@ def read_page(url: str) -> bytes:
     ]
     body = "\n\n".join([f"# {topic}, part {rank}", *sections])
     return f"Title: {topic}, part {rank}\n\nURL Source: {url}\n\nMarkdown Content:\n{body}\n".encode()
+
+
+@functools.lru_cache(1024)
+def html_page(path: str) -> bytes:
+    """The same page as HTML, with a menu and a footer."""
+    lines = read_page(path).decode().split("Markdown Content:\n")[1].splitlines()
+    menu = "".join(f'<li><a href="/page/menu/{n}">Menu entry {n}</a></li>' for n in range(MENU_ENTRIES))
+    body = "\n".join(_html_line(line) for line in lines if line)
+    head = f"<title>{html.escape(lines[0].removeprefix('# '))}</title>"
+    main = f"<nav><ul>{menu}</ul></nav><main><article>{body}</article></main><footer>All rights reserved.</footer>"
+    return f"<!doctype html><html lang=en><head>{head}</head><body>{main}</body></html>".encode()
+
+
+def _html_line(line: str) -> str:
+    level = len(line) - len(line.lstrip("#"))
+    tag = f"h{level}" if level else "p"
+    return f"<{tag}>{html.escape(line.lstrip('# '))}</{tag}>"
 
 
 def _paragraph(topic: str, rank: str, section: int, number: int) -> str:

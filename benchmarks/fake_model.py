@@ -33,7 +33,8 @@ class Said(NamedTuple):
 
 
 @functools.lru_cache(4096)
-def answer(prompt: str) -> Said:
+def answer(prompt: str, cited: int = 5) -> Said:
+    """`cited`: the sources that a text cites, in turn."""
     edge = prompt if len(prompt) <= 2 * EDGE_CHARS else f"{prompt[:EDGE_CHARS]}\n{prompt[-EDGE_CHARS:]}"
     topic = _topic(edge)
     if SUB_QUESTION in edge:
@@ -48,7 +49,7 @@ def answer(prompt: str) -> Said:
         return Said("rank", _objects(prompt, _KEY.findall(example[1])))
     if "summar" in (prompt[:600] + prompt[-600:]).lower() and "[1]" not in edge:
         return Said("summary", prose(topic, "summary", 40)[: SUMMARY_TOKENS * CHARS_A_TOKEN])
-    return Said("answer", _cited(topic))
+    return Said("answer", _cited(topic, cited))
 
 
 def _topic(edge: str) -> str:
@@ -81,7 +82,7 @@ def _objects(prompt: str, keys: list[str]) -> str:
     )
 
 
-def _cited(topic: str) -> str:
+def _cited(topic: str, cited: int) -> str:
     """Sections of six sentences, each sentence with a marker."""
-    parts = [f"## Part {part}\n\n{prose(topic, f'answer {part}', 6, cited=True)}" for part in range(1, 5)]
+    parts = [f"## Part {part}\n\n{prose(topic, f'answer {part}', 6, cited, 6 * part)}" for part in range(1, 5)]
     return "\n\n".join(parts)[: ANSWER_TOKENS * CHARS_A_TOKEN]

@@ -1,10 +1,12 @@
-"""Fake upstreams with fixed delays: SearXNG, Bocha, a page reader and an OpenAI-compatible model, on loopback.
+"""Fake upstreams with fixed delays: SearXNG, Bocha, pages, a page reader and an OpenAI-compatible model, on loopback.
 
     python benchmarks/fake_upstreams.py --port 0            prints the address, runs until it is terminated
 
-Delays in milliseconds: POST /_ctl/latency {"search": 300, "first_token": 200, "token": 2, "reader": 400}; with "jitter": 0.6
-each is 0.4 to 1.6 times that, by what is asked alone, so that the same request waits as long in every run. Faults: POST
-/_ctl/faults {"share": 0.1} spoils one request in ten: 429, 500, a reset, no answer, or half of a JSON text. Every request is
+Delays in milliseconds: POST /_ctl/latency {"search": 300, "first_token": 200, "token": 2, "reader": 400, "page": 400}; with
+"jitter": 0.6 each is 0.4 to 1.6 times that, by what is asked alone, so that the same request waits as long in every run.
+"page_jitter" is that of pages. Faults: POST /_ctl/faults {"share": 0.1} spoils one in ten: 429, 500, a reset, no answer,
+or half of a JSON text. Pages: POST /_ctl/pages {"hosts": true, "refused": [8], "hung": [9], "cited": 10} gives each rank of the
+results a host of its own, answers those ranks with 403 or never, and has the model cite so many sources. Every request is
 logged with its beginning and end on the monotonic clock, those to the model with the stage and the tokens: GET /_ctl/log, POST
 /_ctl/reset. Plain asyncio, so that the fake costs little beside what is measured.
 """
@@ -25,12 +27,15 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.fake_content import bocha, read_page, searxng
+from benchmarks.fake_content import RESULTS, bocha, html_page, read_page, searxng
 from benchmarks.fake_model import CHARS_A_TOKEN, answer
 
 TOKENS_A_CHUNK = 4
-LATENCY_MS = {"search": 300.0, "first_token": 200.0, "token": 2.0, "reader": 400.0, "jitter": 0.0}
-READER = "/r/"
+LATENCY_MS = {"search": 300.0, "first_token": 200.0, "token": 2.0, "reader": 400.0, "page": 400.0}
+LATENCY_MS |= {"jitter": 0.0, "page_jitter": 0.0}
+READER, PAGE = "/r/", "/page/"
+PAGE_HOSTS = tuple(f"127.0.1.{rank + 1}" for rank in range(RESULTS))  # Linux: all of 127.0.0.0/8 is this machine
+PAGES = {"hosts": False, "refused": [], "hung": [], "cited": 5}
 FAULTS = ("429 Too Many Requests", "500 Internal Server Error", "reset", "hang", "bad JSON")
 HANG_S = 3600.0  # the client gives up before
 MAX_LOG = 100_000  # entries; the log of a long run begins anew
@@ -45,6 +50,7 @@ class Fake:
         self.latency = dict(LATENCY_MS)
         self.log: list[dict[str, Any]] = []
         self.fault_share = 0.0
+        self.pages: dict[str, Any] = dict(PAGES)
         self._chance = random.Random(1)
 
     async def answer(self, connection: Connection, path: str, body: bytes) -> None:
@@ -78,6 +84,8 @@ class Fake:
             self.latency.update(json.loads(body))
         elif command == "faults":
             self.fault_share = json.loads(body)["share"]
+        elif command == "pages":
+            self.pages = PAGES | json.loads(body)
         elif command == "reset":
             self.log.clear()
         return self.log if command == "log" else self.latency
@@ -91,7 +99,8 @@ class Fake:
                 connection.send(b'{"error": "No query"}', status="400 Bad Request")
                 return
             await wait.over("search", query)
-            connection.send(searxng(query, self.origin))
+            origin = self.origin.replace("127.0.0.1", "127.0.1.{}") if self.pages["hosts"] else self.origin
+            connection.send(searxng(query, origin))
         elif url.path == "/v1/web-search":
             query = json.loads(body)["query"]
             await wait.over("search", query)
@@ -100,14 +109,24 @@ class Fake:
             page = unquote(path.removeprefix(READER))
             await wait.over("reader", page)
             connection.send(read_page(page), kind="text/plain; charset=utf-8")
+        elif url.path.startswith(PAGE):
+            await self._page(connection, url.path, wait)
         elif url.path == "/v1/chat/completions":
             await self._chat(connection, json.loads(body), wait, entry)
         else:
             connection.send(b"{}", status="404 Not Found")
 
+    async def _page(self, connection: Connection, path: str, wait: _Wait) -> None:
+        rank = int(path.rpartition("/")[2])
+        if rank in self.pages["hung"]:
+            await asyncio.sleep(HANG_S)
+        await wait.over("page", path)
+        status = "403 Forbidden" if rank in self.pages["refused"] else "200 OK"
+        connection.send(html_page(path), status, "text/html; charset=utf-8")
+
     async def _chat(self, connection: Connection, request: dict[str, Any], wait: _Wait, entry: dict[str, Any]) -> None:
         prompt = "\n".join(message["content"] for message in request["messages"])
-        said = answer(prompt)
+        said = answer(prompt, self.pages["cited"])
         limit = request.get("max_completion_tokens") or request.get("max_tokens")
         text = said.text[: limit * CHARS_A_TOKEN] if limit else said.text
         tokens = -(-len(text) // CHARS_A_TOKEN)
@@ -149,7 +168,7 @@ class _Wait:
     def _stretched(self, kind: str, asked: str) -> float:
         """By what is asked, without the port, which differs from run to run."""
         if not self._factor:
-            jitter = self._latency["jitter"]
+            jitter = self._latency["page_jitter" if kind == "page" else "jitter"]
             chance = random.Random(zlib.crc32(f"{kind}|{_ORIGIN.sub('', asked)}".encode())) if jitter else None
             self._factor = 1 + jitter * (chance.random() * 2 - 1) if chance else 1.0
         return self._factor
@@ -205,7 +224,10 @@ class Connection(asyncio.Protocol):
 async def serve(port: int) -> None:
     fake = Fake()
     server = await asyncio.get_running_loop().create_server(lambda: Connection(fake), "127.0.0.1", port)
-    fake.origin = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    port = server.sockets[0].getsockname()[1]
+    fake.origin = f"http://127.0.0.1:{port}"
+    if sys.platform == "linux":
+        await asyncio.get_running_loop().create_server(lambda: Connection(fake), PAGE_HOSTS, port)
     print(fake.origin, flush=True)
     await server.serve_forever()
 

@@ -38,6 +38,7 @@ DIALECT_RATIO = 1.15  # of a compatible API, of the same research through our ow
 CROWD_SHARE, CROWD_P99_RATIO, TWO_PROCESSES = 0.7, 1.3, 1.8
 CACHED_SHARE = {"search": 0.2, "shallow": 0.02, "deep": 0.008}  # of a bare route; a research reads and verifies again
 RESEARCH_MB = {"shallow": 0.15, "deep": 0.3}
+PAGES_OWN_MS, PAGES_WALL_RATIO, PAGES_SHARE, PAGES_MB = 15, 1.02, 0.9, 0.8
 STREAM_KB, LIMITER_MB = 150, 32
 IMPORT_S = 0.15
 REPORT_OWN_MS, REPORT_MB, REPLAY_S = 30, 1.1, 0.3
@@ -90,6 +91,22 @@ def in_process(got: dict[str, Any]) -> Iterator[Row]:
         yield ratio(f"{depth}, CPU, upstreams at 0 ms", floor["cpu_s"], ours["cpu_s"], CPU_RATIO)
     usual = got["deep_usual"]
     yield ratio("deep, wall, usual delays", usual["floor"]["wall_s"], usual["ours"]["wall_s"], WALL_RATIO)
+
+
+def pages(got: dict[str, Any]) -> Iterator[Row]:
+    usual, none = got["usual"], got["none"]
+    yield ratio("deep with pages, wall", usual["floor"]["wall_s"], usual["ours"]["wall_s"], PAGES_WALL_RATIO)
+    own = {name: figures["own_s"] * 1e3 for name, figures in usual.items()}
+    held = own["ours"] <= PAGES_OWN_MS
+    yield "the same, own time", f"{own['floor']:.2f} ms", f"{own['ours']:.2f} ms", f"<= {PAGES_OWN_MS} ms", held
+    cpu = {name: f"{figures['cpu_s'] * 1e3:.0f} ms" for name, figures in none.items()}
+    yield "the same, CPU, upstreams at 0 ms", cpu["floor"], cpu["ours"], "-", True
+    yield "the same, CPU of the parsers", "-", f"{got['children_cpu_s'] * 1e3:.0f} ms", "-", True
+    mb = got["mb"]
+    yield "the same, memory, 100 at once", "-", f"{mb:.2f} MB", f"<= {PAGES_MB} MB", mb <= PAGES_MB
+    readable = got["shares"]["readable"]
+    share = readable.get("page", 0) / sum(readable.values())
+    yield "citations checked against a readable page", "-", f"{share:.2f}", f">= {PAGES_SHARE}", share >= PAGES_SHARE
 
 
 def over_http(got: dict[str, Any]) -> Iterator[Row]:
@@ -225,6 +242,7 @@ def index_search(got: dict[str, Any]) -> Iterator[Row]:
 
 PARTS: Mapping[str, Rows] = {
     "in_process": in_process,
+    "pages": pages,
     "over_http": over_http,
     "watched_http": watched_http,
     "over_dialects": over_dialects,

@@ -17,6 +17,7 @@ from modules.llm_platform.application.research.read_pages import (
     PROMPT_GROWTH,
     PageReads,
     ReadOptions,
+    ReadPage,
     SourcesBeingRead,
     with_pages,
 )
@@ -26,6 +27,7 @@ from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, Sour
 from modules.llm_platform.domain.egress_log import EgressLog
 from modules.llm_platform.domain.exceptions import PageError
 from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.domain.retrieval.excerpt import RankedPassages
 from modules.llm_platform.domain.text.tokens import count_tokens
 
 ENOUGH_S = 30.0
@@ -94,7 +96,7 @@ async def collected(reader: IPageReader, wanted: Sequence[str], limit: int, seco
     events: list[Any] = []
     async with page_reads(reader, events, limit, seconds) as reads:
         pages = await reads.collect(wanted)
-        return sorted(each.url for each in pages.values()), reads.end(), events
+        return sorted(each.page.url for each in pages.values()), reads.end(), events
 
 
 async def took(wait: Awaitable[object]) -> float:
@@ -129,7 +131,7 @@ async def test_reading_begins_with_the_first_results() -> None:
     async with page_reads(reader, [], 2) as reads:
         reads.start(urls("a"), 1)
         pages = await reads.collect(urls("a", "b"))
-    assert sorted(each.url for each in pages.values()) == urls("a", "b")
+    assert sorted(each.page.url for each in pages.values()) == urls("a", "b")
     assert reader.asked == urls("a", "b")
 
 
@@ -188,7 +190,7 @@ async def test_a_cited_page_is_waited_for_once_the_text_is_there() -> None:
         await reads.collect(urls("a"))
         reads.go_on(urls(HANGS))
         await reads.wait_for(urls("b"))
-        assert sorted(each.url for each in reads.read().values()) == urls("a", "b")
+        assert sorted(each.page.url for each in reads.read().values()) == urls("a", "b")
 
 
 async def test_a_page_that_had_its_time_is_not_waited_for_again() -> None:
@@ -211,7 +213,7 @@ async def test_of_a_long_page_the_passages_that_fit_the_question_are_stored() ->
     reader = ScriptedReader({urls("a")[0]: f"{filler}\n\nThe water is 48 degrees warm.\n\n{filler}"})
     events: list[Any] = []
     async with page_reads(reader, events, 1) as reads:
-        [read] = (await reads.collect(urls("a"))).values()
+        [read] = [each.page for each in (await reads.collect(urls("a"))).values()]
     assert count_tokens(read.text) <= MAX_STORED_TOKENS
     assert "48 degrees" in read.text
     assert [event.chars for event in events] == [len(reader.pages[urls("a")[0]])]
@@ -233,14 +235,14 @@ def test_the_request_goes_before_the_setting(setting: int | None, wish: int | No
 
 async def test_without_pages_nothing_changes() -> None:
     sources = found("One.", "Two.")
-    assert await with_pages(sources, {}, "How?", "en") == (sources, sources)
+    assert with_pages(sources, {}) == (sources, sources)
 
 
 async def test_sources_with_pages_come_first_and_are_marked() -> None:
     """Their text is the page's; the others keep the excerpt and their order."""
     read = page("https://a.example/2", "The water is 48 degrees warm.")
-    pages = {canonical_url(read.url): read}
-    sources, _ = await with_pages(found("One.", "Two.", "Three."), pages, "How warm is the water?", "en")
+    pages = {canonical_url(read.url): ReadPage(read)}
+    sources, _ = with_pages(found("One.", "Two.", "Three."), pages)
     assert [(each.index, each.url[-1], each.text_kind) for each in sources] == [
         (1, "2", "page"), (2, "1", "snippet"), (3, "3", "snippet"),
     ]  # fmt: skip
@@ -252,8 +254,9 @@ async def test_a_prompt_grows_by_half_at_most_and_holds_what_fits_the_question()
     filler = "\n\n".join(f"Paragraph {at} tells of sheds, fences and lawns, and what they cost." for at in range(400))
     text = f"{filler}\n\nThe water is 48 degrees warm when it is cold outside.\n\n{filler}"
     found_sources = found(*["An excerpt of many words that the search engine made of the page. " * 3] * 6)
-    pages = {canonical_url(each.url): page(each.url, text) for each in found_sources[:3]}
-    _, excerpts = await with_pages(found_sources, pages, "How warm is the water?", "en")
+    passages = RankedPassages(text, "How warm is the water?")
+    pages = {canonical_url(each.url): ReadPage(page(each.url, text), passages) for each in found_sources[:3]}
+    _, excerpts = with_pages(found_sources, pages)
     before = OTHER_TOKENS + sum(count_tokens(each.text) for each in found_sources)
     after = OTHER_TOKENS + sum(count_tokens(each.text) for each in excerpts)
     assert after <= before * (1 + PROMPT_GROWTH)

@@ -236,7 +236,7 @@ class QuickResearch:
     async def _read(self, run: _QuickRun, sources: tuple[Source, ...]) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
         """The sources with the pages that could be read in time, and what the writer reads of them."""
         pages = await run.reads.collect([each.url for each in sources if each.text_kind == "snippet"])
-        return await with_pages(sources, pages, run.context.request.query, run.context.language)
+        return with_pages(sources, pages)
 
     async def _search_all(self, run: _QuickRun, questions: Sequence[str]) -> SearchResults:
         def emit_searched(request: WebSearchRequest, answer: WebSearchResponse) -> None:

@@ -19,7 +19,7 @@ from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.exceptions import ResearchTimeoutError
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.tracing import stage
-from modules.llm_platform.domain.retrieval.excerpt import fitting_excerpt
+from modules.llm_platform.domain.retrieval.excerpt import RankedPassages, fitting_excerpt
 from modules.llm_platform.domain.task_group import cancel_and_wait
 from modules.llm_platform.domain.text.tokens import count_tokens
 from shared.exceptions import AppException
@@ -31,7 +31,7 @@ FURTHER_PAGES = 2  # read while the answer is written, for each page that is rea
 MAX_STORED_TOKENS = 5000  # of a page: about twenty thousand characters are stored, sent in raw_results and compared
 PROMPT_GROWTH = 0.5  # a prompt with pages is at most longer by this share than one with the search engine's excerpts
 OTHER_TOKENS = 300  # of a prompt, beside the sources
-INLINE_CHARS = 30_000  # of a page, or of all in a prompt; longer ones are searched for passages in a thread
+INLINE_CHARS = 30_000  # of a page; a longer one is searched for passages in a thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,14 @@ class ReadCounts:
 NOTHING_READ = ReadCounts()
 
 
+@dataclass(frozen=True, slots=True)
+class ReadPage:
+    """A page, cut to what is stored. `passages` are for the prompt; None where it was begun too late for one."""
+
+    page: Page
+    passages: RankedPassages | None = None
+
+
 class PageReads:
     """The reads of one research. A context manager: what is still being read at its end is cancelled.
 
@@ -84,7 +92,7 @@ class PageReads:
         self._seconds = self._left = seconds
         self._deadline = deadline
         self._preparing: asyncio.Task[None] | None = None
-        self._tasks: dict[str, asyncio.Task[Page | None]] = {}
+        self._tasks: dict[str, asyncio.Task[ReadPage | None]] = {}
         self._began: dict[str, float] = {}  # event loop time
         self._failed = 0
 
@@ -100,7 +108,7 @@ class PageReads:
         """Begin to read the first `count` of these addresses, as far as the limit of the research allows."""
         self._start([url for url in urls if is_web_url(url)][: max(0, count)], self.limit)
 
-    async def collect(self, urls: Sequence[str]) -> Mapping[str, Page]:
+    async def collect(self, urls: Sequence[str]) -> Mapping[str, ReadPage]:
         """The pages that are read in time, by canonical address. The next best replaces one that cannot be read; a late one
         is read on.
         """
@@ -114,7 +122,7 @@ class PageReads:
 
     def go_on(self, urls: Iterable[str]) -> None:
         """Begin to read further pages of these, FURTHER_PAGES for each of the limit. Nobody waits for them."""
-        self._start(urls, self.limit * (1 + FURTHER_PAGES))
+        self._start(urls, self.limit * (1 + FURTHER_PAGES), in_prompt=False)
 
     async def wait_for(self, urls: Sequence[str]) -> None:
         """Read these, too, and wait for them in what is left of the time. None is waited for that had its time already."""
@@ -126,7 +134,7 @@ class PageReads:
         while await self._wait(running.values(), until):
             pass
 
-    def read(self) -> Mapping[str, Page]:
+    def read(self) -> Mapping[str, ReadPage]:
         """The pages that are read by now, by canonical address."""
         done = ((address, task.result()) for address, task in self._tasks.items() if task.done())
         return {address: page for address, page in done if page is not None}
@@ -139,7 +147,7 @@ class PageReads:
             task.cancel()
         return ReadCounts(len(self._tasks) - len(late) - self._failed, self._failed, len(late))
 
-    async def _wait(self, tasks: Iterable[asyncio.Task[Page | None]], until: float) -> bool:
+    async def _wait(self, tasks: Iterable[asyncio.Task[ReadPage | None]], until: float) -> bool:
         """Wait for the next of these; False when all are done or the time is over."""
         running, began = [task for task in tasks if not task.done()], self._now()
         left = min(until, self._deadline) - began
@@ -149,15 +157,15 @@ class PageReads:
         self._left -= self._now() - began
         return True
 
-    def _start(self, urls: Iterable[str], limit: int) -> None:
+    def _start(self, urls: Iterable[str], limit: int, *, in_prompt: bool = True) -> None:
         for url in urls:
             address = canonical_url(url)
             if address not in self._tasks and len(self._tasks) - self._failed < limit:
                 self._began[address] = self._now()
-                self._tasks[address] = asyncio.create_task(self._read(url), name=url)
+                self._tasks[address] = asyncio.create_task(self._read(url, in_prompt=in_prompt), name=url)
 
     @stage("read")
-    async def _read(self, url: str) -> Page | None:
+    async def _read(self, url: str, *, in_prompt: bool) -> ReadPage | None:
         if self._reader is None:
             return None
         try:
@@ -166,16 +174,11 @@ class PageReads:
             self._failed += 1
             self._emit(url, error.code)
             return None
-        cut = await self._cut(page)
-        self._emit(url, "read", len(page.text))
-        return cut
-
-    async def _cut(self, page: Page) -> Page:
-        """The page with the passages that fit the question, where it is long."""
-        arguments = (page.text, self._context.request.query, MAX_STORED_TOKENS, self._context.language)
+        arguments = (page, self._context.request.query, self._context.language, in_prompt)
         is_long = len(page.text) > INLINE_CHARS
-        text = await asyncio.to_thread(fitting_excerpt, *arguments) if is_long else fitting_excerpt(*arguments)
-        return page if text == page.text else page.model_copy(update={"text": text})
+        read = await asyncio.to_thread(_ranked, *arguments) if is_long else _ranked(*arguments)
+        self._emit(url, "read", len(page.text))
+        return read
 
     def _emit(self, url: str, status: str, chars: int = 0) -> None:
         self._context.emit(Read(request_id=self._context.request_id, url=url, status=status, chars=chars))
@@ -218,28 +221,29 @@ class SourcesBeingRead:
         return self._sources
 
 
-def with_page(source: Source, page: Page | None) -> Source:
+def _ranked(page: Page, question: str, language: str, in_prompt: bool) -> ReadPage:
+    """The page with the passages that fit the question, where it is long. Made as pages arrive, so that the prompt need not
+    wait for all of them.
+    """
+    text = fitting_excerpt(page.text, question, MAX_STORED_TOKENS, language)
+    cut = page if text == page.text else page.model_copy(update={"text": text})
+    return ReadPage(cut, RankedPassages(text, question, language) if in_prompt else None)
+
+
+def with_page(source: Source, read: ReadPage | None) -> Source:
     """The source with the text of its page, unless it has one already."""
-    if page is None or source.text_kind != "snippet":
+    if read is None or source.text_kind != "snippet":
         return source
-    published = source.published or page.published
-    return source.model_copy(update={"text": page.text, "text_kind": "page", "published": published})
+    published = source.published or read.page.published
+    return source.model_copy(update={"text": read.page.text, "text_kind": "page", "published": published})
 
 
-async def with_pages(
-    sources: tuple[Source, ...], pages: Mapping[str, Page], question: str, language: str
+def with_pages(
+    sources: tuple[Source, ...], pages: Mapping[str, ReadPage]
 ) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
     """The sources with the texts of their pages, those first, and what a writer reads of them. Numbered anew."""
     if not pages:
         return sources, sources
-    if sum(len(page.text) for page in pages.values()) <= INLINE_CHARS:
-        return _with_pages(sources, pages, question, language)
-    return await asyncio.to_thread(_with_pages, sources, pages, question, language)
-
-
-def _with_pages(
-    sources: Sequence[Source], pages: Mapping[str, Page], question: str, language: str
-) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
     page_of = {source.index: pages.get(canonical_url(source.url)) for source in sources}
     sizes = {source.index: count_tokens(source.text) for source in sources}
     more = int((OTHER_TOKENS + sum(sizes.values())) * PROMPT_GROWTH) // len(pages)
@@ -247,8 +251,8 @@ def _with_pages(
     for number, source in enumerate(sorted(sources, key=lambda each: page_of[each.index] is None), 1):
         page = page_of[source.index]
         whole = short = with_page(source.model_copy(update={"index": number}), page)
-        if page is not None:
-            excerpt = fitting_excerpt(page.text, question, sizes[source.index] + more, language)
+        if page is not None and page.passages is not None:
+            excerpt = page.passages.excerpt(sizes[source.index] + more)
             short = whole.model_copy(update={"text": excerpt})
         read.append((whole, short))
     return tuple(whole for whole, _ in read), tuple(short for _, short in read)

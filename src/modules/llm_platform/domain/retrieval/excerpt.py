@@ -19,19 +19,35 @@ def fitting_excerpt(text: str, question: str, max_tokens: int, language: str = "
 
     A text that fits is returned as it is. The best passage is always in it, whatever its length: the prompt is cut later.
     """
-    if count_tokens(text) <= max_tokens:
-        return text
-    passages = [text[each.start : each.end] for each in split_chunks(text, language=language, max_words=PASSAGE_WORDS)]
-    scores = _scores(passages, question)
-    chosen: list[int] = []
-    room = max_tokens
-    for place in sorted(range(len(passages)), key=lambda each: -scores[each]):  # equal scores: the first of the text
-        size = count_tokens(passages[place])
-        if size > room and chosen:
-            break
-        chosen.append(place)
-        room -= size
-    return GAP.join(passages[place] for place in sorted(chosen))
+    return text if count_tokens(text) <= max_tokens else RankedPassages(text, question, language).excerpt(max_tokens)
+
+
+class RankedPassages:
+    """The passages of a text by how well they fit a question, for excerpts whose length is known later."""
+
+    def __init__(self, text: str, question: str, language: str = "en") -> None:
+        self._text = text
+        self._passages = [
+            text[each.start : each.end] for each in split_chunks(text, language=language, max_words=PASSAGE_WORDS)
+        ]
+        self._sizes = list(map(count_tokens, self._passages))
+        scores = _scores(self._passages, question)
+        # equal scores: the first of the text
+        self._best = sorted(range(len(self._passages)), key=lambda each: -scores[each])
+        self._size = count_tokens(text)
+
+    def excerpt(self, max_tokens: int) -> str:
+        """As `fitting_excerpt`."""
+        if self._size <= max_tokens:
+            return self._text
+        chosen: list[int] = []
+        room = max_tokens
+        for place in self._best:
+            if self._sizes[place] > room and chosen:
+                break
+            chosen.append(place)
+            room -= self._sizes[place]
+        return GAP.join(self._passages[place] for place in sorted(chosen))
 
 
 def _scores(passages: list[str], question: str) -> list[float]:
