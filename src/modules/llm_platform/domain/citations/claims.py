@@ -246,7 +246,8 @@ def _words_in(written: str, stop_words: frozenset[str], is_name: bool) -> tuple[
     if not folded:
         return ()
     if is_unspaced(folded):
-        return tuple((_pair(folded[i : i + 2], stop_words), i) for i in range(max(1, len(folded) - 1)))
+        pairs = range(max(1, min(len(folded) - 1, MAX_WORDS)))  # one run may be a whole page
+        return tuple((_pair(folded[i : i + 2], stop_words), i) for i in pairs)
     if _NUMERIC.match(folded):
         return ((Word(folded, written, NAME_WEIGHT), 0),)
     if folded in stop_words or folded in load_words("connectives", "connectives") or len(folded) == 1:
