@@ -83,6 +83,7 @@ class Tally:
     by_model: int = 0  # sentences with a citation of the author
     by_platform: int = 0  # sentences whose source only the platform named
     supported: int = 0
+    misleading: int = 0  # of the supported ones, those of a wrong answer; some of them say something else that is true
     flagged: int = 0  # partial or unsupported
     unchecked: int = 0
     uncited: int = 0
@@ -105,11 +106,11 @@ class Tally:
         self.seconds += seconds
         result: Result = "failed" if failed else _result(question, response)
         if result in ("right", "wrong"):
-            self._add_sentences(response)
+            self._add_sentences(response, is_wrong=result == "wrong")
         setattr(self, result, getattr(self, result) + 1)
         return result
 
-    def _add_sentences(self, response: ResearchResponse) -> None:
+    def _add_sentences(self, response: ResearchResponse, *, is_wrong: bool) -> None:
         self.uncited += response.metadata.uncited_sentences
         sentences: dict[int, list[Citation]] = {}
         for citation in response.citations:
@@ -121,6 +122,7 @@ class Tally:
             verdicts = {each.verdict for each in citations}
             is_supported, is_flagged = "supported" in verdicts, bool(verdicts & {"partial", "unsupported"})
             self.supported += is_supported
+            self.misleading += is_supported and is_wrong
             self.flagged += is_flagged and not is_supported
             self.unchecked += not (is_supported or is_flagged)
 
@@ -128,8 +130,9 @@ class Tally:
         return (
             f"{writer}: {self.asked} questions, {self.right} right, {self.wrong} wrong, {self.declined} declined,"
             f" {self.failed} failed; {self.sentences} sentences, {self.cited} cited ({self.by_model} by the author,"
-            f" {self.by_platform} by the platform), {self.supported} supported, {self.flagged} flagged,"
-            f" {self.unchecked} unchecked, {self.uncited} uncited; {self.tokens} tokens, {self.seconds:.0f} s"
+            f" {self.by_platform} by the platform), {self.supported} supported ({self.misleading} in wrong answers),"
+            f" {self.flagged} flagged, {self.unchecked} unchecked, {self.uncited} uncited; {self.tokens} tokens,"
+            f" {self.seconds:.0f} s"
         )
 
 
@@ -202,7 +205,15 @@ async def ask(writer: str, model: dict[str, Any], questions: Sequence[Question],
                 seconds = response.metadata.latency_ms / 1000
                 is_fallback = bool(model) and not _is_of_model(response, model)
                 result = tally.add(question, response, seconds, failed=is_fallback)
-                print(f"{writer}: {result}: {question.text}\n{response.synthesis}\n", file=sys.stderr, flush=True)
+                print(f"{writer}: {result}: {question.text}", *_shown(response), "", sep="\n", file=sys.stderr, flush=True)
+
+
+def _shown(response: ResearchResponse) -> Iterator[str]:
+    """The text, then each sentence with a citation and its verdict."""
+    yield response.synthesis
+    for each in response.citations:
+        sentence = response.synthesis[each.start : each.end]
+        yield f"  [{each.source_index}] by the {each.cited_by}, {each.verdict} {each.score:.2f}: {sentence}"
 
 
 def _is_of_model(response: ResearchResponse, model: Mapping[str, Any]) -> bool:

@@ -39,7 +39,7 @@ def test_a_sentence_counts_once_whatever_it_cites() -> None:
     )
     assert tally.add(ASKED, shown, 2.0) == "right"
     assert (tally.sentences, tally.cited, tally.by_model, tally.by_platform, tally.uncited) == (8, 5, 4, 1, 3)
-    assert (tally.supported, tally.flagged, tally.unchecked) == (2, 2, 1)
+    assert (tally.supported, tally.misleading, tally.flagged, tally.unchecked) == (2, 0, 2, 1)
     assert (tally.asked, tally.tokens, tally.seconds) == (1, 7, 2.0)
 
 
@@ -48,13 +48,14 @@ def test_each_answer_has_one_result() -> None:
     answer are a failure. The sentences of these do not count.
     """
     tally = Tally()
-    assert tally.add(ASKED, response("It is 80.", uncited=1), 1.0) == "wrong"
+    assert tally.add(ASKED, response("It is 80.", citation(0, "supported")), 1.0) == "wrong"
     assert tally.add(ASKED, response("The sources do not say it."), 1.0) == "declined"
     closest = f"Not said. {messages_for('en').closest} It is 9418."
     assert tally.add(ASKED, response(closest, citation(30, "supported")), 1.0) == "declined"
     assert tally.add(ASKED, response("It is 9418.", citation(0, "supported")), 1.0, failed=True) == "failed"
     assert (tally.asked, tally.right, tally.wrong, tally.declined, tally.failed) == (4, 0, 1, 2, 1)
     assert (tally.sentences, tally.tokens) == (1, 28)
+    assert (tally.supported, tally.misleading) == (1, 1)
 
 
 @pytest.mark.parametrize(
