@@ -92,21 +92,3 @@ def test_tables_that_are_missing(postgres: PostgresServer, tmp_path: Path) -> No
     """A database without our tables names the command that makes them."""
     verdict, text = doctor(tmp_path, DATABASE_URL=postgres.new_database())["store"]
     assert (verdict, "llm-platform store migrate" in text) == ("failed", True)
-
-
-@pytest.mark.parametrize(
-    "loss",
-    [
-        "DROP SCHEMA llm_platform_queue CASCADE",  # as a restore of our schema alone leaves it
-        "DROP TABLE llm_platform_queue.procrastinate_jobs CASCADE",
-    ],
-)
-def test_tables_of_the_queue_that_are_missing(postgres: PostgresServer, tmp_path: Path, loss: str) -> None:
-    """Without them the store is not ok; the command that the message names makes them again, and keeps our own tables."""
-    database = {"DATABASE_URL": postgres.new_database()}
-    store_migrate(**database)
-    postgres.execute(database["DATABASE_URL"], loss)
-    verdict, text = doctor(tmp_path, **database)["store"]
-    assert (verdict, "queue" in text, "llm-platform store migrate" in text) == ("failed", True, True)
-    store_migrate(**database)
-    assert doctor(tmp_path, **database)["store"] == ("ok", "PostgreSQL answers")

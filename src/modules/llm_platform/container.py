@@ -207,7 +207,6 @@ class Container(containers.DeclarativeContainer):
         ),
     )
     webhooks = providers.Singleton(research_jobs.build_webhooks, settings, resources, research_job_store, metrics)
-    research_queue = providers.Singleton(research_jobs.build_research_queue, settings, resources, research_job_store)
     research_job_service = providers.Singleton(
         research_jobs.build_research_jobs,
         settings,
@@ -215,7 +214,6 @@ class Container(containers.DeclarativeContainer):
         research,
         research_job_store,
         webhooks,
-        research_queue,
         metrics,
         tracer,
     )

@@ -8,7 +8,6 @@ from modules.llm_platform.application.services.research_service import ResearchS
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
-from modules.llm_platform.domain.ports.research_queue import IResearchQueue
 from modules.llm_platform.domain.ports.tracing import ITracer
 from modules.llm_platform.infrastructure.postgres.pool import Database
 from modules.llm_platform.wiring.resources import Resources, data_folder
@@ -34,19 +33,6 @@ def build_research_job_store(
     return store
 
 
-def build_research_queue(
-    settings: Settings, resources: Resources, store: IResearchJobStore | None
-) -> IResearchQueue | None:
-    """Return the queue in the database; None without one: then the store alone is looked at."""
-    if store is None or settings.DATABASE_URL is None:
-        return None
-    from modules.llm_platform.infrastructure.postgres.research_queue import ProcrastinateResearchQueue
-
-    queue = ProcrastinateResearchQueue(settings.DATABASE_URL.get_secret_value())
-    resources.on_close(queue.aclose)
-    return queue
-
-
 def build_webhooks(
     settings: Settings, resources: Resources, store: IResearchJobStore | None, metrics: IMetrics
 ) -> WebhookService | None:
@@ -70,11 +56,10 @@ def build_research_jobs(
     research: ResearchService,
     store: IResearchJobStore | None,
     webhooks: WebhookService | None,
-    queue: IResearchQueue | None,
     metrics: IMetrics,
     tracer: ITracer,
 ) -> ResearchJobService:
     options = JobOptions(max_running=settings.MAX_BACKGROUND_RESEARCHES)
-    service = ResearchJobService(research, store, webhooks, options, metrics, queue, tracer)
+    service = ResearchJobService(research, store, webhooks, options, metrics, tracer)
     resources.on_close(service.aclose)
     return service

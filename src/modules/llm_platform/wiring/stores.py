@@ -20,7 +20,7 @@ from modules.llm_platform.wiring.resources import Resources, data_folder, is_ins
 from shared.config import Settings, SettingsError
 
 MEGABYTE = 1_000_000
-POSTGRES_PACKAGES = ("procrastinate", "psycopg", "psycopg_pool")  # of the extra
+POSTGRES_PACKAGES = ("psycopg", "psycopg_pool")  # of the extra
 NOT_INSTALLED = 'DATABASE_URL needs a package that is not installed: pip install "llm-platform[postgres]"'
 NO_DATABASE = "DATABASE_URL is not set: name the PostgreSQL database, such as postgresql://user:password@host/database"
 INVALID_URL = (

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, Self
 
 import pytest
 from tests.fakes.outcome_store import sample_outcome
@@ -15,11 +12,10 @@ from tests.fakes.tracing import tracing
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.exceptions import OutcomeStoreError, StoreUnavailableError, TopicNotFoundError
 from modules.llm_platform.domain.store_key import topic_of
-from modules.llm_platform.infrastructure.postgres import pool, research_queue
+from modules.llm_platform.infrastructure.postgres import pool
 from modules.llm_platform.infrastructure.postgres.migrations import check_schema, migrate
 from modules.llm_platform.infrastructure.postgres.outcome_store import PostgresOutcomeStore
 from modules.llm_platform.infrastructure.postgres.pool import RETRY_S, Database, DatabaseError
-from modules.llm_platform.infrastructure.postgres.research_queue import ProcrastinateResearchQueue
 from modules.llm_platform.infrastructure.postgres.research_store import PostgresResearchStore
 from modules.llm_platform.testing import sample_page
 from modules.llm_platform.testing.waiting import error_of
@@ -99,55 +95,3 @@ async def test_failed_connection_is_not_tried_again_at_once(monkeypatch: pytest.
         now += RETRY_S / 2
     await database.aclose()
     assert pool.CLOSED in str(await error_of(database.run(check_schema), DatabaseError))
-
-
-async def test_queue_reports_a_failure_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """One line says what is wrong and what to do, however often it is tried again, and none is psycopg's."""
-    tries = asyncio.Semaphore(0)
-
-    async def pause(_: float) -> None:
-        tries.release()
-        await real_sleep(0)
-
-    real_sleep = asyncio.sleep
-    monkeypatch.setattr(research_queue, "CONNECT_TIMEOUT_S", 0.05)
-    monkeypatch.setattr(research_queue.asyncio, "sleep", pause)
-    queue = ProcrastinateResearchQueue(URL)
-
-    async def handle(_: str) -> None: ...
-
-    with caplog.at_level(logging.INFO):
-        running = asyncio.create_task(queue.run(handle, 1))
-        for _ in range(2):
-            await tries.acquire()
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-    await queue.aclose()
-    assert [record.getMessage() for record in caplog.records] == ["the queue of researches cannot be used"]
-    assert "DATABASE_URL" in caplog.records[0].reason  # type: ignore[attr-defined]
-
-
-class Answering(Database):
-    """A database whose only answer is whether the tables of the queue exist. It takes the write of the probe."""
-
-    def __init__(self, has_tables: bool) -> None:
-        super().__init__(URL, check_schema)
-        self._has_tables = has_tables
-
-    async def run(self, work: Any, timeout_s: float = 1.0) -> Any:
-        return await work(self)
-
-    async def execute(self, statement: str, parameters: Sequence[str] = ()) -> Self:
-        assert parameters == ("llm_platform_queue.procrastinate_jobs",) or "probed_at" in statement
-        return self
-
-    async def fetchone(self) -> tuple[bool]:
-        return (self._has_tables,)
-
-
-async def test_a_store_without_its_queue_is_not_ok() -> None:
-    """The check of doctor and /health names the command that makes the tables."""
-    assert await PostgresResearchStore(Answering(True), 30.0).ping() == "PostgreSQL answers"
-    message = (await error_of(PostgresResearchStore(Answering(False), 30.0).ping(), StoreUnavailableError)).message
-    assert "queue" in message
-    assert "`llm-platform store migrate`" in message

@@ -27,7 +27,6 @@ from modules.llm_platform.domain.exceptions import (
 )
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
-from modules.llm_platform.domain.ports.research_queue import IResearchQueue
 from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer, current_trace_headers
 from modules.llm_platform.domain.request_id import is_request_id, new_request_id
 
@@ -53,17 +52,15 @@ class ResearchJobService:
         webhooks: WebhookService | None,
         options: JobOptions = JobOptions(),  # noqa: B008  frozen
         metrics: IMetrics = NO_METRICS,
-        queue: IResearchQueue | None = None,
         tracer: ITracer = NO_TRACER,
     ) -> None:
         self._research = research
         self._store = store
-        self._queue = queue
         self._webhooks = webhooks
         self._changes: dict[JobKey, asyncio.Event] = {}
         self._worker: ResearchJobWorker | None = None
         if store is not None and webhooks is not None:
-            self._worker = ResearchJobWorker(research, store, webhooks, options, self._notify, metrics, queue, tracer)
+            self._worker = ResearchJobWorker(research, store, webhooks, options, self._notify, metrics, tracer)
 
     def start(self) -> None:
         """Run queued researches in this process, also those of an earlier one."""
@@ -103,10 +100,7 @@ class ResearchJobService:
         if queued is None:
             raise ResearchQueueFullError
         self._worker.start()
-        if self._queue is not None:
-            await self._queue.put(job.id)
-        else:
-            self._worker.wake()
+        self._worker.wake()
         return ResearchJobDetail.model_validate({**dict(queued), "request": job.request})
 
     async def get(self, research_id: str, *, owner: str = "") -> ResearchJobDetail:

@@ -29,7 +29,6 @@ from modules.llm_platform.domain.exceptions import ResearchInterruptedError, Sto
 from modules.llm_platform.domain.metrics import CANCELLED, DEGRADED_ANSWERS, OK, RESEARCH_JOBS, RESEARCH_JOBS_ENDED
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, LeaseLostError
-from modules.llm_platform.domain.ports.research_queue import IResearchQueue
 from modules.llm_platform.domain.ports.tracing import NO_SPAN, NO_TRACER, ITracer, running
 from modules.llm_platform.domain.spans import ATTEMPT, JOB_SPAN, REQUEST_ID
 from modules.llm_platform.domain.task_group import cancel_and_wait
@@ -66,7 +65,7 @@ class JobOptions:
 class ResearchJobWorker:
     """Claims researches and runs them from `start` until `aclose`. `changed` is called after each write.
 
-    It claims when `queue` hands an id out, and looks into the store each `poll_s`; None: the store alone is looked at.
+    It claims when `wake` is called, and each `poll_s`: another server may have queued a research, or left one behind.
     """
 
     def __init__(
@@ -77,12 +76,10 @@ class ResearchJobWorker:
         options: JobOptions,
         changed: Callable[[JobKey], None],
         metrics: IMetrics = NO_METRICS,
-        queue: IResearchQueue | None = None,
         tracer: ITracer = NO_TRACER,
     ) -> None:
         self._research = research
         self._store = store
-        self._queue = queue
         self._webhooks = webhooks
         self._options = options
         self._changed = changed
@@ -90,7 +87,6 @@ class ResearchJobWorker:
         self._tracer = tracer
         self._running: dict[JobKey, tuple[ClaimedJob, asyncio.Task[None]]] = {}
         self._work = asyncio.Event()
-        self._claiming = asyncio.Lock()
         self._loops: list[asyncio.Task[None]] = []
         self._store_failed = False
         self._is_closing = False
@@ -99,8 +95,6 @@ class ResearchJobWorker:
         """Begin to work; a second call does nothing."""
         if not self._loops and not self._is_closing and self._options.max_running:
             work = [self._run_loop(), self._webhooks.run()]
-            if self._queue is not None:
-                work.append(self._queue.run(self._handle, self._options.max_running))
             with running(NO_SPAN):  # the request that starts the loops is not the cause of what they do
                 self._loops = [asyncio.create_task(each) for each in work]
 
@@ -127,8 +121,6 @@ class ResearchJobWorker:
                     if not task.cancelled():
                         continue
                     await self._store.release(job)
-                    if self._queue is not None:
-                        await self._queue.put(job.id)
                     self._metrics.count(RESEARCH_JOBS_ENDED, "released")
 
     async def _run_loop(self) -> None:
@@ -152,28 +144,14 @@ class ResearchJobWorker:
                     await self._work.wait()
 
     async def _claim_all(self) -> None:
-        while await self._claim() is not None:
-            pass
-
-    async def _claim(self) -> asyncio.Task[None] | None:
-        """The task of a claimed research; None if there is none, or no room."""
-        async with self._claiming:
-            if self._is_closing or len(self._running) >= self._options.max_running:
-                return None
+        while not self._is_closing and len(self._running) < self._options.max_running:
             job = await self._store.claim(uuid.uuid4().hex, self._options.lease_s)
             if job is None:
-                return None
+                return
             key = (job.owner, job.id)
             task = asyncio.create_task(self._run(job))
             self._running[key] = job, task
             task.add_done_callback(partial(self._forget, key))
-            return task
-
-    async def _handle(self, _: str) -> None:
-        """Run the next research of the store; the id of the queue says that there is one."""
-        with suppress(StoreError):  # the research is found in the store later
-            if task := await self._claim():
-                await asyncio.wait([task])
 
     def _forget(self, key: JobKey, _: asyncio.Task[None]) -> None:
         del self._running[key]

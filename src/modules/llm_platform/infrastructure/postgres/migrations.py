@@ -1,7 +1,6 @@
 """The tables in PostgreSQL, and how a database gets them: `llm-platform store migrate`.
 
-Our tables are in the schema `llm_platform`, those of procrastinate in `llm_platform_queue`. A migration that was released is
-never changed; a change is a new migration.
+The tables are in the schema `llm_platform`. A migration that was released is never changed; a change is a new migration.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 from modules.llm_platform.infrastructure.postgres.pool import DatabaseError, connect, reason_of
 from modules.llm_platform.infrastructure.postgres.research_job_store import NUMBER
-from modules.llm_platform.infrastructure.postgres.research_queue import migrate_queue
 from modules.llm_platform.infrastructure.research_jobs.statements import ADD_TRACEPARENT, SCHEMA
 
 if TYPE_CHECKING:
@@ -140,7 +138,6 @@ async def migrate(url: str) -> tuple[int, int]:
                 for statement in MIGRATIONS[version - 1]:
                     await connection.execute(statement)
                 await connection.execute("INSERT INTO llm_platform.migration (version) VALUES (%s)", (version,))
-            await migrate_queue(connection)
     except Error as error:
         remedy = NEEDS_RIGHTS if isinstance(error, InsufficientPrivilege) else "nothing was changed"
         raise DatabaseError(f"the tables could not be migrated ({reason_of(error)}): {remedy}") from error

@@ -35,7 +35,6 @@ from modules.llm_platform.domain.ports.research_store import IResearchStore, Val
 from modules.llm_platform.domain.store_key import is_topic_name
 from modules.llm_platform.infrastructure.postgres.migrations import write_probe
 from modules.llm_platform.infrastructure.postgres.pool import CALL_TIMEOUT_S, Database, DatabaseError
-from modules.llm_platform.infrastructure.postgres.research_queue import check_queue
 from modules.llm_platform.infrastructure.research_store.entry_files import (
     MAX_ENTRY_BYTES,
     MAX_HEAD_BYTES,
@@ -178,13 +177,8 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
         return await self._run(lambda connection: self._import(connection, file), IMPORT_TIMEOUT_S)
 
     async def ping(self) -> str:
-        """The check of the health page: a write, and the tables of the queue. Raises StoreError."""
-
-        async def check(connection: Connection) -> None:
-            await check_queue(connection)
-            await write_probe(connection)
-
-        await self._run(check)
+        """The check of the health page: a write. Raises StoreError."""
+        await self._run(write_probe)
         return "PostgreSQL answers"
 
     async def aclose(self) -> None:
