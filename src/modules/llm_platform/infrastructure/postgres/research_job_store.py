@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from modules.llm_platform.infrastructure.postgres.pool import Connection
 
 NUMBER: Final = "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
-_NOW: Final = "extract(epoch FROM clock_timestamp())::double precision"
+_MARKS: Final = {  # of statements
+    ":now": "extract(epoch FROM clock_timestamp())::double precision",
+    "{skip}": "FOR UPDATE SKIP LOCKED",
+    "{seconds}": "extract(epoch FROM stored_at)::double precision",
+    "{stored_at}": "clock_timestamp()",
+}
 _PARAMETER: Final = re.compile(r"(?<!:):(\w+)")  # and not a type: ::bigint
 
 
@@ -29,12 +34,12 @@ class PostgresResearchJobStore(SqlResearchJobStore):
     async def _transact(self, make: Callable[[], Operation[Result]]) -> Result:
         async def work(connection: Connection) -> Result:
             async with connection.transaction():
-                return await _execute(connection, make())
+                return await execute(connection, make())
 
         return await self._run(work)
 
     async def _run_statement(self, make: Callable[[], Operation[Result]]) -> Result:
-        return await self._run(lambda connection: _execute(connection, make()))
+        return await self._run(lambda connection: execute(connection, make()))
 
     async def _run(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
         try:
@@ -43,8 +48,8 @@ class PostgresResearchJobStore(SqlResearchJobStore):
             raise StoreUnavailableError(str(error)) from error
 
 
-async def _execute(connection: Connection, operation: Operation[Result]) -> Result:
-    """Raises LeaseLostError, which rolls the transaction back."""
+async def execute(connection: Connection, operation: Operation[Result]) -> Result:
+    """Run an operation. An error that it raises, such as LeaseLostError, rolls the transaction back."""
     try:
         statement = next(operation)
         while True:
@@ -58,5 +63,6 @@ async def _execute(connection: Connection, operation: Operation[Result]) -> Resu
 @lru_cache(64)
 def _translated(sql: str) -> str:
     """The statement with the parameters of psycopg; rows that another worker has locked are left to it."""
-    named = sql.replace(":now", _NOW).replace("{skip}", "FOR UPDATE SKIP LOCKED")
-    return _PARAMETER.sub(r"%(\1)s", named)
+    for mark, meaning in _MARKS.items():
+        sql = sql.replace(mark, meaning)
+    return _PARAMETER.sub(r"%(\1)s", sql)

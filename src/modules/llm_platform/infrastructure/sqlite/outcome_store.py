@@ -22,8 +22,8 @@ from uuid import uuid4
 from modules.llm_platform.domain.dtos.retrieval_dtos import Outcome, OutcomeFilter, RagStage, StoredOutcome
 from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
+from modules.llm_platform.infrastructure.failed_requests.statements import bytes_of, text_of
 from modules.llm_platform.infrastructure.files.private_files import require_free_space
-from modules.llm_platform.infrastructure.sqlite.failed_request_store import bytes_of, text_of
 from modules.llm_platform.infrastructure.sqlite.shared_file import open_shared_file, transaction
 
 log = logging.getLogger(__name__)

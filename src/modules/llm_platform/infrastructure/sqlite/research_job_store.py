@@ -20,13 +20,17 @@ from modules.llm_platform.infrastructure.research_jobs.statements import (
     Result,
     SqlResearchJobStore,
 )
-from modules.llm_platform.infrastructure.sqlite.shared_file import open_shared_file, transaction
+from modules.llm_platform.infrastructure.sqlite.shared_file import (
+    SCHEMA_OF_TABLES,
+    execute,
+    open_shared_file,
+    transaction,
+)
 
 MIGRATIONS: Final = (SCHEMA, (ADD_TRACEPARENT,))
 FORMAT: Final = len(MIGRATIONS)  # of the file, in its user_version
 MEMORY: Final = Path(":memory:")
 CLOSED: Final = "the store of background researches is closed"
-_SCHEMA_OF_TABLES: Final = "llm_platform."  # SQLite has none
 _NUMBER: Final = "INTEGER PRIMARY KEY AUTOINCREMENT"
 
 
@@ -67,21 +71,10 @@ class SqliteResearchJobStore(SqlResearchJobStore):
             self._connection = self._opened()
         try:
             with transaction(self._connection):
-                return self._execute(self._connection, make())
+                return execute(self._connection, make(), self._clock())
         except (sqlite3.Error, OSError):
             self._close_file()
             raise
-
-    def _execute(self, connection: sqlite3.Connection, operation: Operation[Result]) -> Result:
-        try:
-            statement = next(operation)
-            while True:
-                sql = statement.sql.replace(_SCHEMA_OF_TABLES, "").replace("{skip}", "")
-                rows = connection.execute(sql, {"now": self._clock(), **statement.parameters}).fetchall()
-                statement = operation.send(rows)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
 
     def _opened(self) -> sqlite3.Connection:
         with ExitStack() as undo:
@@ -92,7 +85,7 @@ class SqliteResearchJobStore(SqlResearchJobStore):
                 if (found := connection.execute("PRAGMA user_version").fetchone()[0]) > FORMAT:
                     raise sqlite3.DatabaseError("a newer version wrote it: use that one, or another folder")
                 for statement in chain.from_iterable(MIGRATIONS[found:]):
-                    connection.execute(statement.format(number=_NUMBER).replace(_SCHEMA_OF_TABLES, ""))
+                    connection.execute(statement.format(number=_NUMBER).replace(SCHEMA_OF_TABLES, ""))
                 if found < FORMAT:
                     connection.execute(f"PRAGMA user_version = {FORMAT}")
             undo.pop_all()

@@ -14,7 +14,10 @@ from modules.llm_platform.infrastructure.files.private_files import (
     make_private_folder,
     require_free_space,
 )
+from modules.llm_platform.infrastructure.research_jobs.statements import Operation, Result
 
+SCHEMA_OF_TABLES: Final = "llm_platform."  # SQLite has none
+_MARKS: Final = {SCHEMA_OF_TABLES: "", "{skip}": "", "{seconds}": "stored_at", "{stored_at}": ":now"}  # of statements
 BUSY_WAIT_S: Final = 10.0  # another process writes
 BUSY_STEP_S: Final = 0.01
 WAL_BYTES: Final = 16 * 1024 * 1024  # size of the write-ahead log after a checkpoint
@@ -44,6 +47,21 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("BEGIN IMMEDIATE")
     with connection:  # commits, or rolls back after an error
         yield
+
+
+def execute(connection: sqlite3.Connection, operation: Operation[Result], now: float) -> Result:
+    """Run an operation of statements; `now`: seconds since 1970."""
+    try:
+        statement = next(operation)
+        while True:
+            sql = statement.sql
+            for mark, meaning in _MARKS.items():
+                sql = sql.replace(mark, meaning)
+            rows = connection.execute(sql, {"now": now, **statement.parameters}).fetchall()
+            statement = operation.send(rows)
+    except StopIteration as end:
+        result: Result = end.value
+        return result
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
