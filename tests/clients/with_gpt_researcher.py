@@ -1,18 +1,11 @@
-"""GPT Researcher's retrievers, which take the address from the environment alone."""
+"""GPT Researcher's retriever for SearXNG, which takes the address from the environment alone."""
 
 from __future__ import annotations
 
 import os
 
 from checks import ANSWER, KEY, OPEN_URL, QUESTION, URL, check, main
-
-os.environ |= {
-    "RETRIEVER_ENDPOINT": f"{URL}/gpt-researcher",
-    "RETRIEVER_ARG_API_KEY": KEY,
-    "RETRIEVER_ARG_COUNT": "3",
-}
-
-from gpt_researcher.retrievers import CustomRetriever, SearxSearch
+from gpt_researcher.retrievers import SearxSearch
 
 
 def searched(address):
@@ -30,13 +23,6 @@ def searx():
 @check("SearxSearch, without an API key")
 def searx_open():
     searched(f"{OPEN_URL}/searxng")
-
-
-@check("CustomRetriever")
-def custom():
-    [first, *_] = CustomRetriever(QUESTION).search()
-    assert ANSWER in first["raw_content"]
-    assert first["url"]
 
 
 main()

@@ -19,7 +19,7 @@ PROGRAM_NAMES = {  # the word of the how-to's line, and the program that tries i
     "Perplexity(": "with_perplexityai", "OpenAI(": "with_openai", "TavilyClient(": "with_tavily_python",
     "TavilySearch(": "with_langchain_tavily", "SearxSearchWrapper(": "with_langchain_community",
     "litellm.search(": "with_litellm", "PERPLEXITY_BASE_URL": "with_langchain_perplexity",
-    "RETRIEVER_ENDPOINT": "with_gpt_researcher", "SEARX_URL": "with_gpt_researcher",
+    "SEARX_URL": "with_gpt_researcher",
 }  # fmt: skip
 
 

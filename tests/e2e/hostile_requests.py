@@ -539,8 +539,6 @@ def compatible_apis() -> Iterator[Case]:
     for name in ("tools", "functions", "stop", "logprobs", "conversation", "prompt", "disable_search", "response_format"):
         for target in ("/perplexity/chat/completions", "/v1/chat/completions", "/v1/responses"):
             yield from posted(target, [{**ASKED[target], name: [{"type": MARK}]}], (200, *INVALID))
-    for query in ("", "query=", "query=%00", "query=a&count=x", "query=a&api_key=" + "x" * 5000, "query=%ff", f"x={MARK}"):
-        yield Case("a query", (200, *INVALID), "GET", f"/gpt-researcher?{query}", {})
     for query in ("", "q=", "q=a&format=html", "q=a&pageno=0", "q=!!g+a", "q=%ff", f"q=a&time_range={MARK}"):
         yield Case("a query", (200, *INVALID), "GET", f"/searxng/search?{query}", {})
     for path in ("/v1", "/v1/models/../x", f"/v1/models/{MARK}", "/v1/models/" + "x" * 5000, "/v1/files", "/tavily"):

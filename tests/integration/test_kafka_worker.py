@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -140,23 +138,6 @@ def test_worker_runs_on_the_event_loop_of_the_command(broker: MockCluster) -> No
 
     run_async(play(), uvloop_factory())
     assert committed(broker) == len(values)
-
-
-@pytest.mark.parametrize("is_known", [True, False])
-async def test_worker_uses_kip_848_where_the_brokers_know_it(
-    broker: MockCluster, is_known: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Without any setting; else the classic protocol. Settings of the other protocol are left out."""
-    caplog.set_level(logging.INFO)
-    if not is_known:
-        broker.forget_kip_848()
-    client = {name: value for name, value in broker.client.items() if name != "group.protocol"}
-    config = {**client, "statistics.interval.ms": 100, "session.timeout.ms": 3000, "group.remote.assignor": "range"}
-    async with working(Echo(), replace(options(broker), config=config)):
-        await asyncio.to_thread(send, broker, [b"1"])
-        assert await asyncio.to_thread(read, broker, RESULTS, 1) == [b"1"]
-    assert await asyncio.to_thread(committed, broker) == 1
-    assert ("it uses the classic protocol" in caplog.text) is not is_known
 
 
 async def test_window_limits_consumed_requests(broker: MockCluster) -> None:

@@ -20,7 +20,6 @@ SESSION_MS = 3000  # after which a member that was killed has lost its partition
 HEARTBEAT_MS = 100  # of the consumer protocol; it decides how soon a member hears of a new assignment
 ERROR_BYTES = 512
 CALL_S = 60.0
-CONSUMER_GROUP_HEARTBEAT = 68  # the request of KIP-848
 
 _POINTER, _TEXT, _INT = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
 _FUNCTIONS: Mapping[str, tuple[type | None, tuple[type, ...]]] = {
@@ -36,7 +35,6 @@ _FUNCTIONS: Mapping[str, tuple[type | None, tuple[type, ...]]] = {
     "rd_kafka_mock_group_initial_rebalance_delay_ms": (None, (_POINTER, ctypes.c_int32)),
     "rd_kafka_mock_set_group_consumer_heartbeat_interval_ms": (None, (_POINTER, _INT)),
     "rd_kafka_mock_set_group_consumer_session_timeout_ms": (None, (_POINTER, _INT)),
-    "rd_kafka_mock_set_apiversion": (_INT, (_POINTER, ctypes.c_int16, ctypes.c_int16, ctypes.c_int16)),
     "rd_kafka_mock_broker_set_down": (_INT, (_POINTER, ctypes.c_int32)),
     "rd_kafka_mock_broker_set_up": (_INT, (_POINTER, ctypes.c_int32)),
 }
@@ -97,10 +95,6 @@ class CMockCluster:
             raise RuntimeError(f"a topic has at least one partition, not {partitions}")
         self._check(self._c.rd_kafka_mock_topic_create(self._cluster, name.encode(), partitions, 1))
 
-    def forget_kip_848(self) -> None:
-        """Be a Kafka before 3.7 for clients that connect from now on."""
-        self._check(self._c.rd_kafka_mock_set_apiversion(self._cluster, CONSUMER_GROUP_HEARTBEAT, -1, -1))
-
     def down(self) -> None:
         self._check(self._c.rd_kafka_mock_broker_set_down(self._cluster, ALL_BROKERS))
 
@@ -132,9 +126,6 @@ class PlainMockCluster:
         if partitions != self.partitions:
             raise RuntimeError(f"the plain mock cluster makes {self.partitions} partitions a topic, not {partitions}")
         self._producer.list_topics(name, timeout=CALL_S)  # asking makes it
-
-    def forget_kip_848(self) -> None:
-        raise RuntimeError("the plain mock cluster has all requests")
 
     def down(self) -> None:
         raise RuntimeError("the plain mock cluster cannot be taken down")

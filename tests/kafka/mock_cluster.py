@@ -2,7 +2,7 @@
 
     python -m tests.kafka.mock_cluster --endpoint FILE --topic rag_search_request=12
 
-It takes commands as lines (`topic NAME PARTITIONS`, `forget-kip-848`, `down`, `up`) and answers each with `ok` or why not.
+It takes commands as lines (`topic NAME PARTITIONS`, `down`, `up`) and answers each with `ok` or why not.
 It ends with its standard input: whoever started it cannot leave it behind, not even by being killed.
 """
 
@@ -70,9 +70,6 @@ class MockCluster:
         for name, partitions in topics.items():
             self._command(f"topic {name} {partitions}")
 
-    def forget_kip_848(self) -> None:
-        self._command("forget-kip-848")
-
     def down(self) -> None:
         self._command("down")
 
@@ -137,14 +134,12 @@ def _obey(cluster: AnyMock, line: str) -> None:
     match line.split():
         case ["topic", name, partitions]:
             cluster.create_topic(name, int(partitions))
-        case ["forget-kip-848"]:
-            cluster.forget_kip_848()
         case ["down"]:
             cluster.down()
         case ["up"]:
             cluster.up()
         case _:
-            raise RuntimeError("not a command: topic NAME PARTITIONS, forget-kip-848, down or up")
+            raise RuntimeError("not a command: topic NAME PARTITIONS, down or up")
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NoReturn
 
 from confluent_kafka import KafkaException, TopicPartition
@@ -36,7 +37,7 @@ class RealBroker(ServerProcess):
     """The Broker of the services suite."""
 
     name = "kafka"
-    client: Mapping[str, str | int] = {}  # the worker finds KIP-848
+    client: Mapping[str, str | int] = MappingProxyType({"group.protocol": "consumer"})  # KIP-848: quick joins
     extra: Mapping[str, object] = {}  # settings of the broker, for a subclass
     replicas = 1
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from types import MappingProxyType
 
 import pytest
 from confluent_kafka import ConsumerGroupType, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
-from tests.integration.test_kafka_worker import RESULTS, Echo, read, working
+from tests.integration.test_kafka_worker import RESULTS, Echo, working
 from tests.integration.test_kafka_worker import options as told
 from tests.kafka.broker import wait_until
 from tests.kafka.contract import (
@@ -44,12 +42,6 @@ pytestmark = pytest.mark.services
 
 
 CLASSIC: Mapping[str, str | int] = {"group.protocol": "classic", "session.timeout.ms": 6000, "heartbeat.interval.ms": 1000}
-
-
-class OlderBroker(RealBroker):
-    """Refuses KIP-848."""
-
-    extra: Mapping[str, object] = MappingProxyType({"group.coordinator.rebalance.protocols": "classic"})
 
 
 @pytest.fixture(scope="module")
@@ -100,21 +92,8 @@ async def test_members_of_both_protocols_share_a_group(broker: RealBroker, start
         check_none_lost(await client.settled(), [*ids, *more])
 
 
-async def test_brokers_without_kip_848_get_the_classic_protocol(caplog: pytest.LogCaptureFixture) -> None:
-    """The request is known and refused, as by Kafka 3.7 to 3.9. Messages are answered, with the log of the fallback."""
-    caplog.set_level(logging.INFO)
-    with OlderBroker({SEARCH: 1, RESULTS: 1}) as kafka:
-        async with working(Echo(), told(kafka)):
-            producer = Producer({"bootstrap.servers": kafka.bootstrap})
-            producer.produce(SEARCH, b"1")
-            assert producer.flush(60) == 0
-            assert await asyncio.to_thread(read, kafka, RESULTS, 1) == [b"1"]
-    assert "it uses the classic protocol" in caplog.text
-
-
-async def test_worker_joins_kafka_4_by_kip_848(broker: RealBroker, caplog: pytest.LogCaptureFixture) -> None:
-    """Without a setting: the broker, which is that of build/kafka, counts its group among those of the new protocol."""
-    caplog.set_level(logging.INFO)
+async def test_worker_joins_kafka_4_by_kip_848(broker: RealBroker) -> None:
+    """By one setting: the broker, which is that of build/kafka, counts its group among those of the new protocol."""
     [client_jar] = JARS.glob("kafka-clients-*.jar")
     assert int(client_jar.stem.removeprefix("kafka-clients-").partition(".")[0]) >= 4
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
@@ -126,7 +105,6 @@ async def test_worker_joins_kafka_4_by_kip_848(broker: RealBroker, caplog: pytes
         assert worker.consumer.assignment()
         assert "probed" in await asyncio.to_thread(groups, ConsumerGroupType.CONSUMER)
         assert "probed" not in await asyncio.to_thread(groups, ConsumerGroupType.CLASSIC)
-    assert "it uses the classic protocol" not in caplog.text
 
 
 async def test_join_stops_nobody_with_kip_848(other_broker: RealBroker) -> None:

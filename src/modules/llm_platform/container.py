@@ -81,7 +81,7 @@ class Container(containers.DeclarativeContainer):
     redis = providers.Singleton(redis_wiring.build_redis, settings, resources, metrics)  # None without REDIS_URL
     shared_state = providers.Singleton(redis_wiring.SharedState, settings, redis, metrics)
 
-    embedder = providers.Singleton(documents.build_embedder, settings, resources, metrics)
+    embedder = providers.Singleton(documents.build_embedder, settings, resources)
     vector_store = providers.Singleton(documents.build_vector_store, settings, resources)
     retrieval = providers.Singleton(
         RetrievalService, embedder, vector_store, settings.provided.QDRANT_COLLECTION, top_k=settings.provided.RAG_TOP_K
@@ -101,7 +101,7 @@ class Container(containers.DeclarativeContainer):
         search.build_search_policies, search_rate_limiters, search_upstreams, shared_state, metrics
     )
     web_search_provider = providers.Singleton(search.web_search_provider, settings, search_adapters, search_policies)
-    llm_adapters = providers.Singleton(llms.build_llm_adapters, settings, resources, metrics)
+    llm_adapters = providers.Singleton(llms.build_llm_adapters, settings, resources)
     context_tokens = providers.Singleton(llms.build_context_tokens, settings, llm_adapters)
     llm_rate_limiters = providers.Singleton(llms.build_llm_rate_limiters, settings, llm_adapters)
     llm_upstreams = providers.Singleton(upstream_states, llm_adapters, metrics)

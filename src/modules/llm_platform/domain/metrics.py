@@ -138,12 +138,6 @@ RESEARCH_JOBS_ENDED: Final = _counter(
 WEBHOOK_DELIVERIES: Final = _counter(
     "webhook_deliveries_total", "Attempts to deliver a webhook by result: delivered, retried, failed (given up).", "result"
 )
-UPSTREAM_FIELDS: Final = _counter(
-    "upstream_fields_total",
-    "Answers of search providers, models, embedders and Jina with a field that is missing (by its name) or unknown (counted "
-    "as other).",
-    "upstream", "field", "problem",
-)  # fmt: skip
 RETRIES: Final = _counter(
     "retries_total",
     "Second tries that were due, by upstream and result: allowed, or refused because the retry budget is spent.",
@@ -173,7 +167,7 @@ SERVER_METRICS: Final = (
     HTTP_REQUESTS, HTTP_DURATION, HTTP_IN_PROGRESS,
     RESEARCHES, RESEARCH_DURATION, STAGE_DURATION, DEGRADED_ANSWERS,
     UPSTREAM_REQUESTS, UPSTREAM_DURATION, LLM_TOKENS, LLM_COST,
-    UPSTREAM_FIELDS, RETRIES, CACHE_REQUESTS, BREAKER_OPEN, RATE_LIMIT_DECISIONS, REDIS_UP, POSTGRES_UP,
+    RETRIES, CACHE_REQUESTS, BREAKER_OPEN, RATE_LIMIT_DECISIONS, REDIS_UP, POSTGRES_UP,
     RESEARCHES_RUNNING, RESEARCHES_WAITING, RESEARCHES_REFUSED, BUDGET_SPENT, BUDGET_REFUSALS, STORE_REQUESTS,
     RESEARCH_JOBS, RESEARCH_JOBS_ENDED, WEBHOOK_DELIVERIES,
 )  # fmt: skip

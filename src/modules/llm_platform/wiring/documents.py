@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.package import has_wordllama_wheel, no_wordllama, package_version
 from modules.llm_platform.domain.ports.embedder import IEmbedder
-from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.wiring.resources import Resources, data_folder, is_installed, is_loopback
 from modules.llm_platform.wiring.search import INDEX_FOLDER, STORE_PACKAGES
@@ -42,7 +41,7 @@ EMBEDDER_PACKAGES = ("wordllama", "numpy", "safetensors", "tokenizers")
 FOLDER_INDEXES = "folders"  # below the data folder
 
 
-def build_embedder(settings: Settings, resources: Resources, metrics: IMetrics) -> IEmbedder:
+def build_embedder(settings: Settings, resources: Resources) -> IEmbedder:
     if settings.EMBEDDER in LOCAL_EMBEDDERS:
         return _local_embedder(settings)
     from modules.llm_platform.infrastructure.adapters.openai.embedder import OpenAIEmbedder
@@ -52,7 +51,7 @@ def build_embedder(settings: Settings, resources: Resources, metrics: IMetrics) 
     if settings.LLM_PLATFORM_OFFLINE and not is_loopback(connection.address):
         return UnconfiguredEmbedder(settings.EMBEDDER, ONLY_LOOPBACK_EMBEDDERS)
     client = resources.client(connection.address, connection.timeout) if connection.address else None
-    return OpenAIEmbedder(connection, client=client, redactor=resources.redactor, metrics=metrics)
+    return OpenAIEmbedder(connection, client=client, redactor=resources.redactor)
 
 
 def _embedding_connection(settings: Settings) -> EmbeddingConnection:

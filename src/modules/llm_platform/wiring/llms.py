@@ -174,7 +174,7 @@ def _with_unique_names(connections: Sequence[LLMConnection]) -> Iterator[LLMConn
         yield each if seen[each.name] == 1 else replace(each, name=f"{each.name}-{seen[each.name]}")
 
 
-def build_llm_adapters(settings: Settings, resources: Resources, metrics: IMetrics) -> LLMAdapters:
+def build_llm_adapters(settings: Settings, resources: Resources) -> LLMAdapters:
     connections = llm_connections(settings)
     if not connections:
         return {}
@@ -185,7 +185,6 @@ def build_llm_adapters(settings: Settings, resources: Resources, metrics: IMetri
             connection,
             client=resources.client(connection.address or "", connection.timeout),
             redactor=resources.redactor,
-            metrics=metrics,
         )
         for connection in connections
     }

@@ -62,7 +62,7 @@ def build_page_reader(
 
     def jina() -> IPageReader:
         guard = _guard(settings, resources)
-        return MeasuredPageReader(_jina_reader(settings, resources, guard, circuits.get(JINA), metrics), metrics)
+        return MeasuredPageReader(_jina_reader(settings, resources, guard, circuits.get(JINA)), metrics)
 
     readers = {JINA: LazyPageReader(JINA, jina), DIRECT: direct}
     return FailoverPageReader([readers[name] for name in settings.READERS])
@@ -89,7 +89,7 @@ def _guard(settings: Settings, resources: Resources) -> Guard:
 
 
 def _jina_reader(
-    settings: Settings, resources: Resources, guard: Guard, circuit: CircuitBreaker | None, metrics: IMetrics
+    settings: Settings, resources: Resources, guard: Guard, circuit: CircuitBreaker | None
 ) -> IPageReader:
     from modules.llm_platform.infrastructure.adapters.jina_page_reader import JinaPageReader
     from modules.llm_platform.infrastructure.policies.page_reader_guards import GuardedPageReader
@@ -101,7 +101,6 @@ def _jina_reader(
         settings.READER_TIMEOUT_S,
         client=resources.client(url, settings.READER_TIMEOUT_S),
         redactor=resources.redactor,
-        metrics=metrics,
     )
     limiter = RateLimiter(
         settings.JINA_RPS or (JINA_RPS_WITH_KEY if key else JINA_RPS_WITHOUT_KEY), max_concurrent=MAX_CONCURRENT_PAGES

@@ -11,13 +11,11 @@ import httpx2
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.exceptions import PageError, PageRequestError
-from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.http.client import Reply, Upstream
 from modules.llm_platform.infrastructure.http.errors import Rule
 from modules.llm_platform.infrastructure.http.untrusted_json import decode_text
-from modules.llm_platform.infrastructure.http.upstream_fields import count_fields
 from modules.llm_platform.infrastructure.safe_reader import bot_walls
 from modules.llm_platform.infrastructure.safe_reader.content import MAX_TITLE_CHARS, text_hash, visible_text
 from modules.llm_platform.infrastructure.safe_reader.errors import PAGE_ERRORS, status_error
@@ -67,7 +65,6 @@ class JinaPageReader(IPageReader):
         client: httpx2.AsyncClient | None = None,
         redactor: Redactor | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        metrics: IMetrics = NO_METRICS,
     ) -> None:
         headers = {
             "Accept": "text/plain",
@@ -80,14 +77,12 @@ class JinaPageReader(IPageReader):
             errors=PAGE_ERRORS, redactor=redactor, max_bytes=MAX_BYTES,
         )  # fmt: skip
         self._now = now
-        self._metrics = metrics
 
     async def read(self, url: str) -> Page:
         requested = parse_address(url)
         reply = await self._upstream.get(f"/{requested.url}", sent_kind="url")
         self._upstream.raise_for_status(reply)
         answer = _parse(reply)
-        count_fields(self._metrics, self.name, answer.fields)
         address = _source(answer.fields.get("URL Source", ""), requested)
         title, text = visible_text(answer.fields.get("Title", "")), visible_text(answer.text)
         _check(answer.warnings, bot_walls.PageSample(address.host, address.target.partition("?")[0], title, text))

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pydantic_core import from_json
@@ -60,7 +60,7 @@ class ReportedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """The content of one answer, or of one chunk of a streamed answer. None and empty: not contained. `raw`: all of it."""
+    """The content of one answer, or of one chunk of a streamed answer. None and empty: not contained."""
 
     text: str = ""
     reasoning: str = ""
@@ -68,7 +68,6 @@ class Delta:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     refused: bool = False
-    raw: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
 
 EMPTY: Final = Delta()
@@ -115,7 +114,7 @@ def _delta(answer: dict[str, Any], name: str) -> Delta:
     choices, usage = answer.get("choices"), answer.get("usage")
     choice = choices[0] if isinstance(choices, list) and choices else None
     if not isinstance(choice, dict) or choice.get("index") not in (0, None):
-        return Delta(raw=answer, **_usage(usage)) if usage and name == "delta" else EMPTY
+        return Delta(**_usage(usage)) if usage and name == "delta" else EMPTY
     message = choice.get(name)
     if not isinstance(message, dict):
         message = {"content": choice.get("text")}  # the legacy completions API
@@ -124,7 +123,6 @@ def _delta(answer: dict[str, Any], name: str) -> Delta:
         reasoning=next((_text(message[name]) for name in _REASONING_FIELDS if message.get(name)), ""),
         finish_reason=_finish(choice.get("finish_reason")),
         refused=bool(message.get("refusal")),
-        raw=answer,
         **(_usage(usage) if usage else {}),
     )
 
@@ -295,8 +293,6 @@ class AnswerBuilder:
         self._prompt_tokens: int | None = None
         self._completion_tokens: int | None = None
         self._refused = False
-        self._first: Mapping[str, Any] = {}  # as received, for the fields that it has
-        self._last: Mapping[str, Any] = {}  # chunk of a stream, which has the usage
 
     def progress(self) -> ModelProgress:
         """How far the model is; its tokens are counted by us."""
@@ -312,19 +308,12 @@ class AnswerBuilder:
             tokens_per_s=tokens / writing_s if writing_s > 0 else None,
         )
 
-    @property
-    def raw(self) -> Mapping[str, Any]:
-        """The answer as received; of a stream the fields of its first and of its last chunk."""
-        return {**self._last, **self._first}
-
     def add(self, delta: Delta) -> None:
         """Raises InvalidAnswerError when the answer is longer than MAX_ANSWER_CHARS."""
         self.finish_reason = delta.finish_reason or self.finish_reason
         self._prompt_tokens = delta.prompt_tokens or self._prompt_tokens
         self._completion_tokens = delta.completion_tokens or self._completion_tokens
         self._refused = self._refused or delta.refused
-        self._last = delta.raw or {}
-        self._first = self._first or self._last
         if delta.reasoning:
             self._receive(delta.reasoning)
         if delta.text:

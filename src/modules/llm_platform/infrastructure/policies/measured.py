@@ -36,7 +36,6 @@ from modules.llm_platform.domain.spans import (
     UPSTREAM_KIND,
     UPSTREAM_SPAN,
 )
-from modules.llm_platform.infrastructure.http.upstream_fields import count_fields
 from modules.llm_platform.infrastructure.policies.base import LLMPolicy, PageReaderPolicy, WebSearchPolicy
 
 log = logging.getLogger(__name__)
@@ -83,10 +82,7 @@ class MeasuredWebSearch(WebSearchPolicy):
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
         with _Call(self._metrics, "search", self.name):
-            answer = await self._provider.search(request)
-        if answer.raw is not None:
-            count_fields(self._metrics, self.name, answer.raw)
-        return answer
+            return await self._provider.search(request)
 
 
 class MeasuredPageReader(PageReaderPolicy):

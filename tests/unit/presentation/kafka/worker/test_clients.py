@@ -92,18 +92,11 @@ def test_kip_848_removes_classic_group_settings() -> None:
     make_consumer(config, {}).close()
 
 
-def test_settings_of_the_other_protocol_are_left_out() -> None:
-    """Where the brokers choose; where KAFKA_CONFIG chooses, librdkafka names the setting that does not fit."""
-    config: clients.Config = {"session.timeout.ms": 7000, "group.remote.assignor": "uniform", "linger.ms": 5}
-    new, old = (consumer_config(BROKERS, "g", config, protocol) for protocol in ("consumer", "classic"))
-    for each in (new, old):
-        make_consumer(each, {}).close()
-    assert "session.timeout.ms" not in new
-    assert new["group.remote.assignor"] == "uniform"
-    assert old["session.timeout.ms"] == 7000
-    assert "group.remote.assignor" not in old
+def test_settings_of_the_classic_protocol_are_refused_with_kip_848() -> None:
+    """librdkafka names the setting that does not fit."""
+    config: clients.Config = {"group.protocol": "consumer", "session.timeout.ms": 7000}
     with pytest.raises(SettingsError, match=r"session\.timeout\.ms"):
-        make_consumer(consumer_config(BROKERS, "g", {**config, "group.protocol": "consumer"}), {})
+        make_consumer(consumer_config(BROKERS, "g", config), {})
 
 
 def test_kip_848_uses_the_range_assignor() -> None:

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from modules.llm_platform.presentation.kafka.worker import consumer
-from modules.llm_platform.presentation.kafka.worker.clients import Callbacks, GroupProtocol
+from modules.llm_platform.presentation.kafka.worker.clients import Callbacks
 from modules.llm_platform.presentation.kafka.worker.consumer import ConsumerThread, SettledQueue, parse_statistics
 from modules.llm_platform.presentation.kafka.worker.offsets import OffsetTracker
 from modules.llm_platform.presentation.kafka.worker.scheduler import InFlightRequest
@@ -51,11 +51,9 @@ class FakeConsumer:
         self.refusing: KafkaError | None = None
         self.answering = True
         self.callbacks: Callbacks = {}
-        self.protocols: list[GroupProtocol] = []
 
-    def connect(self, callbacks: Callbacks, protocol: GroupProtocol) -> FakeConsumer:
+    def connect(self, callbacks: Callbacks) -> FakeConsumer:
         self.callbacks = callbacks
-        self.protocols.append(protocol)
         return self
 
     def subscribe(self, topics: Sequence[str], **callbacks: Callable[..., None]) -> None:
@@ -101,7 +99,7 @@ class FakeConsumer:
 class Rig:
     """A running consumer thread with its callbacks."""
 
-    def __init__(self, window: int = 4, supports_kip_848: Callable[[], bool | None] | None = None) -> None:
+    def __init__(self, window: int = 4) -> None:
         self.consumer = FakeConsumer()
         self.requests: list[InFlightRequest] = []
         self.revoked: list[tuple[list[OffsetTracker], bool]] = []
@@ -112,7 +110,6 @@ class Rig:
         self.thread = ConsumerThread(
             self.consumer.connect, ["in"], window, self.settled, self._delivered,  # type: ignore[arg-type]
             lambda trackers, cancel_running: self.revoked.append((list(trackers), cancel_running)), self.errors.append,
-            supports_kip_848,
         )  # fmt: skip
         self._runner = threading.Thread(target=self._run)
 
@@ -494,44 +491,6 @@ def test_fatal_error_ends_the_thread(error: KafkaError) -> None:
     until(lambda: rig.error is not None)
     assert rig.consumer.closed
     rig.end()
-
-
-@pytest.mark.parametrize(("is_supported", "protocols"), [(True, ["consumer"]), (False, ["consumer", "classic"])])
-def test_group_protocol_depends_on_the_brokers(is_supported: bool, protocols: list[GroupProtocol]) -> None:
-    """As soon as one can be reached. Without a choice it is the configured one."""
-    replies = iter([None, None, is_supported])
-    rig = Rig(supports_kip_848=lambda: next(replies))
-    rig.start()
-    rig.consumer.incoming.append(message(0))
-    rig.run_in_poll(lambda: rig.thread._assigned(rig.consumer, places(0)))  # type: ignore[arg-type]
-    until(lambda: len(rig.requests) == 1)
-    assert rig.consumer.protocols == protocols
-    rig.finish(0)
-    rig.end()
-    assert list(replies) == []
-
-
-def test_refused_kip_848_falls_back() -> None:
-    """The coordinator refuses what the broker supports: once, and not for a member that has partitions."""
-    text = f"Fatal error: {KafkaError(KafkaError.UNSUPPORTED_VERSION).str()}: ConsumerGroupHeartbeat fatal error"
-    refused = KafkaError(KafkaError._FATAL, text)
-    rig = Rig(supports_kip_848=lambda: True)
-    rig.consumer.incoming.append(message(0, error=refused))
-    rig.start()
-    until(lambda: rig.consumer.protocols == ["consumer", "classic"])
-    rig.consumer.incoming.append(message(0, error=refused))
-    until(lambda: rig.error is not None)
-    rig.end()
-
-
-def test_close_ends_the_wait_for_a_broker() -> None:
-    """A worker that never reached one stops at once."""
-    polls: list[int] = []
-    rig = Rig(supports_kip_848=lambda: polls.append(1))  # type: ignore[func-returns-value]
-    rig.start()
-    until(lambda: len(polls) > 1)
-    rig.end()
-    assert rig.consumer.closed
 
 
 def test_state_comes_from_the_statistics() -> None:

@@ -36,7 +36,6 @@ from modules.llm_platform.presentation.kafka.worker.handler import (
     RETRY_JITTER,
     RETRY_WAITS_S,
     Answer,
-    Deadlines,
     HandlerOptions,
     RagHandler,
     Search,
@@ -537,7 +536,7 @@ class Calls:
 async def test_retries_use_the_waits(fails: int) -> None:
     """With some jitter."""
     waits = FakeSleep()
-    assert await retry_until_deadline(Calls(fails), Deadlines(100.0), waits) == fails + 1
+    assert await retry_until_deadline(Calls(fails), 100.0, waits) == fails + 1
     assert len(waits) == fails
     assert all(
         usual * (1 - RETRY_JITTER) <= wait <= usual * (1 + RETRY_JITTER)
@@ -549,7 +548,7 @@ async def test_retries_end() -> None:
     """With the last error."""
     calls = Calls(100)
     with pytest.raises(VectorStoreError):
-        await retry_until_deadline(calls, Deadlines(100.0), FakeSleep())
+        await retry_until_deadline(calls, 100.0, FakeSleep())
     assert calls.count == len(RETRY_WAITS_S) + 1
 
 
@@ -557,7 +556,7 @@ async def test_unrecoverable_error_is_not_retried() -> None:
     """Nobody waits for a setting."""
     calls, waits = Calls(1, VectorStoreConfigError), FakeSleep()
     with pytest.raises(VectorStoreConfigError):
-        await retry_until_deadline(calls, Deadlines(100.0), waits)
+        await retry_until_deadline(calls, 100.0, waits)
     assert (calls.count, waits) == (1, [])
 
 
@@ -565,11 +564,11 @@ async def test_retry_after_is_respected() -> None:
     """And one beyond the deadline ends the retries."""
     waits = FakeSleep()
     assert (
-        await retry_until_deadline(Calls(1, lambda: LLMBlockedError(retry_after_s=30.0)), Deadlines(100.0), waits) == 2
+        await retry_until_deadline(Calls(1, lambda: LLMBlockedError(retry_after_s=30.0)), 100.0, waits) == 2
     )
     assert waits == [30.0]
     with pytest.raises(LLMBlockedError):
-        await retry_until_deadline(Calls(1, lambda: LLMBlockedError(retry_after_s=101.0)), Deadlines(100.0), waits)
+        await retry_until_deadline(Calls(1, lambda: LLMBlockedError(retry_after_s=101.0)), 100.0, waits)
     assert len(waits) == 1
 
 
@@ -577,7 +576,7 @@ async def test_wait_beyond_the_deadline_ends_the_retries() -> None:
     """With the cause rather than a timeout."""
     waits = FakeSleep()
     with pytest.raises(VectorStoreError):
-        await retry_until_deadline(Calls(1), Deadlines(RETRY_WAITS_S[0] * (1 - RETRY_JITTER) / 2), waits)
+        await retry_until_deadline(Calls(1), RETRY_WAITS_S[0] * (1 - RETRY_JITTER) / 2, waits)
     assert waits == []
 
 
@@ -593,5 +592,5 @@ async def test_hanging_call_is_cancelled_at_the_deadline() -> None:
             ended.set()
 
     with pytest.raises(TimeoutError):
-        await retry_until_deadline(hang, Deadlines(0.5), FakeSleep())
+        await retry_until_deadline(hang, 0.5, FakeSleep())
     assert began.is_set() == ended.is_set()

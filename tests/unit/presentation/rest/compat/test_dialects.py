@@ -52,7 +52,6 @@ async def test_open_webui_search_has_its_three_fields(client: httpx2.AsyncClient
     ("method", "path", "sent"),
     [
         ("POST", "/open-webui/search", {"query": "asyncio", "count": 2}),
-        ("GET", "/gpt-researcher", {"query": "asyncio", "count": 2}),
         ("POST", "/tavily/search", {"query": "asyncio", "max_results": 2}),
         ("POST", "/tavily/search", {"query": "asyncio", "max_results": 0}),
         ("POST", "/perplexity/search", {"query": "asyncio", "max_results": 2}),
@@ -103,16 +102,6 @@ async def test_a_header_stays_short_whatever_fields_are_sent(client: httpx2.Asyn
     assert response.status_code == 200
     assert len(response.headers["x-ignored-fields"]) < 2000
     assert "set-cookie" not in response.headers
-
-
-async def test_gpt_researcher_gets_a_list_and_may_send_the_key_in_the_query(services: FakeServices) -> None:
-    async with app_client(services, LLM_PLATFORM_API_KEYS="long-enough-key") as client:
-        query = {"query": "asyncio", "count": 3, "api_key": "long-enough-key"}
-        response = await client.get("/gpt-researcher", params=query)
-        assert response.json() == [{"url": HIT.url, "raw_content": HIT.snippet}]
-        assert services.requests[0].count == 3
-        refused = await client.get("/search", params={"q": "asyncio", "api_key": "long-enough-key"})
-        assert refused.status_code == 401  # only below the prefix
 
 
 async def test_open_webui_loads_pages_and_names_those_that_fail(client: httpx2.AsyncClient, services: FakeServices) -> None:

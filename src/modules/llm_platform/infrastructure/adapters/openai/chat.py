@@ -19,11 +19,9 @@ from modules.llm_platform.domain.exceptions import (
 )
 from modules.llm_platform.domain.model_progress import watch_model
 from modules.llm_platform.domain.ports.llm import ILLMProvider, LLMRegistry
-from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.http.client import Upstream, make_client, read_body, user_agent
 from modules.llm_platform.infrastructure.http.errors import TRANSPORT_ERRORS
-from modules.llm_platform.infrastructure.http.upstream_fields import count_fields
 from modules.llm_platform.infrastructure.llm.errors import (
     decode_error,
     is_loading,
@@ -83,7 +81,6 @@ class OpenAIProvider(ILLMProvider):
         config: LLMConnection,
         client: httpx2.AsyncClient | None = None,
         redactor: Redactor | None = None,
-        metrics: IMetrics = NO_METRICS,
     ) -> None:
         self.name: str = config.name
         self.model: str = config.model
@@ -92,7 +89,6 @@ class OpenAIProvider(ILLMProvider):
         self._connection = config
         self._configuration_error = configuration_error(config)
         self._redactor = redactor or Redactor((config.api_key,))
-        self._metrics = metrics
         self._shared_client = client
         self._own_client: httpx2.AsyncClient | None = None
         self._upstream: Upstream | None = None
@@ -128,7 +124,6 @@ class OpenAIProvider(ILLMProvider):
                 finally:
                     await response.aclose()
                 answer.finish()
-                count_fields(self._metrics, self.name, answer.raw, "chat")
                 for part in answer.new_parts():
                     yield part
                 yield answer.response()

@@ -13,14 +13,12 @@ import httpx2
 from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
 from modules.llm_platform.domain.exceptions import EmbeddingConfigError, EmbeddingError
 from modules.llm_platform.domain.ports.embedder import IEmbedder
-from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.domain.retrieval.mean_centering import mean_centered
 from modules.llm_platform.domain.task_group import gather_all
 from modules.llm_platform.infrastructure.http.client import Upstream
 from modules.llm_platform.infrastructure.http.errors import ErrorFamily, Rule
 from modules.llm_platform.infrastructure.http.untrusted_json import dict_of, list_of, number_of
-from modules.llm_platform.infrastructure.http.upstream_fields import count_fields
 from modules.llm_platform.infrastructure.llm.kinds import AZURE_API_VERSION, KINDS, OPENAI_URL, fits_a_header
 from modules.llm_platform.infrastructure.vectors.embeddable import beginnings
 
@@ -116,14 +114,12 @@ class OpenAIEmbedder(IEmbedder):
         client: httpx2.AsyncClient | None = None,
         redactor: Redactor | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        metrics: IMetrics = NO_METRICS,
     ) -> None:
         self.name = "/".join(filter(None, (connection.kind, connection.model)))
         self.dimension = DIMENSIONS.get(connection.model, 0)
         self.window_tokens = OPENAI_WINDOW_TOKENS if connection.model in DIMENSIONS else SMALL_WINDOW_TOKENS
         self._connection = connection
         self._sleep = sleep
-        self._metrics = metrics
         self._slots = asyncio.Semaphore(MAX_CONCURRENT)
         kind = KINDS[connection.kind]
         self._path = kind.path("/embeddings", connection.api_version, connection.model)
@@ -170,7 +166,6 @@ class OpenAIEmbedder(IEmbedder):
         body: dict[str, Any] = {"input": texts, "model": self._connection.model, "encoding_format": "float"}
         reply = await self._upstream.post_json(self._path, body, sent_kind="page text")
         answer = self._upstream.json_object(reply)
-        count_fields(self._metrics, self.name, answer, "embeddings")
         vectors, dimension = vectors_in(answer, len(texts), self.name)
         if dimension and self.dimension not in (0, dimension):
             raise EmbeddingConfigError(

@@ -204,8 +204,6 @@ async def run_worker(report: Report, build_parts: BuildParts, settings: Settings
 def _report_start(
     report: Report, parts: WorkerParts, settings: Settings, stages: Sequence[RagStage], port: int
 ) -> None:
-    from modules.llm_platform.presentation.kafka.worker.clients import client_settings, without_effect
-
     address = f"http://{settings.LLM_PLATFORM_HOST}:{port}"
     report(
         logging.INFO,
@@ -222,10 +220,6 @@ def _report_start(
     if settings.WORKER_HTTP_PORT not in (0, port):
         taken = f"port {settings.WORKER_HTTP_PORT} is taken, so readiness and metrics are on port {port}"
         report(logging.WARNING, f"{taken}; to choose another port, set WORKER_HTTP_PORT", port=port)
-    if ignored := without_effect(client_settings(settings), "consumer"):
-        names = " and ".join(ignored)
-        text = f'{names} in KAFKA_CONFIG has no effect with KIP-848: leave it out, or add "group.protocol": "classic"'
-        report(logging.WARNING, text)
     report(logging.INFO, f"outcomes are shared by {parts.outcomes.reach}")
     for note in parts.notes:
         report(logging.WARNING, note)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -20,7 +20,6 @@ from shared.config import Settings, SettingsError
 
 log = logging.getLogger(__name__)
 
-GroupProtocol = Literal["classic", "consumer"]  # consumer: KIP-848
 Value = str | int | float | bool
 Config = dict[str, Value]
 Callbacks = dict[str, Callable[..., Any]]
@@ -77,11 +76,8 @@ _UNSUPPORTED: Final = frozenset(
     {"transactional.id", "test.mock.num.brokers", "on_commit", "on_delivery", "logger", "enable.gapless.guarantee"}
 )
 _CALLBACK_SUFFIX: Final = "_cb"
-_CLASSIC_ONLY: Final = (
-    "partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms", "group.protocol.type"
-)  # fmt: skip
-_KIP_848_ONLY: Final = ("group.remote.assignor",)
-PROTOCOL: Final = "group.protocol"
+_CLASSIC_ONLY: Final = ("partition.assignment.strategy",)  # of the defaults
+PROTOCOL: Final = "group.protocol"  # classic, or consumer: KIP-848
 
 
 def check_config(config: Mapping[str, Value]) -> None:
@@ -102,26 +98,14 @@ def check_config(config: Mapping[str, Value]) -> None:
         raise SettingsError(f"KAFKA_CONFIG sets {name}{problem}: leave it out")
 
 
-def consumer_config(
-    brokers: Iterable[str], group_id: str, config: Mapping[str, Value], protocol: GroupProtocol = "classic"
-) -> Config:
-    """Return the configuration of the consumer. `protocol` applies where KAFKA_CONFIG does not set group.protocol: then
-    `without_effect` are left out, which librdkafka would refuse. Raises SettingsError.
-    """
+def consumer_config(brokers: Iterable[str], group_id: str, config: Mapping[str, Value]) -> Config:
+    """Return the configuration of the consumer. Raises SettingsError."""
     check_config(config)
-    left_out = without_effect(config, protocol)
-    own = {PROTOCOL: protocol} | {name: value for name, value in config.items() if name not in left_out}
     defaults = {**DEFAULT_CLIENT, **DEFAULT_CONSUMER}
-    if own[PROTOCOL] == "consumer":
+    if config.get(PROTOCOL) == "consumer":
         defaults = {**DEFAULT_KIP_848, **{name: defaults[name] for name in defaults if name not in _CLASSIC_ONLY}}
-    merged = {**defaults, **own, **REQUIRED_CONSUMER}
+    merged = {**defaults, **config, **REQUIRED_CONSUMER}
     return _without_aliases(merged) | {"bootstrap.servers": ",".join(brokers), "group.id": group_id}
-
-
-def without_effect(config: Mapping[str, Value], protocol: GroupProtocol) -> list[str]:
-    """Return the settings of KAFKA_CONFIG that belong to the other protocol; none where KAFKA_CONFIG sets the protocol."""
-    other = _CLASSIC_ONLY if protocol == "consumer" else _KIP_848_ONLY
-    return [] if PROTOCOL in config else [name for name in config if name in other]
 
 
 def producer_config(brokers: Iterable[str], config: Mapping[str, Value]) -> Config:
@@ -243,58 +227,14 @@ class _ClientLog:
         log.debug(template, *parts, extra={"client_level": logging.getLevelName(level)})
 
 
-def _create(
-    client_type: Callable[..., Client], config: Config, callbacks: Callbacks, logger: object | None = None
-) -> Client:
+def _create(client_type: Callable[..., Client], config: Config, callbacks: Callbacks) -> Client:
     try:
-        return client_type({**config, **callbacks}, logger=logger or _ClientLog())
+        return client_type({**config, **callbacks}, logger=_ClientLog())
     except KafkaException as error:
         text = _QUOTED_VALUE.sub("", error.args[0].str())
         raise SettingsError(f"the settings of the Kafka client cannot be used: {text}") from None
     except (TypeError, ValueError):  # the library's message may quote the value
         raise SettingsError("the settings of the Kafka client cannot be used: one of its values is of the wrong type") from None
-
-
-# --- group protocol --------------------------------------------------------------------------------------------------------
-
-PROBE_TIMEOUT_S: Final = 2.0
-_HEARTBEAT_API: Final = re.compile(r"ApiKey \S+ \(68\) Versions")  # ConsumerGroupHeartbeat
-_HEARTBEAT_REFUSED: Final = "ConsumerGroupHeartbeat fatal error"
-_REFUSALS: Final = (KafkaError.UNSUPPORTED_VERSION, KafkaError.GROUP_ID_NOT_FOUND)
-
-
-class ProtocolProbe:
-    """Finds out whether the brokers know KIP-848.
-
-    A consumer cannot: before Kafka 3.7 librdkafka retries its first heartbeat forever without an error. It lists the requests
-    that a broker supports in its debug log only. Without such a line the classic protocol is used, which every broker knows.
-    """
-
-    def __init__(self, config: Config, callbacks: Callbacks) -> None:
-        self._is_supported = False
-        self._admin = _create(AdminClient, {**config, "debug": "feature"}, callbacks, self)
-
-    def log(self, level: int, template: str, *parts: object) -> None:
-        """Take a line of the client's log."""
-        self._is_supported |= _HEARTBEAT_API.search(template % parts if parts else template) is not None
-
-    def supports_kip_848(self) -> bool | None:
-        """Query a broker. None: none can be reached within PROBE_TIMEOUT_S."""
-        try:
-            self._admin.list_topics(timeout=PROBE_TIMEOUT_S)
-        except KafkaException:
-            return None
-        finally:
-            self._admin.poll(0)  # passes the log and errors
-        return self._is_supported
-
-
-def is_kip_848_refused(error: KafkaError) -> bool:
-    """Whether the group's coordinator refuses KIP-848: it is not enabled (Kafka 3.7 to 3.9, or by configuration), or the group
-    has members of the classic protocol and the brokers do not convert it.
-    """
-    text = error.str()
-    return _HEARTBEAT_REFUSED in text and any(KafkaError(code).str() in text for code in _REFUSALS)
 
 
 # --- errors ----------------------------------------------------------------------------------------------------------------

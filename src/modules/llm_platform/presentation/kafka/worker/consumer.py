@@ -18,7 +18,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord
-from modules.llm_platform.presentation.kafka.worker.clients import Callbacks, GroupProtocol, is_kip_848_refused
+from modules.llm_platform.presentation.kafka.worker.clients import Callbacks
 from modules.llm_platform.presentation.kafka.worker.offsets import (
     COMMIT_INTERVAL_S,
     OffsetCommitter,
@@ -67,21 +67,17 @@ class ConsumerThread:
 
     def __init__(
         self,
-        make_consumer: Callable[[Callbacks, GroupProtocol], Consumer],
+        make_consumer: Callable[[Callbacks], Consumer],
         topics: Sequence[str],
         window: int,
         settled: SettledQueue,
         on_requests: Callable[[list[InFlightRequest]], object],
         on_revoke: Callable[[Sequence[OffsetTracker], bool], object],
         on_error: Callable[[KafkaError], None],
-        supports_kip_848: Callable[[], bool | None] | None = None,
     ) -> None:
         self._trackers: dict[Partition, OffsetTracker] = {}
         self.committer = OffsetCommitter(self._trackers)
-        self._make_consumer = make_consumer
-        self._supports_kip_848 = supports_kip_848  # None: the protocol is chosen
-        self._has_fallback = False  # to the classic protocol
-        self._consumer = self._new_consumer("classic" if supports_kip_848 is None else "consumer")
+        self._consumer = make_consumer({"on_commit": self.committer.on_commit, "stats_cb": self._update_state})
         self._topics = list(topics)
         self._window = window
         self._min_batch = window // MIN_BATCH_SHARE
@@ -129,39 +125,14 @@ class ConsumerThread:
         """Run until `close`. Raises KafkaException for a fatal client error."""
         is_reachable = False
         try:
-            self._choose_protocol()
-            self._subscribe()
+            self._consumer.subscribe(
+                self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+            )
             while not self._is_closing:
                 self._cycle()
             is_reachable = self._commit_finished()
         finally:
             self._leave_group(CLOSE_S if is_reachable else CLOSE_UNREACHABLE_S)
-
-    def _new_consumer(self, protocol: GroupProtocol) -> Consumer:
-        callbacks: Callbacks = {"on_commit": self.committer.on_commit, "stats_cb": self._update_state}
-        return self._make_consumer(callbacks, protocol)
-
-    def _choose_protocol(self) -> None:
-        """Use the classic protocol unless the brokers know KIP-848. Waits for a broker."""
-        if self._supports_kip_848 is None:
-            return
-        while (is_supported := self._supports_kip_848()) is None and not self._is_closing:
-            pass
-        self._supports_kip_848 = None  # frees the client of the probe
-        if is_supported:
-            self._has_fallback = True
-        else:
-            self._replace_consumer()
-
-    def _replace_consumer(self) -> None:
-        """Continue with a client of the classic protocol."""
-        self._has_fallback = False
-        self._leave_group(CLOSE_S)
-        self._consumer = self._new_consumer("classic")
-        log.info("the brokers do not offer KIP-848 to this group: it uses the classic protocol")
-
-    def _subscribe(self) -> None:
-        self._consumer.subscribe(self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
 
     def _cycle(self) -> None:
         self._settle(0)
@@ -332,10 +303,6 @@ class ConsumerThread:
         self.state = parse_statistics(statistics)
 
     def _handle_error(self, error: KafkaError) -> None:
-        if self._has_fallback and not self._trackers and is_kip_848_refused(error):
-            self._replace_consumer()
-            self._subscribe()
-            return
         if error.fatal() or error.code() == KafkaError._FATAL:  # a consumer reports fatal errors as messages of this code
             raise KafkaException(error)
         self._on_error(error)

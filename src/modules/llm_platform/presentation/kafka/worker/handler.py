@@ -14,7 +14,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, repeat
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import (
@@ -89,75 +88,13 @@ NO_SLOT: Final[SlotContext] = nullcontext()
 _DEADLINE: ContextVar[float | None] = ContextVar("deadline", default=None)
 
 
-class Deadlines:
-    """Deadlines of `timeout_s` seconds that share one timer. A timer each, as in asyncio.timeout, takes 25 µs a request."""
-
-    def __init__(self, timeout_s: float) -> None:
-        self._timeout_s = timeout_s
-        self._open: dict[Deadline, None] = {}  # the earliest first
-        self._loop: asyncio.AbstractEventLoop | None = None  # which has a timer
-
-    def start(self) -> Deadline:
-        """Return a deadline for the current task, which must enter it at once."""
-        loop = asyncio.get_running_loop()
-        deadline = Deadline(self._open, loop.time() + self._timeout_s)
-        self._open[deadline] = None
-        if self._loop is not loop:
-            self._loop = loop
-            loop.call_at(deadline.when, self._expire, loop)
-        return deadline
-
-    def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
-        now = loop.time()
-        expired = []
-        for deadline in self._open:
-            if deadline.when > now:
-                loop.call_at(deadline.when, self._expire, loop)
-                break
-            expired.append(deadline)
-        else:
-            self._loop = None
-        for deadline in expired:
-            deadline.expire()
-
-
-class Deadline:
-    """Like asyncio.timeout: cancels the block at `when` (loop time), which then raises TimeoutError."""
-
-    __slots__ = ("_cancelling", "_is_expired", "_open", "_task", "when")
-
-    def __init__(self, open_deadlines: dict[Deadline, None], when: float) -> None:
-        task = asyncio.current_task()
-        if task is None:
-            raise RuntimeError("a deadline needs a task")
-        self._open, self.when = open_deadlines, when
-        self._task, self._cancelling = task, task.cancelling()
-        self._is_expired = False
-
-    def expire(self) -> None:
-        """Cancel the task."""
-        del self._open[self]
-        self._is_expired = True
-        self._task.cancel()
-
-    def __enter__(self) -> float:
-        return self.when
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
-        if not self._is_expired:
-            del self._open[self]
-        elif self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
-            raise TimeoutError from error
-
-
-async def retry_until_deadline(call: Callable[[], Awaitable[Result]], deadlines: Deadlines, sleep: Sleep) -> Result:
+async def retry_until_deadline(call: Callable[[], Awaitable[Result]], timeout_s: float, sleep: Sleep) -> Result:
     """Return the result of `call`, which is retried after recoverable errors while a wait fits into the deadline.
 
     Raises the last error, or TimeoutError when the deadline passes during a call.
     """
-    with deadlines.start() as deadline:
+    deadline = asyncio.get_running_loop().time() + timeout_s
+    async with asyncio.timeout_at(deadline):
         token = _DEADLINE.set(deadline)
         try:
             for usual_wait_s in RETRY_WAITS_S:
@@ -218,7 +155,6 @@ class RagHandler:
         self._tracer = tracer
         self._search, self._answer = search, answer
         self._options = options or HandlerOptions()
-        self._deadlines = Deadlines(self._options.timeout_s)
         topics = self._options.topics
         encode = None if self._options.schemas is None else self._options.schemas.encode
         self._builder = OutcomeBuilder(self._options.max_record_bytes, topics, encode)
@@ -400,7 +336,7 @@ class RagHandler:
         )
         try:
             with bind_request_id(request_id):
-                return await retry_until_deadline(call, self._deadlines, self._sleep)
+                return await retry_until_deadline(call, self._options.timeout_s, self._sleep)
         except (AppException, TimeoutError) as error:
             return failure_of(error)
         except asyncio.CancelledError:

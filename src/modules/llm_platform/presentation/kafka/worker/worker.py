@@ -25,12 +25,9 @@ from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore,
 from modules.llm_platform.presentation.kafka.contract.requests import CONTRACT_TOPICS, STAGES, Topics
 from modules.llm_platform.presentation.kafka.contract.wire_format import MessageSchemas
 from modules.llm_platform.presentation.kafka.worker.clients import (
-    PROTOCOL,
     Callbacks,
     ClientErrorLog,
     Config,
-    ProtocolProbe,
-    admin_config,
     consumer_config,
     make_consumer,
     make_group_reader,
@@ -98,13 +95,8 @@ class Worker:
         settled: SettledQueue = SimpleQueue()
         self._pump = ProducerPump(make_producer(producer_config(brokers, config), callbacks))
         self.scheduler = RequestScheduler(handler, self._pump, options.concurrency, settled)
-        supports_kip_848 = (
-            None if PROTOCOL in config else ProtocolProbe(admin_config(brokers, config), callbacks).supports_kip_848
-        )
         self.consumer = ConsumerThread(
-            lambda more, protocol: make_consumer(
-                consumer_config(brokers, options.group_id, config, protocol), {**callbacks, **more}
-            ),
+            lambda more: make_consumer(consumer_config(brokers, options.group_id, config), {**callbacks, **more}),
             options.topics.read_by(options.stages),
             WINDOW_FACTOR * options.concurrency,
             settled,
@@ -113,7 +105,6 @@ class Worker:
                 self.scheduler.revoke, trackers, cancel_running
             ),
             self._error_log.handle,
-            supports_kip_848,
         )
         self.lag_monitor = LagMonitor(
             make_group_reader(brokers, options.group_id, config),

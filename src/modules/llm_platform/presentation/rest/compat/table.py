@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from modules.llm_platform.presentation.rest.compat import (
-    gpt_researcher,
-    open_webui,
-    openai,
-    perplexity,
-    searxng,
-    tavily,
-)
+from modules.llm_platform.presentation.rest.compat import open_webui, openai, perplexity, searxng, tavily
 from modules.llm_platform.presentation.rest.compat.dialect import Dialect
 from modules.llm_platform.presentation.rest.http.access import first_segment
 
@@ -21,7 +14,6 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     tavily.DIALECT,
     searxng.DIALECT,
     open_webui.DIALECT,
-    gpt_researcher.DIALECT,
     openai.DIALECT,
 )
 DIALECT_OF_PREFIX: Final[Mapping[str, Dialect]] = {first_segment(dialect.prefix): dialect for dialect in DIALECTS}
