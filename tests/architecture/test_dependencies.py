@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 from packaging.markers import Marker
 from scripts import sizes
+from tests.cases import for_each
 
 from modules.llm_platform.domain import package
 
@@ -102,7 +103,7 @@ def test_lock_has_hashes_and_no_urls() -> None:
     assert "index-url" not in LOCK
 
 
-@pytest.mark.parametrize("name", sorted(declared()))
+@for_each("name", sorted(declared()))
 def test_lock_has_every_dependency(name: str) -> None:
     """Every dependency is in the lock."""
     assert re.search(rf"(?m)^{re.escape(name)}==", LOCK)

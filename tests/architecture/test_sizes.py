@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from scripts import sizes
 from scripts.sizes import Module
+from tests.cases import for_each
 
 MEDIAN_FILE_LINES = (28, 248)  # of code bases that are good to read
 LARGE_FILE_LINES = 500  # a file holds one thought; more only with a sentence in its docstring: "Over 500 lines: …"
@@ -75,7 +76,7 @@ def test_shared_has_three_modules() -> None:
     assert held == {"__init__.py", "py.typed", "config.py", "exceptions.py", "logging.py"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("source", "found"),
     [
         ("try: pass\nexcept Exception: pass", 1),
@@ -89,7 +90,7 @@ def test_broad_handlers_are_counted(source: str, found: int) -> None:
     assert len(sizes.broad_handlers(module_of(source))) == found
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("source", "rule"),
     [
         ("import os\n\nx = os.environ['A']\n", "TID251"),

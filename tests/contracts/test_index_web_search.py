@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 import pytest
+from tests.cases import for_each
 from tests.fakes.embedder import HashEmbedder
 from tests.fakes.vector_store import MemoryVectorStore
 from tests.folder_ways import SlowStore
@@ -220,7 +221,7 @@ class TestPages:
             await DocumentPageReader(over(MemoryVectorStore(error=failure))).read("doc:a")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("parts", "text"),
     [
         ([(0, "One two.")], "One two."),

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from tests.cases import for_each
 from tests.fakes.embedder import EmbedderContract, HashEmbedder
 from tests.loopback_upstream import Exchange, Handler, Loopback, hang_up, in_turn, json_reply, reply, serving, silence
 
@@ -96,7 +97,7 @@ async def test_a_long_text_is_cut(service: Loopback) -> None:
     assert len(second) == 400
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("handler", "kind", "words", "tries"),
     [
         (reply(401, KEY.encode()), EmbeddingConfigError, "EMBEDDING_API_KEY", 1),
@@ -175,7 +176,7 @@ async def test_another_dimension_is_a_config_error(service: Loopback) -> None:
             await embedder.embed(["a text"])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "missing"),
     [
         ({"model": "", "base_url": "http://127.0.0.1:9"}, "EMBEDDING_MODEL"),

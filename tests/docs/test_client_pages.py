@@ -7,6 +7,7 @@ import re
 
 import pytest
 from scripts import client_table
+from tests.cases import for_each
 from tests.docs.pages import text_of
 
 from modules.llm_platform.presentation.rest.app import ROUTERS
@@ -35,7 +36,7 @@ def test_addresses_lead_to_a_compatible_api() -> None:
     assert all(any(route.startswith(path) for route in routes) for path in paths)
 
 
-@pytest.mark.parametrize(("word", "program"), PROGRAM_NAMES.items())
+@for_each(("word", "program"), PROGRAM_NAMES.items())
 def test_line_of_the_howto_is_what_the_tests_change(word: str, program: str) -> None:
     """The keyword arguments and variables of the line are those of the program that `make test-services` runs."""
     line = next(line for line in text_of(HOWTO).splitlines() if word in line)

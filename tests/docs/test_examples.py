@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from tests.cases import for_each
 from tests.docs.pages import ROOT, files_in, sessions_in, shows
 
 _LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)(?:#[^)]*)?\)")
@@ -32,8 +32,8 @@ def test_the_provider_example_passes_its_own_contract(tmp_path: Path) -> None:
     assert shows(shown, ran.stdout.rstrip("\n")), ran.stdout
 
 
-@pytest.mark.parametrize(
-    "page", sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]), ids=lambda page: str(page.relative_to(ROOT))
+@for_each(
+    "page", sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 )
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     """A relative link names a file of the repository."""

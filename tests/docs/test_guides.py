@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.cases import for_each
 from tests.docs.pages import (
     DOCS,
     PAGES,
@@ -91,7 +92,7 @@ def test_every_program_of_the_guide_is_run() -> None:
     assert set(files_in("docs/howto/use-from-python.md")) == set(PROGRAMS)
 
 
-@pytest.mark.parametrize("page", MESSAGE_TABLES)
+@for_each("page", MESSAGE_TABLES)
 def test_quoted_messages_are_those_of_the_code(page: str) -> None:
     """A reader who searches for a printed message finds it: as a part of a string, or as a filled-in format string."""
     literals = [
@@ -114,7 +115,7 @@ def test_quoted_messages_are_those_of_the_code(page: str) -> None:
     ] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@for_each("page", PAGES)
 def test_every_variable_that_is_named_exists(page: Path) -> None:
     """A setting that the documents name is one that is read; a slip of the pen would be ignored without a word."""
     known = {name for field in Settings.model_fields for name in variable_names(field)} | NOT_SETTINGS
@@ -123,7 +124,7 @@ def test_every_variable_that_is_named_exists(page: Path) -> None:
     assert sorted(named - known) == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@for_each("page", PAGES)
 def test_every_option_that_is_shown_exists(page: Path) -> None:
     """What a command line of ours shows can be typed."""
     known = set(OPTION.findall(" " + text_of("docs/reference/cli.md").replace("[", " ")))

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any, get_args
 
-import pytest
+from tests.cases import for_each
 from tests.docs.pages import text_of
 
 from modules.llm_platform.presentation.kafka.contract.outcomes import OUTCOME_TOO_LARGE, REUSED_HEADER, ErrorCode
@@ -36,7 +36,7 @@ def names(schema: Any) -> set[str]:
     return own.union(*(names(inner) for part in schema.values() if isinstance(part, dict) for inner in part.values()))
 
 
-@pytest.mark.parametrize("topic", sorted(schemas()))
+@for_each("topic", sorted(schemas()))
 def test_every_topic_and_field_is_on_the_page(topic: str) -> None:
     """With a link to its schema."""
     assert f"`{topic}`" in PAGE
@@ -44,7 +44,7 @@ def test_every_topic_and_field_is_on_the_page(topic: str) -> None:
     assert sorted(name for name in names(schemas()[topic]) if not re.search(rf"\b{name}\b", PAGE)) == []
 
 
-@pytest.mark.parametrize("word", [*get_args(ErrorCode), *REASON_TEXTS, OUTCOME_TOO_LARGE.details["reason"], "degraded"])
+@for_each("word", [*get_args(ErrorCode), *REASON_TEXTS, OUTCOME_TOO_LARGE.details["reason"], "degraded"])
 def test_every_code_and_reason_is_on_the_page(word: str) -> None:
     """Nobody meets a word that is explained nowhere."""
     assert f"`{word}`" in PAGE

@@ -12,6 +12,7 @@ import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.types import version
+from tests.cases import for_each
 from tests.docs.pages import text_of
 
 from modules.llm_platform.presentation.mcp.server import MAX_LISTED_REPORTS, REPORT_TEMPLATE
@@ -41,7 +42,7 @@ def test_every_tool_has_its_section() -> None:
     assert re.findall(r"^### (\w+)$", text_of(REFERENCE), re.M) == [tool.name for tool in TOOLS]
 
 
-@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+@for_each("tool", TOOLS)
 def test_arguments_and_results_are_described(tool: ToolSpec) -> None:
     """Each argument has its row, and each field of the result is named."""
     arguments, _, result = section_of(tool.name).partition("\nReturns ")

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
+from tests.cases import for_each
 
 from modules.llm_platform.domain.metrics import METRICS, Metric
 from modules.llm_platform.domain.spans import OF_EVERY_SPAN, SPANS
@@ -43,7 +43,7 @@ def expressions() -> Iterator[str]:
         yield from (series["series"] for series in test["input_series"])
 
 
-@pytest.mark.parametrize("expression", sorted(set(expressions())))
+@for_each("expression", sorted(set(expressions())))
 def test_metrics_and_labels_exist(expression: str) -> None:
     """A renamed metric or label fails here instead of leaving an empty panel and a silent alert."""
     known = known_names()

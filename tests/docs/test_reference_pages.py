@@ -6,9 +6,9 @@ import json
 import re
 from typing import get_args
 
-import pytest
 from pydantic import BaseModel
 from scripts import quality
+from tests.cases import for_each
 from tests.docs.pages import rows_in, rows_of, text_of
 
 from modules.llm_platform.application.research.events import ResearchEvent
@@ -55,7 +55,7 @@ def test_every_route_is_described() -> None:
     assert {route for cell in cells for route in re.findall(r"`([^`]+)`", cell)} == listed
 
 
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+@for_each("model", MODELS)
 def test_every_field_is_described(model: type[BaseModel]) -> None:
     """Each field that is sent or taken stands on the page."""
     named = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", text_of(HTTP)))))

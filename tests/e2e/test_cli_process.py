@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from tests.cases import for_each
 
 PROGRAM = (sys.executable, "-m", "modules.llm_platform")
 PATIENCE_S = 120.0  # how long a test waits for a process before it is called hanging
@@ -167,7 +168,7 @@ class TestLeaving:
         assert ended.returncode == 0
         assert "heat pump" in target.read_text(encoding="utf-8")
 
-    @pytest.mark.parametrize(
+    @for_each(
         ("arguments", "code", "says"),
         [
             (["search", "x", "--count", "0"], 2, "--count"),

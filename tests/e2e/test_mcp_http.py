@@ -15,6 +15,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
+from tests.cases import for_each
 from tests.e2e.test_rest_server import wait_until
 from tests.report_world import QUESTION as REPORT_QUESTION
 from tests.report_world import ReportModel, Web, World, some_pages
@@ -129,7 +130,7 @@ async def test_more_sessions_than_allowed_are_answered_without_one(monkeypatch: 
     assert not result.is_error
 
 
-@pytest.mark.parametrize(
+@for_each(
     "arguments",
     [
         {"query": "q\x00"}, {"query": ["q"] * 1000}, {"query": {"a": 1}}, {"query": "q", "count": 1e308},
@@ -261,7 +262,7 @@ async def test_one_caller_cannot_take_all_sessions() -> None:
     assert ["mcp-session-id" in answer.headers for answer in answers] == [True, True, False, True]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "message",
     [{"jsonrpc": "1.0", "method": MARK}, {"jsonrpc": "2.0", "id": {MARK: MARK}, "method": "ping"}, {MARK: MARK}, {}],
 )
@@ -286,7 +287,7 @@ async def test_admission_is_shared_with_the_other_routes() -> None:
     assert [text.partition(":")[0] for text in texts] == ["overloaded"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("headers", "status"),
     [
         ({"Host": "attacker.example"}, 421),
@@ -300,7 +301,7 @@ async def test_web_pages_cannot_call(headers: dict[str, str], status: int) -> No
         assert (await http.post(url, json=INITIALIZE, headers=headers)).status_code == status
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "status"),
     [
         (b"", 422), (b"{", 422), (b"[]", 422), (b'{"id": NaN}', 422), (b'"\\ud800"', 422), (b"\xff", 422),

@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.cases import for_each
 from tests.guard import network_guard
 
 from shared.config import Settings, variable_names
@@ -74,7 +75,7 @@ def test_a_reserved_name_does_not_exist() -> None:
         socket.getaddrinfo("nowhere.invalid", 80)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.8.8.8", "::ffff:127.0.0.1"])
+@for_each("host", ["127.0.0.1", "localhost", "::1", "127.8.8.8", "::ffff:127.0.0.1"])
 def test_loopback_is_free(host: str) -> None:
     """Servers on this machine can be talked to under all their names."""
     socket.getaddrinfo(host, 80)

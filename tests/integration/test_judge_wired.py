@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from tests.cases import for_each
 from tests.fakes.citation_judge import FakeCitationJudge
 from tests.fakes.synthesizer import FakeSynthesizer
 from tests.report_world import stage_of
@@ -69,7 +70,7 @@ async def run_research(wired: LLMPlatform, **wishes: Any) -> ResearchResponse:
     return await wired.research.research(ResearchRequest.model_validate({"query": QUESTION, **wishes}))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("setting", "depth", "calls"),
     [
         ("off", "shallow", 0), ("off", "report", 0),
@@ -127,7 +128,7 @@ CLOUD = {"name": "cloud", "kind": "openai", "model": "m", "api_key": "k"}
 OWN = {"name": "own", "kind": "openai", "model": "m", "base_url": "http://127.0.0.1:8080/v1"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("values", "judged"),
     [
         ({"LLM_KIND": "ollama", "LLM_MODEL": "m"}, "off"),
@@ -139,7 +140,6 @@ OWN = {"name": "own", "kind": "openai", "model": "m", "base_url": "http://127.0.
         ({"LLM_KIND": "ollama", "LLM_MODEL": "m", "CITATION_JUDGE": "all"}, "all"),
         ({"LLM_API_KEY": "k", "LLM_MODEL": "m"}, "auto"),
     ],
-    ids=["Ollama", "vLLM", "loopback", "second", "cloud judges", "own judges", "wanted", "cloud"],
 )
 def test_no_local_model_judges_unless_it_is_wanted(values: dict[str, Any], judged: str) -> None:
     """Small models give worse verdicts than the words; the model that would judge decides."""

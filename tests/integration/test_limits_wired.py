@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.cases import for_each
 from tests.chat_server import ChatServer, answer, error
 from tests.loopback_upstream import Handler, in_turn, json_reply, serving
 
@@ -128,7 +129,7 @@ class TestStages:
         assert [each.body["model"] for each in server.asked] == ["strong-model", "main-model"]
         assert [entry.component for entry in told.degraded] == ["strong"]
 
-    @pytest.mark.parametrize("wanted", ["gpt-9", "", "Cheap"])
+    @for_each("wanted", ["gpt-9", "", "Cheap"])
     def test_a_model_that_is_not_configured_stops_the_start(self, wanted: str) -> None:
         """With one line that names the setting, what is wrong and what there is."""
         settings = Settings(LLM_PROVIDERS=listed(cheap={}, strong={}), LLM_STAGES={"rank": wanted})

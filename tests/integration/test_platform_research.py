@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cases import for_each
 from tests.chat_server import ChatServer, Reply, answer, chunk, completion, error, spoken, stream
 from tests.loopback_upstream import Exchange, Handler, Loopback, json_reply, reply, serving, silence
 
@@ -106,7 +107,7 @@ SHUT_OUT = {
 USED_UP = {"error": {"type": "access_terminated_error", "message": "You've reached your weekly usage limit"}}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("odd", "calls", "says"),
     [
         (error(401, {}), 1, "KIMI_API_KEY"),
@@ -242,10 +243,9 @@ async def test_a_deep_question_is_paid_for_once() -> None:
     assert (len(chat.asked), len(upstream.requests)) == (2, 3)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "plan",
     [error(500, {}), kimi("I cannot help with that."), kimi("Question: What is an event loop?", "length")],
-    ids=["failed", "no question", "cut off"],
 )
 async def test_a_plan_that_failed_is_not_cached(plan: Reply) -> None:
     """Where the model made no whole plan, the decomposition serves, and the model is asked again the next time."""
@@ -397,8 +397,8 @@ async def test_nothing_before_the_deadline_is_a_timeout() -> None:
             await wired.research.research(research_request())
 
 
-@pytest.mark.parametrize("depth", ["shallow", "deep"])
-@pytest.mark.parametrize("streamed", [False, True])
+@for_each("depth", ["shallow", "deep"])
+@for_each("streamed", [False, True])
 async def test_cancelling_is_over_at_once(depth: str, streamed: bool) -> None:
     """For the caller, and for every server that was asked."""
     async with platform(search=silence) as (wired, upstream):
@@ -464,7 +464,7 @@ async def test_the_web_and_documents_are_two_providers_and_two_requests(tmp_path
     assert_quotes_hold(response)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "wished", "searched", "own"),
     [
         ("Что делает цикл событий?", None, "ru", "ru"),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cases import for_each
 from tests.loopback_upstream import (
     Exchange,
     Handler,
@@ -125,7 +126,7 @@ async def test_news_on_bocha_are_degraded() -> None:
     assert "news" in answer.degraded[0].reason
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("order", "first"), [("auto", "searxng"), ("bocha,searxng", "bocha"), ("searxng,bocha", "searxng")]
 )
 async def test_the_order_of_providers(order: str, first: str) -> None:
@@ -165,7 +166,7 @@ async def test_the_callers_mistake_is_not_failed_over() -> None:
     assert upstream.requests == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fault", "asked", "error"),
     [
         (hang_up, 2, WebSearchConnectionError),
@@ -193,7 +194,7 @@ async def test_failures_are_not_kept_and_answers_are() -> None:
     assert len(upstream.requests) == 2
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         {"query": "Another question"}, {"count": 3}, {"page": 2}, {"language": "de"}, {"engines": ("arxiv",)},
@@ -259,7 +260,7 @@ async def test_a_cancelled_search_is_gone_at_once() -> None:
         assert await becomes_true(lambda: not upstream.busy, CLOSE_TIMEOUT_S)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url", ["javascript:alert(1)", "file:///etc/passwd", "https://a.test/b c", "ftp://a.test/", "doc:a b", "x"]
 )
 async def test_an_address_that_nobody_may_open_is_dropped(url: str) -> None:

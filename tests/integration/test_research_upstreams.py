@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from tests.cases import for_each
 from tests.chat_server import ChatServer, Reply, answer, completion, error
 from tests.fakes.metrics import MemoryMetrics
 from tests.loopback_upstream import Exchange, Handler, Loopback, json_reply, reply, serving, silence
@@ -89,8 +90,8 @@ async def test_identical_deep_questions_share_the_plan_too() -> None:
     assert sum(response.metadata.llm_calls for response in answers) == 2
 
 
-@pytest.mark.parametrize("depth", ["shallow", "deep", "report"])
-@pytest.mark.parametrize("hanging", ["search", "model"])
+@for_each("depth", ["shallow", "deep", "report"])
+@for_each("hanging", ["search", "model"])
 async def test_no_call_outlives_its_research(depth: str, hanging: str) -> None:
     """The timeouts of the upstreams are minutes, the research has two seconds: then all calls are ended."""
     chat = ChatServer(HANGING if hanging == "model" else written())

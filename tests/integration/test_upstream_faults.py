@@ -15,6 +15,7 @@ from email.utils import formatdate
 import httpx2
 import pytest
 from pydantic import SecretStr
+from tests.cases import for_each
 from tests.loopback_upstream import (
     Exchange,
     Handler,
@@ -340,7 +341,7 @@ async def test_the_key_shows_nowhere(build: Build, caplog: pytest.LogCaptureFixt
     assert any("[redacted]" in text for text in seen) or build is bocha
 
 
-@pytest.mark.parametrize("key", ["sk-line\nbreak-0123", "sk-ключ-0123456789", "sk-nul\x00-0123456"])
+@for_each("key", ["sk-line\nbreak-0123", "sk-ключ-0123456789", "sk-nul\x00-0123456"])
 async def test_a_key_that_no_header_can_hold(key: str) -> None:
     """A mangled key is a config error that names its variable and does not show it."""
     async with serving(silence) as upstream, make_client(upstream.url) as client:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from tests.cases import for_each
 from tests.clock import Clock
 from tests.loopback_upstream import Exchange, Handler, json_reply, reply, serving
 
@@ -61,8 +62,8 @@ async def searching(
         await container.resources().aclose()
 
 
-@pytest.mark.parametrize("handler", [reply(500), reply(503), hang_up], ids=["500", "503", "hangs up"])
-@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "in turn"])
+@for_each("handler", [reply(500), reply(503), hang_up])
+@for_each("at_once", [True, False])
 async def test_an_outage_costs_at_most_a_tenth_more_calls(handler: Handler, at_once: bool) -> None:
     """100 different searches, before the circuit opens: at most 110 requests arrive."""
     async with serving(handler) as upstream, searching(upstream.url, Clock(), failures_to_open=1_000_000) as container:

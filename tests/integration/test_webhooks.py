@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from standardwebhooks.webhooks import Webhook
+from tests.cases import for_each
 from tests.fakes.metrics import MemoryMetrics
 from tests.fakes.research_job_store import MANY, PROBLEM, TTL_DAYS, event, new_job
 from tests.kafka.child_process import free_port
@@ -220,7 +221,7 @@ async def test_given_up(store: SqliteResearchJobStore) -> None:
     assert metrics.values["llm_platform_webhook_deliveries_total", "failed"] == 2
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("url", "reason"),
     [
         ("http://example.org/hook", "https"),
@@ -253,7 +254,7 @@ async def test_addresses_that_get_nothing(url: str, reason: str) -> None:
     assert not reply.is_delivered
 
 
-@pytest.mark.parametrize("secret", ["whsec_c2hvcnQ=", "no prefix at all", "whsec_***", NEW.removeprefix("whsec_")])
+@for_each("secret", ["whsec_c2hvcnQ=", "no prefix at all", "whsec_***", NEW.removeprefix("whsec_")])
 def test_a_secret_that_is_none(secret: str) -> None:
     """It stops the start with an error that names the variable and shows how to make one, without the value."""
     with pytest.raises(SettingsError, match=r"WEBHOOK_SECRET .*whsec_.*Example") as error:

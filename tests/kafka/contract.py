@@ -14,6 +14,7 @@ from pathlib import Path
 
 import jsonschema_rs
 import pytest
+from tests.cases import for_each
 from tests.kafka.broker import ROOT, Broker
 from tests.kafka.reference_client import ANSWER, FAILED, PARTITIONS, REQUESTS, SEARCH, SEARCHED, ReferenceClient, Seen
 from tests.kafka.scenarios import DEADLINE_S, MAX_MESSAGE_BYTES, SCENARIOS, Scenario, bad_messages
@@ -80,10 +81,10 @@ def the_outcome(answered: Answered, scenario: Scenario) -> Seen:
     return seen
 
 
-@pytest.mark.parametrize("scenario", EVERYTHING, ids=lambda scenario: scenario.name)
 class ScenarioContract:
     """One request, one outcome; subclass it with a fixture `broker` that has the topics."""
 
+    @for_each("scenario", EVERYTHING)
     def test_request_has_one_outcome(self, answered: Answered, scenario: Scenario) -> None:
         """In its topic, with the request's id, key and expected fields."""
         seen = the_outcome(answered, scenario)
@@ -98,6 +99,7 @@ class ScenarioContract:
         if seen.topic == FAILED:
             assert seen.body["stage"] == scenario.stage
 
+    @for_each("scenario", EVERYTHING)
     def test_outcome_has_the_fields_of_the_contract(self, answered: Answered, scenario: Scenario) -> None:
         """Without secrets and tracebacks."""
         seen = the_outcome(answered, scenario)
@@ -107,12 +109,14 @@ class ScenarioContract:
         if seen.body.get("error_code") == "invalid_payload":
             assert set(seen.body["details"]) >= {"field", "reason"}
 
+    @for_each("scenario", EVERYTHING)
     def test_outcome_matches_the_published_schema(self, answered: Answered, scenario: Scenario) -> None:
         """Who generates a parser from docs/reference/schemas can read every outcome."""
         seen = the_outcome(answered, scenario)
         schema = json.loads((SCHEMAS / f"{seen.topic}.schema.json").read_text("utf-8"))
         jsonschema_rs.validate(schema, seen.body)
 
+    @for_each("scenario", EVERYTHING)
     def test_outcome_has_the_headers_of_its_request(self, answered: Answered, scenario: Scenario) -> None:
         """In order, also one without a value."""
         carried = [one for one in the_outcome(answered, scenario).headers if one in scenario.headers]

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.cases import for_each
 
 ROOT = Path(__file__).resolve().parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -46,7 +47,7 @@ def test_scripts_stop_at_the_first_error(script: str) -> None:
     assert subprocess.run(["bash", "-n", path], check=False, timeout=60).returncode == 0
 
 
-@pytest.mark.parametrize(
+@for_each(
     "target",
     ["demo", "test", "serve", "bench", "lint", "quality", "docs", "check-docs", "lock", "release", "image-test"],
 )
@@ -56,6 +57,6 @@ def test_the_targets_are_there(target: str) -> None:
 
 
 def test_ci_runs_what_people_run() -> None:
-    """CI has no steps of its own: `make test` and `make test-services` are all of it."""
+    """CI has no steps of its own: `make test` and `make test-services`, whose downloads begin beside the first, are all of it."""
     commands = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
-    assert [line for line in commands if line.startswith("make ")] == ["make test", "make test-services"]
+    assert [line for line in commands if line.startswith("make ")] == ["make --jobs=2 test services-ready", "make test-services"]

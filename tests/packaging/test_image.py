@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from scripts.clean_root import ROOT, DockerfileError, Instruction, copy_context, is_ignored, parse_dockerfile
+from tests.cases import for_each
 
 from shared.config import Settings, variable_names
 
@@ -40,7 +41,7 @@ def test_an_instruction_that_is_not_carried_out_is_an_error() -> None:
         parse_dockerfile("FROM debian:13.7-slim\nADD a b\n")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "ignored"),
     [
         (".env", True),

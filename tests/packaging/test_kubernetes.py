@@ -10,6 +10,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
+from tests.cases import for_each
 
 from modules.llm_platform.domain.metrics import WORKER_LAG
 from modules.llm_platform.presentation.rest.http.access import PROBE_PATHS
@@ -41,8 +42,8 @@ def pods() -> dict[str, dict[str, Any]]:
     return {label: manifest["spec"]["template"]["spec"] for label, manifest in ALL if "template" in manifest.get("spec", {})}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize(("label", "manifest"), ALL, ids=[label for label, _ in ALL])
+@for_each("version", VERSIONS)
+@for_each(("label", "manifest"), ALL)
 def test_a_manifest_follows_the_schema(label: str, manifest: dict[str, Any], version: str) -> None:
     """Kubernetes of both versions knows every field; a misspelt one is an error."""
     kubernetes_validate.validate(manifest, version, strict=True)
@@ -83,7 +84,7 @@ def test_probes_ask_real_routes(component: str) -> None:
     assert {container[f"{probe}Probe"]["httpGet"]["port"] for probe in paths} == {port["name"]}
 
 
-@pytest.mark.parametrize("label", pods())
+@for_each("label", pods())
 def test_pods_have_no_rights(label: str) -> None:
     """Not root, no capability, a read-only root, no token; no variables of services, which would be taken for settings."""
     pod = pods()[label]
@@ -119,8 +120,8 @@ def test_workers_are_scaled_by_a_metric_that_they_export() -> None:
     assert set(labels.split(", ")) <= set(WORKER_LAG.labels)
 
 
-@pytest.mark.parametrize("kind", ["PodDisruptionBudget", "HorizontalPodAutoscaler", "NetworkPolicy"])
-@pytest.mark.parametrize("component", PORTS)
+@for_each("kind", ["PodDisruptionBudget", "HorizontalPodAutoscaler", "NetworkPolicy"])
+@for_each("component", PORTS)
 def test_policies_select_the_deployments(kind: str, component: str) -> None:
     """A policy whose labels or target name nothing would do nothing, in silence."""
     labels = one("Deployment", f"llm-platform-{component}")["spec"]["template"]["metadata"]["labels"]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests.cases import for_each
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
 CORPUS = Path(__file__).with_name("bad_requests.jsonl")
@@ -26,7 +26,7 @@ def _body(case: Case) -> bytes | None:
     return case["body"].encode() if "body" in case else None
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['id']} {case['why']}")
+@for_each("case", CASES)
 async def test_bad_request_gets_a_small_problem(case: Case) -> None:
     """The status is one of those that the case allows; a refusal is bounded, names its code and called no service."""
     services = FakeServices()

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pytest
 from tests import fuzz
+from tests.cases import for_each
 
 from modules.llm_platform.application.research.model_output.cleaning import strip_reasoning
 from modules.llm_platform.application.research.model_output.lists import (
@@ -125,7 +125,7 @@ def _mutated(chance: random.Random) -> str:
     return text
 
 
-@pytest.mark.parametrize("portion", range(PORTIONS))
+@for_each("portion", range(PORTIONS))
 def test_no_damage_raises(portion: int) -> None:
     """Whatever is torn out, doubled or put in between: there are rows, items and marks within their bounds, or none."""
     chance = fuzz.chance(portion)
@@ -207,8 +207,8 @@ SLOW = {
 }
 
 
-@pytest.mark.parametrize("unit", SLOW.values(), ids=SLOW.keys())
-@pytest.mark.parametrize("read", [read_rows, read_strings, strip_reasoning, read_line], ids=lambda read: read.__name__)
+@for_each("unit", SLOW.values())
+@for_each("read", [read_rows, read_strings, strip_reasoning, read_line])
 def test_time_is_linear(read: Callable[[str], object], unit: str) -> None:
     """Sixteen times the text takes about sixteen times as long; the bound lies between that and the square."""
     small, large = ((unit * (chars // len(unit) + 1))[:chars] for chars in (SMALL, LARGE))

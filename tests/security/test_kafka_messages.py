@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import fuzz
+from tests.cases import for_each
 from tests.fakes.outcome_store import MemoryOutcomeStore
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagHits, RagQuestion, RagSearch
@@ -95,7 +96,7 @@ def _name(case: Case) -> str:
     return f"{case['id']} {case['why']}"
 
 
-@pytest.mark.parametrize("case", CASES, ids=_name)
+@for_each("case", CASES)
 async def test_each_case_has_its_outcome(case: Case) -> None:
     """Topic, stage, code, id and details are those of the case, and the key is inherited."""
     expect, key = case["expect"], case["key"] and case["key"].encode()
@@ -142,7 +143,7 @@ async def test_nothing_of_the_sender_stands_in_a_refusal() -> None:
         assert secret.encode() not in told.value
 
 
-@pytest.mark.parametrize("size", [MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES + 1, 1_000_000, 9_000_000])
+@for_each("size", [MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES + 1, 1_000_000, 9_000_000])
 async def test_a_message_above_the_setting_is_refused(size: int) -> None:
     """Up to the setting it is read; above it is invalid, under its id as far as somebody would look for one."""
     head, tail = b'{"query": "', b'", "request_id": "large"}'

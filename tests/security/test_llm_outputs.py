@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.application.research.plan import MAX_QUESTIONS, sub_questions
 from modules.llm_platform.application.research.report.queries import search_queries
@@ -65,13 +65,13 @@ def _fits(case: Case) -> bool:
     )
 
 
-@pytest.mark.parametrize("case", CASES, ids=_name)
+@for_each("case", CASES)
 def test_what_is_no_verdict_judges_nothing(case: Case) -> None:
     """A judge whose answer belongs to another stage, or is broken, leaves every citation to the words."""
     assert parse_verdicts(_raw(case), 12) == [None] * 12
 
 
-@pytest.mark.parametrize("case", RANKED, ids=_name)
+@for_each("case", RANKED)
 async def test_rankings(case: Case) -> None:
     """Marks are where the answer gave them; every result keeps a finite score in 0..10; nothing readable means keywords."""
     llm = FakeLLM([_raw(case)])
@@ -95,7 +95,7 @@ async def test_rankings(case: Case) -> None:
         assert ranking.defaulted == len(case["titles"])
 
 
-@pytest.mark.parametrize("case", LISTED, ids=_name)
+@for_each("case", LISTED)
 async def test_plans_and_queries(case: Case) -> None:
     """The items are those that the answer lists, in order; an answer without one gives the question itself."""
     question = case.get("query") or (case["expect"].get("items") or ["solar sail"])[0]
@@ -115,7 +115,7 @@ async def test_plans_and_queries(case: Case) -> None:
     assert len(found) >= expect.get("min_items", 1)
 
 
-@pytest.mark.parametrize("case", WRITTEN, ids=_name)
+@for_each("case", WRITTEN)
 async def test_summaries_and_answers(case: Case) -> None:
     """What the answer says is shown, nothing that acts or points astray is; an answer that shows nothing is replaced."""
     expect = case["expect"]

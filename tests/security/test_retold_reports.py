@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.report_world import QUESTION, ReportModel, Web, World, answer_of, laws_of_events, some_pages
 
 from modules.llm_platform.application.research.events import (
@@ -233,7 +234,7 @@ def test_more_than_a_report_can_hold_is_none() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     "piece", ["[", "![](", "<a ", "`", "~~~\n", "[1]", "https://a.example/", "*", "[a]: b\n", "- "]
 )
 def test_a_long_text_takes_linear_time(piece: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.infrastructure.safe_reader.url import is_public, parse_ip
 from modules.llm_platform.testing import ReaderProbe, probe_reader
@@ -80,7 +80,7 @@ def test_the_corpus_is_large() -> None:
     assert expects.count("allow") >= 60
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.why}-{case.url[:40]!a}")
+@for_each("case", CASES)
 async def test_the_law(case: Case) -> None:
     """What is not public is refused before a connection to it is opened, as an error value; what is public is read."""
     probe, network = await probed(case)
@@ -93,7 +93,7 @@ async def test_the_law(case: Case) -> None:
     assert len(network.asked) == len(probe.connections)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.why}-{case.url[:40]!a}")
+@for_each("case", CASES)
 async def test_a_name_is_resolved_once_a_hop(case: Case) -> None:
     """No more names are asked for than addresses were opened, but for the one that was refused."""
     probe, network = await probed(case)
@@ -101,7 +101,7 @@ async def test_a_name_is_resolved_once_a_hop(case: Case) -> None:
     assert all(name.isascii() and not name.endswith(".") for name in network.names)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("url", "dns", "allowed", "outcome"),
     [
         ("http://127.0.0.1:9999/", "-", "127.0.0.1:9999", "read"),

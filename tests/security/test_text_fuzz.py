@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests import fuzz
+from tests.cases import for_each
 from tests.growth import is_linear
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
@@ -138,7 +139,7 @@ REPEATED = [
 SMALL, TIMES = 4_000, 10  # characters, and times as many
 
 
-@pytest.mark.parametrize("name", READERS)
+@for_each("name", READERS)
 def test_time_grows_with_the_length_alone(name: str) -> None:
     """Ten times the text takes about ten times as long, not a hundred times, whatever it repeats: markers, words, numbers."""
     slow = [unit for unit in REPEATED if not _is_linear(READERS[name], unit, SMALL)]

@@ -7,8 +7,8 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 
-import pytest
 from tests import fuzz
+from tests.cases import for_each
 from tests.security.test_ssrf import CASES
 
 from modules.llm_platform.infrastructure.safe_reader.fetch import MAX_REDIRECTS
@@ -179,7 +179,7 @@ def _check(where: str, probe: ReaderProbe, network: HostileNetwork) -> None:
         assert probe.connections, where
 
 
-@pytest.mark.parametrize("portion", range(PORTIONS))
+@for_each("portion", range(PORTIONS))
 async def test_only_public_addresses_are_dialled(portion: int) -> None:
     """No mutation raises anything but an error of the reader, none dials inside, and no name is asked for twice a hop."""
     chance = fuzz.chance(portion)

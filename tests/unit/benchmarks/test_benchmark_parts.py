@@ -15,6 +15,7 @@ from benchmarks.floor_report import PAGES, RANK, ReportFloor
 from benchmarks.run import ratio, report_overlap
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 SPANS = st.lists(st.tuples(st.floats(0, 100), st.floats(0, 100)).map(sorted), max_size=8)
 
@@ -23,7 +24,7 @@ def log(*spans: tuple[float, float]) -> list[dict[str, float]]:
     return [{"t0": start, "t1": stop} for start, stop in spans]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("spans", "own"),
     [
         ([], 10.0),
@@ -78,7 +79,7 @@ def test_the_fake_is_the_same_every_time() -> None:
     assert len(page) > 10_000
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("prompt", "kind", "begins"),
     [
         ("searches, one per line\n\nQuestion: reefs", "plan", "Question: reefs background"),

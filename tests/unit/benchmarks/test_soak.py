@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 import httpx2
-import pytest
 from benchmarks.common import NO_LATENCY, control, fake_upstreams
 from benchmarks.over_http_cached import Repeater
 from benchmarks.soak import GROWTH_MB, Tally, laws, report
+from tests.cases import for_each
 
 STEADY = [100.0, 150.0, 180.0] + [200.0] * 7
 
@@ -18,7 +18,7 @@ def tally(errors: int = 0, unanswered: int = 0, samples: list[float] | None = No
     return Tally(outcomes, unanswered, 1050, samples or STEADY)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("seen", "tasks", "exit_code", "tracebacks", "broken"),
     [
         (tally(errors=9), (3, 5), 0, 0, []),

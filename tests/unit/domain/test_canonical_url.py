@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.canonical_url import (
     MAX_URL_CHARS,
@@ -38,19 +38,19 @@ DIFFERENT = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other"), SAME)
+@for_each(("one", "other"), SAME)
 def test_the_same_page(one: str, other: str) -> None:
     """What leads to the same page has the same key."""
     assert canonical_url(one) == canonical_url(other)
 
 
-@pytest.mark.parametrize(("one", "other"), DIFFERENT)
+@for_each(("one", "other"), DIFFERENT)
 def test_different_pages(one: str, other: str) -> None:
     """What may lead elsewhere keeps its own key."""
     assert canonical_url(one) != canonical_url(other)
 
 
-@pytest.mark.parametrize("url", ["doc:notes/a b.md", "", "http://[::1", "not a url", "mailto:a@b.c", "https:///x"])
+@for_each("url", ["doc:notes/a b.md", "", "http://[::1", "not a url", "mailto:a@b.c", "https:///x"])
 def test_other_schemes_are_unchanged(url: str) -> None:
     """Nothing makes it fail."""
     assert canonical_url(url) == url
@@ -63,7 +63,7 @@ def test_no_text_makes_it_fail(url: str) -> None:
     assert bool(host_of(url)) == is_web_url(url)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "http://example.org",
@@ -81,7 +81,7 @@ def test_web_addresses(url: str) -> None:
     assert is_web_url(url)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "",
@@ -127,13 +127,13 @@ def test_the_host_alone() -> None:
     assert host_of("http://[2001:DB8::1]/") == "[2001:db8::1]"
 
 
-@pytest.mark.parametrize("url", ["https://example.org/a", "http://[::1]:80/", "doc:notes/a%20b.md", "doc:ä.md"])
+@for_each("url", ["https://example.org/a", "http://[::1]:80/", "doc:notes/a%20b.md", "doc:ä.md"])
 def test_addresses_a_source_can_have(url: str) -> None:
     """http, https and doc, without white space."""
     assert is_openable(url)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     ["", "doc:", "doc:a b", "doc:a\nb", "javascript:alert(1)", "DOC:a", "file:///a", "//a.org", "doc:" + "a" * 5000],
 )
@@ -151,7 +151,7 @@ def test_the_fast_way_agrees_with_the_slow_one(url: str) -> None:
         assert host_of(url) == host_of(with_user)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("host", "domains", "admitted"),
     [
         ("docs.python.org", ("python.org",), True),

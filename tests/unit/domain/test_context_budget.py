@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.growth import is_linear
 
 from modules.llm_platform.domain.context_budget import SOURCES_BUDGET_TOKENS, fit_to_budget, fit_to_question
@@ -128,7 +128,7 @@ def test_better_ranked_sources_get_more_room() -> None:
     assert 1.5 < first / second < 2.5
 
 
-@pytest.mark.parametrize("unit", ["`", "![", "-", "[1", "\n", "字"])
+@for_each("unit", ["`", "![", "-", "[1", "\n", "字"])
 def test_hostile_texts_take_linear_time(unit: str) -> None:
     """A page made to be slow to read is packed in a moment."""
     small, large = (sources(unit * (size // len(unit)), "Short.") for size in (20_000, 200_000))

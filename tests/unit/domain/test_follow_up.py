@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.domain.dtos.research_dtos import Turn
 from modules.llm_platform.domain.follow_up import standalone_by_rules
@@ -43,7 +43,7 @@ def test_answer_names_the_topic() -> None:
     assert "Fungicide" not in found
 
 
-@pytest.mark.parametrize(
+@for_each(
     "question", ["What are the disadvantages?", "How was the harvest?", "What was its response to rivals?"]
 )
 def test_question_without_a_thing_of_its_own_gets_the_topic(question: str) -> None:
@@ -51,7 +51,7 @@ def test_question_without_a_thing_of_its_own_gets_the_topic(question: str) -> No
     assert understood(question, BULBS) == f"tulip bulbs stored: {question}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "question",
     [
         "What is photosynthesis?",

@@ -7,6 +7,7 @@ from datetime import date, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import WebSearchRequestError
@@ -19,7 +20,7 @@ def freshness_of(freshness: str | None = None, time_range: str | None = None) ->
     return freshness_window(WebSearchRequest(query="q", freshness=freshness, time_range=time_range))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("freshness", "expected"),
     [
         (None, None),
@@ -38,7 +39,7 @@ def test_what_is_valid(freshness: str | None, expected: Freshness | None) -> Non
     assert freshness_of(freshness) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     "freshness",
     [
         "",
@@ -86,7 +87,7 @@ def test_time_range_counts_without_a_freshness() -> None:
     assert freshness_of("noLimit", "day") is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("days_ago", "expected"),
     [(0, "day"), (1, "week"), (6, "week"), (7, "month"), (29, "month"), (30, "year"), (364, "year"), (366, None)],
 )
@@ -102,7 +103,7 @@ def test_a_word_is_its_range_whatever_the_day() -> None:
     assert Freshness(start=TODAY + timedelta(days=9), end=TODAY + timedelta(days=9)).time_range(TODAY) == "day"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("published", "stays"),
     [
         ("2026-03-01T00:00:00", True),

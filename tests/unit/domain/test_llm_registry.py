@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.domain.exceptions import LLMConfigError, LLMRequestError
 from modules.llm_platform.domain.ports.llm import LLMRegistry
@@ -14,7 +15,7 @@ LOCAL = FakeLLM(name="local", model="gpt-mini")
 REGISTRY = LLMRegistry((KIMI, MINI, LOCAL))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wishes", "names"),
     [
         ({}, ["kimi", "openai", "local"]),
@@ -28,7 +29,7 @@ def test_those_that_fit_in_their_order(wishes: dict[str, str], names: list[str])
     assert [provider.name for provider in REGISTRY.resolve(question(**wishes))] == names
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wishes", "says"),
     [
         ({"provider": "other"}, "provider is not configured: choose one of kimi, openai, local"),

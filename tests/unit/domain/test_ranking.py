@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.growth import is_linear
 
 from modules.llm_platform.domain.dtos.report_dtos import Candidate, RankedCandidate, Score
@@ -14,7 +14,7 @@ from modules.llm_platform.domain.ranking import keyword_score, mean, pick_top, r
 QUESTION, DIRECTION = "How do solar sails work?", "Who builds solar sails?"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("criteria", "value"),
     [((7, 8, 6, 7, 8), 7.2), ((10,), 10.0), ((0, 0, 0), 0.0), ((7, 7, 7.5, 7.5), 7.3), ((1, 2, 2), 1.7)],
 )
@@ -43,7 +43,7 @@ def test_a_result_for_question_and_direction_scores_best() -> None:
     assert order[-1] == 0.0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("language", "question", "title"),
     [
         ("ru", "Как летит солнечный парус?", "О солнечных парусах"),
@@ -111,7 +111,7 @@ ALL = [
 ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("count", "questions", "expected"),
     [
         (3, ("a", "b", "c"), "a1 a2 b1"),
@@ -122,7 +122,6 @@ ALL = [
         (9, ("a", "b", "c"), "a1 a2 a3 b1 b2 c1"),
         (0, ("a",), ""),
     ],
-    ids=["one for each", "no questions", "as many as questions", "fewer than questions", "unusable", "all", "none"],
 )
 def test_the_best_results_include_one_for_each_sub_question(
     count: int, questions: tuple[str, ...], expected: str

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from urllib.parse import quote
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.redaction import MIN_SECRET_CHARS, REDACTED, Redactor
 
@@ -21,7 +21,7 @@ def test_a_secret_is_replaced_in_text_and_data() -> None:
     assert redactor.data(f"<{SECRET}>".encode()) == f"<{REDACTED}>".encode()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "spelling",
     [
         json.dumps(SECRET)[1:-1],
@@ -40,8 +40,8 @@ def test_a_secret_is_found_however_it_is_spelled(spelling: str) -> None:
     assert (read["path"], read["quote"], read["letter"]) == ("C:\\u0041", '"', "A")
 
 
-@pytest.mark.parametrize("secret", ["00800080", "0080" * 3, "80008000", "u0080u0080", "nnnnnnnn"])
-@pytest.mark.parametrize("before", ["", "\\", "a\\", "\x80"])
+@for_each("secret", ["00800080", "0080" * 3, "80008000", "u0080u0080", "nnnnnnnn"])
+@for_each("before", ["", "\\", "a\\", "\x80"])
 def test_json_stays_json_if_a_secret_seems_to_begin_in_an_escape(secret: str, before: str) -> None:
     """A secret of digits that repeat can be found from within an escape: the escape goes with it."""
     for ascii_only in (True, False):

@@ -11,6 +11,7 @@ from types import MappingProxyType
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.dtos.report_dtos import SearchQueries
 from modules.llm_platform.domain.store_key import is_entry_key, is_topic_name, store_key, topic_of
@@ -18,7 +19,7 @@ from modules.llm_platform.domain.store_key import is_entry_key, is_topic_name, s
 MAX_FILE_NAME_BYTES = 255
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "slug"),
     [
         ("What is Python asyncio?", "what-is-python-asyncio"),
@@ -67,7 +68,7 @@ def test_what_may_be_a_name_leads_nowhere(name: str) -> None:
         assert not set(name) & set("/\\:. \0\n\u202e")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name", ["", ".", "..", "../x", "a/b", "a\\b", "a:b", "a\0", "a b", "\u202ea", "💥", "é" * 200]
 )
 def test_names_that_are_none(name: str) -> None:
@@ -88,7 +89,7 @@ def key(**changes: object) -> str:
     return store_key(**values)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         {"version": "2"}, {"model": "n"}, {"language": "ru"}, {"text": "y"}, {"count": 2}, {"count": "1"}, {"count": True},

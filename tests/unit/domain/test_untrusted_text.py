@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.domain.untrusted_text import fence_line, neutralised
 
 HIDDEN = ("\u200b", "\u2060", "\ufeff", "\u202e", "\u2066", "\U000e0041")
 
 
-@pytest.mark.parametrize("hidden", HIDDEN, ids=ascii)
-@pytest.mark.parametrize(
+@for_each("hidden", HIDDEN)
+@for_each(
     ("text", "shown"), [("as said [{}1].", "as said (1)."), ("<{}system>", "‹system>"), ("pl{}ain", "plain")]
 )
 def test_invisible_characters_hide_nothing(hidden: str, text: str, shown: str) -> None:
@@ -18,7 +18,7 @@ def test_invisible_characters_hide_nothing(hidden: str, text: str, shown: str) -
     assert neutralised(text.format(hidden)) == shown
 
 
-@pytest.mark.parametrize("text", ["x = values[0]", "values[0][1]", "f(x)[1]", "a < b", "<b>bold"])
+@for_each("text", ["x = values[0]", "values[0][1]", "f(x)[1]", "a < b", "<b>bold"])
 def test_code_and_prose_stay(text: str) -> None:
     """An index behind a name and a comparison are no marker and no role."""
     assert neutralised(text) == text

@@ -14,6 +14,7 @@ from scripts import blind
 from scripts.blind_asking import Answer, Variant, VariantError, parse_variant
 from scripts.blind_scoring import VARIANTS
 from scripts.blind_sheet import Asked, read_questions, read_sheet
+from tests.cases import for_each
 
 NOTE = "Tides are caused by the moon. The moon pulls at the water of the sea, so it rises twice a day."
 QUESTIONS = [Asked(f"Question {number}?") for number in range(20)]
@@ -39,7 +40,7 @@ def run(folder: Path, *more: str) -> int:
 
 
 class TestVariants:
-    @pytest.mark.parametrize(
+    @for_each(
         ("text", "request_fields", "settings"),
         [
             ("depth=shallow", {"depth": "shallow"}, {}),
@@ -62,7 +63,7 @@ class TestVariants:
         """Small letters are fields of the request, capitals variables of the settings."""
         assert parse_variant(text) == Variant(text, request_fields, settings)
 
-    @pytest.mark.parametrize("text", ["depth", "depth=", "colour=red", "query=x", "instructions='open"])
+    @for_each("text", ["depth", "depth=", "colour=red", "query=x", "instructions='open"])
     def test_what_cannot_be_said_is_refused(self, text: str) -> None:
         """A misspelt name would compare a variant with itself."""
         with pytest.raises(VariantError):

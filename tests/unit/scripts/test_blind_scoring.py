@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripts.blind_scoring import lines, score, sign_test
 from scripts.blind_sheet import Judgement, SheetError
+from tests.cases import for_each
 
 TOOK = {"seconds": 2.0, "tokens": 10, "writer": "extractive", "failed": False}
 
@@ -48,7 +49,7 @@ def test_a_sheet_of_another_key_is_refused() -> None:
         score(key("a"), {1: Judgement(), 2: Judgement(better=1)})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wins", "losses", "p"),
     [(0, 0, 1.0), (1, 0, 1.0), (3, 3, 1.0), (5, 0, 0.0625), (6, 0, 0.03125), (15, 5, 0.04138946533203125)],
 )

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scripts.blind_sheet import Asked, Judgement, SheetError, read_questions, read_sheet, sheet_id, write_sheet
+from tests.cases import for_each
 
 PAIRS = [
     (Asked("What is an event loop?"), "It runs callbacks [1].", "A loop."),
@@ -71,7 +72,7 @@ def test_neither_is_a_judgement_too() -> None:
     assert judgements[2].empty
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("entry", "value"),
     [
         ("better", "3"),

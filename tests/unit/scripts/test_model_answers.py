@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 from scripts import model_answers
 from scripts.model_answers import QUESTIONS, Question, Tally, has_facts, missing_facts, read_questions
+from tests.cases import for_each
 
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.text.messages import messages_for
@@ -58,7 +58,7 @@ def test_each_answer_has_one_result() -> None:
     assert (tally.supported, tally.misleading) == (1, 1)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("facts", "text", "right"),
     [
         ((("10", "ten"),), "It takes 10.", True),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
+from tests.cases import for_each
 
 from shared.config import (
     SECTIONS,
@@ -255,7 +256,7 @@ class TestSecrets:
         assert set(settings.secrets()) == {f"{KEY}-{name}" for name in names}
         assert KEY not in "".join(format_value(getattr(settings, name)) for name in ALL)
 
-    @pytest.mark.parametrize(
+    @for_each(
         "url",
         [
             "postgresql://user:long%20password@host/db",
@@ -272,7 +273,7 @@ class TestSecrets:
         """A secret of seven characters could be an ordinary word."""
         assert Settings(BOCHA_API_KEY="seven77", KIMI_API_KEY="eight888").secrets() == ("eight888",)
 
-    @pytest.mark.parametrize(
+    @for_each(
         "wrong",
         [
             {"LLM_PROVIDERS": f'[{{"api_key": "{KEY}"}}]'},
@@ -309,7 +310,7 @@ class TestUnknownVariables:
             "searxng_url is not a setting; did you mean SEARXNG_URL?",
         ]
 
-    @pytest.mark.parametrize("field", Settings.model_fields)
+    @for_each("field", Settings.model_fields)
     def test_every_setting_has_its_prefix_watched(self, field: str) -> None:
         """A typing error behind the first word is seen, unless other programs use that word."""
         if "_" in field and field.split("_")[0] not in SHARED_WORDS:
@@ -321,7 +322,7 @@ class TestUnknownVariables:
         assert unknown_variables(dict.fromkeys(seen)) == []
         assert unknown_variables({"AZURE_OPENAI_KEY": None}) != []
 
-    @pytest.mark.parametrize(
+    @for_each(
         ("name", "meant"),
         [
             ("LLM_KEY", "; did you mean LLM_API_KEY?"),
@@ -356,7 +357,7 @@ class TestUnknownVariables:
 
 
 class TestDescription:
-    @pytest.mark.parametrize("field", ALL)
+    @for_each("field", ALL)
     def test_every_setting_has_a_description(self, field: str) -> None:
         """The reference is generated from the descriptions."""
         assert Settings.model_fields[field].description
@@ -375,7 +376,7 @@ class TestDescription:
         assert set(SECTIONS) <= set(ALL)
         assert next(iter(SECTIONS)) == ALL[0]
 
-    @pytest.mark.parametrize(
+    @for_each(
         ("value", "text"),
         [
             (None, ""),

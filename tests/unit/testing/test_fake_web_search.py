@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import WebSearchError
@@ -23,7 +24,7 @@ REQUEST = WebSearchRequest(query="q")
 FOUND = [result_item(number) for number in range(1, 5)]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("script", "expected"),
     [((), []), (FOUND, FOUND), ({"q": FOUND[:1]}, FOUND[:1]), ({"other": FOUND}, [])],
 )
@@ -110,7 +111,7 @@ VIOLATIONS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("violation", list(VIOLATIONS))
+@for_each("violation", list(VIOLATIONS))
 async def test_contract_detects_violations(violation: str) -> None:
     """Each violation fails its contract test."""
     with pytest.raises(AssertionError):

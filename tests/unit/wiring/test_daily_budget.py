@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.wiring.daily_budget import check_daily_budget
 from shared.config import Settings, SettingsError
@@ -17,7 +18,7 @@ def test_budget_of_an_unknown_key_is_refused() -> None:
         check_daily_budget(settings)
 
 
-@pytest.mark.parametrize(("keys", "budget"), [(KEYS, "1"), (KEYS, "alice=3,key-2=1"), ("", "alice=3")])
+@for_each(("keys", "budget"), [(KEYS, "1"), (KEYS, "alice=3,key-2=1"), ("", "alice=3")])
 def test_budgets_of_known_keys_are_accepted(keys: str, budget: str) -> None:
     """By label or position. Without API keys, as for a command that shares the settings of a server, nothing is compared."""
     check_daily_budget(Settings(_env_file=None, LLM_PLATFORM_API_KEYS=keys, BUDGET_USD_PER_DAY_PER_KEY=budget))

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.cases import for_each
 from tests.fakes.metrics import MemoryMetrics
 from tests.fakes.synthesizer import FakeSynthesizer
 from tests.loopback_upstream import Exchange, json_reply, serving
@@ -162,7 +163,7 @@ def test_each_model_has_a_name_of_its_own() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("count", "calls"), [(1, [2]), (2, [1, 1]), (3, [1, 1, 0])])
+@for_each(("count", "calls"), [(1, [2]), (2, [1, 1]), (3, [1, 1, 0])])
 async def test_a_single_model_is_tried_again_and_several_replace_each_other(count: int, calls: list[int]) -> None:
     """After a lost connection the next model answers sooner than a second try; without another one, a second try does."""
     down, works = [LLMConnectionError("down"), "answer"], ["answer"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.container import Container, build_platform
 from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK
@@ -39,7 +40,7 @@ async def test_caches_are_in_redis_with_its_url() -> None:
     assert await built(REDIS_URL=LOCAL) == (True, RedisKeyLock)
 
 
-@pytest.mark.parametrize(("url", "is_used"), [(LOCAL, True), ("unix:///run/r.sock", True), (REMOTE, False)])
+@for_each(("url", "is_used"), [(LOCAL, True), ("unix:///run/r.sock", True), (REMOTE, False)])
 async def test_offline_uses_redis_on_this_machine_only(url: str, is_used: bool) -> None:
     """Offline mode sends nothing to another machine."""
     assert (await built(REDIS_URL=url, LLM_PLATFORM_OFFLINE=True))[0] is is_used
@@ -52,7 +53,7 @@ def test_missing_package_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> Non
         build_platform(settings_with(REDIS_URL=LOCAL))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changed", "is_shared"),
     [
         ({"SEARXNG_SAFESEARCH": 2}, False),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.infrastructure.adapters.disk_research_store import DiskResearchStore, NoResearchStore
@@ -64,7 +65,7 @@ def test_other_databases_are_refused() -> None:
         Settings.load(DATABASE_URL=f"mysql://u:{PASSWORD}@h/x")
 
 
-@pytest.mark.parametrize("hosts", ["127.0.0.1:5432", "[::1]:5432", "a.test:5432,b.test:5433"])
+@for_each("hosts", ["127.0.0.1:5432", "[::1]:5432", "a.test:5432,b.test:5433"])
 def test_password_is_a_secret(hosts: str) -> None:
     """It is redacted in logs and answers, alone and in the address, also with several hosts."""
     settings = Settings(DATABASE_URL=f"postgresql://user:{PASSWORD}@{hosts}/x")

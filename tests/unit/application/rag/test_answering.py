@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.cases import for_each
 from tests.rag_world import COLLECTION, SECRETS, SESSIONS, Indexed, RagWorld
 
 from modules.llm_platform.application.rag.answering import MAX_TEXT_CHARS, DocumentLookup
@@ -26,7 +27,7 @@ async def known(world: RagWorld, passages: list[tuple[int, str]]) -> str:
     return found["d"].text
 
 
-@pytest.mark.parametrize(
+@for_each(
     "cuts",
     [
         [(0, len(TEXT))],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.application.research.budget import (
     FALLBACK_MAX_S,
@@ -70,7 +71,7 @@ WHOLE: tuple[LLMStage, ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("limit", "left_out"),
     [
         (10, []),
@@ -117,7 +118,7 @@ def test_unlimited_budget_grants_every_call() -> None:
     assert all(taken(account, "summarize", 1e9) for _ in range(100))
 
 
-@pytest.mark.parametrize(("limit", "tries"), [(2, 1), (3, 2), (4, 3), (100, 1 + MAX_EXTRA_TRIES)])
+@for_each(("limit", "tries"), [(2, 1), (3, 2), (4, 3), (100, 1 + MAX_EXTRA_TRIES)])
 def test_extra_tries_come_from_unexpected_calls_only(limit: int, tries: int) -> None:
     """A second try is for calls that are left when everybody expected has had one."""
     assert reserved(calls_only(limit, write=1), "plan").tries == tries
@@ -285,7 +286,7 @@ ORDER: tuple[Phase, ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("phase", "second"),
     [("rank", 50.0), ("read", 65.0), ("collect_summaries", 72.0), ("summarize", 80.0), ("write", 97.0)],
 )

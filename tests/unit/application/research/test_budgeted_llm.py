@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.application.research.budget import Budget
 from modules.llm_platform.application.research.budgeted_llm import DEFAULT_MAX_ANSWER_TOKENS, BudgetedLLM
@@ -270,7 +271,7 @@ class TestStreams:
         assert account.spent.calls == 1
 
 
-@pytest.mark.parametrize("dollars", [3.0, 5.0, 12.0, 40.0])
+@for_each("dollars", [3.0, 5.0, 12.0, 40.0])
 async def test_a_text_cut_to_its_room_is_written(dollars: float) -> None:
     """A writer that is given the room as its context makes a prompt that the budget lets through, however small it is."""
     text = "The event loop runs callbacks, one after another, until nothing is left to do. " * 400

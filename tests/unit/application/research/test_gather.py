@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.application.research.search import search_questions, usable_results, wants_latest
 from modules.llm_platform.application.services.web_search_service import WebSearchService
@@ -107,7 +108,7 @@ async def test_cancelling_leaves_nothing_running() -> None:
     assert provider.running == 0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("question", "wanted"),
     [
         ("latest developments in fusion energy", True),
@@ -142,7 +143,7 @@ async def test_no_news_of_the_month_means_searching_all() -> None:
     assert found.searches == 2
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("provider", "kept"),
     [
         ("searxng", ["https://a.example/1"]),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.application.research.verification import (
     MAX_CLAIMS,
@@ -22,7 +22,7 @@ CLAIM = CitedClaim(claim="Tokens last an hour.", quote="A token is valid for six
 
 
 class TestAnswers:
-    @pytest.mark.parametrize(
+    @for_each(
         "text",
         [
             '[[1, "supported"], [2, "partial"], [3, "unsupported"]]',
@@ -42,7 +42,7 @@ class TestAnswers:
         """Three verdicts in any of the shapes that models give them."""
         assert parse_verdicts(text, 3) == ["supported", "partial", "unsupported"]
 
-    @pytest.mark.parametrize(
+    @for_each(
         "text",
         [
             "",
@@ -67,7 +67,7 @@ class TestAnswers:
         text = '[[2, "supported"], [5, "supported"], [4, "supported"], [4, "supported"]]'
         assert parse_verdicts(text, 4) == [None, "supported", None, "supported"]
 
-    @pytest.mark.parametrize(
+    @for_each(
         "text",
         ['[[1,"supported"],' * 100_000, "1. supported " * 50_000, '[1, "' + "x" * 1_000_000, "1 supported\n" * 100_000],
     )

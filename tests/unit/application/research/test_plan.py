@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.application.research.plan import (
     PROMPT,
@@ -20,7 +20,7 @@ from modules.llm_platform.testing import FakeLLM
 QUESTION = "How does asyncio schedule tasks and what are the limits of threads?"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "expected"),
     [
         (
@@ -88,8 +88,8 @@ async def test_no_model_no_call() -> None:
     assert made.spent.calls == 0
 
 
-@pytest.mark.parametrize("language", ["en", "de", "ru", "zh", "ja", "xx"])
-@pytest.mark.parametrize(
+@for_each("language", ["en", "de", "ru", "zh", "ja", "xx"])
+@for_each(
     "question", ["fusion energy", "量子纠错 进展", "Как работает asyncio и потоки?", "a vs b", "???abc"]
 )
 def test_every_question_gives_three_searches(question: str, language: str) -> None:
@@ -120,7 +120,7 @@ def test_the_prompt_names_the_form_that_the_parser_reads() -> None:
     assert parse_questions("Question: as the prompt asks", QUESTION, "en") == ["as the prompt asks"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("question", "words_of_topic"),
     [
         ("What does the event loop run?", "event loop run"),
@@ -134,7 +134,7 @@ def test_the_sides_of_a_topic_bear_no_marks_of_the_sentence(question: str, words
     assert decompose_question(question, language)[-1].startswith(f"{words_of_topic} ")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "question",
     [
         "🦀🦀🦀",

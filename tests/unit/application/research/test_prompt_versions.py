@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
-import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.application.research import answer_prompt, plan, verification
 from modules.llm_platform.application.research.report import queries, rank, summarize
@@ -94,7 +94,7 @@ PROMPTS: Mapping[str, tuple[str, Callable[[], Awaitable[list[Messages]]]]] = {
 }
 
 
-@pytest.mark.parametrize("name", PROMPTS)
+@for_each("name", PROMPTS)
 async def test_changed_prompt_has_a_new_version(name: str) -> None:
     """The digest of all messages, system and user, is the one that was recorded for the version."""
     version, requests = PROMPTS[name]

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.read_pages import (
@@ -219,7 +220,7 @@ async def test_of_a_long_page_the_passages_that_fit_the_question_are_stored() ->
     assert [event.chars for event in events] == [len(reader.pages[urls("a")[0]])]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("setting", "wish", "depth", "limit"),
     [
         (None, None, "shallow", 3),

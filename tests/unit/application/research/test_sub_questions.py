@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.turns import run_ready_tasks
 
 from modules.llm_platform.application.research.model_output.lists import LIST_SCHEMA
@@ -38,7 +39,7 @@ async def made(llm: FakeLLM | None, question: str = QUESTION, language: str = "e
     return plan
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         SEED_LINES,
@@ -54,8 +55,6 @@ async def made(llm: FakeLLM | None, question: str = QUESTION, language: str = "e
         SEED_LINES + "\nПОДЗАПРОС: A fourth thing about sails?",
         f"ПОДЗАПРОС: {THREE[0]}\nПОДЗАПРОС: {THREE[0].upper()}\n" + SEED_LINES,
     ],
-    ids=["seed", "numbered prefix", "English prefix", "prose", "thinking", "numbers", "bullets", "plain", "JSON", "objects",
-         "four", "repeated"],
 )  # fmt: skip
 async def test_a_plan_in_any_form_is_the_same_plan(answer: str) -> None:
     """Prefixed lines, numbers, bullets, plain lines, JSON: the same three sub-questions, each once, in their order."""
@@ -65,7 +64,7 @@ async def test_a_plan_in_any_form_is_the_same_plan(answer: str) -> None:
     assert plan.degraded == ()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("language", "name", "lines"),
     [
         ("ru", "Russian", ["Как летит солнечный парус?", "Кто делает солнечные паруса?"]),
@@ -82,7 +81,7 @@ async def test_the_model_is_asked_for_the_questions_language(language: str, name
     assert llm.requests[0].data_kind == "query"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer", ["None", "I cannot comply.", "[NaN]", "<think>no</think> ", "Sure, here they are:", "{}", "?!"]
 )
 async def test_answer_without_a_plan_is_replaced_and_reported(answer: str) -> None:
@@ -113,7 +112,7 @@ async def test_one_question_about_all_parts_is_a_plan(question: str, line: str) 
     assert (plan.questions, plan.degraded) == ((line,), ())
 
 
-@pytest.mark.parametrize("language", ["en", "de", "fr", "pt-BR", "vi"])
+@for_each("language", ["en", "de", "fr", "pt-BR", "vi"])
 async def test_the_prompt_for_a_question_in_latin_script_is_latin(language: str) -> None:
     """A Cyrillic mark makes a small model write Russian; the seed's mark is for Russian questions."""
     llm = FakeLLM([SEED_LINES])
@@ -186,7 +185,7 @@ async def test_brackets_and_dashes_in_a_question_stay() -> None:
     assert (await made(FakeLLM([json.dumps({"questions": asked})]), "How does git gc prune?")).questions == asked
 
 
-@pytest.mark.parametrize("chunk", [1, 7, 500])
+@for_each("chunk", [1, 7, 500])
 async def test_strings_of_the_schema_are_read_in_any_pieces(chunk: int) -> None:
     """Escaped quotation marks end no question."""
     quoted = ('What does "solar sail" mean?', *THREE[1:])
@@ -252,7 +251,7 @@ async def test_endless_repetition_is_no_plan_and_no_load() -> None:
     assert plan.questions == ("sails again", *aspect_questions(QUESTION, "en"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("question", "language", "expected"),
     [
         (

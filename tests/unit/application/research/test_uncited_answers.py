@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.cases import for_each
 from tests.fakes.synthesizer import FakeSynthesizer
 
 from modules.llm_platform.application.research.writing import (
@@ -81,8 +82,8 @@ async def test_quotes_get_no_further_markers() -> None:
     assert answer.degraded == ()
 
 
-@pytest.mark.parametrize("streamed", [True, False])
-@pytest.mark.parametrize("said", [TEXTS.not_answered, "They tell nothing about its colour."])
+@for_each("streamed", [True, False])
+@for_each("said", [TEXTS.not_answered, "They tell nothing about its colour."])
 async def test_an_unanswered_question_shows_the_closest_passages(said: str, streamed: bool) -> None:
     """Quotes with markers, below what was said: they state nothing, so there is no citation to check, but their sources are
     listed. The sentence itself needs no source.

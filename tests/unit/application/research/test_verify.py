@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
+from tests.cases import for_each
 from tests.fakes.citation_judge import FakeCitationJudge
 from tests.fakes.synthesizer import FakeSynthesizer
 
@@ -65,7 +65,7 @@ async def test_it_may_lower() -> None:
     assert {each.verdict for each in done.checked.citations[1:]} == {"unsupported"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("judge", "said"),
     [
         (FakeCitationJudge(error=LLMTimeoutError(spent=Spending(calls=1))), "llm_timeout"),

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
+from tests.cases import for_each
 from tests.fakes.synthesizer import FakeSynthesizer
 
 from modules.llm_platform.application.research.writing import (
@@ -94,9 +95,9 @@ class OldStreamer(OldWriter):
         yield await self.synthesize(question, sources, language)
 
 
-@pytest.mark.parametrize("writer", [OldWriter(), OldStreamer()])
-@pytest.mark.parametrize("streamed", [True, False])
-@pytest.mark.parametrize("questions", [(), QUESTIONS])
+@for_each("writer", [OldWriter(), OldStreamer()])
+@for_each("streamed", [True, False])
+@for_each("questions", [(), QUESTIONS])
 async def test_a_writer_that_knows_no_reports_still_writes(
     writer: ISynthesizer, streamed: bool, questions: tuple[str, ...]
 ) -> None:
@@ -106,8 +107,8 @@ async def test_a_writer_that_knows_no_reports_still_writes(
     assert [each.verdict for each in done.checked.citations] == ["supported"]
 
 
-@pytest.mark.parametrize("error", [DailyBudgetError("spent"), LLMProviderException("broken")])
-@pytest.mark.parametrize("has_own_fallback", [False, True])
+@for_each("error", [DailyBudgetError("spent"), LLMProviderException("broken")])
+@for_each("has_own_fallback", [False, True])
 async def test_answer_without_the_model_says_why(error: LLMException, has_own_fallback: bool) -> None:
     """A model that a budget did not allow has not failed; the text of quotes does not say so."""
     texts = messages_for("en")
@@ -208,8 +209,8 @@ def _due(writer: ISynthesizer) -> WritingRequest:
     return replace(order(writer), deadline=asyncio.get_running_loop().time() + 0.3)
 
 
-@pytest.mark.parametrize("streamed", [True, False])
-@pytest.mark.parametrize("error", [None, LLMTimeoutError("slow stopped half-way")], ids=["deadline", "stopped"])
+@for_each("streamed", [True, False])
+@for_each("error", [None, LLMTimeoutError("slow stopped half-way")])
 async def test_what_a_late_writer_has_written_is_kept(streamed: bool, error: LLMException | None) -> None:
     """Its citations are checked; the text and `degraded` say that it is cut off."""
     shown: list[str] = []

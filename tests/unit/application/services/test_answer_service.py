@@ -6,6 +6,7 @@ import asyncio
 import time
 
 import pytest
+from tests.cases import for_each
 from tests.fakes.synthesizer import FakeSynthesizer
 from tests.rag_world import ROLES, SECRETS, SESSIONS, RagWorld
 
@@ -49,7 +50,7 @@ async def test_context_comes_first_and_the_index_fills_up() -> None:
     assert sources_of(writer) == [GIVEN.snippet, SESSIONS.texts[0], ROLES.texts[0]]
 
 
-@pytest.mark.parametrize(("top_k", "found"), [(1, 0), (2, 1), (3, 2), (None, 1)])
+@for_each(("top_k", "found"), [(1, 0), (2, 1), (3, 2), (None, 1)])
 async def test_it_fills_up_to_the_setting_and_no_further(top_k: int | None, found: int) -> None:
     """`top_k` of the question counts, else that of the settings; with a full context the index is not searched."""
     writer = FakeSynthesizer("Thirty minutes.")
@@ -91,8 +92,8 @@ async def test_it_answers_from_the_context_when_the_store_is_down() -> None:
     ]
 
 
-@pytest.mark.parametrize("error", [VectorStoreError("away"), VectorStoreConfigError("make it")])
-@pytest.mark.parametrize("context", [(), (ContextItem(doc_id="sessions"),)])
+@for_each("error", [VectorStoreError("away"), VectorStoreConfigError("make it")])
+@for_each("context", [(), (ContextItem(doc_id="sessions"),)])
 async def test_a_store_that_is_down_is_no_empty_answer(
     error: VectorStoreError | VectorStoreConfigError, context: tuple[ContextItem, ...]
 ) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from tests.cases import for_each
 from tests.fakes.citation_judge import FakeCitationJudge
 from tests.fakes.embedder import HashEmbedder
 from tests.fakes.vector_store import MemoryVectorStore
@@ -157,7 +158,7 @@ class Listed(ByKind):
 NOT_WELL = FINE.with_degraded([Degraded(component="engine/brave", reason="captcha")])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("check", "verdict", "text"),
     [
         (
@@ -176,7 +177,6 @@ NOT_WELL = FINE.with_degraded([Degraded(component="engine/brave", reason="captch
             "ENGINES_WEB: the instance does not have x",
         ),
     ],
-    ids=["none is there", "off", "one is missing"],
 )
 async def test_engine_list_is_compared_with_the_instance(check: EngineListCheck, verdict: str, text: str) -> None:
     """What is missing or off is named, with a list of engines that answered a search there."""
@@ -321,7 +321,7 @@ def knowing(claim: CitedClaim) -> ModelVerdict | None:
     return JUDGED.get(claim.claim.rstrip(".!?。 "))  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("judge", "verdict", "advice"),
     [
         (FakeCitationJudge(knowing), "ok", "CITATION_JUDGE=report turns it on"),
@@ -329,7 +329,6 @@ def knowing(claim: CitedClaim) -> ModelVerdict | None:
         (FakeCitationJudge(lambda claim: None), "warning", "no verdict on"),
         (FakeCitationJudge(error=LLMConnectionError("down")), "failed", "down"),
     ],
-    ids=["better", "worse", "silent", "down"],
 )
 async def test_a_judge_is_turned_on_only_where_it_is_better_than_the_words(
     judge: ICitationJudge, verdict: str, advice: str

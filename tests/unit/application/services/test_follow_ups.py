@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.cases import for_each
 from tests.unit.application.services.test_research_service import Library, events_of, service
 
 from modules.llm_platform.application.research.context import FollowUp
@@ -75,8 +76,8 @@ async def test_matching_earlier_sources_stand_beside_new_results() -> None:
     assert {raw.content for raw in answer.raw_results} >= {NOISE}
 
 
-@pytest.mark.parametrize(
-    "scope", [{"sources": ("documents",)}, {"domains": ("example.org",)}, {"time_range": "week"}], ids=str
+@for_each(
+    "scope", [{"sources": ("documents",)}, {"domains": ("example.org",)}, {"time_range": "week"}]
 )
 async def test_sources_of_another_scope_are_not_reused(scope: dict[str, Any]) -> None:
     """Where the follow-up searches elsewhere, the earlier sources are no candidates."""
@@ -189,7 +190,7 @@ async def test_deep_research_plans_in_the_same_call() -> None:
     assert (answer.metadata.standalone_query, answer.metadata.llm_calls) == ("How loud are heat pumps?", 2)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("understood", "reason"),
     [
         (LLMConnectionError("down"), "down"),
@@ -202,7 +203,6 @@ async def test_deep_research_plans_in_the_same_call() -> None:
         (f"Standalone: {NEXT}", UNUSABLE),
         ("Standalone: And how loud is it in the winter?", UNUSABLE),
     ],
-    ids=["down", "refuses", "address", "www", "host", "long", "unrelated", "unchanged", "still refers back"],
 )
 async def test_rules_replace_a_model_that_fails(understood: str | Exception, reason: str) -> None:
     """The question is understood by rules, and `degraded` says why."""
@@ -240,7 +240,7 @@ ORDERS = [
 ]
 
 
-@pytest.mark.parametrize("orders", ORDERS)
+@for_each("orders", ORDERS)
 async def test_orders_in_an_earlier_answer_stay_data(orders: str) -> None:
     """They stand on one line between the fences, neutralised; the rules are as without them."""
     model = Model("Standalone: How loud are heat pumps?")
@@ -287,7 +287,7 @@ async def test_report_follows_up_with_one_small_call() -> None:
     assert any(entry.reason == OVER_BUDGET for entry in none.degraded)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("spent", "left"),
     [
         (Spending(calls=1, cost_usd=0.02), (4, 0.03)),
@@ -295,7 +295,6 @@ async def test_report_follows_up_with_one_small_call() -> None:
         (Spending(calls=1, cost_usd=None), (4, 0.05)),
         (Spending(calls=9, cost_usd=0.0), (0, 0.05)),
     ],
-    ids=["part", "all", "unknown", "calls"],
 )
 def test_understanding_counts_against_the_limits(spent: Spending, left: tuple[int, float]) -> None:
     """Calls and dollars that the question took are not spent a second time on the report."""

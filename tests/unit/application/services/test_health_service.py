@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.cases import for_each
 from tests.clock import Clock
 from tests.turns import run_ready_tasks
 
@@ -47,7 +48,7 @@ class Probe:
 DOWN = WebSearchConfigError("SearXNG refuses JSON: enable it in search.formats")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("search", "llms", "status", "searxng", "kimi"),
     [
         ({"searxng": Probe()}, {"kimi": Probe()}, "healthy", True, True),
@@ -178,7 +179,7 @@ class OpenCircuit:
     failures = 5
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("state", "status"), [("open", "unhealthy"), ("half_open", "healthy"), ("closed", "healthy")]
 )
 async def test_a_provider_with_an_open_circuit_cannot_answer(state: CircuitState, status: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.cases import for_each
 from tests.fakes.metrics import MemoryMetrics
 from tests.report_world import Web, World
 
@@ -265,7 +266,7 @@ class UntouchedStore:
         raise AssertionError(f"the store was asked: {name}")
 
 
-@pytest.mark.parametrize("name", ["\0", "a\0b", "a\n", "é", "\ud800", "a" * 129])
+@for_each("name", ["\0", "a\0b", "a\n", "é", "\ud800", "a" * 129])
 async def test_ids_that_no_research_can_have_reach_no_store(name: str) -> None:
     """An id is checked before any store is asked for it, and is not found."""
     store: Any = UntouchedStore()
@@ -350,7 +351,7 @@ async def test_cut_off_answer_is_reported_as_degraded() -> None:
     assert any("LLM_MAX_TOKENS" in entry.reason for entry in answer.degraded)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "The event loop runs asynchronous tasks [1]. One thread executes bytecode at a time [2].",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.domain.citations.alignment import prepare
 from modules.llm_platform.domain.citations.checker import CitationChecker
@@ -19,7 +19,7 @@ def verdict(sentence: str, text: str, *, title: str = "", language: str = "en") 
 GATE = "The gate was painted by Ole Hansen in 1931. The old gate, a gift of the town, lacks a lock."
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sentence", "text"),
     [
         (
@@ -45,7 +45,7 @@ def test_a_contradicted_statement_is_unsupported(sentence: str, text: str) -> No
     assert verdict(sentence, text) == "unsupported"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sentence", "text"),
     [
         ("The gate was painted in 1931 by Ole Hansen.", GATE),
@@ -84,7 +84,7 @@ def test_japanese_negation_is_compared() -> None:
     assert verdict("自動運転機能はない。", "自動運転機能は搭載していない。", language="ja") != "unsupported"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sentence", "text", "title"),
     [
         ("Saw: This is a tool that cuts wood.", "This is a tool that cuts wood.", "Saw"),
@@ -115,7 +115,7 @@ def test_a_lead_in_from_elsewhere_makes_no_copy() -> None:
     assert [is_verbatim(claim, source) for claim in claims] == [True, False]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sentence", "text", "expected"),
     [
         ("大桥位于南京市。", "大桥位于武汉市。", "unsupported"),

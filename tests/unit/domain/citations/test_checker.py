@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
 from modules.llm_platform.domain.dtos.research_dtos import Source
@@ -36,7 +36,7 @@ def verdict(sentence: str, text: str = BRIDGE, language: str = "en") -> str:
     return check(f"{sentence} [1]", language, sources).citations[0].verdict
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "expected"),
     [
         ("The bridge is 120 metres long [1].", [("The bridge is 120 metres long", 1)]),
@@ -70,7 +70,7 @@ def test_which_sentence_cites_which_source(answer: str, expected: list[tuple[str
     assert [(answer[each.start : each.end], each.source_index) for each in citations] == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "expected"),
     [
         ("The bridge has three arches.\n\n[1]", [("The bridge has three arches.", 1)]),
@@ -120,7 +120,7 @@ def test_only_an_empty_source_is_unchecked() -> None:
     assert verdicts == {1: "unsupported", 7: "unchecked"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "uncited"),
     [
         ("The bridge has three arches. Salmon return in autumn [4].", 1),
@@ -137,7 +137,7 @@ def test_statements_without_a_source_are_counted(answer: str, uncited: int) -> N
     assert check(answer, "de" if "Quellen" in answer else "en").uncited_sentences == uncited
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sentence", "expected"),
     [
         ("Anna Holm built the old bridge in 1904.", "supported"),
@@ -160,7 +160,7 @@ def test_one_changed_fact_makes_a_sentence_unsupported(sentence: str, expected: 
     assert verdict(sentence) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sentence", "text"),
     [
         ("A & B use <b> tags.", "A &amp; B use <b> tags. More."),
@@ -209,7 +209,7 @@ def test_checking_twice_gives_the_same() -> None:
     assert checker.check(answer) == checker.check(answer)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "part", ["[1]", "a [1]. ", "`", "| a [1] |\n", "- a [1]\n", "not ", "1 ", "不", "*", "[a](b ", "X, "]
 )
 def test_hostile_answers_take_linear_time(part: str) -> None:
@@ -219,7 +219,7 @@ def test_hostile_answers_take_linear_time(part: str) -> None:
     assert time.process_time() - begun < HOSTILE_SECONDS
 
 
-@pytest.mark.parametrize("part", ["not ", "1 ", "不", "a", "asyncio ", "x\n", "A ", "a_", "- \n", "1,"])
+@for_each("part", ["not ", "1 ", "不", "a", "asyncio ", "x\n", "A ", "a_", "- \n", "1,"])
 def test_hostile_sources_take_linear_time(part: str) -> None:
     """A source of 200,000 characters of anything does not hold a check up."""
     text = part * (200_000 // len(part))
@@ -230,7 +230,7 @@ def test_hostile_sources_take_linear_time(part: str) -> None:
     assert time.process_time() - begun < HOSTILE_SECONDS
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sentence", "on_page", "on_excerpt"),
     [
         ("The harbour was widened by a firm from Oslo after the war.", "unsupported", "unchecked"),

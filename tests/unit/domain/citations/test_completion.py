@@ -8,6 +8,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
 from modules.llm_platform.domain.citations.completion import MarkerCompleter
@@ -45,7 +46,7 @@ def checked(answer: str) -> tuple[str, CheckedAnswer]:
     return text, CitationChecker(SOURCES, "en").check(text, added)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "expected"),
     [
         ("The toll rose last spring. Salmon return to it!", "The toll rose last spring [2]. Salmon return to it [5]!"),
@@ -121,7 +122,7 @@ def test_a_marker_behind_the_full_stop_is_the_models(size: int) -> None:
     assert added == []
 
 
-@pytest.mark.parametrize("answer", ["a. " * 70_000, "e.g. " * 40_000, "x" * 200_000, "| a. " * 40_000, "- [2]\n" * 30_000])
+@for_each("answer", ["a. " * 70_000, "e.g. " * 40_000, "x" * 200_000, "| a. " * 40_000, "- [2]\n" * 30_000])
 def test_hostile_text_takes_linear_time(answer: str) -> None:
     """The sentences of an answer that are read are limited in number and length."""
     started = time.process_time()

@@ -7,6 +7,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.research_dtos import Source
@@ -39,7 +40,7 @@ def verdict(sentence: str, text: str = HARBOUR, language: str = "en") -> str:
     return CitationChecker(sources, language).check(f"{sentence} [1]").citations[0].verdict
 
 
-@pytest.mark.parametrize(
+@for_each(
     "sentence",
     [
         "Of its cost the state paid 71 percent.",
@@ -54,7 +55,7 @@ def test_a_number_from_elsewhere_on_the_page_is_unsupported(sentence: str) -> No
     assert verdict(sentence) == "unsupported"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "sentence",
     [
         "Tolvar built its mill in Skagen in 1911.",
@@ -70,7 +71,7 @@ def test_a_name_from_elsewhere_on_the_page_is_not_supported(sentence: str) -> No
     assert verdict(sentence) != "supported"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "sentence",
     [
         "In 1911 Acme built its mill in Skagen.",
@@ -99,7 +100,7 @@ def test_true_facts_from_distant_parts_are_not_refuted(sentence: str) -> None:
     assert verdict(sentence) != "unsupported"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sentence", "expected"),
     [
         ("Bürgermeisterin ist seit 2004 Ole Hansen.", "unsupported"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import get_args
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.model_verdicts import (
@@ -25,7 +25,7 @@ def citation(verdict: Verdict, quote: str = "Tokens expire after an hour.") -> C
     return Citation(start=0, end=20, source_index=1, quote=quote, quote_end=len(quote), verdict=verdict, score=0.4)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("claim", "quote"),
     [
         ("The server listens on port 40.", "The server listens on port 14."),
@@ -55,7 +55,7 @@ def test_a_changed_number_or_identifier_is_partial_at_most(claim: str, quote: st
     assert apply_model_verdict(citation("unsupported", quote), claim, "supported").verdict == "partial"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("claim", "quote"),
     [
         ("The city lies by the sea.", "Its harbour made the town rich."),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.score import Features, probability, weights
@@ -48,7 +48,7 @@ def test_the_verdict_follows_from_the_score() -> None:
             assert citation.score <= fitted.supported
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sentence", "text", "expected"),
     [
         ("The way is 5 km long.", "The way is 5 kilometres long.", "supported"),
@@ -67,7 +67,7 @@ def test_a_unit_may_be_abbreviated_but_not_changed(sentence: str, text: str, exp
     assert cite(f"{sentence} [1]", text)[0].verdict == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sentence", "language", "expected"),
     [
         ("Старый мост был построен Анной Холм в 1904 году и имеет три арки.", "ru", "unchecked"),
@@ -96,7 +96,7 @@ def test_may_and_march_are_months_where_they_are_names() -> None:
 ROWS = "| bridge | built by | length |\n|---|---|---|\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("row", "expected"),
     [
         ("| Old bridge | Anna Holm | 120 metres [1] |", "supported"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.growth import is_linear
 
 from modules.llm_platform.domain.citations.alignment import SourceText, prepare
@@ -35,7 +35,7 @@ def sentences(source: SourceText) -> list[str]:
     return [source.text[start:end] for start, end in source.spans]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         'She said: "run()" (and `asyncio.run_in_executor()`), [twice]. It\'s **bold**; C++ and C# are languages, e.g. 3.5!',

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-import pytest
+from tests.cases import for_each
 from tests.unit.domain.extractive.answer_cases import CASES, Case
 
 from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
@@ -12,7 +12,7 @@ from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import 
 _MARKER = re.compile(r"\[(\d+)\]")
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@for_each("case", CASES)
 async def test_an_answer_holds_what_answers_and_nothing_else(case: Case) -> None:
     """The right passages are quoted with the right marker; questions, pointers, boilerplate and loose ends stay out."""
     written = await ExtractiveSynthesizer().synthesize(case.question, case.numbered(), case.language)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.extractive.question import (
     INFLECTED_CREDIT,
@@ -20,7 +20,7 @@ def terms(text: str, language: str = "en") -> list[str]:
     return [term.word for term in read_question(text, language).terms]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "language", "expected"),
     [
         ("What is Python asyncio?", "en", ["python", "asyncio"]),
@@ -43,7 +43,7 @@ def test_names_have_higher_and_filler_lower_weight() -> None:
     assert weights == {"best": WEAK_WEIGHT, "way": WEAK_WEIGHT, "start": 1.0, "redis": NAME_WEIGHT, "7": NAME_WEIGHT}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "parts"),
     [
         ("How tall is the tower and who designed it?", [{"tall", "tower"}, {"designed"}]),
@@ -68,7 +68,7 @@ def test_question_has_three_parts_at_most() -> None:
     assert frozenset().union(*question.parts) == frozenset(range(7))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "language", "how", "what"),
     [
         ("How do I start it?", "en", True, False),
@@ -86,7 +86,7 @@ def test_questions_for_a_way_and_for_a_definition_are_detected(text: str, langua
     assert (question.asks_how, question.asks_what) == (how, what)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "other"),
     [
         ("cancel", "cancelled"),
@@ -103,7 +103,7 @@ def test_forms_of_a_word_share_a_stem(one: str, other: str) -> None:
     assert same_stem(other, one)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "other"),
     [
         ("event", "eventually"),

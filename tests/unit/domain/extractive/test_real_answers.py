@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.research_dtos import Source
@@ -16,7 +16,7 @@ QUALITY = Path(__file__).resolve().parents[3] / "quality"
 CASES = [json.loads(line) for line in (QUALITY / "real_answers.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["question"])
+@for_each("case", CASES)
 async def test_the_passage_that_answers_is_quoted(case: dict[str, Any]) -> None:
     """With what must be read along with it, without what belongs to something else, and every quote bears its sentence."""
     sources = [Source(index=number, **source) for number, source in enumerate(case["sources"], 1)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import time
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.research_dtos import Source
@@ -162,7 +162,7 @@ def test_contradicting_sources_are_quoted_together() -> None:
     assert text.count("30 minutes") == text.count("45 minutes") == 1
 
 
-@pytest.mark.parametrize("language", ["de", "ru", "zh"])
+@for_each("language", ["de", "ru", "zh"])
 def test_messages_are_in_the_requested_language(language: str) -> None:
     """Quotes stay in the language of the source, what we say is in the reader's."""
     text = report(QUESTIONS[0], MARS, language=language)
@@ -245,7 +245,7 @@ def test_single_rows_are_quoted_only_as_the_best_answer() -> None:
     assert "| school class | the ferry costs nine crowns |" in school
 
 
-@pytest.mark.parametrize("text", [">", "> ", "Pumps move water up.\n>\n> It is quoted, and goes on for a while."])
+@for_each("text", [">", "> ", "Pumps move water up.\n>\n> It is quoted, and goes on for a while."])
 def test_empty_quoted_line_is_blank(text: str) -> None:
     """Mail and Markdown are full of them: they part paragraphs, and nothing else happens."""
     assert [block.text for block in read_blocks(text)] == [

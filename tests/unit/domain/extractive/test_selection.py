@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.extractive.conflicts import find_conflict, find_readings
@@ -132,7 +132,7 @@ def test_quotes_are_words_of_their_source(texts: list[str], question: str) -> No
     assert len({id(quote.sentence) for quote in quotes}) == len(quotes)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "other", "expected"),
     [
         ("The bridge is 120 metres long.", "The bridge is 135 metres long.", True),
@@ -160,7 +160,7 @@ def test_one_source_does_not_conflict_with_itself() -> None:
     assert find_conflict([]) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("question", "titles", "expected"),
     [
         ("What is a jaguar?", ("Jaguar (animal)", "Jaguar (car)"), ["Jaguar (animal)", "Jaguar (car)"]),
@@ -194,7 +194,7 @@ def test_token_limit_is_respected() -> None:
     assert whole.startswith(short)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "shown"),
     [
         ("Pumps press water!", "Pumps press water [1]!"),

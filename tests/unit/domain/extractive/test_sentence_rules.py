@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.domain.extractive.candidates import depends_on_context, is_boilerplate, points_to_exhibit
 from modules.llm_platform.domain.text.sentences import is_question
@@ -84,19 +84,19 @@ SOMETHING = [
 ]
 
 
-@pytest.mark.parametrize(("language", "sentence"), HANGING)
+@for_each(("language", "sentence"), HANGING)
 def test_first_word_that_refers_back_depends_on_context(language: str, sentence: str) -> None:
     """It means something in the sentence before."""
     assert depends_on_context(sentence, language)
 
 
-@pytest.mark.parametrize(("language", "sentence"), STANDING)
+@for_each(("language", "sentence"), STANDING)
 def test_similar_first_word_does_not_depend_on_context(language: str, sentence: str) -> None:
     """Beginnings of longer words, and languages that we do not know, do not hang."""
     assert not depends_on_context(sentence, language)
 
 
-@pytest.mark.parametrize("sentence", NOTHING)
+@for_each("sentence", NOTHING)
 def test_pointers_boilerplate_addresses_and_instructions_are_detected(sentence: str) -> None:
     """They answer no question."""
     assert is_boilerplate(sentence, "What is a loop?")
@@ -138,20 +138,20 @@ STATEMENTS_ABOUT_EXHIBITS = [
 ]
 
 
-@pytest.mark.parametrize("sentence", EXHIBITS)
+@for_each("sentence", EXHIBITS)
 def test_a_sentence_about_a_figure_or_table_alone_shows_nothing(sentence: str) -> None:
     """The reader of a quote does not see what it refers to; a question about that very figure may have it."""
     assert points_to_exhibit(sentence, "What is a loop?")
     assert not points_to_exhibit(sentence, f"Which one? {sentence}")
 
 
-@pytest.mark.parametrize("sentence", STATEMENTS_ABOUT_EXHIBITS)
+@for_each("sentence", STATEMENTS_ABOUT_EXHIBITS)
 def test_what_a_figure_proves_is_a_statement(sentence: str) -> None:
     """Behind `that` stands what the figure shows; other things have a number or the name of a figure, too."""
     assert not points_to_exhibit(sentence, "What is a loop?")
 
 
-@pytest.mark.parametrize("sentence", SOMETHING)
+@for_each("sentence", SOMETHING)
 def test_statements_are_not_boilerplate(sentence: str) -> None:
     """A word of a menu inside a sentence does not make it a menu."""
     assert not is_boilerplate(sentence, "What is a loop?")
@@ -162,7 +162,7 @@ def test_boilerplate_answers_a_question_about_it() -> None:
     assert not is_boilerplate("A privacy policy says which data are kept.", "What does a privacy policy say?")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sentence", "expected"), [("Why?", True), ("为什么？", True), ("“Really?”", True), ("It asks why.", False)]
 )
 def test_questions_are_detected(sentence: str, expected: bool) -> None:

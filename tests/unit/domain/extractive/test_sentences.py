@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.growth import is_linear
 
 from modules.llm_platform.domain.extractive.blocks import read_blocks
@@ -134,7 +134,7 @@ def test_indented_prose_of_a_manual_is_not_code() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "code",
     [
         "    x = saw(3)\n    y = x + 1",
@@ -162,7 +162,7 @@ def test_table_rows_have_column_names() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "Home | Docs | Blog\nNews | Help | More",
@@ -231,7 +231,7 @@ def test_relevant_paragraphs_of_a_long_text_are_read() -> None:
     assert [sentence.text.split()[1] for sentence in found] == ["7", "17", "27"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "shown"),
     [
         ("A **bold** and *soft* and __Very strong__ word.", "A bold and soft and Very strong word."),
@@ -288,7 +288,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("unit", HOSTILE)
+@for_each("unit", HOSTILE)
 def test_hostile_text_is_parsed_in_bounded_time(unit: str) -> None:
     """A page made to be slow to read is read in a moment, and no further than we need."""
     small, large = ("A token. " + unit * (size // len(unit)) for size in (20_000, 200_000))
@@ -296,7 +296,7 @@ def test_hostile_text_is_parsed_in_bounded_time(unit: str) -> None:
     assert is_linear(lambda: everything(small), lambda: everything(large), 10)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "shown"),
     [
         ("`git diff <a> <b>` compares **two** commits [1].", "`git diff <a> <b>` compares two commits."),

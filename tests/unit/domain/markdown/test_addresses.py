@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.domain.markdown.addresses import KnownAddresses, address_at, as_target
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "sign", "expected"),
     [
         ("see https://a.example/x. Then", ":", "https://a.example/x"),

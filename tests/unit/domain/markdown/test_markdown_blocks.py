@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from tests.cases import for_each
 
 from modules.llm_platform.domain.markdown.blocks import MAX_DEPTH, BlockTracker, expand_tabs
 
@@ -20,7 +21,7 @@ def kinds(text: str) -> list[str]:
     return [blocks.take(expand_tabs(line)).kind for line in text.split("\n")]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "expected"),
     [
         ("# a\n\ntext\n---\n***", ["heading", "blank", "text", "rule", "rule"]),

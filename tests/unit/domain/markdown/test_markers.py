@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.markdown.markers import MARKER, cited_numbers, render_markers
 
 KNOWN = (1, 2, 3, 5, 8)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("listed", "expected"),
     [
         ("1", [1]),
@@ -37,7 +37,7 @@ def test_only_known_numbers_are_cited(numbers: list[int], sign: str) -> None:
     assert set(cited_numbers(sign.join(map(str, numbers)), KNOWN) or []) <= set(KNOWN)
 
 
-@pytest.mark.parametrize("text", ["[a]", "[1.5]", "[-1]", "[1/2]", "[ ]", "[]", "(1)", "[1a]"])
+@for_each("text", ["[a]", "[1.5]", "[-1]", "[1/2]", "[ ]", "[]", "(1)", "[1a]"])
 def test_other_brackets_are_no_markers(text: str) -> None:
     """Words, fractions, boxes and round brackets cite nothing."""
     assert MARKER.fullmatch(text) is None

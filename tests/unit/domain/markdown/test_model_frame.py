@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.markdown.sanitizer import AnswerSanitizer, sanitize
@@ -62,7 +63,7 @@ def in_pieces(text: str, sizes: list[int]) -> str:
     return "".join([*pieces, sanitizer.finish()])
 
 
-@pytest.mark.parametrize("written", WRAPPED.values(), ids=WRAPPED)
+@for_each("written", WRAPPED.values())
 def test_an_answer_in_a_fence_is_unwrapped(written: str) -> None:
     """Else all of it would be code, and nothing in it a citation."""
     assert sanitize(written, SOURCES).strip() == ANSWER
@@ -81,13 +82,13 @@ def test_a_wrapped_answer_is_streamed() -> None:
     assert "The loop runs tasks [1]." in sanitizer.feed(f"```markdown\n{ANSWER}\n")
 
 
-@pytest.mark.parametrize("listed", LISTS.values(), ids=LISTS)
+@for_each("listed", LISTS.values())
 def test_a_list_of_sources_is_removed(listed: str) -> None:
     """The model's own list may name anything, and ours stands below the answer."""
     assert sanitize(f"{ANSWER}\n\n{listed}", SOURCES).strip() == ANSWER
 
 
-@pytest.mark.parametrize("written", LEFT.values(), ids=LEFT)
+@for_each("written", LEFT.values())
 def test_lists_inside_the_answer_stay(written: str) -> None:
     """Code that was asked for, sources of other things, lists that the text goes on from."""
     assert sanitize(written, SOURCES) == written

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from tests.cases import for_each
 
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
@@ -134,7 +134,7 @@ def test_plain_fences_are_unchanged(before: str, code: str) -> None:
     assert fences[-1] == f"{code}\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "written",
     [
         "[2](]:[2]10)",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.markdown.markers import renumber_markers
@@ -20,7 +20,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("before", "after"),
     [
         ("One [1]. Two [2][3].", "One [4]. Two [5]."),

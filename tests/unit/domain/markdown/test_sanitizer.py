@@ -7,6 +7,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.research_dtos import Source
@@ -33,7 +34,7 @@ def in_pieces(text: str, sizes: list[int]) -> list[str]:
     return [*pieces, sanitizer.finish()]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "expected"),
     [
         ("A [1].", "A [1]."),
@@ -64,7 +65,7 @@ def test_markers_are_written_in_one_way(written: str, expected: str) -> None:
     assert shown(written) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "expected"),
     [
         ("A [9].", "A."),
@@ -85,14 +86,14 @@ def test_unknown_numbers_are_removed(written: str, expected: str) -> None:
     assert shown(written) == expected
 
 
-@pytest.mark.parametrize("hidden", ["[[98]99]", "[9[98]9]", "[[[98]98]99]", "&#91;99&#93;", "[&#57;]", "[9[x](y)9]"])
+@for_each("hidden", ["[[98]99]", "[9[98]9]", "[[[98]98]99]", "&#91;99&#93;", "[&#57;]", "[9[x](y)9]"])
 def test_removal_makes_no_new_marker(hidden: str) -> None:
     """What stood around something removed does not join to a marker of no source."""
     assert "[99]" not in shown(hidden)
     assert "[9]" not in shown(hidden)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     ["In [0, 1] it grows.", "a[i][j] = 1", "a [sic] b", "- [ ] task", "1 < 2 && 3 > 2", "AT&T, x^2", r"\[ x^2 \]"],
 )
@@ -101,7 +102,7 @@ def test_harmless_punctuation_stays(text: str) -> None:
     assert shown(text) == text
 
 
-@pytest.mark.parametrize(
+@for_each(
     "code",
     [
         "`a[9]`",
@@ -138,7 +139,7 @@ def test_code_left_open_is_closed_at_the_end() -> None:
     assert shown("> ~~~~\n> open") == "> ~~~~\n> open\n> ~~~~"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "expected"),
     [
         ("[text](https://evil.example/x)", "text"),
@@ -166,7 +167,7 @@ def test_strange_addresses_are_no_links(written: str, expected: str) -> None:
     assert shown(written) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "expected"),
     [
         ("[text](https://docs.example/a)", "[text](https://docs.example/a)"),
@@ -183,7 +184,7 @@ def test_a_sources_address_stays(written: str, expected: str) -> None:
     assert shown(written) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "expected"),
     [
         ("<script>alert(1)</script>", "&lt;script>alert(1)&lt;/script>"),
@@ -198,7 +199,7 @@ def test_html_is_escaped(written: str, expected: str) -> None:
     assert shown(written) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     "attack",
     [
         "[te\nxt](http://evil.example)",
@@ -229,14 +230,14 @@ def test_text_that_changes_with_each_pass_is_flattened(monkeypatch: pytest.Monke
     assert "evil" in out
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5])
+@for_each("size", [1, 2, 3, 5])
 def test_a_line_may_end_in_a_carriage_return(size: int) -> None:
     """Alone or before a line feed, also where a piece ends between the two or behind the first."""
     text = "One. [1]\rTwo.\r\n\r\nThree.\r"
     assert shown(text) == "".join(in_pieces(text, [size] * len(text))) == "One. [1]\nTwo.\n\nThree.\n"
 
 
-@pytest.mark.parametrize("text", ["a\x00b\x1b[31m\x07c", "a\ud800b", "a\u0085b", "a\r\nb\rc"])
+@for_each("text", ["a\x00b\x1b[31m\x07c", "a\ud800b", "a\u0085b", "a\r\nb\rc"])
 def test_control_characters_are_replaced(text: str) -> None:
     """Control characters and halves of characters do not reach a terminal or an encoder; line ends are one kind."""
     out = shown(text)
@@ -266,7 +267,7 @@ def test_pieces_do_not_matter(text: str, sizes: list[int]) -> None:
     assert "".join(in_pieces(text, sizes)) == shown(text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     ["First one. Second one. Third", "Zuerst dies! Dann\ndas. Ende", "第一句。第二句。第三", "- item [1]. Next. "],
 )
@@ -287,7 +288,7 @@ ADDRESSES = ["http://", "http://a ", "www.", "@", "a@", ":", "a.com/"]
 OTHERS = ["<", "&#91;", "\\", "\\[", "a", ".", ". ", "。"]
 
 
-@pytest.mark.parametrize("part", BRACKETS + CODE + BLOCKS + ADDRESSES + OTHERS)
+@for_each("part", BRACKETS + CODE + BLOCKS + ADDRESSES + OTHERS)
 def test_hostile_sizes_take_linear_time(part: str) -> None:
     """30,000 characters of any sign are done at once, in one piece and in small ones."""
     text = part * (HOSTILE_CHARS // len(part))
@@ -310,7 +311,7 @@ def test_indented_code_is_code(sizes: list[int]) -> None:
     assert text == INDENTED.replace("\t", "    ").replace("<b>", "&lt;b>")
 
 
-@pytest.mark.parametrize("before", ["A paragraph", "- An item", "> A quotation"])
+@for_each("before", ["A paragraph", "- An item", "> A quotation"])
 def test_a_continuation_line_is_no_code(before: str) -> None:
     """However far it stands in: there a tag would be a tag."""
     assert shown(f"{before}\n      <b>") == f"{before}\n      &lt;b>"
@@ -322,7 +323,7 @@ def test_no_indented_code_below_the_maximum_depth() -> None:
     assert "<b>" not in shown(f"{deep}a\n\n{' ' * 60}    <b>")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "expected"),
     [
         ("The __new__ method, then __init__().", "The `__new__` method, then `__init__`()."),
@@ -351,7 +352,7 @@ def test_a_quoted_name_is_found_in_its_source() -> None:
     assert (citation.verdict, citation.score, citation.quote) == ("supported", 1.0, told)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "expected"),
     [
         ("[foo]:\nhttps://evil.example/x\n\nText [1].", "\nText [1]."),
@@ -363,7 +364,7 @@ def test_a_quoted_name_is_found_in_its_source() -> None:
         ("a\n\n    [foo]:\n    https://evil.example/x\n", "a\n\n    [foo]:\n    https://evil.example/x\n"),
     ],
 )
-@pytest.mark.parametrize("size", [1, 7, 1000])
+@for_each("size", [1, 7, 1000])
 def test_a_definition_may_take_two_lines(written: str, expected: str, size: int) -> None:
     """Its target disappears with it; a label that no address follows is text."""
     assert "".join(in_pieces(written, [size] * (len(written) // size))) == expected

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.markdown.units import UnitSplitter
 
@@ -38,7 +38,7 @@ def units(text: str, sizes: list[int], *, in_fence: bool = False) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "expected"),
     [
         ("One. Two.\n", ["One.", " Two.", "\n"]),

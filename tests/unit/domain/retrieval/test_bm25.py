@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.retrieval.bm25 import MAX_QUESTION_WORDS, SparseVector, passage_words, question_words
 
@@ -40,7 +40,7 @@ def test_a_question_has_its_content_words() -> None:
     assert not question_words("?!… 。")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("question", "passage", "common"),
     [
         ("asyncio.run", "call asyncio.run() once", 3),

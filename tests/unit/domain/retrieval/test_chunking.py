@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.growth import is_linear
 
 from modules.llm_platform.domain.retrieval.chunking import CHARS_PER_WORD, STRETCH, TINY_SHARE, Chunk, split_chunks
@@ -81,7 +81,7 @@ def test_a_heading_ends_the_part_above_it() -> None:
     assert [p.heading for p in split_chunks(text)] == ["A", "A > B", "A > C", "D"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "heading"),
     [
         ("# About C#\n\nText.", "About C#"),
@@ -158,8 +158,8 @@ def test_the_rest_of_a_section_stays_with_it() -> None:
     assert sizes == [[272, 202], [192, 100, 202]]
 
 
-@pytest.mark.parametrize("tail", ["## Notes", "## Notes\n\nNone.", "# See also\n\n- one\n- two"])
-@pytest.mark.parametrize("before", [27, 28, 40])
+@for_each("tail", ["## Notes", "## Notes\n\nNone.", "# See also\n\n- one\n- two"])
+@for_each("before", [27, 28, 40])
 def test_a_tiny_end_joins_the_passage_before_it(tail: str, before: int) -> None:
     """A heading that nothing follows, and a last section that is hardly more."""
     text = f"# House\n\n{sentences(before)}\n\n{tail}"
@@ -186,7 +186,7 @@ def test_scripts_without_blanks_are_measured_by_letters() -> None:
     assert all(text[p.end - 1] == "。" for p in passages)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "unit",
     [
         "x", "word ", "a b c ", "漢字", "Ein Satz. ", "# h\n", "```\n", "a\n\n", " x", "`", "a\n---\n", "x\n",

@@ -7,6 +7,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.retrieval.mean_centering import MAX_VECTORS, MIN_VECTORS, mean_centered, mean_vector
 
@@ -24,7 +25,7 @@ def test_the_mean_is_subtracted() -> None:
     assert mean_centered([3.0, 4.0], (), 2) == pytest.approx([0.6, 0.8])
 
 
-@pytest.mark.parametrize(
+@for_each(
     "vector", [None, [], [1.0], [1.0, 2.0, 3.0], [math.nan, 1.0], [math.inf, 1.0], [0.0, 0.0], [1e-9, 0.0]]
 )
 def test_vectors_without_direction_give_none(vector: list[float] | None) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import FoundPassage, Passage
 from modules.llm_platform.domain.retrieval.chunking import split_chunks
@@ -52,7 +52,7 @@ def found(scores: dict[int, float]) -> list[FoundPassage]:
     return [FoundPassage(passage=PASSAGES[number], score=scores[number]) for number in best]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("scores", "shown"),
     [
         ({3: 0.8}, (3, 3)),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.language import detect, language_name, stop_words
@@ -47,13 +47,13 @@ QUESTIONS = {
 CASES = [(language, question) for language, questions in QUESTIONS.items() for question in questions]
 
 
-@pytest.mark.parametrize(("language", "question"), CASES)
+@for_each(("language", "question"), CASES)
 def test_the_language_of_a_question_is_detected(language: str, question: str) -> None:
     """By script, or by the function words that every question holds."""
     assert detect(question) == language
 
 
-@pytest.mark.parametrize("text", ["", "python asyncio", "12345", "🙂🙂🙂", "fastapi vs flask", "???", "\x00", "Berlin"])
+@for_each("text", ["", "python asyncio", "12345", "🙂🙂🙂", "fastapi vs flask", "???", "\x00", "Berlin"])
 def test_uncertain_texts_have_no_language(text: str) -> None:
     """Names and numbers belong to every language."""
     assert detect(text) is None
@@ -78,7 +78,7 @@ def test_only_the_beginning_of_a_long_text_is_read() -> None:
     assert detect(page + "это и есть то что было " * 10_000) == "en"
 
 
-@pytest.mark.parametrize("language", ["en", "de", "fr", "es", "it", "pt", "nl", "pl", "ru", "uk", "ar", "hi", "tr"])
+@for_each("language", ["en", "de", "fr", "es", "it", "pt", "nl", "pl", "ru", "uk", "ar", "hi", "tr"])
 def test_question_words_are_stop_words(language: str) -> None:
     """Nothing but content words of a plain question is left, and the lists are comparable words."""
     listed = stop_words(language)
@@ -87,7 +87,7 @@ def test_question_words_are_stop_words(language: str) -> None:
     assert set(left) <= {"python", "asyncio", "بايثون"}
 
 
-@pytest.mark.parametrize(("language", "question"), [("zh", "什么是编程"), ("ja", "何ですか"), ("ko", "무엇인가요")])
+@for_each(("language", "question"), [("zh", "什么是编程"), ("ja", "何ですか"), ("ko", "무엇인가요")])
 def test_scripts_without_blanks_have_bigrams_as_stop_words(language: str, question: str) -> None:
     """The bigrams that `words` makes of a question word are left out like the word itself."""
     left = [word for word in words(question) if word not in stop_words(language)]
@@ -101,7 +101,7 @@ def test_stop_words_of_a_region_are_those_of_its_language() -> None:
     assert all(word == word.lower() for listed in load_data("function_words").values() for word in listed.split())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tag", "name"),
     [
         ("de", "German"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.domain.text.messages import Messages, messages_for
 
@@ -12,7 +12,7 @@ HEADINGS = {"disagreements", "not_found"}
 LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl", "ru", "uk", "zh", "ja", "ko")
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@for_each("language", LANGUAGES)
 def test_every_language_has_every_message(language: str) -> None:
     """No field is empty; headings end without a stop, all else like a sentence or with a colon before what it announces."""
     said = messages_for(language)
@@ -22,7 +22,7 @@ def test_every_language_has_every_message(language: str) -> None:
     assert language == "en" or said != messages_for("en")
 
 
-@pytest.mark.parametrize("tag", ["de", "de-AT", "DE"])
+@for_each("tag", ["de", "de-AT", "DE"])
 def test_a_region_does_not_matter(tag: str) -> None:
     """de-AT is German."""
     assert messages_for(tag).nothing_found == "Es wurde nichts gefunden."

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.domain.citations.claims import identifiers_in
 from modules.llm_platform.domain.text.language import stop_words
 from modules.llm_platform.domain.text.negation import contradicts_unspaced, denied_words, has_opposite, undenied_words
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "language", "heads"),
     [
         ("wal does not work here", "en", ["work"]),
@@ -36,7 +36,7 @@ def test_clauses_are_denied_one_by_one() -> None:
     assert "sleep" not in words
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("mine", "theirs", "differs"),
     [
         ("profit rose slightly", "profit fell slightly", True),

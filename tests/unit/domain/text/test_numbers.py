@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.domain.text.numbers import has_other_date, number_words, numbers_in
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "other"),
     [
         ("1,000", "1000"), ("1.000", "1000"), ("1 000", "1000"), ("3,5", "3.5"), ("2.3 million", "2300000"),
@@ -21,13 +21,13 @@ def test_spellings_of_a_number_share_a_value(one: str, other: str) -> None:
     assert first & second
 
 
-@pytest.mark.parametrize(("one", "other"), [("1904", "1940"), ("3.5", "35"), ("12:30", "12:40"), ("1/2", "1/3")])
+@for_each(("one", "other"), [("1904", "1940"), ("3.5", "35"), ("12:30", "12:40"), ("1/2", "1/3")])
 def test_other_numbers_have_other_values(one: str, other: str) -> None:
     """A changed digit or point is another number."""
     assert not numbers_in(one)[0][0] & numbers_in(other)[0][0]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "hour"), [("12:30 pm", "12:30"), ("1:30 pm", "13:30"), ("11:05pm", "23:05"), ("15:10 pm", "15:10")]
 )
 def test_noon_is_the_twelfth_hour(written: str, hour: str) -> None:
@@ -47,7 +47,7 @@ def test_a_time_behind_a_comma_is_a_number_of_its_own() -> None:
     assert [reading for reading, _ in numbers_in("2022,03:46pm")] == [{"2022"}, {"03:46", "15:46"}]
 
 
-@pytest.mark.parametrize("written", ["2,3:6", "1,000:00", f"{'9' * 5_000}:30", "九" * 400], ids=lambda text: text[:8])
+@for_each("written", ["2,3:6", "1,000:00", f"{'9' * 5_000}:30", "九" * 400])
 def test_what_is_no_number_stands_for_itself(written: str) -> None:
     """Digits and signs that form neither a number nor a time have themselves as their value, before `pm`, too."""
     assert numbers_in(f"{written}pm") == [(frozenset({written}), 0)]
@@ -60,7 +60,7 @@ def test_digits_in_names_and_long_runs_have_no_value() -> None:
     assert {number_words()[word] for word in ("three", "drei", "trois", "три")} == {"3"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("mine", "theirs", "differs"),
     [
         ("in May", "im März", True),

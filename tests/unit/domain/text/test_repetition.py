@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.domain.text.repetition import RepetitionDetector
 
@@ -18,7 +18,7 @@ def _stopped_after(text: str, step: int = 7) -> int | None:
     return None
 
 
-@pytest.mark.parametrize("block", ["\n", "no ", PARAGRAPH, PARAGRAPH * 5 + "And so on.\n\n"])
+@for_each("block", ["\n", "no ", PARAGRAPH, PARAGRAPH * 5 + "And so on.\n\n"])
 def test_a_text_of_equal_blocks_is_stopped(block: str) -> None:
     """Soon after the fourth of them."""
     text = "A beginning of its own.\n\n" + block * (20_000 // len(block))
@@ -27,7 +27,7 @@ def test_a_text_of_equal_blocks_is_stopped(block: str) -> None:
     assert stopped < max(4 * len(block), 1000) + 2 * len(block) + 300
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "\n".join(f"| {year} | yes | {year * 7 % 1000} | unknown |" for year in range(1700, 2026)),
@@ -37,7 +37,6 @@ def test_a_text_of_equal_blocks_is_stopped(block: str) -> None:
         PARAGRAPH * 3 + "It costs nine hundred crowns.",
         " ".join(f"{number} times {number} is {number * number}." for number in range(500)),
     ],
-    ids=["table", "list", "rule", "equal rows", "three paragraphs", "numbers"],
 )
 def test_lists_and_tables_are_not_stopped(text: str) -> None:
     """Their rows differ, or are few."""

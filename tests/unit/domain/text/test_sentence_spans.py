@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.growth import is_linear
 
 from modules.llm_platform.domain.text.sentences import each_sentence, sentence_spans
@@ -16,7 +16,7 @@ def cut(text: str, language: str = "en") -> list[str]:
     return [text[start:end] for start, end in sentence_spans(text, language)]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "sentence",
     [
         "The main task is cancelled by calling asyncio.Task.cancel() from there.",
@@ -44,8 +44,8 @@ def test_sentences_are_found_lazily() -> None:
     assert list(each_sentence(text[:5000])) == sentence_spans(text[:5000])
 
 
-@pytest.mark.parametrize("blank", ["\xa0", "\u2003", "\u3000", "\u2028"])
-@pytest.mark.parametrize("language", ["en", "de", "ru", "zh"])
+@for_each("blank", ["\xa0", "\u2003", "\u3000", "\u2028"])
+@for_each("language", ["en", "de", "ru", "zh"])
 def test_a_wide_blank_before_a_stop_is_a_blank(blank: str, language: str) -> None:
     """The splitter fails on one behind a single letter; pages of typographers hold many."""
     plain = "It is vitamin S . Next comes B."

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.text.stemming import is_form, stem
 
 
-@pytest.mark.parametrize(
+@for_each(
     "forms",
     [
         ("cache", "caches", "cached", "caching"),
@@ -26,7 +26,7 @@ def test_forms_that_are_one_word(forms: tuple[str, ...]) -> None:
     assert len(set(map(stem, forms))) == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "other"),
     [("class", "clas"), ("status", "statu"), ("bring", "br"), ("speed", "spe"), ("dns", "dn"), ("analysis", "analysi")],
 )
@@ -35,7 +35,7 @@ def test_words_that_only_look_like_forms(one: str, other: str) -> None:
     assert stem(one) != other
 
 
-@pytest.mark.parametrize("word", ["c++", "asyncio.run", "3.14", "utf8s", "größes", "файлы", "向量", ""])
+@for_each("word", ["c++", "asyncio.run", "3.14", "utf8s", "größes", "файлы", "向量", ""])
 def test_words_with_joints_or_digits_are_not_stemmed(word: str) -> None:
     """Names with joints or digits, and words of letters beyond ASCII."""
     assert stem(word) == word
@@ -48,7 +48,7 @@ def test_any_text(text: str) -> None:
     assert bool(stem(text)) == bool(text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "other", "same"),
     [
         ("protect", "protection", True), ("run", "runs", True), ("open", "opened", True), ("открылся", "открыт", True),

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from tests.cases import for_each
 from tests.loopback_upstream import Handler, Loopback, json_reply, recorded, recording, reply, serving
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
@@ -52,7 +53,7 @@ async def test_the_request_has_only_bochas_fields() -> None:
     assert request.json == {"query": "阿里巴巴 ESG", "freshness": "noLimit", "summary": False, "count": 3}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "freshness"),
     [
         ({}, "noLimit"),
@@ -104,7 +105,7 @@ async def test_invalid_pages_are_dropped() -> None:
     assert answer.total_matches is None
 
 
-@pytest.mark.parametrize("pages", [None, {}, {"value": None}, {"value": []}, {"value": "none"}])
+@for_each("pages", [None, {}, {"value": None}, {"value": []}, {"value": "none"}])
 async def test_an_answer_without_pages_is_empty(pages: Any) -> None:
     """It is no error."""
     envelope = {"code": 200, "data": {"_type": "SearchResponse", "webPages": pages}}
@@ -116,7 +117,7 @@ async def test_results_are_cut_to_the_count() -> None:
     assert len((await found(recorded("bocha/wrapped"), count=2)).results) == 2
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("handler", "expected", "words"),
     [
         (recorded("bocha/no_balance_in_200"), WebSearchBlockedError, "balance"),
@@ -155,7 +156,7 @@ async def test_an_unusable_key_fails_at_the_call(key: str) -> None:
     assert upstream.requests == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "words"),
     [
         ({"page": 2}, "first page"),

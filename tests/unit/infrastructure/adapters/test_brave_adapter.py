@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
+from tests.cases import for_each
 from tests.loopback_upstream import (
     Exchange,
     Handler,
@@ -76,7 +77,7 @@ class TestTheRequest:
             "extra_snippets": "true", "text_decorations": "false", "result_filter": "web",
         }  # fmt: skip
 
-    @pytest.mark.parametrize(
+    @for_each(
         ("fields", "freshness"),
         [
             ({}, None),
@@ -100,7 +101,7 @@ class TestTheRequest:
                 await adapter.search(WebSearchRequest(query="x", freshness="lately"))
         assert not upstream.requests
 
-    @pytest.mark.parametrize(
+    @for_each(
         ("language", "code", "country"),
         [
             ("de", "de", "ALL"), ("de-AT", "de", "AT"), ("ja", "jp", "ALL"), ("zh-TW", "zh-hant", "TW"),
@@ -199,7 +200,7 @@ class TestTheAnswer:
             ("two words", "https://docs.example.org/t", "", "docs.example.org"),
         ]
 
-    @pytest.mark.parametrize(
+    @for_each(
         "body", [{}, {"web": None}, {"web": {"results": None}}, {"web": []}, {"web": {"results": "x"}}]
     )
     async def test_an_answer_without_results_is_empty(self, body: Any) -> None:
@@ -213,7 +214,7 @@ class TestTheAnswer:
 
 
 class TestErrors:
-    @pytest.mark.parametrize(
+    @for_each(
         ("handler", "expected", "words"),
         [
             (recorded("brave/bad_key_422"), WebSearchConfigError, "BRAVE_API_KEY"),
@@ -264,7 +265,7 @@ class TestErrors:
             await adapter.search(WebSearchRequest(query="y"))
         assert ["extra_snippets" in exchange.path for exchange in upstream.requests] == [True, False, False]
 
-    @pytest.mark.parametrize("key", ["", "  ", "k\u00e9y-with-accent", "two\nlines"])
+    @for_each("key", ["", "  ", "k\u00e9y-with-accent", "two\nlines"])
     async def test_an_unusable_key_fails_at_the_call(self, key: str) -> None:
         """The error names the setting, and nothing is sent."""
         async with serving(recorded("brave/web")) as upstream, make_client(upstream.url) as client:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from ddgs.exceptions import DDGSException, RatelimitException, TimeoutException
+from tests.cases import for_each
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import (
@@ -207,7 +208,7 @@ async def test_unknown_engines_are_listed(search: Search) -> None:
     assert script.calls[0][2]["backend"] == "auto"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "language", "region"),
     [
         ("python", None, "us-en"),

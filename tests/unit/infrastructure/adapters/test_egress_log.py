@@ -13,6 +13,7 @@ import ddgs.engines
 import pytest
 from ddgs.base import BaseSearchEngine
 from ddgs.results import TextResult
+from tests.cases import for_each
 from tests.chat_server import ChatServer, answer, error, spoken
 from tests.loopback_upstream import Handler, hang_up, in_turn, json_reply, reply, serving, silence
 from tests.reading_pages import InProcess, Names, html
@@ -102,7 +103,7 @@ class TestSearch:
         async with serving(reply(200, b"OK")) as server:
             assert await logged(SearXNGWebSearchAdapter(server.url).ping) == ()
 
-    @pytest.mark.parametrize("handler", [reply(500), reply(429), reply(200, b"<html>"), hang_up])
+    @for_each("handler", [reply(500), reply(429), reply(200, b"<html>"), hang_up])
     async def test_a_failed_search_is_logged(self, handler: Handler) -> None:
         """Whatever the answer is."""
         async with serving(handler) as server:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.cases import for_each
 from tests.loopback_upstream import Exchange, Handler, drip, head, json_reply, reply, serving
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
@@ -84,7 +85,7 @@ async def test_fields_and_text_are_separated() -> None:
     assert (page.reader, page.media_type, page.warning) == ("jina", "text/markdown", None)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "source", ["", "javascript:alert(1)", "http://10.0.0.1/x", "http://db/", "http://u@docs.example.net/"]
 )
 async def test_an_invalid_source_is_ignored(source: str) -> None:
@@ -106,7 +107,7 @@ async def test_a_warning_is_returned() -> None:
     assert len(str(page.warning)) == 300
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("warning", "kind"),
     [
         ("Target URL returned error 404: Not Found", PageError),
@@ -120,7 +121,7 @@ async def test_an_error_of_the_page_is_an_error(warning: str, kind: type[AppExce
     assert type(await error_of(text(f"Title: x\nWarning: {warning}\n\nMarkdown Content:\nSome words."))) is kind
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     ["", "Title: x", "<html>proxy</html>", '{"code": 422, "message": "x"}', "Title: x\n\nMarkdown Content:\n \n"],
 )
@@ -129,7 +130,7 @@ async def test_an_unexpected_format_is_an_error(body: str) -> None:
     assert isinstance(await error_of(text(body)), PageError)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("status", "kind", "says"),
     [
         (400, PageError, "400"), (401, PageConfigError, "JINA_API_KEY"), (402, PageBlockedError, "payment"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import (
@@ -137,7 +138,7 @@ async def test_a_stream_without_an_answer_is_an_error() -> None:
         await collect(LLMSynthesizer(Replay(LLMToken(text="Water"))))
 
 
-@pytest.mark.parametrize("error", [LLMBlockedError(retry_after_s=3), LLMProviderException(), BrokenStream("Wat")])
+@for_each("error", [LLMBlockedError(retry_after_s=3), LLMProviderException(), BrokenStream("Wat")])
 async def test_errors_of_the_model_are_raised(error: LLMException | BrokenStream) -> None:
     """With their cost."""
     for streamed in (False, True):
@@ -165,7 +166,7 @@ async def test_without_sources_no_model_is_called() -> None:
     assert llm.requests == []
 
 
-@pytest.mark.parametrize("written", ["No answer.", "No_ANSWER", f"Question: {QUESTION}", "<|im_start|>assistant\n<|im_end|>"])
+@for_each("written", ["No answer.", "No_ANSWER", f"Question: {QUESTION}", "<|im_start|>assistant\n<|im_end|>"])
 async def test_a_text_that_says_nothing_is_no_answer(written: str) -> None:
     """Streamed or not, the reader is told that the sources do not answer."""
     done = await LLMSynthesizer(FakeLLM([written])).synthesize(QUESTION, SOURCES, "en")

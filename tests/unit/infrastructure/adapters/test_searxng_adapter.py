@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
+from tests.cases import for_each
 from tests.loopback_upstream import Exchange, Handler, Loopback, in_turn, json_reply, reply, serving, silence
 
 from modules.llm_platform.domain.dtos.web_search_dtos import VerbatimWebSearchRequest, WebSearchRequest
@@ -129,7 +130,7 @@ async def test_pages_are_requested_until_the_count_is_reached() -> None:
     assert [request.form["pageno"] for request in upstream.requests] == ["1", "2", "3"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("count", "size", "requests"), [(10, 10, 1), (10, 3, 1), (50, 9, 1), (30, 30, 1), (50, 10, MAX_PAGES)]
 )
 async def test_no_page_more_than_needed_is_requested(count: int, size: int, requests: int) -> None:
@@ -147,7 +148,7 @@ async def test_a_repeated_page_is_the_last() -> None:
     assert len(answer.results) == 10
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "language", "sent"),
     [
         ("пароль учётной записи пользователя", None, "ru"),
@@ -199,7 +200,7 @@ async def test_a_blocked_search_is_repeated_without_engine_names() -> None:
     assert [entry.component for entry in answer.degraded] == ["searxng/google", "searxng/bing"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("engines", "wait"),
     [
         (CAPTCHA, 3600),
@@ -217,7 +218,7 @@ async def test_all_engines_blocked_is_an_error_with_a_wait(engines: list[list[st
     assert len(upstream.requests) == 2
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "known_s"),
     [
         ("too many requests", 180),
@@ -273,7 +274,7 @@ async def test_the_redirect_of_the_bot_detection_below_a_path() -> None:
             await SearXNGWebSearchAdapter(f"{upstream.url}/searx", client=client).search(request_for())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("status", "location"),
     [
         (302, "/login"),
@@ -312,7 +313,7 @@ async def test_a_429_of_the_limiter_has_the_wait_of_its_window() -> None:
     assert waits == [20, 20, 600, 20, 7]
 
 
-@pytest.mark.parametrize(("body", "header", "wait"), [(b"", "X: y", None), (b"IP is on BLOCKLIST", "X: y", None),
+@for_each(("body", "header", "wait"), [(b"", "X: y", None), (b"IP is on BLOCKLIST", "X: y", None),
                                                       (b"Too Many Requests", "Retry-After: 0", 0.0)])  # fmt: skip
 async def test_any_other_429_has_its_own_wait(body: bytes, header: str, wait: float | None) -> None:
     """Of a proxy or an address list; Retry-After wins."""
@@ -376,7 +377,7 @@ async def test_a_verbatim_request_is_sent_unchanged() -> None:
     assert len(upstream.requests) == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("categories", "engines", "sent"),
     [
         (("news",), (), {"categories": "news"}),
@@ -395,7 +396,7 @@ async def test_categories_of_a_verbatim_request_are_sent(
     assert {name: form[name] for name in ("categories", "engines") if name in form} == sent
 
 
-@pytest.mark.parametrize(("safesearch", "sent"), [(None, "1"), (0, "0"), (2, "2")])
+@for_each(("safesearch", "sent"), [(None, "1"), (0, "0"), (2, "2")])
 async def test_a_verbatim_request_may_set_safesearch(safesearch: int | None, sent: str) -> None:
     """Else the setting is sent."""
     async with instance(page(1, 1), safesearch=1) as (adapter, upstream):
@@ -526,7 +527,7 @@ async def test_answers_and_infoboxes_of_all_versions_are_read() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("engines", "headers", "not_called"),
     [
         (("google", "yep"), (), []),
@@ -548,7 +549,7 @@ NO_ENGINE = "Server-Timing: total;dur=0.9, render;dur=0"  # no engine was called
 NO_RESULT = json_reply({"results": [], "unresponsive_engines": []}, NO_ENGINE)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "cause"),
     [
         ({"page": 2}, "does not serve page 2, or the instance does not have it; ask for page 1"),
@@ -608,7 +609,7 @@ async def test_documents_are_listed_as_unsupported() -> None:
     assert [(entry.component, entry.reason) for entry in answer.degraded] == [("searxng", "does not search documents")]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "expected", "remedy"),
     [
         ("Invalid value en_US for parameter language", WebSearchRequestError, "language"),
@@ -664,7 +665,7 @@ async def test_an_instance_without_healthz_is_searched(healthz: Handler) -> None
         assert [await adapter.ping(), await adapter.ping()] == ["reachable"] * 2
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("refusal", "stands_s"),
     [
         (blocked(CAPTCHA), 3600),
@@ -672,7 +673,6 @@ async def test_an_instance_without_healthz_is_searched(healthz: Handler) -> None
         (reply(429, b"Too Many Requests"), 20),
         (reply(302, b"", "Location: /"), 600),
     ],
-    ids=["engines", "no internet", "limiter", "bot detection"],
 )
 async def test_a_ping_reports_the_refusal_of_the_last_search(refusal: Handler, stands_s: float) -> None:
     """Without a request, until its time is over."""
@@ -722,7 +722,7 @@ async def test_a_request_error_does_not_affect_the_ping() -> None:
         assert await adapter.ping() == "reachable"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("handler", "expected"),
     [
         (reply(401), WebSearchConfigError),
@@ -766,7 +766,7 @@ async def test_engine_lists_are_compared_with_the_instance() -> None:
     assert (academic.missing, academic.off, academic.on) == ((), (), ("arxiv",))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "handler",
     [reply(403), reply(404), json_reply({}), json_reply({"engines": 5}), json_reply([]), reply(200, b"<html>")],
 )

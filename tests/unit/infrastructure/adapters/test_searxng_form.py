@@ -8,6 +8,7 @@ from datetime import date
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.dtos.web_search_dtos import VerbatimWebSearchRequest, WebSearchRequest
 from modules.llm_platform.domain.exceptions import WebSearchRequestError
@@ -36,7 +37,7 @@ def syntax_in(query: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "sent"),
     [
         ("plain words", "plain words"),
@@ -73,20 +74,20 @@ def test_no_query_contains_syntax(query: str) -> None:
     assert sent.strip()
 
 
-@pytest.mark.parametrize("query", ["!gon cats", ":de katze", "cats <5", "wow!! !g", "！！g", "!wp a"])
+@for_each("query", ["!gon cats", ":de katze", "cats <5", "wow!! !g", "！！g", "!wp a"])
 def test_a_verbatim_query_is_unchanged(query: str) -> None:
     """The route that passes queries on uses the syntax."""
     assert query_of(VerbatimWebSearchRequest(query=query)) == query
 
 
-@pytest.mark.parametrize("query", ["!!g cats", "cats !!g", "cats !!", "!!", "a\u2003!!b", "a\x1c!!b"])
+@for_each("query", ["!!g cats", "cats !!g", "cats !!", "!!", "a\u2003!!b", "a\x1c!!b"])
 def test_a_redirect_is_refused(query: str) -> None:
     """`!!` would redirect to another site."""
     with pytest.raises(WebSearchRequestError, match="!!"):
         query_of(VerbatimWebSearchRequest(query=query))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("language", "sent"),
     [
         (None, "all"),

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from tests.cases import for_each
 from tests.loopback_upstream import recorded, recording, serving
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
@@ -149,7 +150,7 @@ async def test_missing_default_engines_are_listed_only_if_all_are_missing() -> N
     assert [entry.component for entry in none.degraded] == ["searxng/google scholar", "searxng/arxiv"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "expected", "words"),
     [
         ("11_missing_q_400", WebSearchRequestError, "query"),

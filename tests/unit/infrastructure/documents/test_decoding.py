@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument, decode
 
@@ -16,7 +17,7 @@ GERMAN = "Grüße aus Österreich: die Straße über die Brücke führt zurück.
 RUSSIAN = "Это текст на русском языке, который записан в старой кодировке и должен читаться правильно."
 
 
-@pytest.mark.parametrize(
+@for_each(
     "data",
     [
         GERMAN.encode(),
@@ -33,7 +34,7 @@ def test_unicode_is_read_in_each_of_its_forms(data: bytes) -> None:
     assert decode(data) == (GERMAN, None)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "encoding"),
     [(GERMAN, "cp1252"), (RUSSIAN, "cp1251"), (RUSSIAN, "koi8-r"), ("これは日本語の文章です。" * 5, "shift_jis")],
 )
@@ -68,7 +69,7 @@ def test_a_page_may_declare_its_encoding() -> None:
     assert decode(page.encode("utf-8").replace(b"windows-1251", b"utf-8"), html=True).note is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "data", [b"\x7fELF\0\1\2\0\0\0\3", bytes(range(256)) * 20, b"text\0text", b"PK\3\4\0\0\xff" * 50]
 )
 def test_a_binary_file_is_not_text(data: bytes) -> None:

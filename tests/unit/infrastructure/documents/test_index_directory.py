@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.infrastructure.documents.folder_state import key_of
 from modules.llm_platform.infrastructure.documents.index_directory import (
@@ -149,7 +149,7 @@ def test_use_extends_the_ttl(tmp_path: Path) -> None:
     assert (tmp_path / "a.lock").stat().st_mtime == NOW
 
 
-@pytest.mark.parametrize("other", [("/x", "w", ""), ("/d", "none", ""), ("/d", "w", "https://a"), ("/dw", "", "")])
+@for_each("other", [("/x", "w", ""), ("/d", "none", ""), ("/d", "w", "https://a"), ("/dw", "", "")])
 def test_each_folder_and_embedder_has_its_own(other: tuple[str, str, str]) -> None:
     """And each address that its documents are shown under; names of any bytes have one."""
     assert key_of(("/d", "w", "")) != key_of(other)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.infrastructure.documents import json_lines
 from modules.llm_platform.infrastructure.documents.decoding import UnreadableDocument
@@ -20,14 +21,14 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize("line", [b"", b"{", b"[1]", b"42", b'"text"', b"null", b"\xff\xfe", b"[" * 5000])
+@for_each("line", [b"", b"{", b"[1]", b"42", b'"text"', b"null", b"\xff\xfe", b"[" * 5000])
 def test_line_without_object_is_refused(line: bytes) -> None:
     """In words that repeat nothing of it."""
     with pytest.raises(UnreadableDocument, match="it is no JSON"):
         record_of(line)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("record", "doc_id"),
     [
         ({"doc_id": "a", "url": "https://x/"}, "a"),
@@ -48,7 +49,7 @@ def test_id_is_made_from_content() -> None:
     assert id_of(first) == id_of(dict(first)) != id_of(second)
 
 
-@pytest.mark.parametrize("given_id", [True, 1.5, ["a"], {"a": 1}, "x" * 1001])
+@for_each("given_id", [True, 1.5, ["a"], {"a": 1}, "x" * 1001])
 def test_an_id_that_is_none(given_id: Any) -> None:
     """It is refused rather than guessed."""
     with pytest.raises(UnreadableDocument, match="doc_id"):
@@ -65,7 +66,7 @@ def test_record_becomes_a_document() -> None:
     assert (read.url, read.source, read.lang, read.note) == ("https://x/", "blog", "de", None)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("record", "title"), [({"text": "# Head\n\nx"}, "Head"), ({"text": "x"}, "id"), ({"title": 5, "text": "x"}, "id")]
 )
 def test_a_title_is_always_there(record: dict[str, Any], title: str) -> None:
@@ -73,7 +74,7 @@ def test_a_title_is_always_there(record: dict[str, Any], title: str) -> None:
     assert text_of(record, "id").title == title
 
 
-@pytest.mark.parametrize("record", [{}, {"text": None}, {"text": " \n"}, {"text": 5}, {"text": ["a"]}])
+@for_each("record", [{}, {"text": None}, {"text": " \n"}, {"text": 5}, {"text": ["a"]}])
 def test_without_text_there_is_nothing_to_find(record: dict[str, Any]) -> None:
     """The word says which field."""
     with pytest.raises(UnreadableDocument, match="`text`"):

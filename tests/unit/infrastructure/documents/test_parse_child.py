@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cases import for_each
 from tests.growth import is_linear
 from tests.unit.infrastructure.documents.pdf_samples import pdf
 
@@ -35,8 +36,8 @@ HIDDEN = [
 ]
 
 
-@pytest.mark.parametrize("hidden", HIDDEN)
-@pytest.mark.parametrize("page", ["<main><p>Shown text.</p>{}</main>", "<p>Shown text.</p>{}"])
+@for_each("hidden", HIDDEN)
+@for_each("page", ["<main><p>Shown text.</p>{}</main>", "<p>Shown text.</p>{}"])
 def test_hidden_content_is_not_read(hidden: str, page: str) -> None:
     """Instructions to a model are hidden this way: none of it reaches the text."""
     answer = html_text(f"<html><body>{page.format(hidden)}</body></html>")
@@ -44,7 +45,7 @@ def test_hidden_content_is_not_read(hidden: str, page: str) -> None:
     assert "SECRET" not in str(answer["text"])
 
 
-@pytest.mark.parametrize("style", ["font-size:0.9em", "opacity:0.5", "opacity: .75", "left:-5px", "display:block"])
+@for_each("style", ["font-size:0.9em", "opacity:0.5", "opacity: .75", "left:-5px", "display:block"])
 def test_what_is_seen_is_read(style: str) -> None:
     """Small, pale or shifted text is text."""
     assert "Shown" in str(html_text(f"<p style='{style}'>Shown</p>")["text"])
@@ -77,7 +78,7 @@ def test_structure_is_kept_as_markdown() -> None:
     assert answer["text"] == "# Top\n\nIntro bold.\n\n## Part\n\n  • one\n  • two\n```\ndef f():\n    return 1\n```"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "furniture",
     [
         "<div class='navheader'><a href='x'>LINKS</a></div>",
@@ -103,7 +104,7 @@ def test_page_without_main_part_is_read_completely() -> None:
     assert "entry number 19" in str(html_text(f"<ul>{items}</ul>")["text"])
 
 
-@pytest.mark.parametrize("html", ["", "<", "<frameset></frameset>", "<body>", "&#0;", "<a <b", "</pre></h1>"])
+@for_each("html", ["", "<", "<frameset></frameset>", "<body>", "&#0;", "<a <b", "</pre></h1>"])
 def test_any_html_is_read(html: str) -> None:
     """Broken markup is no error."""
     assert "error" not in html_text(html)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from tests.cases import for_each
 from tests.loopback_upstream import Exchange, json_reply, serving
 
 from modules.llm_platform.infrastructure.http.aiohttp_transport import AiohttpTransport
@@ -79,7 +80,7 @@ async def _never(exchange: Exchange) -> None:
     await asyncio.Event().wait()
 
 
-@pytest.mark.parametrize("handler", [_hang_up, _break_off, _no_http, _never], ids=lambda each: each.__name__)
+@for_each("handler", [_hang_up, _break_off, _no_http, _never])
 async def test_a_failed_request_leaves_nothing_behind(handler: Callable[[Exchange], Awaitable[None]]) -> None:
     """Neither a connection nor a slot."""
     async with serving(handler) as server, make_client(server.url, limits=httpx2.Limits(max_connections=1)) as client:
@@ -131,7 +132,7 @@ async def test_what_follows_a_response_inside_tls_is_no_answer_either(in_one_rec
         assert [(await client.get(f"https://127.0.0.1:{port}/")).text for _ in range(3)] == ["{}"] * 3
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("limits", "connections"),
     [
         (httpx2.Limits(max_keepalive_connections=0), 3),

@@ -7,6 +7,7 @@ from importlib import metadata
 
 import httpx2
 import pytest
+from tests.cases import for_each
 from tests.loopback_upstream import json_reply, serving
 
 from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchConnectionError
@@ -58,7 +59,7 @@ async def test_json_is_sent_as_compact_utf8() -> None:
     assert server.requests[0].body == '{"q":"é?","n":[1,2]}'.encode()
 
 
-@pytest.mark.parametrize("status", [200, 302, 404, 500])
+@for_each("status", [200, 302, 404, 500])
 async def test_an_opened_response_of_any_status_is_unread(status: int) -> None:
     """The timeout of the upstream replaces that of a given client."""
     timeouts = []
@@ -108,7 +109,7 @@ def _all_below(kind: type[BaseException]) -> set[type[BaseException]]:
     return {kind}.union(*(_all_below(below) for below in kind.__subclasses__()))
 
 
-@pytest.mark.parametrize("kind", sorted(_all_below(httpx2.HTTPError), key=lambda kind: kind.__name__))
+@for_each("kind", sorted(_all_below(httpx2.HTTPError), key=lambda kind: kind.__name__))
 def test_every_transport_error_has_a_rule(kind: type[Exception]) -> None:
     """No exception of httpx2 is raised as itself."""
     if not issubclass(kind, httpx2.HTTPStatusError):  # we never ask for that one
@@ -122,7 +123,7 @@ def test_every_rule_has_an_error_class() -> None:
         assert WEB_SEARCH_ERRORS.of(rule.kind).status_code in (502, 503)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "wait"),
     [("0", 0.0), ("1.5", 1.5), (" 7 ", 7.0), ("٣", None), ("", None), ("Wed, 99 Foo 2026", None), ("1" * 400, None)],
 )

@@ -8,6 +8,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.infrastructure.http.untrusted_json import (
     decode_json,
@@ -31,7 +32,7 @@ def test_valid_json_is_decoded(value: object) -> None:
         assert decode_json(body, unasked) == json.loads(body)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "value"),
     [
         (b"\xef\xbb\xbf[1]", [1]),
@@ -66,7 +67,7 @@ def test_the_declared_charset_is_only_read_when_needed() -> None:
     assert decode_json('["ü"]'.encode(), lambda: str(1 // 0)) == ["ü"]
 
 
-@pytest.mark.parametrize("charset", ["nonsense", "base64", "rot13", "", None, "idna", "\x00"])
+@for_each("charset", ["nonsense", "base64", "rot13", "", None, "idna", "\x00"])
 def test_an_unknown_charset_is_ignored(charset: str | None) -> None:
     """Only the affected characters are replaced."""
     assert decode_text(b"abc \xff", charset).startswith("abc")

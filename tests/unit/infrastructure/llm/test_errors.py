@@ -6,9 +6,9 @@ import ssl
 from dataclasses import replace
 
 import httpx2
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.exceptions import (
     LLMConfigError,
@@ -29,7 +29,7 @@ from modules.llm_platform.infrastructure.llm.kinds import LLMConnection, Variabl
 HERE = LLMConnection(name="n", kind="openai", model="m")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("error", "kind"),
     [
         (httpx2.ConnectError("x"), LLMConnectionError),
@@ -46,7 +46,6 @@ HERE = LLMConnection(name="n", kind="openai", model="m")
         (ConnectionResetError("x"), LLMConnectionError),
         (TimeoutError(), LLMTimeoutError),
     ],
-    ids=lambda value: getattr(value, "__name__", type(value).__name__),
 )
 def test_every_transport_error_is_translated(error: Exception, kind: type[LLMException]) -> None:
     """`TRANSPORT_ERRORS` contains it, and its class says what can be done."""
@@ -81,7 +80,7 @@ def test_any_status_with_any_body_is_translated(status: int, body: object) -> No
         assert len(failure.message) < 200
 
 
-@pytest.mark.parametrize("word", sorted(KNOWN_ERROR_TYPES))
+@for_each("word", sorted(KNOWN_ERROR_TYPES))
 def test_only_known_error_types_are_repeated(word: str) -> None:
     """Any other text of the service is not."""
     assert word in status_error(HERE, 500, {"error": {"type": word}}, {}).message

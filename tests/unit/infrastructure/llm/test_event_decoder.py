@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.infrastructure.llm.streaming import EventDecoder
 
@@ -14,7 +14,7 @@ def _events(*pieces: bytes) -> list[bytes]:
     return [event for piece in pieces for event in decoder.feed(piece)] + decoder.finish()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("received", "events"),
     [
         (b"", []),

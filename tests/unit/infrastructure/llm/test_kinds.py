@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.infrastructure.llm.kinds import AZURE_API_VERSION, KINDS, LLMConnection, Variables
 from shared.config import LLMKindName, Settings, variable_names
@@ -19,7 +20,7 @@ def test_settings_and_table_have_the_same_kinds() -> None:
     assert set(KINDS) == set(get_args(LLMKindName))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_the_settings_in_messages_exist(kind: str) -> None:
     """Each is a field of Settings."""
     known = {name for field in Settings.model_fields for name in variable_names(field)}
@@ -55,7 +56,7 @@ def test_a_connection_overrides_its_kind() -> None:
     assert silent.address == "https://api.kimi.com/coding/v1"
 
 
-@pytest.mark.parametrize("prices", [{}, {"price_in": 1.0}, {"price_out": 1.0}])
+@for_each("prices", [{}, {"price_in": 1.0}, {"price_out": 1.0}])
 def test_one_unknown_price_makes_the_cost_unknown(prices: dict[str, float]) -> None:
     """Input and output prices are both needed."""
     assert _connection("openai", **prices).cost_usd(1, 1) is None

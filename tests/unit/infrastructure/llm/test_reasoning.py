@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.llm.reasoning import ReasoningFilter, clean
@@ -24,7 +24,7 @@ def _read(*pieces: str, key: str = "") -> str:
     return shown
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "readable"),
     [
         ("", ""),

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 
 import httpx2
 import pytest
+from tests.cases import for_each
 from tests.chat_server import ChatServer, answer, spoken
 
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest
@@ -133,7 +134,7 @@ async def test_another_model_or_provider_is_a_request_error(send: Callable) -> N
     assert (await send("openai", question(model="m", provider="n"))).body["model"] == "m"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("config", "says"),
     [
         ({"kind": "openai"}, "set LLM_API_KEY"),
@@ -157,7 +158,7 @@ async def test_missing_settings_are_reported_at_the_call(config: dict, says: str
         assert caught.value.spent.calls == 0
 
 
-@pytest.mark.parametrize("address", ["http://[::1", "http://127.0.0.1:70000", "nothing://here", "http://a b"])
+@for_each("address", ["http://[::1", "http://127.0.0.1:70000", "nothing://here", "http://a b"])
 async def test_an_invalid_address_is_a_config_error(address: str) -> None:
     """It names the setting."""
     provider = OpenAIProvider(LLMConnection(name="n", kind="vllm", model="m", base_url=address))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.cases import for_each
 from tests.chat_server import DONE, chunk, completion, usage_chunk
 
 from modules.llm_platform.infrastructure.llm import streaming
@@ -36,7 +37,7 @@ def test_nothing_after_done_is_read() -> None:
     assert not list(reader.end())
 
 
-@pytest.mark.parametrize("blank", [b"", b" \r\n", b"\xef\xbb\xbf"])
+@for_each("blank", [b"", b" \r\n", b"\xef\xbb\xbf"])
 def test_a_plain_body_is_accepted_as_a_stream(blank: bytes) -> None:
     """The first byte after white space decides."""
     assert _text(_deltas(blank, completion("All")[:9], completion("All")[9:])) == "All"
@@ -61,7 +62,7 @@ def test_an_incomplete_last_event_is_dropped() -> None:
     assert _text(_deltas(chunk("a"), chunk("b")[:-9])) == "a"
 
 
-@pytest.mark.parametrize("received", [b"", b": only comments\n\n", b"not a stream at all"])
+@for_each("received", [b"", b": only comments\n\n", b"not a stream at all"])
 def test_a_stream_without_events_is_invalid(received: bytes) -> None:
     """It is no answer."""
     with pytest.raises(InvalidAnswerError, match="empty stream"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.cases import for_each
 from tests.fakes.synthesizer import FakeSynthesizer
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -35,8 +36,8 @@ async def collect(synthesizer: CachedSynthesizer, **changed: object) -> list[Syn
     return [part async for part in synthesizer.stream(**(ORDER | changed))]  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("first_streamed", [False, True])
-@pytest.mark.parametrize("then_streamed", [False, True])
+@for_each("first_streamed", [False, True])
+@for_each("then_streamed", [False, True])
 async def test_a_hit_is_marked_and_costs_nothing(first_streamed: bool, then_streamed: bool) -> None:
     """Streamed or not, the second answer is the first one with `cached` set and nothing spent."""
     inner = writer()
@@ -71,7 +72,7 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=str)
+@for_each("change", CHANGES)
 async def test_every_field_of_the_request_is_part_of_the_key(change: dict[str, object]) -> None:
     """A request with one other field is not a hit."""
     inner = writer()
@@ -90,8 +91,8 @@ async def test_version_and_writer_are_part_of_the_key() -> None:
     assert (await write(cached(writer(), cache=cache))).cached
 
 
-@pytest.mark.parametrize("script", [{"finish_reason": "length"}, {"degraded": (Degraded(component="x", reason="y"),)}])
-@pytest.mark.parametrize("streamed", [False, True])
+@for_each("script", [{"finish_reason": "length"}, {"degraded": (Degraded(component="x", reason="y"),)}])
+@for_each("streamed", [False, True])
 async def test_incomplete_texts_are_not_cached(script: dict[str, object], streamed: bool) -> None:
     """A cut text, or one with degraded entries, is written again."""
     synthesizer = cached(writer(**script))

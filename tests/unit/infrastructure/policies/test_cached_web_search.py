@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.cases import for_each
 from tests.clock import Clock
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -42,7 +43,7 @@ async def test_a_hit_is_marked_and_calls_nobody() -> None:
     assert second.results is first.results
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("outcome", "ttl_s", "lives_s"),
     [(FOUND, HOUR_S, HOUR_S), (DEGRADED, HOUR_S, 60), (EMPTY, HOUR_S, 300), (DEGRADED, 10, 10), (EMPTY, 10, 10)],
 )
@@ -100,7 +101,7 @@ OTHER: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("field", list(WebSearchRequest.model_fields))
+@for_each("field", list(WebSearchRequest.model_fields))
 def test_every_field_changes_the_key(field: str) -> None:
     """A new field must be listed here."""
     assert search_key("fake", REQUEST.with_(**{field: OTHER[field]})) != search_key("fake", REQUEST)

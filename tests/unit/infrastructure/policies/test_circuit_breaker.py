@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import aclosing, suppress
 
 import pytest
+from tests.cases import for_each
 from tests.clock import Clock
 from tests.fakes.metrics import MemoryMetrics
 
@@ -78,7 +79,7 @@ def limiter() -> RateLimiter:
 
 
 class TestWhatCounts:
-    @pytest.mark.parametrize(
+    @for_each(
         "error",
         [
             WebSearchConnectionError(),
@@ -89,7 +90,6 @@ class TestWhatCounts:
             LLMUnavailableError(),
             PageConnectionError(),
         ],
-        ids=lambda error: type(error).__name__,
     )
     def test_a_failure_of_the_service(self, error: AppException) -> None:
         """No connection, no answer in time, 5xx."""

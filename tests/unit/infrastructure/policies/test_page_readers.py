@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.cases import for_each
 from tests.clock import Clock
 from tests.reading_pages import Names
 
@@ -30,7 +31,7 @@ URL = "http://a.example.net/"
 
 
 class TestFailover:
-    @pytest.mark.parametrize(
+    @for_each(
         "error", [PageError(), PageBlockedError(), PageConnectionError(), PageTimeoutError(), PageConfigError()]
     )
     async def test_the_next_reader_reads_after_a_failure(self, error: Exception) -> None:
@@ -57,7 +58,7 @@ class TestFailover:
 
 
 class TestGuarded:
-    @pytest.mark.parametrize(
+    @for_each(
         "url", ["http://10.0.0.1/", "http://db/", "ftp://a.example.net/", "http://a.example.net:22/"]
     )
     async def test_a_refused_address_does_not_reach_the_reader(self, url: str) -> None:
@@ -67,7 +68,7 @@ class TestGuarded:
             await GuardedPageReader(inner, Guard(Names())).read(url)
         assert inner.urls == []
 
-    @pytest.mark.parametrize(
+    @for_each(
         "answer", [["10.0.0.1"], ["9.9.9.9", "::1"], [], ["x"], OSError(), ["9.9.9.9"] * (MAX_ADDRESSES + 1)]
     )
     async def test_a_name_is_resolved_before_the_reader_gets_it(self, answer: Sequence[str] | Exception) -> None:
@@ -108,7 +109,7 @@ class TestGuarded:
         with pytest.raises(PageConnectionError, match="in time"):
             await Guard(Silent()).check(parse_address(URL))
 
-    @pytest.mark.parametrize(
+    @for_each(
         ("url", "allowed"),
         [
             ("http://jina:3000", True),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.growth import SLACK, TRIES
 
 from modules.llm_platform.infrastructure.policies.rate_limits import (
@@ -203,7 +204,7 @@ async def test_a_caller_that_leaves_before_its_start_occupies_no_slot(leaves: st
     assert 2 in callers.starts
 
 
-@pytest.mark.parametrize(("waiting", "wait_s"), [(1, 2.0), (2, 4.0), (5, 10.0)])
+@for_each(("waiting", "wait_s"), [(1, 2.0), (2, 4.0), (5, 10.0)])
 async def test_a_wait_that_is_too_long_is_refused_at_once(waiting: int, wait_s: float) -> None:
     """The error names the wait; the other callers are not affected."""
     callers = Callers(0.5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.domain.deadline import deadline_in
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse, LLMToken, Spending
@@ -44,8 +45,8 @@ async def _whole(model: RetriedLLM, streamed: bool) -> LLMResponse:
     return answer
 
 
-@pytest.mark.parametrize("streamed", [False, True])
-@pytest.mark.parametrize(
+@for_each("streamed", [False, True])
+@for_each(
     ("error", "pause_s"),
     [
         (LLMConnectionError(), LLM_PAUSE_S),
@@ -66,8 +67,8 @@ async def test_a_short_failure_is_retried_once(error: LLMException, pause_s: flo
     assert pauses == [pause_s]
 
 
-@pytest.mark.parametrize("streamed", [False, True])
-@pytest.mark.parametrize(
+@for_each("streamed", [False, True])
+@for_each(
     "error",
     [
         LLMTimeoutError(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.domain.deadline import deadline_in
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
@@ -73,7 +74,7 @@ async def test_a_second_lost_connection_is_final() -> None:
     assert (len(provider.requests), len(pauses)) == (2, 1)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "error",
     [
         WebSearchTimeoutError(),
@@ -82,7 +83,6 @@ async def test_a_second_lost_connection_is_final() -> None:
         WebSearchError(),
         WebSearchRequestError(),
     ],
-    ids=lambda error: error.code,
 )
 async def test_other_failures_are_final(error: AppException) -> None:
     """Timeouts, blocks and everything else."""

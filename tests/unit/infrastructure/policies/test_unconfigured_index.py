@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, IndexedDocument
 from modules.llm_platform.domain.exceptions import EmbeddingConfigError, VectorStoreConfigError
@@ -40,7 +41,7 @@ async def test_an_unconfigured_embedder_raises_its_remedy() -> None:
         await UnconfiguredEmbedder("openai", REMEDY).embed([])
 
 
-@pytest.mark.parametrize("call", CALLS)
+@for_each("call", CALLS)
 async def test_an_unconfigured_store_raises_its_remedy(
     call: Callable[[UnconfiguredVectorStore], Coroutine[Any, Any, Any]],
 ) -> None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+from tests.cases import for_each
 from tests.clock import Clock
 from tests.fakes.tracing import tracing
 
@@ -144,7 +145,7 @@ async def test_silent_server_counts_as_away() -> None:
                 await client.call("TEST", lambda redis: redis.get("key"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("reply", "message"),
     [
         (b"-NOAUTH Authentication required.\r\n", "check REDIS_URL"),

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.infrastructure.research_store.entry_files import (
     MAX_HEAD_BYTES,
@@ -85,7 +86,7 @@ def test_other_bytes_are_damaged_or_of_another_format(data: bytes) -> None:
             read(data)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "data",
     [
         b"", b"null", b"[]", b"{}", b'{"format":', b'{"format":1,', ENTRY + b"\n", b" " + ENTRY,
@@ -103,7 +104,7 @@ def test_damages(data: bytes) -> None:
         unsealed(data)
 
 
-@pytest.mark.parametrize("data", [b'{"format":2,"anything":1}', b'{"format":10,', b'{"format":0,"x"'])
+@for_each("data", [b'{"format":2,"anything":1}', b'{"format":10,', b'{"format":0,"x"'])
 def test_other_formats_are_known_as_such(data: bytes) -> None:
     """What another version wrote is not damaged."""
     for read in (unsealed, read_header):

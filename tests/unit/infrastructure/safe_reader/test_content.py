@@ -6,6 +6,7 @@ import hashlib
 from typing import Any
 
 import pytest
+from tests.cases import for_each
 from tests.reading_pages import HTML, html, page, reader
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
@@ -36,7 +37,7 @@ class TestText:
         assert found.sha256 == hashlib.sha256(found.text.encode()).hexdigest()
         assert found.warning is None
 
-    @pytest.mark.parametrize(
+    @for_each(
         ("body", "title"),
         [
             (html("<h1>Heading</h1><p>Text of it.</p>", title=""), "Heading"),
@@ -53,7 +54,7 @@ class TestText:
         """The host names it."""
         assert (await read(b"text", {"Content-Type": "text/plain"}, "http://a.example.net/")).title == "a.example.net"
 
-    @pytest.mark.parametrize(
+    @for_each(
         ("encoding", "declared", "meta"),
         [
             ("utf-8", "utf-8", ""), ("utf-8", "iso-8859-1", ""), ("utf-8", "", "windows-1251"), ("cp1251", "windows-1251", ""),
@@ -78,7 +79,7 @@ class TestText:
         assert "Größe" in found.text
         assert "was read as" in str(found.warning)
 
-    @pytest.mark.parametrize(
+    @for_each(
         "body", [b"\x00\x01\x02" * 50, b"", b"   \n ", html(""), html("<p hidden>text</p>"), html("<img alt=x>")]
     )
     async def test_no_text_is_an_error(self, body: bytes) -> None:
@@ -109,7 +110,7 @@ class TestText:
         with pytest.raises(PageError, match="The PDF cannot be read: it is encrypted"):
             await content_of(fetched.__class__(fetched.address, "application/pdf", None, b"%PDF"), Without())
 
-    @pytest.mark.parametrize(
+    @for_each(
         ("markup", "date"),
         [
             ('<meta name="date" content="2026-01-02">', "2026-01-02"),
@@ -163,7 +164,7 @@ INJECTIONS = {
 
 
 class TestHiddenText:
-    @pytest.mark.parametrize("technique", INJECTIONS)
+    @for_each("technique", INJECTIONS)
     async def test_what_a_reader_does_not_see_is_not_in_the_text(self, technique: str) -> None:
         """Orders to a model are hidden this way; the visible text stays."""
         hidden = INJECTIONS[technique].replace("{}", "OWNED-BY-PAGE")
@@ -180,7 +181,7 @@ class TestHiddenText:
         found = await read(html(f"<p>Te\u200bxt{smuggled} \u202eof\u2066 it. 👩\u200d💻 می\u200cخواهم</p>"))
         assert found.text == "Text of it. 👩\u200d💻 می\u200cخواهم"
 
-    @pytest.mark.parametrize(
+    @for_each(
         "style",
         ["@media print{.q{display:none}}", "body{visibility:hidden}", "@supports(x:y){.q{display:none}}", ".q{display:block}",
          ".q::before{display:none}", "[[,.q{", "[[{display:none} ..q{display:none}",
@@ -242,24 +243,24 @@ PAGES = [
 
 
 class TestWalls:
-    @pytest.mark.parametrize(("title", "body"), WALLS, ids=[title for title, _ in WALLS])
+    @for_each(("title", "body"), WALLS)
     async def test_a_wall_is_recognised(self, title: str, body: str) -> None:
         """A login, a consent, a riddle: no source, whatever status it comes with."""
         with pytest.raises(PageBlockedError, match="cannot be used as a source"):
             await read(html(body, title))
 
-    @pytest.mark.parametrize(("title", "body"), NO_PAGES, ids=[title for title, _ in NO_PAGES])
+    @for_each(("title", "body"), NO_PAGES)
     async def test_an_error_page_is_recognised(self, title: str, body: str) -> None:
         """Also where it says 200."""
         with pytest.raises(PageError):
             await read(html(body, title))
 
-    @pytest.mark.parametrize(("title", "body"), PAGES, ids=[title for title, _ in PAGES])
+    @for_each(("title", "body"), PAGES)
     async def test_a_page_about_walls_is_a_page(self, title: str, body: str) -> None:
         """Long texts and short harmless ones are let through."""
         assert (await read(html(body, title))).text
 
-    @pytest.mark.parametrize(
+    @for_each(
         ("host", "path"), [("consent.example.com", "/m"), ("a.example", "/login"), ("a.example", "/users/sign_in")]
     )
     def test_address_reveals_login_too(self, host: str, path: str) -> None:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from tests.cases import for_each
 from tests.reading_pages import Names, fetcher, html, never, page, reader
 
 from modules.llm_platform.domain.exceptions import (
@@ -72,7 +73,7 @@ class TestSize:
         assert await read(zlib.compress(b"some text"), {**GZIP, "Content-Encoding": "deflate"}) == "some text"
         assert await read(b"some text", {**GZIP, "Content-Encoding": "identity"}) == "some text"
 
-    @pytest.mark.parametrize("size", [400_000, 4_000_000, 60_000_000])
+    @for_each("size", [400_000, 4_000_000, 60_000_000])
     async def test_bomb_is_detected_by_its_ratio(self, size: int) -> None:
         """A page that unpacks a thousandfold is none, also below the size limit."""
         error = await error_of(gzip.compress(b"\0" * size), GZIP)
@@ -85,7 +86,7 @@ class TestSize:
         """The ratio counts from a size on."""
         assert len(await read(gzip.compress(b"line\n" * 40_000), GZIP)) == 40_000 * 5 - 1
 
-    @pytest.mark.parametrize("encoding", ["gzip, gzip", "br", "zstd", "x-unknown", "deflate, gzip", "gzip;q=1"])
+    @for_each("encoding", ["gzip, gzip", "br", "zstd", "x-unknown", "deflate, gzip", "gzip;q=1"])
     async def test_other_compressions_are_refused(self, encoding: str) -> None:
         """Nobody asked for them, and one inside the other is how bombs are built."""
         error = await error_of(b"whatever", {**GZIP, "Content-Encoding": encoding})
@@ -137,7 +138,7 @@ class TestTime:
 
 
 class TestHead:
-    @pytest.mark.parametrize(
+    @for_each(
         "headers",
         [{"X": "y" * 200_000}, [(f"X-{n}", "y" * 90) for n in range(2000)], {"X": "a\x00b"}, {"Bad Name": "x"}],
     )
@@ -145,7 +146,7 @@ class TestHead:
         """A head without end or against the rules ends the exchange."""
         assert isinstance(await error_of(b"text", headers), PageError)
 
-    @pytest.mark.parametrize(
+    @for_each(
         ("status", "kind"),
         [
             (204, PageError), (206, PageError), (304, PageError), (300, PageError), (400, PageError), (401, PageBlockedError),
@@ -211,7 +212,7 @@ class TestHead:
 
 
 class TestTypes:
-    @pytest.mark.parametrize(
+    @for_each(
         "declared",
         [
             "text/html",
@@ -228,7 +229,7 @@ class TestTypes:
         headers = {"Content-Type": declared} if declared else {}
         assert "Some text." in await read(html("<p>Some text.</p>"), headers)
 
-    @pytest.mark.parametrize(
+    @for_each(
         "declared",
         ["application/octet-stream", "application/json", "image/png", "image/svg+xml", "video/mp4", "application/zip",
          "nonsense", "application/javascript", "multipart/form-data", "textual/html", "xtext/html", ";",

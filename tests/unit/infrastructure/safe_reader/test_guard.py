@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.domain.exceptions import PageRequestError
 from modules.llm_platform.infrastructure.safe_reader.guard import MAX_ADDRESSES, Guard
@@ -21,7 +22,7 @@ class Names:
         return list(self._addresses)
 
 
-@pytest.mark.parametrize("last", ["93.184.217.1", "10.0.0.1", "fe80::1%eth0"])
+@for_each("last", ["93.184.217.1", "10.0.0.1", "fe80::1%eth0"])
 async def test_a_name_with_too_many_addresses_is_refused(last: str) -> None:
     """Those behind the limit are not looked at, so they could be anything."""
     address = parse_address("http://a.example.net/")

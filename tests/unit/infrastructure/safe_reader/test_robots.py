@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.reading_pages import fetcher, html, page, reader
 
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageRequestError
@@ -31,7 +32,7 @@ Disallow: /ours
 """
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "allowed"),
     [("/", True), ("/ours/x", False), ("/private", True), ("/our", True), ("/x.pdf", True)],
 )
@@ -40,7 +41,7 @@ def test_our_own_group_counts_alone(path: str, allowed: bool) -> None:
     assert allows(rules_for(GROUPS), path) is allowed
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "allowed"),
     [
         ("/", True), ("/private", False), ("/private/x", False), ("/private/open", True), ("/private/open/x", True),
@@ -52,7 +53,7 @@ def test_the_group_for_everybody(path: str, allowed: bool) -> None:
     assert allows(rules_for(GROUPS, "unnamed"), path) is allowed
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "allowed"),
     [
         ("", True),
@@ -140,7 +141,7 @@ async def test_robots_txt_is_not_fetched_without_the_setting() -> None:
     assert site.asked == ["a.example.net/no"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("status", "readable"), [(404, True), (403, True), (410, True), (429, False), (500, False), (503, False)]
 )
 async def test_missing_robots_txt_allows_all(status: int, readable: bool) -> None:

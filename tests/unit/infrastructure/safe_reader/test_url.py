@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.exceptions import PageRequestError
 from modules.llm_platform.infrastructure.safe_reader.guard import AllowedHosts
@@ -53,7 +54,7 @@ def test_a_redirect_changes_its_host_only_by_saying_so(location: str) -> None:
         assert location.lower().startswith(("http:", "https:", "//"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("location", "url"),
     [
         ("/x", "https://a.example.net:8443/x"),
@@ -86,7 +87,7 @@ def test_an_error_repeats_nothing() -> None:
         assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text", ["1.2.3", "01.2.3.4", "1.2.3.4 ", "::1%eth0", "fe80::1%25x", "", "a", "1.2.3.4.5", "١.2.3.4"]
 )
 def test_no_ip_address(text: str) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.text.tokens import count_tokens, first_tokens
 from modules.llm_platform.infrastructure.vectors.embeddable import beginnings
 
 
-@pytest.mark.parametrize("text", ["", " \n\t\u00a0", "\u200b\ufeff", "\0\x1b", "\u00ad\u202e"])
+@for_each("text", ["", " \n\t\u00a0", "\u200b\ufeff", "\0\x1b", "\u00ad\u202e"])
 def test_nothing_to_see(text: str) -> None:
     """Blank and invisible texts are empty."""
     assert beginnings([text], 10) == [""]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection
 from modules.llm_platform.infrastructure.vectors.hybrid import active_filters, hybrid_query
@@ -10,7 +10,7 @@ from modules.llm_platform.infrastructure.vectors.hybrid import active_filters, h
 STATIC = Collection(name="n", embedder="wordllama/l2_supercat_256", dimension=2)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "vector", "lists"),
     [
         ("cats drink milk", [1.0, 0.0], 2),

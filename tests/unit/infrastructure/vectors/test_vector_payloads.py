@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, IndexedDocument, Passage
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError
@@ -47,7 +48,7 @@ def test_facts() -> None:
     assert facts_of("n", json.loads(json.dumps(facts_payload(facts)))) == facts
 
 
-@pytest.mark.parametrize("words", [None, FORM - 1, FORM + 1, "2"])
+@for_each("words", [None, FORM - 1, FORM + 1, "2"])
 def test_facts_of_another_sparse_format(words: object) -> None:
     """Questions would find next to nothing in them, and nobody would see why: the remedy is said instead."""
     payload = {**facts_payload(Collection(name="n", embedder="e", dimension=2)), "words": words}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.presentation.cli.commands.config import setting_values
 from modules.llm_platform.presentation.kafka.worker.clients import client_settings
@@ -13,7 +14,7 @@ from shared.config import Settings, SettingsError
 PASSWORD = "open-sesame-1"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         "sasl.password", "ssl.key.password", "ssl.key.pem", "ssl.keystore.password", "sasl.oauthbearer.client.secret",
@@ -82,7 +83,7 @@ def test_security_settings_reach_the_client(tmp_path: Path) -> None:
     assert PASSWORD not in repr(settings) + str(list(setting_values(settings, {})))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("values", "message"),
     [
         ({"KAFKA_SASL_PASSWORD": PASSWORD}, "KAFKA_SASL_PASSWORD has no effect with the protocol PLAINTEXT: set .* SASL_SSL"),

@@ -9,6 +9,7 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.unit.presentation.cli.fakes import FakePlatform, Terminal, terminal_console, wiring
 
 from modules.llm_platform.presentation.cli.console import Console, Line
@@ -28,8 +29,8 @@ def words_of(text: str) -> list[str]:
     return re.findall(r"[A-Za-z0-9][\w.-]*", text, re.ASCII)
 
 
-@pytest.mark.parametrize("width", [40, 80])
-@pytest.mark.parametrize("text", [LATIN, JAPANESE, f"   {LATIN}", f"{LATIN} {JAPANESE}"])
+@for_each("width", [40, 80])
+@for_each("text", [LATIN, JAPANESE, f"   {LATIN}", f"{LATIN} {JAPANESE}"])
 def test_words_are_not_split(text: str, width: int) -> None:
     """Each line fits, and holds whole words; a continued line keeps its indent."""
     lines = wrap(text, width).split("\n")

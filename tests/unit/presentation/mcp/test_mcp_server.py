@@ -13,6 +13,7 @@ import jsonschema_rs
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
+from tests.cases import for_each
 from tests.unit.presentation.rest.fake_platform import PAGE, REF, FakeServices, platform_of
 
 from modules.llm_platform.application.platform import LLMPlatform
@@ -99,7 +100,7 @@ def text_of(result: Any) -> str:
     return "\n".join(block.text for block in result.content)
 
 
-@pytest.mark.parametrize("spec", TOOLS, ids=lambda spec: spec.name)
+@for_each("spec", TOOLS)
 async def test_schemas_are_valid_and_annotated(spec: Any) -> None:
     """Each tool has valid schemas, a description of every argument, and hints that it changes nothing."""
     async with connected() as client:
@@ -111,8 +112,8 @@ async def test_schemas_are_valid_and_annotated(spec: Any) -> None:
     assert tool.annotations.open_world_hint == (spec.name != "ask")
 
 
-@pytest.mark.parametrize("mode", ERAS)
-@pytest.mark.parametrize(
+@for_each("mode", ERAS)
+@for_each(
     ("name", "arguments"),
     [
         ("search", {"query": "q", "count": 3, "sources": ["web"], "domains": ["python.org"], "time_range": "week"}),
@@ -202,7 +203,7 @@ async def test_a_cancelled_call_stops_the_work(mode: str) -> None:
     assert services.cancelled == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "arguments", "fields"),
     [
         ("search", {}, ["query"]),
@@ -269,15 +270,14 @@ class FailingStore:
         raise self._error
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("error", "message"),
     [
         (StoreError(f"refused for {SECRET}: check the user"), "store: refused for [redacted]: check the user"),
         (ValueError(SECRET), "internal: Internal error: see the log of llm-platform"),
     ],
-    ids=["ours", "unexpected"],
 )
-@pytest.mark.parametrize("mode", ERAS)
+@for_each("mode", ERAS)
 async def test_an_error_outside_of_tools_has_no_secret(mode: str, error: Exception, message: str) -> None:
     """A list of resources that fails names our code and remedy; neither its message nor its data repeats a key."""
     async with connected(mode, secrets=(SECRET,), store=FailingStore(error)) as client:
@@ -339,7 +339,7 @@ async def test_text_of_pages_stays_data() -> None:
         assert not any(mark in text for mark in ("<system>", "\u202e", "[1]"))
 
 
-@pytest.mark.parametrize("max_chars", [1, 10, 12, 13, 24, 25, 26])
+@for_each("max_chars", [1, 10, 12, 13, 24, 25, 26])
 async def test_a_long_page_is_read_in_parts(max_chars: int) -> None:
     """`next_start` leads through the whole text and ends with its last character; no part is empty."""
     parts: list[str] = []
@@ -402,7 +402,7 @@ async def test_stored_reports_are_resources(mode: str) -> None:
         assert "1 of 1 citations are supported" in content.text
 
 
-@pytest.mark.parametrize(
+@for_each(
     "uri", ["llm-platform://reports/none", "llm-platform://reports/..%2F..%2Fetc", "file:///etc/passwd"]
 )
 async def test_other_addresses_are_no_resources(uri: str) -> None:

@@ -12,6 +12,7 @@ from urllib.parse import urljoin
 
 import pytest
 from scripts import vendored
+from tests.cases import for_each
 from tests.unit.presentation.rest.fake_platform import app_client
 
 from modules.llm_platform.presentation.rest.docs_routes import FOLDER, MEDIA_TYPES, RESEARCH_FILES, RESEARCH_FOLDER
@@ -88,11 +89,11 @@ async def test_other_routes_require_a_key() -> None:
         assert (await client.post("/research", json={"query": "solar sails"})).status_code == 401
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("accept", "is_page"),
     [(BROWSER["Accept"], True), ("TEXT/HTML", True), ("*/*", False), ("application/json", False), ("", False)],
 )
-@pytest.mark.parametrize("keys", ["", KEY])
+@for_each("keys", ["", KEY])
 async def test_root_is_the_page_for_browsers(accept: str, is_page: bool, keys: str) -> None:
     """A browser gets the page, any other client reads which routes there are; neither needs a key."""
     async with app_client(LLM_PLATFORM_API_KEYS=keys) as client:

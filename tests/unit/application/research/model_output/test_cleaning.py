@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.application.research.model_output.cleaning import (
     MAX_CHARS,
@@ -15,7 +15,7 @@ from modules.llm_platform.application.research.model_output.cleaning import (
 TEMPLATE_PARTS = ("<|im_end|>", "<|im_start|>", "assistant", "</s>", "[INST]", "<｜end▁of▁sentence｜>", "`", "<", "[", " a\n")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "answer"),
     [
         ("<think>a</think>b", "b"),
@@ -67,8 +67,8 @@ def without_tokens(text: str, size: int) -> str:
     return "".join(pieces) + remover.finish()
 
 
-@pytest.mark.parametrize("size", [1, 3, 1000])
-@pytest.mark.parametrize(
+@for_each("size", [1, 3, 1000])
+@for_each(
     ("text", "answer"),
     [
         ("Pumps move water.<|im_end|>", "Pumps move water."),
@@ -101,8 +101,8 @@ def test_a_text_without_tokens_is_unchanged(text: str, size: int) -> None:
 LONG = "The worker commits offsets only after the outcome of a request is computed and stored."
 
 
-@pytest.mark.parametrize("size", [1, 3, 1000])
-@pytest.mark.parametrize(
+@for_each("size", [1, 3, 1000])
+@for_each(
     ("text", "answer"),
     [
         (f"{LONG} === c8597fac58207f49 ===", f"{LONG} "),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.application.research.model_output.lenient_json import MAX_DEPTH, read_values, unescaped
 
@@ -36,7 +36,7 @@ def test_complete_values_of_cut_json_are_read(rows: list[object], data: st.DataO
     assert kept == [row for row in rows if row][: len(kept)]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "value"),
     [
         ("{'a': 'b', 'c': 1}", {"a": "b", "c": 1}),
@@ -75,7 +75,7 @@ def test_invalid_json_is_repaired(text: str, value: object) -> None:
     assert read_values(text) == [value]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "whole", "cut"),
     [
         ('[{"a": 1}, {"b": 2', [{"a": 1}], [[{"a": 1}], {"b": 2}]),

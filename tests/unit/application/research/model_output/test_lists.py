@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.application.research.model_output.lists import (
     ITEM_KEYS,
@@ -22,7 +22,7 @@ from modules.llm_platform.application.research.model_output.lists import (
 A, B = "How does a heat pump work?", "What does it cost?"
 
 
-@pytest.mark.parametrize("label", sorted(LABELS))
+@for_each("label", sorted(LABELS))
 def test_every_label_is_a_prefix(label: str) -> None:
     """In small letters and in capitals, numbered or not, with either colon, in a list and in bold."""
     for line in (
@@ -37,7 +37,7 @@ def test_every_label_is_a_prefix(label: str) -> None:
         assert read_strings(f"Sure:\n{line}\n") == [A], line
 
 
-@pytest.mark.parametrize(
+@for_each(
     "line",
     [
         "",
@@ -57,7 +57,7 @@ def test_line_without_prefix_has_no_item(line: str) -> None:
     assert read_line(line) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "items"),
     [
         (f"Question: {A} Question: {B}", [A, B]),

@@ -7,11 +7,12 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.application.research.model_output.rows import read_number
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "number"),
     [
         *(
@@ -53,7 +54,7 @@ def test_number_in_any_notation_is_read(value: object, number: float) -> None:
     assert read_number(value) == pytest.approx(number)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [
         *(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.application.research.model_output.rows import KEY, MAX_ROWS, read_rows
 
@@ -18,7 +18,7 @@ TEA = {"title": "Tea", "accuracy": 7}
 ARRAY = [1, "Tea", 7, 8]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "rows"),
     [
         ([TEA, TEA], [TEA, TEA]),
@@ -51,7 +51,7 @@ def test_rows_are_unwrapped(value: object, rows: list[object]) -> None:
     assert read_rows(json.dumps(value)) == rows
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         json.dumps(json.dumps([TEA])),
@@ -82,7 +82,7 @@ def test_rows_are_bounded() -> None:
     assert len(read_rows("[" + "[1, 2, 3]," * 10_000)) == MAX_ROWS
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "rows"),
     [
         ("| # | Title | a | b | c |\n|---|---|---|---|---|\n| 1 | Tea | 7 | 8 | 9 |", [["1", "Tea", "7", "8", "9"]]),
@@ -107,8 +107,8 @@ def test_lines_are_rows_without_json(text: str, rows: list[object]) -> None:
     assert read_rows(text) == rows
 
 
-@pytest.mark.parametrize("sign", SIGNS)
-@pytest.mark.parametrize("replaced", [0, 1])
+@for_each("sign", SIGNS)
+@for_each("replaced", [0, 1])
 def test_wrong_character_loses_two_rows_at_most(sign: str, replaced: int) -> None:
     """A character put in, torn out or replaced anywhere in ten rows leaves eight of them as they were."""
     rows = [[number, title, 8, 7, 6, 7, 8] for number, title in enumerate(TITLES, 1)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from tests.cases import for_each
 from tests.report_world import ReportModel, Web, World, answer_of, some_pages
 
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
@@ -19,7 +20,7 @@ async def limited(model: ReportModel, **limits: object) -> ResearchResponse:
     return answer_of(await World(Web(some_pages()), model, price=price).events(**limits))
 
 
-@pytest.mark.parametrize("calls", [0, 1, 2, 3, 5, 8, 10])
+@for_each("calls", [0, 1, 2, 3, 5, 8, 10])
 async def test_call_limit_is_respected_and_a_report_is_returned(calls: int) -> None:
     """`max_llm_calls` is never passed; a cited report comes all the same, and says which stages gave way."""
     model = ReportModel()

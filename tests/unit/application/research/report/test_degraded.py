@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cases import for_each
 from tests.report_world import (
     QUESTION,
     Asked,
@@ -41,7 +42,7 @@ STORE_MS, WRITE_MS = 30, 50
 # --- what was left out ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("language", ["en", "de", "fr", "es", "it", "pt-BR", "nl", "pl", "ru", "uk", "zh", "ja", "ko"])
+@for_each("language", ["en", "de", "fr", "es", "it", "pt-BR", "nl", "pl", "ru", "uk", "zh", "ja", "ko"])
 async def test_text_names_what_the_limits_left_out(language: str) -> None:
     """Two calls: which stages went without stands behind the text, and the text is still exactly the tokens."""
     events = await World(Web(some_pages()), ReportModel()).events(max_llm_calls=2, language=language)

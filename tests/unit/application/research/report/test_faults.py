@@ -7,6 +7,7 @@ import itertools
 import time
 
 import pytest
+from tests.cases import for_each
 from tests.report_world import (
     QUESTION,
     REWORDED,
@@ -98,7 +99,7 @@ class SlipError(RuntimeError):
     """What nobody expects."""
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@for_each("stage", STAGES)
 async def test_defect_of_a_model_is_raised_unchanged(stage: LLMStage) -> None:
     """Never a group of exceptions; what runs beside it ends."""
     world = World(Web(some_pages(12)), ReportModel(failing={stage: SlipError("slip")}, text=REWORDED))
@@ -164,7 +165,7 @@ async def test_hanging_pages_leave_the_search_results_as_sources() -> None:
     laws_of_events(events)
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@for_each("stage", STAGES)
 async def test_model_hanging_in_one_stage_leaves_an_answer_in_time(stage: LLMStage) -> None:
     """Total time is kept, whatever stage never ends, and the answer says so in its text and in `degraded`."""
     began = time.monotonic()
@@ -185,8 +186,8 @@ async def _stopped_after(world: World, kind: str, count: int) -> None:
     await stream.aclose()
 
 
-@pytest.mark.parametrize("kind", ["started", "planned", "searched", "ranked", "read", "summarized", "sources", "token"])
-@pytest.mark.parametrize("count", [1, 2])
+@for_each("kind", ["started", "planned", "searched", "ranked", "read", "summarized", "sources", "token"])
+@for_each("count", [1, 2])
 async def test_closing_the_stream_cancels_all_tasks(kind: str, count: int) -> None:
     """In whatever phase the reader goes: no task is left, and nothing more is asked."""
     world = World(Web(some_pages(12)), ReportModel(delay_s=0.002), options=ReportOptions(pages=7, read_early=True))
@@ -198,7 +199,7 @@ async def test_closing_the_stream_cancels_all_tasks(kind: str, count: int) -> No
     assert (len(world.web.searched), len(world.web.read_urls), world.calls()) == asked
 
 
-@pytest.mark.parametrize("hangs", ["search", "read", *STAGES])
+@for_each("hangs", ["search", "read", *STAGES])
 async def test_cancelling_a_hanging_phase_ends_it(hangs: str) -> None:
     """A reader who goes while a search, a page or a model hangs does not wait for it."""
     web = HangingWeb(searches=hangs == "search", reads=hangs == "read")
@@ -218,7 +219,7 @@ async def test_cancelling_a_hanging_phase_ends_it(hangs: str) -> None:
 FAULTS = [*STAGES, "search", "read", "store"]
 
 
-@pytest.mark.parametrize("faults", list(itertools.combinations(FAULTS, 2)), ids="+".join)
+@for_each("faults", list(itertools.combinations(FAULTS, 2)))
 async def test_event_order_holds_under_all_faults(faults: tuple[str, str]) -> None:
     """planned before searched, sources before the first token, the text is the tokens, one end, whatever two parts fail."""
     pages = some_pages(8)

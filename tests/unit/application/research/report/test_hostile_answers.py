@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-import pytest
+from tests.cases import for_each
 from tests.report_world import ReportModel, Web, World, answer_of, some_pages
 
 from modules.llm_platform.application.research.report.run import ReportOptions
@@ -64,7 +64,7 @@ async def test_huge_titles_are_cut_in_bounded_time() -> None:
     assert max(len(source.title) for source in answer_of(events).sources) <= 300
 
 
-@pytest.mark.parametrize("provider", ["web", "searxng", ""])
+@for_each("provider", ["web", "searxng", ""])
 async def test_a_web_provider_cannot_name_a_document(provider: str) -> None:
     """`doc:` addresses are of documents alone: from elsewhere they are dropped, so that no stranger has a file read."""
     items = [_item("doc:secrets/passwords.md"), _item("https://good.example/")]
@@ -81,7 +81,7 @@ async def test_documents_may_name_documents() -> None:
     assert web.read_urls == ["doc:guide.md"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url", ["http://[::1", "http://[bad]/", "http://a\u2100b.example/", "https://x:99999/", "http://"]
 )
 async def test_invalid_addresses_are_dropped(url: str) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 from pydantic import BaseModel
+from tests.cases import for_each
 from tests.report_world import QUESTION, ReportModel, Web, World, answer_of, some_pages
 
 from modules.llm_platform.domain.dtos.store_dtos import EndsTopic, StoreStage, Topic
@@ -83,7 +83,7 @@ async def test_remaining_calls_are_used_by_the_judge() -> None:
     assert done.metadata.llm_calls == len(model.asked) <= len(unlimited.asked)
 
 
-@pytest.mark.parametrize("verdict", ["supported", "partial", "unsupported"])
+@for_each("verdict", ["supported", "partial", "unsupported"])
 async def test_stored_report_has_its_verdicts(verdict: str) -> None:
     """Told again it says the same, and asks nobody."""
     store = MemoryResearchStore()

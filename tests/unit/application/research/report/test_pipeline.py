@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
+from tests.cases import for_each
 from tests.report_world import QUESTION, SUB_QUESTIONS, ReportModel, Web, World, answer_of, some_pages
 
 from modules.llm_platform.application.research.events import ResearchEvent
@@ -83,7 +83,7 @@ async def test_nothing_found_is_an_answer_and_failing_searches_are_an_error() ->
     assert failed.problem["code"] == "web_search_connection"
 
 
-@pytest.mark.parametrize("stage", ["plan", "queries", "rank", "summarize", "write"])
+@for_each("stage", ["plan", "queries", "rank", "summarize", "write"])
 async def test_stage_with_failing_model_has_a_fallback(stage: str) -> None:
     """Whatever single stage loses its model, a cited report comes out, and `degraded` names the stage or the model."""
     model = ReportModel(failing={stage: LLMConnectionError()})  # type: ignore[dict-item]

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.turns import run_ready_tasks
 
 from modules.llm_platform.application.research.report.queries import Queries, query_languages, search_queries
@@ -34,7 +35,7 @@ async def made(
     return queries
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("asked", "wanted", "languages"),
     [
         ("ru", (), ("ru", "en")),
@@ -51,7 +52,7 @@ def test_a_question_is_searched_in_its_language_and_in_english(
     assert query_languages(asked, wanted) == languages
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         f"ЗАПРОС: {RUSSIAN}\nЗАПРОС: {ENGLISH}",
@@ -63,7 +64,6 @@ def test_a_question_is_searched_in_its_language_and_in_english(
         f"{RUSSIAN}\n{ENGLISH}",
         f"ЗАПРОС: {RUSSIAN}\nЗАПРОС: {RUSSIAN}\nЗАПРОС: {ENGLISH}\nЗАПРОС: one too many",
     ],
-    ids=["seed", "numbered", "English prefix", "numbers", "object", "JSON", "plain", "too many"],
 )
 async def test_queries_are_read_from_any_list_format(answer: str) -> None:
     """The seed's lines, other prefixes, numbers, JSON, plain lines: one query in each language, no duplicate."""
@@ -119,7 +119,7 @@ async def test_queries_of_a_model_that_failed_half_way_stay() -> None:
     assert len(queries.degraded) == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer", ["None", "I cannot comply.", "[NaN]", "Извините, я не могу помочь.", "A matter for experts."]
 )
 async def test_answer_without_a_query_is_reported_and_replaced(answer: str) -> None:
@@ -129,7 +129,7 @@ async def test_answer_without_a_query_is_reported_and_replaced(answer: str) -> N
     assert [each.component for each in queries.degraded] == ["queries/fake"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sub_question", "languages", "queries"),
     [
         ("What do heat pumps cost?", ("en",), ("What do heat pumps cost?",)),
@@ -137,7 +137,6 @@ async def test_answer_without_a_query_is_reported_and_replaced(answer: str) -> N
         ("What are the limits?", ("en", "de"), ("What are the limits?", "limits heat pumps cold winters")),
         ("What do heat pumps cost?", ("en", "de"), ("What do heat pumps cost?", "heat pumps cost")),
     ],
-    ids=["one place", "words alone already", "names no subject", "names its subject"],
 )
 async def test_without_a_model_the_sub_question_is_searched(
     sub_question: str, languages: tuple[str, ...], queries: tuple[str, ...]

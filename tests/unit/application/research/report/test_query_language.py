@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.application.research.report.queries import query_language
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "possible", "language"),
     [
         ("Как работает тепловой насос зимой?", ("ru", "en"), "ru"),  # by its script

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.turns import run_ready_tasks
 
 from modules.llm_platform.application.research.report.rank import (
@@ -133,7 +134,7 @@ async def test_result_without_a_row_gets_the_default_score() -> None:
     assert made.degraded == ()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         "I cannot comply.",
@@ -145,7 +146,6 @@ async def test_result_without_a_row_gets_the_default_score() -> None:
         LLMConnectionError(),
         LLMBudgetError(),
     ],
-    ids=["refusal", "NaN", "thinking", "None", "empty", "out of range", "unreachable", "budget"],
 )
 async def test_a_batch_that_fails_is_scored_by_keywords(answer: str | Exception) -> None:
     """Every result has a score, the better match a better one, all are counted, and the model is named."""
@@ -238,7 +238,7 @@ async def test_no_summaries_make_no_call() -> None:
 # --- the law of matching ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         '[[1, "Solar sails", 7,7,7,7,7], [2, "Light", 5,5,5,5,5], [3, "Tea", 2,2,2,2,2]]',
@@ -261,9 +261,6 @@ async def test_no_summaries_make_no_call() -> None:
         '[{"n": 1, "title": "Solar", "accuracy": 7, "year": 2024, "reason": "Light sails are like it"}, '
         '{"n": 2, "accuracy": 5}, {"n": 3, "accuracy": 2}]',
     ],
-    ids=["short", "shuffled", "numbered anew", "from nought", "numbers alone", "marks alone",
-         "number in title", "a line each", "with mean", "marks as words", "English", "wrapped", "titles as keys",
-         "numbers as keys", "objects under numbers", "objects under titles", "nested", "talkative"],
 )  # fmt: skip
 def test_row_is_matched_to_its_result(answer: str) -> None:
     """By number and title, by title alone, by number alone, by place: in all the ways in which models write rows."""
@@ -278,7 +275,7 @@ def test_two_results_with_the_same_title() -> None:
     assert parse_ranking('[["Sails", 7,7,7,7,7], ["Sails", 5,5,5,5,5]]', titles) == [SEVENS, None, FIVES]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         '{"Sails": [7,7,7,7,7], "Tea": [2,2,2,2,2], "Sails": [5,5,5,5,5]}',
@@ -290,7 +287,6 @@ def test_two_results_with_the_same_title() -> None:
         '[[3, "Sails", 7,7,7,7,7], [4, "Sails", 5,5,5,5,5], [1, "Tea", 2,2,2,2,2]]',
         '[["Sails", 7,7,7,7,7], [3, "Sails", 5,5,5,5,5], ["Tea", 2,2,2,2,2]]',
     ],
-    ids=["keys", "loose keys", "objects", "one number", "no numbers", "sorted", "from elsewhere", "half numbered"],
 )
 def test_results_with_equal_titles_get_scores_in_order(answer: str) -> None:
     """An object may hold a key twice, a number may be given twice or be the row's own: no mark is lost or moves."""
@@ -298,10 +294,9 @@ def test_results_with_equal_titles_get_scores_in_order(answer: str) -> None:
     assert [each and sum(each) / len(each) for each in marks] == [7.0, 2.0, 5.0]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "row",
     ['[2, "Coffee", 2,2,2,2,2]', '[2, "First words", 7,8,6,7,8]', "[0, 2,2,2,2,2]", '[9, "", 2,2,2,2,2]', "[-1, 2,2,2,2,2]"],
-    ids=["another title", "the prompt's example", "number 0", "beyond the list", "below it"],
 )
 def test_row_of_no_result_gives_no_score(row: str) -> None:
     """A title that matches nothing, the example of the prompt and a number outside of the list score no result."""

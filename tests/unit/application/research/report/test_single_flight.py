@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 import pytest
+from tests.cases import for_each
 from tests.report_world import QUESTION, ReportModel, Web, World, answer_of, laws_of_events, some_pages
 
 from modules.llm_platform.application.research.context import ResearchContext
@@ -135,7 +136,7 @@ async def test_failure_is_raised_to_all_followers() -> None:
     assert shared.calls()["plan"] == 2
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wishes",
     [{"max_llm_calls": 50}, {"max_seconds": 300.0}, {"instructions": "Short."}, {"fresh": True}, {"language": "de"},
      {"query": "What do heat pumps cost?"}, {"plan": ("What is a heat pump?",)}],

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.turns import run_ready_tasks
 
 from modules.llm_platform.application.research.report.summarize import MIN_PAGE_TOKENS, is_long, summarize
@@ -84,7 +85,7 @@ async def test_the_shape_follows_the_length(text: str, shape: str) -> None:
     assert len(rules) < 1100
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "long"),
     [
         ("word " * 499, False),
@@ -136,7 +137,7 @@ async def test_the_smallest_context_still_sees_the_beginning() -> None:
     assert summary.cut_tokens > 0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "kept", "gone"),
     [
         ("Sails <img src=x onerror=alert(1)> push.", "Sails", "onerror"),
@@ -156,7 +157,7 @@ async def test_summary_is_sanitized(answer: str, kept: str, gone: str) -> None:
     assert degraded == ()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         LLMConnectionError(),
@@ -164,7 +165,6 @@ async def test_summary_is_sanitized(answer: str, kept: str, gone: str) -> None:
         LLMResponse(content=" \n", provider="fake", model="fake-1"),
         LLMResponse(content="<img src=x onerror=alert(1)>", provider="fake", model="fake-1"),
     ],
-    ids=["unreachable", "budget", "blank", "nothing to show"],
 )
 async def test_failing_model_is_reported_and_the_page_is_quoted(answer: LLMResponse | Exception) -> None:
     """Verbatim sentences serve, and `degraded` names the model."""
@@ -223,7 +223,7 @@ async def test_page_without_an_answer_is_summarized_by_its_opening() -> None:
     assert summary.text.startswith("Tea is made of the leaves of a bush")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text", ["", "   ", "x", "# Only a heading", "| a | b |\n|---|---|\n| 1 | 2 |", "\x00\x01", "☀️" * 50]
 )
 async def test_page_without_sentences_is_summarized(text: str) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.cases import for_each
 from tests.unit.presentation.cli.fakes import FakePlatform, piped_console, terminal_console, wiring
 
 from modules.llm_platform.application.services.doctor_service import CheckResult
@@ -123,7 +124,7 @@ class TestDoctor:
         assert run(["doctor"], wiring(FakePlatform()), console) == 1
         assert "kafka brokers        cannot be reached" in out.getvalue()
 
-    @pytest.mark.parametrize(
+    @for_each(
         ("settings", "verdict", "expected"),
         [
             ({"SEARXNG_ENGINES_NEWS": "google_news"}, "warning", "write 'google news'"),

@@ -7,9 +7,9 @@ import re
 from datetime import UTC, date, datetime
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.dtos.research_dtos import RawResult, ResearchMetadata, ResearchResponse, SourceRef
 from modules.llm_platform.presentation.cli.render.csl import csl_json
@@ -78,7 +78,7 @@ def test_sources_keep_their_numbers_and_order() -> None:
     assert items(answer()) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("published", "parts"),
     [
         ("2024", [2024]),
@@ -93,7 +93,7 @@ def test_date_keeps_its_precision(published: str, parts: list[int]) -> None:
     assert items(answer(source(), raw=raw(published)))[0]["issued"] == {"date-parts": [parts]}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "published", [None, "", "yesterday", "2024-13-01", "2024-02-30", "20240501", "2024-05-011", "0000"]
 )
 def test_invalid_date_is_left_out(published: str | None) -> None:
@@ -130,7 +130,7 @@ def test_hostile_text_keeps_the_json_valid(title: str, content: str, published: 
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("url", "kind"),
     [
         ("https://a.example/", "webpage"),
@@ -160,7 +160,7 @@ def test_result_of_the_documents_provider_is_a_document() -> None:
     assert items(answer(source(), raw=found))[0]["type"] == "document"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("url", "doi"),
     [
         ("https://doi.org/10.1000/182", "10.1000/182"),

@@ -15,6 +15,7 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from tests.cases import for_each
 from tests.unit.presentation.cli.fakes import ANSWER, FOUND, MARKED, SENTENCE, piped_console, terminal_console
 
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse, SourceRef, Verdict
@@ -75,7 +76,7 @@ def on_screen(answer: ResearchResponse) -> str:
 
 
 class TestFileNames:
-    @pytest.mark.parametrize("show", [research_html, research_markdown, on_screen])
+    @for_each("show", [research_html, research_markdown, on_screen])
     def test_document_path_is_decoded_for_display(self, show: Callable[[ResearchResponse], str]) -> None:
         """Letters beyond ASCII and blanks are no %D0%B5; a line end within a name breaks no line."""
         source = SourceRef(index=1, title="Menu", url=CAFE)
@@ -86,7 +87,7 @@ class TestFileNames:
         source = SourceRef(index=1, title="Menu", url=CAFE)
         assert json.loads(model_json(with_synthesis("Words. [1]", source)))["sources"][0]["url"] == CAFE
 
-    @pytest.mark.parametrize("show", [research_html, research_markdown, on_screen])
+    @for_each("show", [research_html, research_markdown, on_screen])
     def test_web_url_is_not_decoded(self, show: Callable[[ResearchResponse], str]) -> None:
         """What can be opened is shown as it can be opened."""
         source = SourceRef(index=1, title="Menu", url="https://example.org/caf%C3%A9")
@@ -121,7 +122,7 @@ class TestHtml:
         assert "default-src &#x27;none&#x27;" in page or "default-src 'none'" in page
         assert not Page(page).tags & {"script", "img", "link", "iframe"}
 
-    @pytest.mark.parametrize(
+    @for_each(
         "hostile",
         [
             "<script>alert(1)</script>",
@@ -181,7 +182,7 @@ class TestMarkdown:
         answer = ANSWER.model_copy(update={"citations": (ANSWER.citations[0].model_copy(update=judged),)})
         assert "supported by the model (words: unsupported 0.10)" in show(answer)
 
-    @pytest.mark.parametrize("show", [research_html, research_markdown, terminal_text])
+    @for_each("show", [research_html, research_markdown, terminal_text])
     def test_a_source_that_the_platform_found_is_labelled(self, show: Callable[[ResearchResponse], str]) -> None:
         """The reader sees which citations are not the model's own."""
         found = ANSWER.citations[0].model_copy(update={"cited_by": "platform"})
@@ -325,7 +326,7 @@ class TestUnsupported:
         )
         return ANSWER.model_copy(update={"synthesis": synthesis, "citations": cited})
 
-    @pytest.mark.parametrize(
+    @for_each(
         ("synthesis", "verdicts", "marked"),
         [
             ("It is so [1].", [("It is so", 1, "supported")], "It is so [1]."),
@@ -384,7 +385,7 @@ class TestEscapedOnce:
             update={"synthesis": f"{self.SAID} [1].", "sources": (title,), "citations": (cited,), "query": "<a> & <b>?"}
         )
 
-    @pytest.mark.parametrize("verdict", ["supported", "unsupported", "unchecked"])
+    @for_each("verdict", ["supported", "unsupported", "unchecked"])
     def test_html(self, verdict: Verdict) -> None:
         """In answer, quote, title and citation an entity stands for one character, and no entity is read as text."""
         page = research_html(self.answer(verdict))
@@ -394,7 +395,7 @@ class TestEscapedOnce:
         assert "git-diff(1) <manual> A&B" in words
         assert "<a> & <b>?" in words
 
-    @pytest.mark.parametrize("verdict", ["supported", "unsupported", "unchecked"])
+    @for_each("verdict", ["supported", "unsupported", "unchecked"])
     def test_markdown(self, verdict: Verdict) -> None:
         """The file rendered again shows the characters of the source, in the list of citations too."""
         words = Page(MarkdownIt().render(research_markdown(self.answer(verdict)))).words
@@ -402,7 +403,7 @@ class TestEscapedOnce:
         assert words.count(self.READ) == 2  # the citation and the quote
         assert "git-diff(1) <manual> A&B" in words
 
-    @pytest.mark.parametrize("verdict", ["supported", "unsupported", "unchecked"])
+    @for_each("verdict", ["supported", "unsupported", "unchecked"])
     def test_terminal(self, verdict: Verdict) -> None:
         """Below an answer nothing is Markdown: entities and escapes are resolved."""
         console, out, _ = terminal_console()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.unit.presentation.cli.fakes import (
     ANSWER,
     MARKED,
@@ -174,7 +174,7 @@ class TestUnwatched:
 
 
 class TestSplitFinished:
-    @pytest.mark.parametrize(
+    @for_each(
         ("text", "split"),
         [
             ("one sentence", ("", "one sentence")),

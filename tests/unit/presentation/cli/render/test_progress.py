@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.cases import for_each
 from tests.unit.presentation.cli.fakes import terminal_console
 
 from modules.llm_platform.application.research.events import (
@@ -32,7 +33,7 @@ def steps(*events: ResearchEvent) -> list[str]:
     return err.getvalue().splitlines()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "expected"),
     [
         (Read(request_id=ID, url="doc:caf%C3%A9.md", status="read", chars=9), "read doc:café.md: 9 characters"),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import get_args
 
 import pytest
+from tests.cases import for_each
 
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.presentation.kafka.contract.outcomes import (
@@ -26,7 +27,7 @@ def _errors() -> Iterator[type[AppException]]:
             yield found
 
 
-@pytest.mark.parametrize("error", list(_errors()), ids=lambda error: error.__name__)
+@for_each("error", list(_errors()))
 def test_each_error_is_recoverable_as_it_says(error: type[AppException]) -> None:
     """The details have its code; an error that no stage of a worker raises is internal."""
     failure = failure_of(error())
@@ -36,7 +37,7 @@ def test_each_error_is_recoverable_as_it_says(error: type[AppException]) -> None
     assert failure.details == {"cause": error.code}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("error", "code"),
     [
         (exceptions.ResearchTimeoutError(), "timeout"),
@@ -48,7 +49,6 @@ def test_each_error_is_recoverable_as_it_says(error: type[AppException]) -> None
         (exceptions.StoreError(), "internal"),
         (RequestError("query", "wrong_type"), "invalid_payload"),
     ],
-    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_errors_of_a_kind_share_an_error_code(error: AppException | RequestError, code: ErrorCode) -> None:
     """The kind of an error is its class: a page is a URL of the context, so it belongs to retrieval."""

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import fuzz
+from tests.cases import for_each
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagQuestion, RagSearch, RagStage
 from modules.llm_platform.presentation.kafka.contract.requests import (
@@ -91,7 +92,7 @@ def test_question_fields_are_parsed() -> None:
     assert content == RagQuestion(question="why", context=pieces)
 
 
-@pytest.mark.parametrize("name", ["trace_id", "metadata", "top_k", "filters"])
+@for_each("name", ["trace_id", "metadata", "top_k", "filters"])
 def test_null_is_absent(name: str) -> None:
     """An optional field that is null is one that is absent."""
     assert read({**SEARCH, name: None}) == read(SEARCH)
@@ -102,7 +103,7 @@ def test_empty_filters_are_absent() -> None:
     assert parsed_search(filters={"a": [], "b": None, "c": ["x"]}).filters == {"c": ("x",)}
 
 
-@pytest.mark.parametrize(("given", "expected"), [(1, 1), (5.0, 5), (10**40, MAX_TOP_K), (1e300, MAX_TOP_K)])
+@for_each(("given", "expected"), [(1, 1), (5.0, 5), (10**40, MAX_TOP_K), (1e300, MAX_TOP_K)])
 def test_top_k_accepts_integers(given: float, expected: int) -> None:
     """In any notation and size."""
     assert parsed_search(top_k=given).top_k == expected
@@ -159,13 +160,13 @@ class TestTenants:
         assert isinstance(content, RagQuestion)
         assert content.filters == {"org": ("acme",)}
 
-    @pytest.mark.parametrize("metadata", [None, {}, {"tenant": None}, {"tenant": ""}, {"other": "acme"}])
+    @for_each("metadata", [None, {}, {"tenant": None}, {"tenant": ""}, {"other": "acme"}])
     def test_request_without_tenant_is_refused(self, metadata: Any) -> None:
         """A request without a tenant is refused, not answered from everybody's documents."""
         message = read({**SEARCH, "metadata": metadata}, tenant_field="tenant")
         assert refusal(message) == ("metadata", "tenant_missing")
 
-    @pytest.mark.parametrize("tenant", [["acme"], 3, True, {"a": 1}])
+    @for_each("tenant", [["acme"], 3, True, {"a": 1}])
     def test_tenant_must_be_a_string(self, tenant: Any) -> None:
         """Anything else is the wrong type."""
         message = read({**SEARCH, "metadata": {"tenant": tenant}}, tenant_field="tenant")

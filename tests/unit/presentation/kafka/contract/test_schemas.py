@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import jsonschema_rs
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, Hit, RagAnswer, RagCitation, RagHits, RagSearch
@@ -83,7 +83,7 @@ def test_every_reference_resolves() -> None:
     assert all(isinstance(_at(reference), dict) for reference in found)
 
 
-@pytest.mark.parametrize("topic", sorted(TOPICS))
+@for_each("topic", sorted(TOPICS))
 def test_schemas_are_valid(topic: str) -> None:
     """In draft 7 and in draft 2020-12."""
     jsonschema_rs.meta.validate(SCHEMAS[topic] | {"$schema": "https://json-schema.org/draft/2020-12/schema"})
@@ -111,7 +111,7 @@ def test_every_answer_matches_its_schema(found: RagAnswer, echo: EchoedFields) -
     assert _problems(RESULT_TOPICS["answer"], encode_result("a", echo, found, 3)) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "failure",
     [
         OUTCOME_TOO_LARGE,
@@ -119,7 +119,6 @@ def test_every_answer_matches_its_schema(found: RagAnswer, echo: EchoedFields) -
         failure_of(LLMConnectionError()),
         *(failure_of(RequestError("context", reason, "context[0]")) for reason in REASON_TEXTS),
     ],
-    ids=lambda failure: failure.details.get("reason", failure.code),
 )
 def test_every_failure_matches_its_schema(failure: Failure) -> None:
     """Whatever went wrong."""

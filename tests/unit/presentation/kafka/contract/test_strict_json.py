@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 
 from modules.llm_platform.presentation.kafka.contract.strict_json import MAX_DEPTH, UnreadableError, read_object
 
@@ -48,7 +49,7 @@ def test_echoed_member_keeps_its_source_text() -> None:
     assert members.texts == {"a": text[8 : text.index(' , "b":')]}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "flaws", "good"),
     [
         ('{"a": 1, "b": 2, "a": 3, "a": 4}', {"a": "duplicate_key"}, {"b": 2}),
@@ -68,8 +69,8 @@ def test_flaw_invalidates_its_member_only(text: str, flaws: dict[str, str], good
     assert not members.texts.keys() & flaws.keys()
 
 
-@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"k":', "}")])
-@pytest.mark.parametrize("depth", [MAX_DEPTH, MAX_DEPTH + 1, MAX_DEPTH + 2, 500, 100_000])
+@for_each(("opening", "closing"), [("[", "]"), ('{"k":', "}")])
+@for_each("depth", [MAX_DEPTH, MAX_DEPTH + 1, MAX_DEPTH + 2, 500, 100_000])
 def test_depth_is_limited_per_member(opening: str, closing: str, depth: int) -> None:
     """The object itself is the first level."""
     inside = opening * (depth - 1) + "1" + closing * (depth - 1)
@@ -86,7 +87,7 @@ def test_many_brackets_are_not_deep() -> None:
     assert read_object(json.dumps({"a": [[]] * 1000}).encode()).values == {"a": [[]] * 1000}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("data", "flaw"),
     [
         (b"\xff", "not_utf8"),

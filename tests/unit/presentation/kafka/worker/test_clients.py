@@ -6,6 +6,7 @@ import logging
 
 import pytest
 from confluent_kafka import KafkaError
+from tests.cases import for_each
 
 from modules.llm_platform.presentation.kafka.admin.dev_client import Cluster
 from modules.llm_platform.presentation.kafka.worker import clients
@@ -33,7 +34,7 @@ OTHERWISE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sorted(REQUIRED))
+@for_each("name", sorted(REQUIRED))
 def test_required_setting_cannot_be_changed(name: str) -> None:
     """Each setting that it needs: another value stops the start and is named, the same value is no harm."""
     with pytest.raises(SettingsError, match=rf"KAFKA_CONFIG sets {name}.*delivery guarantee"):
@@ -42,7 +43,7 @@ def test_required_setting_cannot_be_changed(name: str) -> None:
     producer_config(BROKERS, {name: REQUIRED[name]})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "value", "said"),
     [
         ("bootstrap.servers", "x:1", "KAFKA_BOOTSTRAP_SERVERS"),
@@ -61,7 +62,7 @@ def test_aliases_of_reserved_settings_are_refused(name: str, value: str | int, s
             make()
 
 
-@pytest.mark.parametrize("acks", ["all", "-1", -1, "ALL"])
+@for_each("acks", ["all", "-1", -1, "ALL"])
 def test_acks_all_has_equivalent_values(acks: str | int) -> None:
     """-1 is what librdkafka calls all."""
     assert producer_config(BROKERS, {"acks": acks})["acks"] == "all"
@@ -132,7 +133,7 @@ def test_refused_setting_is_named_without_its_value(given: clients.Config, said:
     assert "geheim" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["stats_cb", "error_cb", "oauth_cb", "on_delivery", "logger"])
+@for_each("name", ["stats_cb", "error_cb", "oauth_cb", "on_delivery", "logger"])
 def test_callbacks_are_refused(name: str) -> None:
     """JSON cannot hold one, and the worker's own would be replaced."""
     with pytest.raises(SettingsError, match=f"KAFKA_CONFIG sets {name}.*leave it out"):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from tests.cases import for_each
 from tests.fakes.outcome_store import MemoryOutcomeStore
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -231,7 +232,7 @@ class TestDuplicates:
         assert good == replace(outcome, headers=(*HEADERS, REUSED))
         assert body(await handler.handle(record({**SEARCH, "metadata": {"tenant": "globex"}})))["hits"]
 
-    @pytest.mark.parametrize("metadata", [None, {}, {"tenant": ""}, {"tenant": 5}, {"tenant": "x" * 1001}])
+    @for_each("metadata", [None, {}, {"tenant": ""}, {"tenant": 5}, {"tenant": "x" * 1001}])
     async def test_request_without_tenant_is_refused_and_not_stored(self, metadata: Any) -> None:
         """No stage runs, and it gets no stored outcome."""
         stages = ScriptedStages()
@@ -532,7 +533,7 @@ class Calls:
         return self.count
 
 
-@pytest.mark.parametrize("fails", range(len(RETRY_WAITS_S) + 1))
+@for_each("fails", range(len(RETRY_WAITS_S) + 1))
 async def test_retries_use_the_waits(fails: int) -> None:
     """With some jitter."""
     waits = FakeSleep()

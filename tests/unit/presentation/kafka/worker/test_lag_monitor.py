@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from tests.cases import for_each
 
 from modules.llm_platform.presentation.kafka.worker.lag_monitor import LagMonitor
 from modules.llm_platform.presentation.kafka.worker.offsets import OffsetTracker, Partition
@@ -129,7 +130,7 @@ def test_reason_names_three_partitions() -> None:
     assert "(in/0, in/1, in/2 and 2 more)" in str(monitor.not_ready())
 
 
-@pytest.mark.parametrize("what", ["full", "reads", "reassigned", "caught up"])
+@for_each("what", ["full", "reads", "reassigned", "caught up"])
 def test_partition_with_a_reason_does_not_stall(what: str) -> None:
     """The window is full, it is read slowly, it was assigned again, or its end was reached."""
     rig = Rig(Brokers({FIRST: 1000}), FIRST)

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.cases import for_each
 from tests.fakes.outcome_store import MemoryOutcomeStore
 from tests.rag_world import SECRETS, SESSIONS, RagWorld
 
@@ -78,7 +79,7 @@ async def test_question_without_evidence_has_a_result() -> None:
     assert (topic, said["answer"], said["citations"]) == ("rag_answer_result", "Nothing was found.", [])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("error", "code", "kind"),
     [
         (LLMConnectionError("not reachable"), "llm_failed", "recoverable"),

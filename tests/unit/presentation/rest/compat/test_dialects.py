@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.cases import for_each
 from tests.unit.presentation.rest.fake_platform import HIT, FakeServices, app_client, hits
 
 from modules.llm_platform.domain.exceptions import PageError
@@ -33,7 +34,7 @@ async def test_body_that_is_no_json_is_named_as_the_reason(dialect, client: http
             assert "(body: is not valid JSON in UTF-8)" in response.text, path
 
 
-@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.prefix)
+@for_each("dialect", DIALECTS)
 async def test_compatible_interface_needs_the_api_key(dialect) -> None:
     async with app_client(LLM_PLATFORM_API_KEYS="long-enough-key") as client:
         for (method, path), example in dialect.examples.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from tests.cases import for_each
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
 from modules.llm_platform.domain.metrics import RATE_LIMIT_DECISIONS
@@ -15,7 +15,7 @@ QUESTION = {"query": "solar sails"}
 KEY, OTHER_KEY = "a-long-random-word", "another-random-word"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("setting", "accepted", "refused"),
     [
         (KEY, [KEY], ["", "a-long"]),
@@ -32,7 +32,7 @@ async def test_labelled_and_plain_keys(setting: str, accepted: list[str], refuse
             assert [answer.status_code for answer in answers] == [expected] * len(keys)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("keys", "is_one"),
     [("", True), (KEY, True), (f"alice:{KEY}", True), (f"alice:{KEY},alice:{OTHER_KEY}", True),
      (f"alice:{KEY},bob:{OTHER_KEY}", False), (f"{KEY},{OTHER_KEY}", False)],
@@ -42,7 +42,7 @@ def test_keys_with_one_label_are_one_caller(keys: str, is_one: bool) -> None:
     assert AccessPolicy(Settings(_env_file=None, LLM_PLATFORM_API_KEYS=keys)).has_one_caller == is_one
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("origins", "allowed"), [("*", True), ("https://app.example", True), ("https://other.example", False), ("", False)]
 )
 def test_no_setting_allows_the_opaque_origin(origins: str, allowed: bool) -> None:
@@ -81,7 +81,7 @@ def test_public_routes_have_no_caller() -> None:
     assert policy.check("/health", {b"host": b"localhost", b"x-api-key": KEY.encode()}).label == ""
 
 
-@pytest.mark.parametrize("path", ["/search?q=x", "/nothing-here", "/health", "/docs", "/docs/swagger-ui.css"])
+@for_each("path", ["/search?q=x", "/nothing-here", "/health", "/docs", "/docs/swagger-ui.css"])
 async def test_security_headers(path: str) -> None:
     """Every response forbids sniffing, referrers, frames and embedding; each header stands there once."""
     async with app_client() as client:

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import pytest
+from tests.cases import for_each
 from tests.fakes.metrics import MemoryMetrics
 
 from modules.llm_platform.domain.metrics import RESEARCHES_REFUSED, RESEARCHES_RUNNING, RESEARCHES_WAITING
@@ -77,7 +78,7 @@ async def test_error_returns_the_slot() -> None:
     assert admission.running == 0
 
 
-@pytest.mark.parametrize("read", [0, 1, 3])
+@for_each("read", [0, 1, 3])
 async def test_closed_stream_returns_the_slot(read: int) -> None:
     """A stream occupies a slot from its first event until it ends or is closed, and closes its source."""
     admission, closed = ResearchAdmission(1), 0

@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 from fastapi import APIRouter
+from tests.cases import for_each
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client, platform_of
 
 from modules.llm_platform.domain.exceptions import (
@@ -33,7 +34,7 @@ KEY, OTHER_KEY = "a-long-random-word", "another-random-word"
 PAGE = "https://app.example.org"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "headers",
     [
         {"Origin": "http://evil.test"},
@@ -48,9 +49,8 @@ PAGE = "https://app.example.org"
         {"Sec-Fetch-Site": "something-new"},
         {"Origin": "http://localhost", "Sec-Fetch-Site": "cross-site"},
     ],
-    ids=str,
 )
-@pytest.mark.parametrize(
+@for_each(
     ("method", "path"), [("POST", "/research"), ("GET", "/search?q=x"), ("GET", "/health"), ("PUT", "/no")]
 )
 async def test_cross_site_request_is_refused(headers: dict[str, str], method: str, path: str) -> None:
@@ -63,7 +63,7 @@ async def test_cross_site_request_is_refused(headers: dict[str, str], method: st
     assert services.requests == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "headers",
     [
         {},
@@ -73,7 +73,6 @@ async def test_cross_site_request_is_refused(headers: dict[str, str], method: st
         {"Sec-Fetch-Site": "none"},
         {"Origin": "http://localhost:8000", "Host": "localhost:8000", "Sec-Fetch-Site": "same-origin"},
     ],
-    ids=str,
 )
 async def test_same_origin_and_non_browser_requests_are_accepted(headers: dict[str, str]) -> None:
     """The same host and port is the same site; clients without these headers are not browsers."""
@@ -81,7 +80,7 @@ async def test_same_origin_and_non_browser_requests_are_accepted(headers: dict[s
         assert (await client.post("/research", json=QUESTION, headers=headers)).status_code == 200
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("host", "status"),
     [
         ("localhost:8000", 200), ("127.0.0.1", 200), ("[::1]:8000", 200), ("192.168.0.7:8000", 200), ("llm-platform:8000", 200),
@@ -127,7 +126,7 @@ async def test_host_cache_is_bounded() -> None:
         assert (await client.get("/search?q=x")).status_code == 200
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("headers", "status"),
     [
         ({}, 401),
@@ -143,7 +142,6 @@ async def test_host_cache_is_bounded() -> None:
         ({"X-API-Key": ""}, 401),
         ({"X-API-Key": f"{KEY},{OTHER_KEY}"}, 401),
     ],
-    ids=str,
 )
 async def test_api_keys_are_required(headers: dict[str, str], status: int) -> None:
     """With API keys, every route except the probes requires one of them."""
@@ -215,7 +213,7 @@ async def test_cors_wildcard_excludes_null() -> None:
         assert (await client.post("/research", json=QUESTION, headers={"Origin": "null"})).status_code == 403
 
 
-@pytest.mark.parametrize("sent", ["abc-123", "a b", "x" * 128, "~!@#"])
+@for_each("sent", ["abc-123", "a b", "x" * 128, "~!@#"])
 async def test_valid_request_id_is_used(sent: str) -> None:
     """Up to 128 printable characters are used in the header, in problems and by the service."""
     services = FakeServices()
@@ -227,7 +225,7 @@ async def test_valid_request_id_is_used(sent: str) -> None:
     assert problem.headers["x-request-id"] == problem.json()["request_id"] == sent
 
 
-@pytest.mark.parametrize("sent", ["", "x" * 129, b"caf\xe9", b"a\x01b", b"a\tb"])
+@for_each("sent", ["", "x" * 129, b"caf\xe9", b"a\x01b", b"a\tb"])
 async def test_invalid_request_id_is_replaced(sent: str | bytes) -> None:
     """It is replaced by a random one."""
     async with app_client() as client:
@@ -256,7 +254,7 @@ async def test_request_id_is_bound_for_logs(caplog: pytest.LogCaptureFixture) ->
     assert bound_request_id() is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("error", "status", "code", "retry_after"),
     [
         (WebSearchConfigError("set BOCHA_API_KEY"), 503, "web_search_config", None),
@@ -271,7 +269,6 @@ async def test_request_id_is_bound_for_logs(caplog: pytest.LogCaptureFixture) ->
         (WebSearchBlockedError("later", retry_after_s=-3), 503, "web_search_blocked", "1"),
         (WebSearchError("no"), 502, "web_search_error", None),
     ],
-    ids=str,
 )
 async def test_service_errors_become_problems(
     error: AppException, status: int, code: str, retry_after: str | None
@@ -302,7 +299,7 @@ async def test_provider_422_has_field_errors() -> None:
     assert asked["errors"] == [{"loc": ["query"], **wrong}]
 
 
-@pytest.mark.parametrize("name", ["Host", "Origin", "Sec-Fetch-Site", "Authorization", "X-API-Key", "Content-Type"])
+@for_each("name", ["Host", "Origin", "Sec-Fetch-Site", "Authorization", "X-API-Key", "Content-Type"])
 async def test_repeated_single_value_header_is_refused(name: str) -> None:
     """Two readers could use different values of a repeated header."""
     async with app_client(FakeServices()) as client:

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from schemathesis.checks import negative_data_rejection, positive_data_acceptance
 from scripts import generated_files
 from tests import fuzz
+from tests.cases import for_each
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client, platform_of
 
 from modules.llm_platform.presentation.rest.app import create_app
@@ -110,7 +111,7 @@ def validator_of(schema: Node) -> jsonschema_rs.Draft202012Validator:
     return jsonschema_rs.Draft202012Validator({**schema, "components": components})
 
 
-@pytest.mark.parametrize(("name", "operation"), list(operations()))
+@for_each(("name", "operation"), list(operations()))
 def test_every_route_has_valid_examples(name: str, operation: Node) -> None:
     """What is sent, each answer and each refusal: an example stands there, and its schema takes it."""
     bodies = [*operation.get("requestBody", {}).get("content", {}).values()]

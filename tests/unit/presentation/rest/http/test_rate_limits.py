@@ -9,6 +9,7 @@ import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cases import for_each
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
 from modules.llm_platform.domain.ports.rate_limiter import LimitState, RateLimit, RateLimits
@@ -87,7 +88,7 @@ class TestCounting:
             answers = await asyncio.gather(*(client.get(SEARCH) for _ in range(200)))
         assert sorted(answer.status_code for answer in answers) == [200] * 5 + [429] * 195
 
-    @pytest.mark.parametrize(
+    @for_each(
         "path", ["/health", "/ready", "/metrics", "/", "/docs", "/docs/swagger-ui.css", "/openapi.json"]
     )
     async def test_free_routes(self, path: str) -> None:
@@ -167,7 +168,7 @@ class TestCounting:
 
 
 class TestAddresses:
-    @pytest.mark.parametrize(
+    @for_each(
         ("peer", "forwarded", "expected"),
         [
             ("203.0.113.1", "", "203.0.113.1"),

@@ -1,0 +1,89 @@
+"""One law over a table of cases, in one test: to set up a test costs more than most cases do."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pytest
+from _pytest.mark.structures import ParameterSet
+
+MAX_SHOWN_CHARS = 500  # of a value
+FAILURES = (Exception, pytest.fail.Exception)
+
+
+def for_each(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`pytest.mark.parametrize` in one test: all cases are tried, and the failure names those that do not hold.
+
+    For laws whose cases leave nothing behind, since they share the fixtures.
+    """
+    fields = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    table = [_values(case, len(fields)) for case in cases]
+    assert table, "a law without a case holds nothing"
+
+    def decorate(law: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(law)
+        def tried(*self: object, **fixtures: Any) -> None:
+            failures = _Failures(fields)
+            for values in table:
+                with failures.of(values):
+                    law(*self, **fixtures, **dict(zip(fields, values, strict=True)))
+            failures.report(len(table))
+
+        @functools.wraps(law)
+        async def tried_in_a_loop(*self: object, **fixtures: Any) -> None:
+            failures = _Failures(fields)
+            for values in table:
+                with failures.of(values):
+                    await law(*self, **fixtures, **dict(zip(fields, values, strict=True)))
+            failures.report(len(table))
+
+        test = tried_in_a_loop if inspect.iscoroutinefunction(law) else tried
+        signature = inspect.signature(law)
+        kept = [parameter for name, parameter in signature.parameters.items() if name not in fields]
+        assert len(kept) == len(signature.parameters) - len(fields), f"{law.__name__} lacks one of {fields}"
+        test.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+        return test
+
+    return decorate
+
+
+def _values(case: Any, count: int) -> tuple[Any, ...]:
+    if isinstance(case, ParameterSet):
+        assert not case.marks, "a case of a table has no marks of its own: leave it to parametrize"
+        return tuple(case.values)
+    return (case,) if count == 1 else tuple(case)
+
+
+class _Failures:
+    """The errors of the cases that do not hold, each with its case."""
+
+    def __init__(self, fields: list[str]) -> None:
+        self._fields = fields
+        self._errors: list[BaseException] = []
+
+    def of(self, values: tuple[Any, ...]) -> _Failures:
+        self._values = values
+        return self
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, FAILURES):
+            return False
+        error.add_note("case: " + ", ".join(self._shown()))
+        self._errors.append(error)
+        return True
+
+    def _shown(self) -> Iterator[str]:
+        for name, value in zip(self._fields, self._values, strict=True):
+            yield f"{name}={value!r:.{MAX_SHOWN_CHARS}}"
+
+    def report(self, total: int) -> None:
+        if len(self._errors) == 1:
+            raise self._errors[0]
+        if self._errors:
+            raise BaseExceptionGroup(f"{len(self._errors)} of {total} cases do not hold", self._errors)
