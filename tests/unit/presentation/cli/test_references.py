@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,24 @@ from scripts import cli_reference, generated_files, settings_reference
 from shared.config import Settings, variable_names
 
 
+@pytest.fixture(scope="module")
+def texts() -> Mapping[str, str]:
+    """They take seconds to write, and nobody changes them."""
+    return generated_files.texts()
+
+
+@pytest.fixture
+def _written_once(texts: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generated_files, "texts", lambda: texts)
+
+
+@pytest.mark.usefixtures("_written_once")
 def test_generated_files_are_up_to_date() -> None:
     """--check is what CI runs."""
     assert generated_files.main(["--check"]) == 0
 
 
+@pytest.mark.usefixtures("_written_once")
 def test_stale_files_are_named_and_rewritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """--check fails while files are missing or old, and passes after they were written."""
     assert generated_files.main(["--check"], tmp_path) == 1
