@@ -9,12 +9,14 @@ READY := $(VENV)/.installed
 KAFKA := build/kafka
 # Tests wait for processes now and then, so three workers fill two processors.
 WORKERS ?= 3
+# Two, since each may run a Kafka of three brokers or a browser beside its test.
+SERVICE_WORKERS ?= 2
 FUZZ_SECONDS ?= 7200
 MINUTES ?= 20
 FUZZ := tests/security tests/unit/presentation/rest/http/test_openapi.py tests/unit/presentation/kafka/contract/test_requests.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test suite coverage test-services test-model client-table screenshots image-test release crash crash-postgres fuzz soak kafka-jars kafka lint check-docs docs serve bench worker-memory debian-docs quality strangers faq-quality manual-answers model-answers blind vendored sizes lock clean
+.PHONY: help demo test suite coverage test-services services-ready test-model client-table screenshots image-test release crash crash-postgres fuzz soak kafka-jars kafka lint check-docs docs serve bench worker-memory debian-docs quality strangers faq-quality manual-answers model-answers blind vendored sizes lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -32,10 +34,13 @@ suite: $(READY)
 coverage: $(READY)  ## the same tests with their line coverage, at least 92 % (takes twice the time)
 	$(BIN)/pytest -n $(WORKERS) --dist=loadfile --no-loadscope-reorder --cov --cov-report=term
 
-test-services: $(READY) kafka-jars  ## the same suites on real services: Kafka, Redis, PostgreSQL, nginx, a browser (needs Java 17, Maven, npm)
+test-services: services-ready  ## the same suites on real services: Kafka, Redis, PostgreSQL, nginx, a browser (needs Java 17, Maven, npm)
+	$(BIN)/pytest -m services -n $(SERVICE_WORKERS) --dist=loadfile --no-loadscope-reorder tests/services
+
+# What the tests with real services need; most of it is waiting for downloads.
+services-ready: $(READY) kafka-jars
 	$(BIN)/python scripts/vendored.py axe-core
 	PYTHON=$(BIN)/python bash scripts/client_environments.sh
-	$(BIN)/pytest -m services tests/services
 
 # An address of any service with OpenAI's protocol: make test-model LLM_TEST_BASE_URL=http://127.0.0.1:8080/v1 LLM_TEST_MODEL=qwen3
 test-model: export LLM_TEST_BASE_URL := $(LLM_TEST_BASE_URL)

@@ -7,12 +7,16 @@ set -euo pipefail
 mkdir -p build/clients
 exec 9>build/clients/.lock
 flock 9  # the tests of another process may make them too
-for name in "$@"; do
-  list=tests/clients/$name.txt venv=build/clients/$name
-  cmp -s "$list" "$venv/.installed" && continue
+prepare() {
+  local list=tests/clients/$1.txt venv=build/clients/$1
+  cmp -s "$list" "$venv/.installed" && return
   echo "Preparing $venv (once, a minute or more)" >&2
   rm -rf "$venv"
   "${PYTHON:-.venv/bin/python}" -m venv "$venv"
-  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --requirement "$list" 9>&-
+  # A program imports a small part of these packages, so Python compiles what it needs at the first run.
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --requirement "$list"
   cp "$list" "$venv/.installed"
-done
+}
+export -f prepare
+# All at once: they wait for downloads most of the time.
+printf '%s\n' "$@" | xargs -P "$#" -I NAME bash -euo pipefail -c 'prepare NAME' 9>&-

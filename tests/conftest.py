@@ -113,6 +113,9 @@ def _scrub_environment() -> None:
             name in ours or name.startswith(setting_prefixes()) or FOREIGN.fullmatch(name)
         ):
             del os.environ[name]
+    # Images of Python forbid to keep bytecode; then each of the hundreds of processes would compile the whole project again.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     os.environ["DDGS_PROXY"] = NOBODY_LISTENS  # ddgs connects from Rust, where no hook of Python looks
     os.environ["READ_PAGES"] = "0"  # results are made up: their pages are read by the tests that say so
 

@@ -122,7 +122,7 @@ async def run(client: Client, variables: dict[str, str]) -> dict[str, str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     process = await asyncio.create_subprocess_exec(
         python, f"{client.program}.py",
-        cwd=CLIENTS_DIR, env={**env, **variables, "PYTHONDONTWRITEBYTECODE": "1"}, stdout=asyncio.subprocess.PIPE,
+        cwd=CLIENTS_DIR, env={**env, **variables}, stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     try:
