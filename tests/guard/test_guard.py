@@ -91,6 +91,13 @@ def test_children_are_guarded() -> None:
     assert "ReachedOut" in child.stderr
 
 
+def test_children_keep_their_bytecode() -> None:
+    """Whatever PYTHONDONTWRITEBYTECODE says: a process that compiles all that it imports takes twice the time."""
+    code = "import sys; print(sys.dont_write_bytecode)"
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert (child.stdout.strip(), sys.dont_write_bytecode) == ("False", False)
+
+
 def test_the_guard_is_silent_when_the_interpreter_ends() -> None:
     """The last socket of a process may be opened when the guard's names are gone already."""
     code = (
