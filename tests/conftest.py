@@ -40,7 +40,20 @@ FOREIGN = re.compile(  # what changes how code of ours or of our libraries behav
 )
 NOBODY_LISTENS = "http://127.0.0.1:9"  # the discard port
 HOSTILE = Path(__file__).parent / "security"
-STARTS_PROCESSES = ("tests/crash/", "tests/docs/", "tests/e2e/", "tests/integration/", "tests/packaging/")
+LONG = (  # what starts processes or tries thousands of cases
+    "tests/crash/",
+    "tests/docs/",
+    "tests/e2e/",
+    "tests/integration/",
+    "tests/packaging/",
+    "tests/quality/",
+    "tests/security/",
+    "tests/services/test_broker_cluster.py",
+    "tests/services/test_clients.py",
+    "tests/services/test_kafka_real.py",
+    "tests/services/test_page.py",
+    "tests/unit/presentation/rest/http/test_openapi.py",
+)
 MADE_ONCE = "tests/packaging/"  # a wheel, and two environments
 
 
@@ -62,9 +75,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Measuring coverage takes two thirds of the time of tests that run thousands of examples; others reach the same lines.
 
-    What starts processes runs first: the files that are left at the end are short, and no worker waits long for another.
+    Long files run first: those that are left at the end are short, and no worker waits long for another.
     """
-    items.sort(key=lambda item: not item.nodeid.startswith(STARTS_PROCESSES))
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
     for item in items:
         if item.path.is_relative_to(HOSTILE) or is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.no_cover)
