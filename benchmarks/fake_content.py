@@ -6,12 +6,14 @@ import functools
 import html
 import json
 import random
+import zlib
 from typing import Any
 
 RESULTS = 10
 SHARED_RANKS = (0, 2, 4)  # the same pages for all queries that share their first two words: duplicates to be found
 PAGE_SECTIONS, PARAGRAPHS, SENTENCES_EACH = 4, 5, 5  # about 13 kB
 MENU_ENTRIES = 30
+HOST_GROUPS = 40  # the pages of a query are on hosts of one of them, so that few hosts have two pages of a research
 
 KINDS = ("a practical review", "open questions", "field results", "costs and benefits", "what changed recently", "a primer")
 SENTENCES = (
@@ -40,14 +42,18 @@ def prose(topic: str, seed: str, sentences: int, cited: int = 0, first: int = 0)
 
 @functools.lru_cache(4096)
 def hits(query: str, origin: str) -> tuple[dict[str, Any], ...]:
-    """Ten results on `origin`, in which `{}` stands for the rank from 1."""
+    """Ten results on `origin`, in which the first `{}` stands for a group of hosts and the second for the rank, from 1."""
     out = []
     for rank in range(RESULTS):
         topic = " ".join(query.split()[:2]) if rank in SHARED_RANKS else query
         name = "-".join(topic.lower().split())
-        url, text = f"{origin.format(rank + 1)}/page/{name}/{rank}", prose(topic, str(rank), 2)
+        url, text = f"{origin.format(_host_group(topic), rank + 1)}/page/{name}/{rank}", prose(topic, str(rank), 2)
         out.append({"title": f"{topic}: {KINDS[rank % len(KINDS)]}, part {rank}", "url": url, "text": text})
     return tuple(out)
+
+
+def _host_group(topic: str) -> int:
+    return 1 + zlib.crc32(topic.encode()) % HOST_GROUPS
 
 
 @functools.lru_cache(4096)

@@ -27,14 +27,15 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.fake_content import RESULTS, bocha, html_page, read_page, searxng
+from benchmarks.fake_content import HOST_GROUPS, RESULTS, bocha, html_page, read_page, searxng
 from benchmarks.fake_model import CHARS_A_TOKEN, answer
 
 TOKENS_A_CHUNK = 4
 LATENCY_MS = {"search": 300.0, "first_token": 200.0, "token": 2.0, "reader": 400.0, "page": 400.0}
 LATENCY_MS |= {"jitter": 0.0, "page_jitter": 0.0}
 READER, PAGE = "/r/", "/page/"
-PAGE_HOSTS = tuple(f"127.0.1.{rank + 1}" for rank in range(RESULTS))  # Linux: all of 127.0.0.0/8 is this machine
+# Linux: all of 127.0.0.0/8 is this machine.
+PAGE_HOSTS = tuple(f"127.0.{group}.{rank + 1}" for group in range(1, HOST_GROUPS + 1) for rank in range(RESULTS))
 PAGES = {"hosts": False, "refused": [], "hung": [], "cited": 5}
 FAULTS = ("429 Too Many Requests", "500 Internal Server Error", "reset", "hang", "bad JSON")
 HANG_S = 3600.0  # the client gives up before
@@ -99,7 +100,7 @@ class Fake:
                 connection.send(b'{"error": "No query"}', status="400 Bad Request")
                 return
             await wait.over("search", query)
-            origin = self.origin.replace("127.0.0.1", "127.0.1.{}") if self.pages["hosts"] else self.origin
+            origin = self.origin.replace("127.0.0.1", "127.0.{}.{}") if self.pages["hosts"] else self.origin
             connection.send(searxng(query, origin))
         elif url.path == "/v1/web-search":
             query = json.loads(body)["query"]

@@ -205,7 +205,7 @@ class FakeServices:
         )
 
     def _research_response(self, request: ResearchRequest, request_id: str | None) -> ResearchResponse:
-        raw = None if request.omit_raw else (RawResult.of(HIT),)
+        raw = None if request.omit_raw else tuple(map(RawResult.of, self.found.results[:1]))
         return ResearchResponse(
             query=request.query,
             depth=request.depth,

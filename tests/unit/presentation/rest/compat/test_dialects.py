@@ -12,8 +12,11 @@ from tests.unit.presentation.rest.fake_platform import HIT, FakeServices, app_cl
 
 from modules.llm_platform.domain.exceptions import PageError
 from modules.llm_platform.domain.metrics import HTTP_REQUESTS
-from modules.llm_platform.presentation.rest.compat.dialect import MAX_CONCURRENT_READS
+from modules.llm_platform.domain.text.tokens import count_tokens
+from modules.llm_platform.presentation.rest.compat.dialect import MAX_CONCURRENT_READS, SNIPPET_TOKENS
 from modules.llm_platform.presentation.rest.compat.table import DIALECTS
+
+CHAT = {"model": "sonar", "messages": [{"role": "user", "content": "How warm is the water?"}]}
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.prefix)
@@ -127,3 +130,22 @@ async def test_metrics_tell_the_compatible_interfaces_apart(services: FakeServic
             await client.get(path)
     routes = {key[1] for key in services.metrics.values if key[0] == HTTP_REQUESTS.name}
     assert routes == {"/searxng/search", "/v1/models/{model}", "unmatched"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "results", "field"),
+    [
+        ("/tavily/search", {"query": "How warm is the water?", "include_answer": True}, "results", "content"),
+        ("/perplexity/chat/completions", CHAT, "search_results", "snippet"),
+    ],
+)
+async def test_of_a_page_that_was_read_a_result_has_what_fits_the_question(
+    client: httpx2.AsyncClient, services: FakeServices, path: str, body: dict[str, object], results: str, field: str
+) -> None:
+    """Clients put the results into a prompt of their own, which has no room for whole pages."""
+    filler = "\n\n".join(f"Paragraph {at} tells of sheds, fences and lawns, and what they cost." for at in range(400))
+    page = HIT.model_copy(update={"snippet": f"{filler}\n\nThe water is 48 degrees warm.\n\n{filler}"})
+    services.found = services.found.model_copy(update={"results": (page,)})
+    [result] = (await client.post(path, json=body)).json()[results]
+    assert "48 degrees" in result[field]
+    assert count_tokens(result[field]) <= SNIPPET_TOKENS

@@ -17,8 +17,9 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 from pydantic_core import to_json
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.dtos.research_dtos import MAX_URL_CHARS
+from modules.llm_platform.domain.dtos.research_dtos import MAX_URL_CHARS, RawResult
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
+from modules.llm_platform.domain.retrieval.excerpt import fitting_excerpt
 from modules.llm_platform.presentation.rest.http.access import FindKey
 from modules.llm_platform.presentation.rest.http.openapi import body_of
 from modules.llm_platform.presentation.rest.http.problems import (
@@ -37,6 +38,7 @@ IGNORED_FIELDS: Final = "X-Ignored-Fields"  # response header: fields of the req
 MAX_IGNORED_FIELDS: Final = 30
 _FIELD_NAME: Final = re.compile(r"[A-Za-z_]\w{0,59}", re.ASCII)  # clients and proxies refuse headers of some kilobytes
 MAX_CONCURRENT_READS: Final = 5  # pages of one request
+SNIPPET_TOKENS: Final = 500  # of a result whose page was read
 
 ERROR_STATUSES: Final = (*BODY_STATUSES, *UPSTREAM_STATUSES)
 ERROR_STATUSES_400: Final = (400, *BODY_STATUSES[:-1], *UPSTREAM_STATUSES)  # of `status_400`
@@ -95,6 +97,11 @@ async def search_web_multi(request: Request, searches: Sequence[WebSearchRequest
     if not answers:
         raise next(each for each in found if isinstance(each, Exception))
     return answers
+
+
+def snippet_of(result: RawResult, question: str) -> str:
+    """What fits the question of a result's text, which is a whole page where the page was read."""
+    return fitting_excerpt(result.content, question, SNIPPET_TOKENS)
 
 
 async def read_pages(request: Request, urls: Sequence[str]) -> dict[str, Page | AppException]:

@@ -51,6 +51,7 @@ from modules.llm_platform.presentation.rest.compat.dialect import (
     json_answer,
     report_ignored,
     search_web_multi,
+    snippet_of,
 )
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.responses import request_id, run_research, services
@@ -224,16 +225,16 @@ def _describe(sources: Sequence[SourceRef], response: ResearchResponse | None) -
     texts = {raw.url: raw for raw in (response.raw_results or ())} if response else {}
     described: dict[str, Any] = {
         "citations": [source.url for source in sources],
-        "search_results": [_source(source, texts.get(source.url)) for source in sources],
+        "search_results": [_source(source, texts.get(source.url), response.query if response else "") for source in sources],
     }
     if response is not None:
         described |= {"usage": _usage(response), **extension(response)}
     return described
 
 
-def _source(source: SourceRef, raw: RawResult | None) -> dict[str, Any]:
+def _source(source: SourceRef, raw: RawResult | None, question: str) -> dict[str, Any]:
     described = {"title": source.title, "url": source.url, "source": "web"}
-    return {**described, "snippet": raw.content, "date": raw.published} if raw else described
+    return {**described, "snippet": snippet_of(raw, question), "date": raw.published} if raw else described
 
 
 def _search_result(item: WebSearchResultItem) -> dict[str, Any]:

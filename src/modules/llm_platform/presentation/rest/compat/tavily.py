@@ -35,6 +35,7 @@ from modules.llm_platform.presentation.rest.compat.dialect import (
     json_answer,
     read_pages,
     search_web,
+    snippet_of,
     status_400,
 )
 from modules.llm_platform.presentation.rest.http.access import Headers
@@ -194,7 +195,7 @@ async def _answered(request: Request, body: TavilySearchRequest) -> tuple[str, l
     }
     response = await run_research(request, validate(ResearchRequest, values, "body"))
     return response.synthesis, [
-        _result(each.title, each.url, each.content, each.published) for each in response.raw_results or ()
+        _result(each.title, each.url, snippet_of(each, body.query), each.published) for each in response.raw_results or ()
     ]
 
 
