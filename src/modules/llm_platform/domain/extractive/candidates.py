@@ -51,19 +51,21 @@ def _quality(sentence: Sentence, shown: str, own: Sequence[str], met: Mapping[in
         quality *= LONG_QUALITY
     if question.asks_how and sentence.after and sentence.after[0].kind == "code":
         quality *= CODE_QUALITY
-    if question.asks_what and _explains(sentence, question):
+    if question.asks_what and explains(sentence, question):
         quality *= EXPLANATION_QUALITY
     elif question.asks_what and met and _defines(shown, own, met, question):
         quality *= DEFINITION_QUALITY
     return quality
 
 
-def _explains(sentence: Sentence, question: Question) -> bool:
-    """Whether the sentence is the entry of a definition list for a name of the question."""
+def explains(sentence: Sentence, question: Question) -> bool:
+    """Whether the sentence is the entry of a definition list for a name of the question, or for nothing but words of it."""
     if not sentence.term:
         return False
     named = {*words(sentence.term), *symbols(sentence.term)}
-    return any(term.weight >= NAME_WEIGHT and term.word in named for term in question.terms)
+    if any(term.weight >= NAME_WEIGHT and term.word in named for term in question.terms):
+        return True
+    return bool(named) and named <= {term.word for term in question.terms}
 
 
 def _defines(shown: str, own: Sequence[str], met: Mapping[int, float], question: Question) -> bool:

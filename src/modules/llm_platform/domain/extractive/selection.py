@@ -15,6 +15,7 @@ from modules.llm_platform.domain.extractive.candidates import (
     LONG_WORDS,
     TITLE_CREDIT,
     Candidate,
+    explains,
     find_candidates,
     overlap,
     same_table,
@@ -127,8 +128,11 @@ def _choose(
 def _is_answer(leader: Candidate, question: Question, candidates: Sequence[Candidate]) -> bool:
     """Whether the best sentence has enough of the question, and the text around it is about the question, too.
 
-    The share of the terms is not weighted by rarity: in a text about the question its words are frequent.
+    The share of the terms is not weighted by rarity: in a text about the question its words are frequent. The entry of a
+    definition list for what is asked is an answer whatever stands around it.
     """
+    if question.asks_what and explains(leader.sentence, question):
+        return True
     share = coverage([leader], [term.weight for term in question.terms], range(len(question.terms)))
     place = candidates.index(leader)
     nearby = candidates[max(0, place - AROUND) : place + AROUND + 1]
