@@ -332,6 +332,43 @@ def test_definition_is_quoted_with_its_term() -> None:
     assert "How do I" not in answer_to("Which variable opens the commit message?", MANUAL)
 
 
+OPTIONS_OF_A_SHELL = (
+    "# Options\n\ndirspell\n: If set, the spelling of folders is corrected while words are completed.\n\n"
+    "globstar\n: If set, the pattern ** matches all files and zero or more folders.\n\n"
+    "histappend\n: If set, the history is appended to the file, rather than overwriting it."
+)
+
+
+def test_the_entry_of_what_is_asked_answers() -> None:
+    """A term that is a plain word of the question explains it, though nothing around the entry is about the question."""
+    found = extracted("What does the shell option globstar do?", OPTIONS_OF_A_SHELL)
+    assert [quote.sentence.term for quote in found.quotes] == ["globstar"]
+    assert not chosen("What does the shell option nullglob do?", OPTIONS_OF_A_SHELL)
+
+
+SETTING_OF_A_TABLE = "scale_factor\n: The value of scale_factor for a table.\n"
+SETTING_TEXT = ("Specifies by its value which fraction is added.", "It is 0.2 by default, for large tables as well.")
+SETTING = f"scale_factor\n: {' '.join(SETTING_TEXT)}\n"
+
+
+def test_each_entry_that_is_quoted_goes_on() -> None:
+    """A second entry says more in its next sentence, as the first does."""
+    quotes = chosen("What is the value of scale_factor?", SETTING_OF_A_TABLE, SETTING)
+    assert quotes == ["The value of scale_factor for a table.", *SETTING_TEXT]
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("What does ${parameter:-word} expand to?", "${parameter:−word} is what expands to the word if it is unset."),
+        ("What does a leading ! mean in a pattern?", 'A leading "`!`" in a pattern means that it is negated.'),
+    ],
+)
+def test_a_sign_is_recognized_as_documents_write_it(question: str, text: str) -> None:
+    """With the minus sign that a PDF has instead of a hyphen, or between quotes and backticks."""
+    assert chosen(question, text)
+
+
 def test_option_that_no_source_has_is_not_answered() -> None:
     """However much else is said of the commit message: the answer would be about another option."""
     assert answer_to("What does the -x option do to the commit message?", MANUAL) == ""

@@ -70,6 +70,25 @@ def test_neighbours_with_good_scores_are_joined(scores: dict[int, float], shown:
     assert merge_passages(found(scores)) in merge_document_text(PASSAGES)
 
 
+OPTION_TEXTS = (
+    "git rebase [--onto newbase]", "About branches.", "Abort with --abort.", "--onto: where to begin.", "See --onto above."
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("question", "shown"),
+    [("What does --onto do?", (0, 3, 4)), ("What are branches?", (0,)), ("--onto or --abort?", (0,))],
+)
+def test_passages_with_the_option_of_the_question_are_shown_too(question: str, shown: tuple[int, ...]) -> None:
+    """The best passage often has it in a synopsis; those that lack one of the options are not shown."""
+    passages = [
+        Passage(id=str(number), doc_id="a", title="A", text=text, start=100 * number)
+        for number, text in enumerate(OPTION_TEXTS)
+    ]
+    best = [FoundPassage(passage=each, score=0.9 - 0.1 * number) for number, each in enumerate(passages)]
+    assert merge_passages([best[0], *best[:0:-1]], question) == "\n\n".join(OPTION_TEXTS[number] for number in shown)
+
+
 def test_an_overlap_is_not_repeated() -> None:
     """Where a section was cut by its length, they overlap."""
     text = " ".join(f"Sentence number {number} says something of its own about the gateway." for number in range(60))

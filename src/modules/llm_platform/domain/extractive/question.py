@@ -21,6 +21,7 @@ MAX_ENDING = 4  # letters by which the longer form is longer
 PREFIX_STEM = 6  # letters of a word that is the prefix of a longer one: install, installation
 MAX_SUFFIX = 5
 LONG_STEM = 8
+MINUS_SIGN = "\u2212"
 
 # A connector separates two questions only before a question word: `a list and a tuple` is one thing asked.
 _PART_END = re.compile(
@@ -38,7 +39,7 @@ _UNSPACED_STOP = re.compile(
 _NOT_LATIN = re.compile(r"[\u0370-\u03ff\u0400-\u1fff\u2e80-\ud7af]")
 _LATIN = re.compile(r"[A-Za-z][\w.+#-]+")  # a name, in a question of another script
 _SYMBOL = re.compile(
-    r"(?<![\w-])--?[A-Za-z][\w-]*|\$\{[^}\s]{1,40}\}|\$[*@#?!$]|(?<![^\s`'\"“‘])[!&|<>*]{1,3}(?=[`'\"”’]?\s+\w)"
+    r"(?<![\w-])--?[A-Za-z][\w-]*|\$\{[^}\s]{1,40}\}|\$[*@#?!$]|(?<![^\s`'\"“‘])[!&|<>*]{1,3}(?=[`'\"”’]{0,2}\s+\w)"
 )  # options and signs
 _IDENTIFIER = re.compile(r"\b(?:[A-Za-z]+_\w+|[A-Z]{6,})\b")
 _QUOTES = re.compile(r"[\"“”„«»『』「」`]")
@@ -113,8 +114,13 @@ def read_question(text: str, language: str) -> Question:
 
 
 def symbols(text: str) -> list[str]:
-    """The options and signs of a text: `-m`, `$*`, `!`."""
-    return _SYMBOL.findall(text)
+    """The options and signs of a text: `-m`, `$*`, `!`. A PDF often has a minus sign instead of a hyphen."""
+    return _SYMBOL.findall(text.replace(MINUS_SIGN, "-"))
+
+
+def exact_terms(text: str) -> frozenset[str]:
+    """The options, signs and identifiers of a text: what an answer to it must have as it is written."""
+    return frozenset((*symbols(text), *_IDENTIFIER.findall(text)))
 
 
 def _term_words(piece: str, stop: frozenset[str]) -> Iterable[str]:

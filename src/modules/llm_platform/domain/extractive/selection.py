@@ -120,7 +120,7 @@ def _choose(
             continue
         if scores[id(one)] - REPETITION_COST * repeats * top >= floor:
             chosen += group
-            if one is leader and single and one.sentence.term:
+            if single and one.sentence.term:
                 chosen += _continuation(one, behind, limit - len(chosen))
     return chosen
 

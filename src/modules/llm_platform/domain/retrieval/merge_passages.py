@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import islice
 from typing import Final
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import FoundPassage, Passage
+from modules.llm_platform.domain.extractive.question import exact_terms
 
 GAP: Final = "\n\n"  # passages are separated by blanks only
 MIN_NEIGHBOUR_SCORE: Final = 0.75  # of the best passage's score: such a neighbour is shown with it
 # With 3, 48 of 84 questions instead of 47 have their answer shown, in a ninth more text.
 MAX_MERGED: Final = 2
+MAX_EXACT: Final = 3  # further passages that have the options, signs and identifiers of the question
 MAX_GAP_CHARS: Final = 4  # between two neighbours: nothing but blanks
 
 
@@ -30,10 +33,11 @@ def merge_document_text(passages: Iterable[Passage], limit: int | None = None) -
     return text[:limit]
 
 
-def merge_passages(found: Sequence[FoundPassage]) -> str:
+def merge_passages(found: Sequence[FoundPassage], question: str = "") -> str:
     """The best of a document's passages, which comes first, joined with neighbours that score nearly as high.
 
-    The result is a part of what `merge_document_text` returns for all passages.
+    An option, a sign or an identifier of the question (`--onto`, `$*`) often stands in the synopsis and is explained elsewhere:
+    the best MAX_EXACT further passages that have all of them are shown, too. Passages are in the order of the document.
     """
     best = found[0]
     good = sorted(
@@ -51,7 +55,15 @@ def merge_passages(found: Sequence[FoundPassage]) -> str:
             first -= 1
         else:
             last += 1
-    return merge_document_text(good[first : last + 1])
+    shown = good[first : last + 1]
+    shown += _with_exact_terms(found, exact_terms(question), {passage.id for passage in shown})
+    return merge_document_text(sorted(shown, key=lambda passage: passage.start))
+
+
+def _with_exact_terms(found: Sequence[FoundPassage], exact: frozenset[str], shown: Collection[str]) -> list[Passage]:
+    """The best further passages that have all of these terms; none without terms."""
+    others = (each.passage for each in found if exact and each.passage.id not in shown)
+    return list(islice((each for each in others if exact <= exact_terms(each.text)), MAX_EXACT))
 
 
 def _adjoin(one: Passage, following: Passage) -> bool:

@@ -142,7 +142,7 @@ class DocumentWebSearch(IWebSearchProvider):
         return WebSearchResponse(
             query=request.query,
             total_matches=len(documents) if len(documents) <= min(last, MAX_TOP_K - 1) else None,
-            results=tuple(map(self._item, shown)),
+            results=tuple(self._item(each, request.query) for each in shown),
             provider=self.name,
             degraded=(*ignored, *beyond, *found.degraded),
         )
@@ -181,14 +181,14 @@ class DocumentWebSearch(IWebSearchProvider):
         """The address of a passage's document: its own where that is a web address."""
         return passage.url if passage.url and is_openable(passage.url) else self._own.of(passage.doc_id)
 
-    def _item(self, found: Sequence[FoundPassage]) -> WebSearchResultItem:
+    def _item(self, found: Sequence[FoundPassage], query: str) -> WebSearchResultItem:
         best = found[0].passage
         url = self.address_of(best)
         self._remember(url, best.doc_id)
         return WebSearchResultItem(
             title=self.redactor.text(best.title or best.doc_id),
             url=url,
-            snippet=self.redactor.text(merge_passages(found)),
+            snippet=self.redactor.text(merge_passages(found, query)),
             source=self.name,
             site_name=best.source,
             score=round(min(1.0, max(0.0, found[0].score)), SCORE_DIGITS),
