@@ -357,7 +357,7 @@ def test_each_entry_that_is_quoted_goes_on() -> None:
     assert quotes == ["The value of scale_factor for a table.", *SETTING_TEXT]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("question", "text"),
     [
         ("What does ${parameter:-word} expand to?", "${parameter:−word} is what expands to the word if it is unset."),

@@ -75,7 +75,7 @@ OPTION_TEXTS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("question", "shown"),
     [("What does --onto do?", (0, 3, 4)), ("What are branches?", (0,)), ("--onto or --abort?", (0,))],
 )
