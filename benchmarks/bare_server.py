@@ -6,24 +6,24 @@ There are no settings for all of that, so the parts are replaced before the appl
 from __future__ import annotations
 
 import os
-from contextlib import nullcontext
 from typing import Any
 
 from modules.llm_platform.domain.ports.metrics import NO_METRICS
-from modules.llm_platform.infrastructure.policies.rate_limits import _LimitedCalls
+from modules.llm_platform.infrastructure.policies.upstream_guard import UpstreamGuard
 from modules.llm_platform.presentation.rest.http.request_log import RequestLog
-from modules.llm_platform.wiring import llms, search, services
+from modules.llm_platform.wiring import services
 
 OFF = {"RATE_LIMIT_PER_MINUTE": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "0", "LOG_LEVEL": "ERROR"}
 
 
-class _AnyCall:
-    def succeed(self) -> None:
-        """Nobody counts."""
+async def _call(_guard: UpstreamGuard, send: Any) -> Any:
+    """A search without limits, circuit, retries and metrics."""
+    return await send()
 
 
-def _unmeasured(upstream: Any, metrics: Any) -> Any:
-    return upstream
+async def _admit(_guard: UpstreamGuard) -> int:
+    """A call of a model that waits for nothing."""
+    return 0
 
 
 def _replace(place: object, **parts: object) -> None:
@@ -32,9 +32,7 @@ def _replace(place: object, **parts: object) -> None:
 
 
 def _make_app() -> Any:
-    _replace(_LimitedCalls, call=lambda _self: nullcontext(_AnyCall()))  # upstream slots, Retry-After, breaker
-    _replace(search, MeasuredWebSearch=_unmeasured)
-    _replace(llms, MeasuredLLM=_unmeasured)
+    _replace(UpstreamGuard, call=_call, admit=_admit, leave=lambda *_: None)  # upstream slots, Retry-After, breaker
     _replace(RequestLog, started=lambda *_: 0.0, finished=lambda *_: None)
     _replace(services, build_metrics=lambda: NO_METRICS)
     os.environ.update(OFF)

@@ -22,4 +22,4 @@ class TestExtractiveSynthesizer(QuotingSynthesizerContract):
     def slow(self) -> Callable[[], Awaitable[Synthesis]]:
         text = "\n\n".join(SENTENCE.format(n=n) * 4 for n in range(900))
         many = [Source(index=n, title="Sessions", url=f"https://example.org/{n}", text=text) for n in range(1, 41)]
-        return lambda: ExtractiveSynthesizer().synthesize(self.QUESTION, many, self.LANGUAGE)
+        return lambda: ExtractiveSynthesizer().synthesize(self.request(many))

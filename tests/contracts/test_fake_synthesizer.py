@@ -10,7 +10,7 @@ from tests.fakes.synthesizer import FakeSynthesizer, QuotingSynthesizerContract
 from modules.llm_platform.domain.dtos.research_dtos import Synthesis, SynthesisToken
 from modules.llm_platform.domain.exceptions import LLMConnectionError
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
-from modules.llm_platform.infrastructure.policies.single_flight import SingleFlightSynthesizer
+from modules.llm_platform.infrastructure.policies.caching import SharedSynthesizer
 
 LONG_S = 30.0
 
@@ -22,35 +22,35 @@ class TestFakeSynthesizer(QuotingSynthesizerContract):
 
     @pytest.fixture
     def slow(self) -> Callable[[], Awaitable[Synthesis]]:
-        return lambda: FakeSynthesizer(delay_s=LONG_S).synthesize(self.QUESTION, self.SOURCES, self.LANGUAGE)
+        return lambda: FakeSynthesizer(delay_s=LONG_S).synthesize(self.request())
 
     async def test_calls_are_recorded(self) -> None:
         """With all arguments."""
-        fake = FakeSynthesizer()
-        await fake.synthesize("Q?", self.SOURCES, "en", max_tokens=5, instructions="x")
-        assert fake.calls == [SynthesisRequest("Q?", self.SOURCES, "en", 5, "x")]
+        fake, request = FakeSynthesizer(), self.request(max_tokens=5, instructions="x")
+        await fake.synthesize(request)
+        assert fake.calls == [request]
 
     @pytest.mark.parametrize("fail_after", [0, 1, 99])
     async def test_it_fails_after_the_scripted_number_of_tokens(self, fail_after: int) -> None:
-        """A complete answer only fails."""
+        """A complete answer fails too."""
         fake = FakeSynthesizer("one two", error=LLMConnectionError(), fail_after=fail_after)
         tokens = []
         with pytest.raises(LLMConnectionError):
-            async for part in fake.stream("Q?", self.SOURCES, "en"):
+            async for part in fake.stream(SynthesisRequest("Q?", self.SOURCES, "en")):
                 tokens.append(part)  # noqa: PERF401  a comprehension would lose what came before the error
         assert tokens == [SynthesisToken(text="one "), SynthesisToken(text="two")][:fail_after]
         with pytest.raises(LLMConnectionError):
-            await fake.synthesize("Q?", self.SOURCES, "en")
+            await fake.synthesize(self.request())
 
 
 class TestSingleFlight(QuotingSynthesizerContract):
     """The policy around a writer keeps the promises of the port."""
 
     @pytest.fixture
-    def writer(self) -> SingleFlightSynthesizer:
-        return SingleFlightSynthesizer(FakeSynthesizer())
+    def writer(self) -> SharedSynthesizer:
+        return SharedSynthesizer(FakeSynthesizer())
 
     @pytest.fixture
     def slow(self) -> Callable[[], Awaitable[Synthesis]]:
-        writer = SingleFlightSynthesizer(FakeSynthesizer(delay_s=LONG_S))
-        return lambda: writer.synthesize(self.QUESTION, self.SOURCES, self.LANGUAGE)
+        writer = SharedSynthesizer(FakeSynthesizer(delay_s=LONG_S))
+        return lambda: writer.synthesize(self.request())

@@ -29,7 +29,7 @@ from modules.llm_platform.domain.retrieval.merge_passages import merge_document_
 from modules.llm_platform.infrastructure.adapters import document_web_search
 from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
 from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
-from modules.llm_platform.infrastructure.policies.routing import RoutedPageReader
+from modules.llm_platform.infrastructure.policies.page_readers import RoutedPageReader
 from modules.llm_platform.infrastructure.vectors.embeddable import NoneEmbedder
 from modules.llm_platform.testing import FakePageReader, SearchCase, SlowSearch, WebSearchProviderContract
 from shared.exceptions import AppException

@@ -7,17 +7,15 @@ from collections.abc import Callable
 
 import pytest
 from tests.fakes.metrics import MemoryMetrics
+from tests.guards import guarded_model, retried_model, router
 
 from modules.llm_platform.application.research.budget import Budget
 from modules.llm_platform.application.research.budgeted_llm import BudgetedLLM
 from modules.llm_platform.domain.exceptions import LLMConnectionError
-from modules.llm_platform.domain.ports.llm import ILLMProvider, LLMRegistry
-from modules.llm_platform.infrastructure.policies.circuit_breaker import CircuitBreaker
+from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.infrastructure.policies.caching import SingleFlightLLM
 from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
-from modules.llm_platform.infrastructure.policies.measured import MeasuredLLM
-from modules.llm_platform.infrastructure.policies.rate_limits import RateLimitedLLM, RateLimiter
-from modules.llm_platform.infrastructure.policies.retries import RetriedLLM
-from modules.llm_platform.infrastructure.policies.single_flight import SingleFlightLLM
+from modules.llm_platform.infrastructure.policies.upstream_limits import CircuitBreaker, RateLimiter
 from modules.llm_platform.testing.llm import BrokenStream, FakeLLM, LLMProviderContract
 
 LONG_S = 30.0
@@ -26,7 +24,7 @@ Wrap = Callable[[ILLMProvider], ILLMProvider]
 
 
 def rate_limited(llm: ILLMProvider) -> ILLMProvider:
-    return RateLimitedLLM(llm, RateLimiter(1000, max_concurrent=8))
+    return guarded_model(llm, RateLimiter(1000, max_concurrent=8))
 
 
 async def no_pause(seconds: float) -> None:
@@ -43,15 +41,13 @@ def budgeted(llm: ILLMProvider) -> ILLMProvider:
 
 WRAPPED: dict[str, Wrap] = {
     "rate limited": rate_limited,
-    "with a circuit": lambda llm: RateLimitedLLM(
-        llm, RateLimiter(None, max_concurrent=8), circuit=CircuitBreaker(llm.name)
-    ),
+    "with a circuit": lambda llm: guarded_model(llm, circuit=CircuitBreaker(llm.name)),
     "single flight": SingleFlightLLM,
     "budgeted": budgeted,
-    "measured": lambda llm: MeasuredLLM(llm, MemoryMetrics()),
-    "retried": lambda llm: RetriedLLM(llm, sleep=no_pause),
-    "routed": lambda llm: LLMRouter(LLMRegistry([llm])),
-    "as in a report": lambda llm: budgeted(LLMRouter(LLMRegistry([rate_limited(llm)])).preferring(llm.name)),
+    "measured": lambda llm: guarded_model(llm, metrics=MemoryMetrics()),
+    "retried": lambda llm: retried_model(llm, sleep=no_pause),
+    "routed": lambda llm: router(llm),
+    "as in a report": lambda llm: budgeted(router(rate_limited(llm)).preferring(llm.name)),
 }
 
 
@@ -78,9 +74,7 @@ class TestWrapped(LLMProviderContract):
 
 
 def routed(*scripts: list[str | Exception | BrokenStream], delay_s: float = 0.0) -> LLMRouter:
-    return LLMRouter(
-        LLMRegistry([FakeLLM(each, name=f"model {place}", delay_s=delay_s) for place, each in enumerate(scripts)])
-    )
+    return router(*(FakeLLM(each, name=f"model {place}", delay_s=delay_s) for place, each in enumerate(scripts)))
 
 
 class TestRouterWithTwo(LLMProviderContract):

@@ -13,7 +13,7 @@ from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynthesizer
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
-from modules.llm_platform.infrastructure.policies.caching import CachedSynthesizer
+from modules.llm_platform.infrastructure.policies.caching import SharedSynthesizer
 from modules.llm_platform.infrastructure.policies.fallback import FallbackSynthesizer
 from modules.llm_platform.testing.llm import BrokenStream, FakeLLM
 
@@ -27,7 +27,7 @@ def over(llm: FakeLLM) -> LLMSynthesizer:
 
 def behind_policies(llm: FakeLLM) -> ISynthesizer:
     cache: MemoryCache[Synthesis] = MemoryCache(10)
-    return FallbackSynthesizer([CachedSynthesizer(over(llm), cache, ttl_s=60, version="1"), ExtractiveSynthesizer()])
+    return FallbackSynthesizer([SharedSynthesizer(over(llm), cache, ttl_s=60, version="1"), ExtractiveSynthesizer()])
 
 
 @pytest.mark.parametrize("wrap", [over, behind_policies])
@@ -39,7 +39,7 @@ class TestLLMSynthesizer(SynthesizerContract):
     @pytest.fixture
     def slow(self, wrap: Callable[[FakeLLM], ISynthesizer]) -> Callable[[], Awaitable[Synthesis]]:
         writer = wrap(FakeLLM([ANSWER], delay_s=LONG_S))
-        return lambda: writer.synthesize(self.QUESTION, self.SOURCES, self.LANGUAGE)
+        return lambda: writer.synthesize(self.request())
 
 
 @pytest.mark.parametrize("failure", [LLMConnectionError(), BrokenStream("A token stays")])
@@ -53,11 +53,11 @@ class TestFallbackToQuotes(SynthesizerContract):
     @pytest.fixture
     def slow(self, failure: LLMConnectionError | BrokenStream) -> Callable[[], Awaitable[Synthesis]]:
         writer = behind_policies(FakeLLM([failure], delay_s=LONG_S))
-        return lambda: writer.synthesize(self.QUESTION, self.SOURCES, self.LANGUAGE)
+        return lambda: writer.synthesize(self.request())
 
     async def test_the_answer_lists_the_failed_model(self, writer: ISynthesizer) -> None:
         """Written by the extractive synthesizer."""
-        written = await writer.synthesize(self.QUESTION, self.SOURCES, self.LANGUAGE)
+        written = await writer.synthesize(self.request())
         assert written.synthesizer == "extractive"
         assert [entry.component for entry in written.degraded] == ["llm"]
         assert written.spent.calls == 1

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from tests.guards import guarded_reader
 from tests.loopback_upstream import Exchange, head, serving
 from tests.reading_pages import InProcess, Names, html
 
@@ -15,9 +16,12 @@ from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.infrastructure.adapters.direct_page_reader import DirectPageReader
 from modules.llm_platform.infrastructure.adapters.jina_page_reader import JinaPageReader
 from modules.llm_platform.infrastructure.http.client import make_client
-from modules.llm_platform.infrastructure.policies.failover import FailoverPageReader
-from modules.llm_platform.infrastructure.policies.page_reader_guards import GuardedPageReader, LazyPageReader
-from modules.llm_platform.infrastructure.policies.rate_limits import RateLimitedPageReader, RateLimiter
+from modules.llm_platform.infrastructure.policies.page_readers import (
+    FailoverPageReader,
+    GuardedPageReader,
+    LazyPageReader,
+)
+from modules.llm_platform.infrastructure.policies.upstream_limits import RateLimiter
 from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections
 from modules.llm_platform.infrastructure.safe_reader.fetch import SafeFetcher
 from modules.llm_platform.infrastructure.safe_reader.guard import Guard
@@ -90,7 +94,7 @@ class TestDirectBehindEveryPolicy(TestDirect):
     def reader(self, served: FakeNetwork) -> IPageReader:
         guard = Guard(Names())
         direct = DirectPageReader(SafeFetcher(guard, PinnedConnections(served)), InProcess())
-        guarded = GuardedPageReader(RateLimitedPageReader(direct, RateLimiter(100, max_concurrent=5)), guard)
+        guarded = GuardedPageReader(guarded_reader(direct, RateLimiter(100, max_concurrent=5)), guard)
         only = FailoverPageReader([LazyPageReader(direct.name, lambda: guarded)])
         assert only.name == "direct"
         return only

@@ -6,19 +6,14 @@ from collections.abc import Callable
 
 import pytest
 from tests.fakes.metrics import MemoryMetrics
+from tests.guards import cached_search, guarded_search, search_chain
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
-from modules.llm_platform.infrastructure.policies.caching import CachedWebSearch, StaleWebSearch
-from modules.llm_platform.infrastructure.policies.circuit_breaker import CircuitBreaker
-from modules.llm_platform.infrastructure.policies.failover import FailoverWebSearch
-from modules.llm_platform.infrastructure.policies.measured import MeasuredWebSearch
-from modules.llm_platform.infrastructure.policies.rate_limits import RateLimitedWebSearch, RateLimiter
-from modules.llm_platform.infrastructure.policies.retries import RetriedWebSearch
-from modules.llm_platform.infrastructure.policies.routing import RoutedWebSearch
-from modules.llm_platform.infrastructure.policies.single_flight import SingleFlightWebSearch
+from modules.llm_platform.infrastructure.policies.upstream_limits import CircuitBreaker, RateLimiter, RetryBudget
+from modules.llm_platform.infrastructure.policies.web_search import SearchCaches
 from modules.llm_platform.testing.web_search import (
     FakeWebSearch,
     SearchCase,
@@ -30,24 +25,16 @@ from modules.llm_platform.testing.web_search import (
 Wrap = Callable[[IWebSearchProvider], IWebSearchProvider]
 WRAPPED: dict[str, Wrap] = {
     "bare": lambda provider: provider,
-    "cached": lambda provider: CachedWebSearch(provider, MemoryCache(10), 60),
-    "failover": lambda provider: FailoverWebSearch([provider]),
-    "retried": RetriedWebSearch,
-    "measured": lambda provider: MeasuredWebSearch(provider, MemoryMetrics()),
-    "rate limited": lambda provider: RateLimitedWebSearch(provider, RateLimiter(1000, max_concurrent=4)),
-    "with a circuit": lambda provider: RateLimitedWebSearch(
-        provider, RateLimiter(None, max_concurrent=4), circuit=CircuitBreaker(provider.name)
+    "guarded": guarded_search,
+    "cached": lambda provider: cached_search(provider, MemoryCache(10), 60),
+    "retried": lambda provider: guarded_search(provider, retries=RetryBudget()),
+    "measured": lambda provider: guarded_search(provider, metrics=MemoryMetrics()),
+    "rate limited": lambda provider: guarded_search(provider, RateLimiter(1000, max_concurrent=4)),
+    "with a circuit": lambda provider: guarded_search(provider, circuit=CircuitBreaker(provider.name)),
+    "stale while error": lambda provider: guarded_search(
+        provider, caches=SearchCaches(60, MemoryCache(10), MemoryCache(10))
     ),
-    "single flight": SingleFlightWebSearch,
-    "stale while error": lambda provider: StaleWebSearch(provider, MemoryCache(10)),
-    "by source": lambda provider: RoutedWebSearch(provider, None),
-    "as documents": lambda provider: RoutedWebSearch(None, provider),
-    "all": lambda p: RoutedWebSearch(
-        SingleFlightWebSearch(
-            StaleWebSearch(FailoverWebSearch([CachedWebSearch(RetriedWebSearch(p), MemoryCache(9), 9)]), MemoryCache(9))
-        ),
-        None,
-    ),
+    "as documents": lambda provider: search_chain(documents=provider),
 }
 
 

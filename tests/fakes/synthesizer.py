@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
@@ -15,7 +16,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     SynthesisReset,
     SynthesisToken,
 )
-from modules.llm_platform.domain.ports.synthesizer import BaseSynthesizer, ISynthesizer, SynthesisRequest
+from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, StreamingSynthesizer, SynthesisRequest
 from modules.llm_platform.testing.waiting import is_cancelled_promptly
 from shared.exceptions import AppException
 
@@ -23,7 +24,7 @@ _MARKER = re.compile(r"\[(\d+)\]")
 _WORD = re.compile(r"\S+\s*|\s+")
 
 
-class FakeSynthesizer(BaseSynthesizer):
+class FakeSynthesizer(StreamingSynthesizer):
     """Returns `text`, or one sentence per source; streams it word by word.
 
     `error` is raised instead, after `fail_after` words of a stream. `delay_s`: seconds before each result. `calls` records
@@ -56,14 +57,7 @@ class FakeSynthesizer(BaseSynthesizer):
         self._spent = spent or Spending()
         self._degraded = degraded
 
-    async def write(self, request: SynthesisRequest) -> Synthesis:
-        self.calls.append(request)
-        await asyncio.sleep(self._delay_s)
-        if self._error is not None:
-            raise self._error
-        return self._synthesis(request.sources)
-
-    async def write_stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
+    async def stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
         self.calls.append(request)
         await asyncio.sleep(self._delay_s)
         synthesis = self._synthesis(request.sources)
@@ -101,7 +95,7 @@ class SynthesizerContract:
 
     QUESTION = "How long does a session token stay valid, and who may renew it?"
     LANGUAGE = "en"
-    SOURCES = (
+    SOURCES: tuple[Source, ...] = (
         Source(
             index=1,
             title="Sessions",
@@ -116,23 +110,27 @@ class SynthesizerContract:
         ),
     )
 
+    def request(self, sources: Sequence[Source] | None = None, **fields: Any) -> SynthesisRequest:
+        """The request for an answer to `QUESTION`."""
+        return SynthesisRequest(self.QUESTION, self.SOURCES if sources is None else sources, self.LANGUAGE, **fields)
+
     async def test_synthesis_has_text_and_synthesizer(self, writer: ISynthesizer) -> None:
         """A synthesis has a text and the name of its synthesizer."""
-        written = await writer.synthesize(self.QUESTION, self.SOURCES, self.LANGUAGE)
+        written = await writer.synthesize(self.request())
         assert written.text.strip()
         assert written.synthesizer
         assert written.answered
 
     async def test_without_sources_there_is_no_answer(self, writer: ISynthesizer) -> None:
         """Without sources the text says so and `answered` is false."""
-        written = await writer.synthesize(self.QUESTION, (), self.LANGUAGE)
+        written = await writer.synthesize(self.request(()))
         assert written.text.strip()
         assert not written.answered
 
     async def test_streamed_tokens_are_the_text(self, writer: ISynthesizer) -> None:
         """The joined tokens since the last reset are the text of the Synthesis that ends the stream."""
         text, parts = "", []
-        async for part in writer.stream(self.QUESTION, self.SOURCES, self.LANGUAGE):
+        async for part in writer.stream(self.request()):
             parts.append(part)
             if isinstance(part, SynthesisReset):
                 text = ""
@@ -145,17 +143,15 @@ class SynthesizerContract:
 
     async def test_instructions_and_max_tokens_are_accepted(self, writer: ISynthesizer) -> None:
         """A small limit with instructions returns a text, not an error."""
-        written = await writer.synthesize(
-            self.QUESTION, self.SOURCES, self.LANGUAGE, max_tokens=64, instructions="Keep it short."
-        )
+        written = await writer.synthesize(self.request(max_tokens=64, instructions="Keep it short."))
         assert written.text.strip()
 
     async def test_report_is_written_for_sub_questions(self, writer: ISynthesizer) -> None:
         """Sub-questions are accepted, streamed or not; the version is a string for cache keys."""
         questions = ("How long is a session token valid?", "Who may renew a session token?")
-        written = await writer.synthesize(self.QUESTION, self.SOURCES, self.LANGUAGE, questions=questions)
+        written = await writer.synthesize(self.request(questions=questions))
         assert written.text.strip()
-        parts = writer.stream(self.QUESTION, self.SOURCES, self.LANGUAGE, questions=questions)
+        parts = writer.stream(self.request(questions=questions))
         *_, last = [part async for part in parts]
         assert isinstance(last, Synthesis)
         assert isinstance(writer.version, str)
@@ -175,7 +171,7 @@ class QuotingSynthesizerContract(SynthesizerContract):
     async def test_markers_are_source_indexes(self, writer: ISynthesizer) -> None:
         """Each marker is the `index` of a source, not its position in the list."""
         renumbered = tuple(source.model_copy(update={"index": source.index + 6}) for source in self.SOURCES)
-        written = await writer.synthesize(self.QUESTION, renumbered, self.LANGUAGE)
+        written = await writer.synthesize(self.request(renumbered))
         markers = {int(found) for found in _MARKER.findall(written.text)}
         assert markers
         assert markers <= {source.index for source in renumbered}

@@ -19,7 +19,7 @@ from modules.llm_platform import (
     WebSearchRequest,
 )
 from modules.llm_platform.container import Container, build_platform
-from modules.llm_platform.infrastructure.policies.rate_limits import MAX_LLM_WAIT_S
+from modules.llm_platform.infrastructure.policies.upstream_guard import MODEL
 from modules.llm_platform.testing import FakeLLM, FakeWebSearch
 from modules.llm_platform.testing.llm import question
 from shared.config import Settings, SettingsError
@@ -188,7 +188,7 @@ class TestModels:
                 await ordinary.generate(question())
             await wired.resources().aclose()
         assert caught.value.retry_after_s is not None
-        assert caught.value.retry_after_s > MAX_LLM_WAIT_S
+        assert caught.value.retry_after_s > MODEL.max_wait_s
         assert len(server.asked) == 1
 
     async def test_without_one_only_reports_are_slowed_down(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,10 @@ from modules.llm_platform import (
     ResearchRequest,
     ResearchResponse,
     ResearchTimeoutError,
-    Source,
     SourceNotHeldError,
     Spending,
     Synthesis,
+    SynthesisRequest,
     SynthesisToken,
     WebSearchError,
     WebSearchTimeoutError,
@@ -517,12 +517,10 @@ async def test_fakes_take_the_place_of_ports() -> None:
 class Mute(ISynthesizer):
     """A writer of one's own without a name, whose stream ends in the middle, or that fails."""
 
-    async def synthesize(self, question: str, sources: Sequence[Source], language: str, **_: Any) -> Synthesis:
+    async def synthesize(self, request: SynthesisRequest) -> Synthesis:
         raise LLMConnectionError("the writer is out", spent=Spending(calls=1, prompt_tokens=7))
 
-    async def stream(
-        self, question: str, sources: Sequence[Source], language: str, **_: Any
-    ) -> AsyncIterator[SynthesisPart]:
+    async def stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
         yield SynthesisToken(text="The event loop is half said. ")
         raise LLMConnectionError("the writer is out", spent=Spending(calls=1, prompt_tokens=7))
 

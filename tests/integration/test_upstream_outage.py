@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from tests.loopback_upstream import Exchange, Handler, json_reply, reply, servin
 from modules.llm_platform import WebSearchRequest
 from modules.llm_platform.container import Container
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError, WebSearchError
-from modules.llm_platform.infrastructure.policies.circuit_breaker import COOLDOWN_S, FAILURES_TO_OPEN, CircuitBreaker
+from modules.llm_platform.infrastructure.policies.upstream_limits import COOLDOWN_S, FAILURES_TO_OPEN, CircuitBreaker
 from modules.llm_platform.wiring.resources import upstream_states
 from shared.config import Settings
 
@@ -55,7 +56,7 @@ async def searching(
     container = Container(settings=Settings(SEARXNG_URL=url, SEARXNG_TIMEOUT_S=PATIENCE_S, **settings))
     (state,) = upstream_states(["searxng"]).values()
     circuit = CircuitBreaker("searxng", failures_to_open=failures_to_open, clock=clock)
-    container.search_upstreams.override({"searxng": type(state)(circuit, state.retries, state.calls)})
+    container.search_upstreams.override({"searxng": replace(state, circuit=circuit)})
     try:
         yield container
     finally:

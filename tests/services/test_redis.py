@@ -17,6 +17,7 @@ import pytest
 from tests.chat_server import ChatServer, answer, completion
 from tests.fakes.cache import CacheContract
 from tests.fakes.synthesizer import FakeSynthesizer
+from tests.guards import guarded_search
 from tests.kafka.child_process import free_port
 from tests.loopback_upstream import Exchange, json_reply, serving
 from tests.redis_server import RedisServer
@@ -27,7 +28,8 @@ from modules.llm_platform.domain.dtos.research_dtos import JudgedClaims, Source,
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
-from modules.llm_platform.infrastructure.policies.caching import CachedSynthesizer, CachedWebSearch
+from modules.llm_platform.infrastructure.policies.caching import SharedSynthesizer
+from modules.llm_platform.infrastructure.policies.web_search import SearchCaches, WebSearchChain
 from modules.llm_platform.infrastructure.redis.cache import MAX_VALUE_BYTES, RedisCache
 from modules.llm_platform.infrastructure.redis.client import RedisClient
 from modules.llm_platform.infrastructure.redis.single_flight import RedisKeyLock
@@ -211,15 +213,15 @@ async def test_processes_with_one_redis_write_an_answer_once(server: RedisServer
     async with connected(server) as other:
         writers = [FakeSynthesizer("Tides follow the moon [1].", delay_s=0.3) for _ in range(2)]
         first, second = (
-            CachedSynthesizer(
+            SharedSynthesizer(
                 writer, RedisCache(each, Synthesis, "synthesis"), HOUR_S, "1",
                 RedisKeyLock(each, "synthesis", max_wait_s=TIMEOUT_S),
             )
             for writer, each in zip(writers, (client, other), strict=True)
         )  # fmt: skip
-        writing = asyncio.create_task(first.write(request))
+        writing = asyncio.create_task(first.synthesize(request))
         await _until_locked(client)
-        parts = [part async for part in second.write_stream(request)]
+        parts = [part async for part in second.stream(request)]
         written = await writing
     last = parts[-1]
     assert isinstance(last, Synthesis)
@@ -268,9 +270,10 @@ async def _until_locked(client: RedisClient) -> None:
             await asyncio.sleep(0.01)
 
 
-def _policy(client: RedisClient, fake: FakeWebSearch) -> CachedWebSearch:
+def _policy(client: RedisClient, fake: FakeWebSearch) -> WebSearchChain:
     lock = RedisKeyLock(client, "search", max_wait_s=TIMEOUT_S)
-    return CachedWebSearch(fake, RedisCache(client, WebSearchResponse, "search"), HOUR_S, lock)
+    answers = RedisCache(client, WebSearchResponse, "search")
+    return guarded_search(fake, caches=SearchCaches(HOUR_S, answers, lock=lock))
 
 
 @asynccontextmanager

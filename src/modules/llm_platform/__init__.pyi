@@ -138,6 +138,7 @@ from modules.llm_platform.domain.ports.research_job_store import IResearchJobSto
 from modules.llm_platform.domain.ports.research_job_store import LeaseLostError as LeaseLostError
 from modules.llm_platform.domain.ports.research_store import IResearchStore as IResearchStore
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer as ISynthesizer
+from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest as SynthesisRequest
 from modules.llm_platform.domain.ports.vector_store import IVectorStore as IVectorStore
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider as IWebSearchProvider
 from shared.exceptions import AppException as AppException

@@ -98,22 +98,21 @@ class Container(containers.DeclarativeContainer):
     search_rate_limiters = providers.Singleton(search.search_rate_limiters, settings, search_adapters)
     search_upstreams = providers.Singleton(search.search_upstreams, search_adapters, metrics)
     search_policies = providers.Singleton(
-        search.build_search_policies, search_rate_limiters, search_upstreams, shared_state, metrics
+        search.build_search_policies, settings, search_rate_limiters, search_upstreams, shared_state
     )
     web_search_provider = providers.Singleton(search.web_search_provider, settings, search_adapters, search_policies)
     llm_adapters = providers.Singleton(llms.build_llm_adapters, settings, resources)
     context_tokens = providers.Singleton(llms.build_context_tokens, settings, llm_adapters)
     llm_rate_limiters = providers.Singleton(llms.build_llm_rate_limiters, settings, llm_adapters)
     llm_upstreams = providers.Singleton(upstream_states, llm_adapters, metrics)
-    with_daily_budget = providers.Singleton(daily_budget.build_daily_budget, settings, resources, redis, metrics)
+    model_budgets = providers.Singleton(daily_budget.build_model_budgets, settings, resources, redis, metrics)
     llm_provider = providers.Singleton(
         llms.build_llm_provider,
         settings,
         llm_adapters,
         llm_rate_limiters,
         llm_upstreams,
-        metrics,
-        with_daily_budget,
+        model_budgets,
     )
     extractive = providers.Singleton(ExtractiveSynthesizer)
     synthesizer = providers.Singleton(
@@ -139,8 +138,7 @@ class Container(containers.DeclarativeContainer):
         llm_rate_limiters,
         llm_upstreams,
         llm_provider,
-        metrics,
-        with_daily_budget,
+        model_budgets,
     )
     report_search_provider = providers.Singleton(
         search.report_search_provider, settings, search_adapters, search_policies, web_search_provider

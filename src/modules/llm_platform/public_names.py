@@ -69,7 +69,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "modules.llm_platform.domain.ports.page_reader": "IPageReader",
     "modules.llm_platform.domain.ports.research_job_store": "IResearchJobStore LeaseLostError",
     "modules.llm_platform.domain.ports.research_store": "IResearchStore",
-    "modules.llm_platform.domain.ports.synthesizer": "ISynthesizer",
+    "modules.llm_platform.domain.ports.synthesizer": "ISynthesizer SynthesisRequest",
     "modules.llm_platform.domain.ports.vector_store": "IVectorStore",
     "modules.llm_platform.domain.ports.web_search": "IWebSearchProvider",
     "shared.exceptions": "AppException",

@@ -30,7 +30,7 @@ from modules.llm_platform.testing.waiting import error_of, is_cancelled_promptly
 
 @dataclass(frozen=True)
 class BrokenStream:
-    """A stream of `text` that ends with `error`. A call without streaming only raises the error."""
+    """A stream of `text` that ends with `error`."""
 
     text: str
     error: LLMException = field(default_factory=lambda: LLMConnectionError("the connection to the model was lost"))
@@ -63,17 +63,6 @@ class FakeLLM(ILLMProvider):
         self._answers = tuple(answers)
         self._delay_s, self._chunk_delay_s, self._chunk_chars = delay_s, chunk_delay_s, chunk_chars
         self._registry = LLMRegistry((self,))
-
-    async def generate(self, request: LLMRequest) -> LLMResponse:
-        answer = self._next(request)
-        self.running += 1
-        try:
-            await asyncio.sleep(self._delay_s)
-            if isinstance(answer, BrokenStream):
-                raise self._broken(answer, request)
-            return self._response(answer, request)
-        finally:
-            self.running -= 1
 
     async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
         answer = self._next(request)

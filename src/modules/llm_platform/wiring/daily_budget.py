@@ -5,11 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.spending_store import ISpendingStore
 from modules.llm_platform.infrastructure.llm.kinds import LLMConnection
-from modules.llm_platform.wiring.llms import WithDailyBudget, llm_connections
+from modules.llm_platform.wiring.llms import ModelBudgets, llm_connections
 from modules.llm_platform.wiring.resources import Resources, data_folder
 from shared.config import Settings, SettingsError
 
@@ -43,29 +42,20 @@ def check_daily_budget(settings: Settings) -> None:
         raise SettingsError(UNKNOWN_PRICE.format(setting=setting, models=", ".join(unknown), model=unknown[0]))
 
 
-def build_daily_budget(
+def build_model_budgets(
     settings: Settings, resources: Resources, redis: RedisClient | None, metrics: IMetrics = NO_METRICS
-) -> WithDailyBudget:
-    """Return a function that puts a model under the daily budget; it returns free models, and all without a budget, as is."""
-    priced = {each.name: each for each in llm_connections(settings) if each.cost_usd(1, 1)}
+) -> ModelBudgets:
+    """Return the daily budget of each model that costs money; empty without one."""
+    priced = [each for each in llm_connections(settings) if each.cost_usd(1, 1)]
     if not _has_budget(settings) or not priced:
-        return _unchanged
-    from modules.llm_platform.infrastructure.policies.daily_budget import DailyBudget, DailyBudgetLLM, DailyLimits
+        return {}
+    from modules.llm_platform.infrastructure.policies.daily_budget import DailyBudget, DailyLimits, ModelBudget
 
     by_key = settings.BUDGET_USD_PER_DAY_PER_KEY
     limits = DailyLimits(settings.BUDGET_USD_PER_DAY, by_key.get(""), {key: usd for key, usd in by_key.items() if key})
     budget = DailyBudget(_build_spending_store(settings, redis), limits, metrics=metrics)
     resources.on_close(budget.aclose)
-
-    def budgeted(llm: ILLMProvider) -> ILLMProvider:
-        connection = priced.get(llm.name)
-        return DailyBudgetLLM(llm, budget, partial(_price, connection)) if connection else llm
-
-    return budgeted
-
-
-def _unchanged(llm: ILLMProvider) -> ILLMProvider:
-    return llm
+    return {each.name: ModelBudget(budget, partial(_price, each)) for each in priced}
 
 
 def _price(connection: LLMConnection, prompt_tokens: int, completion_tokens: int) -> float:

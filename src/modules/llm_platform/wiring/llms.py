@@ -15,28 +15,17 @@ from modules.llm_platform.domain.context_budget import SOURCES_BUDGET_TOKENS
 from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel
 from modules.llm_platform.domain.dtos.research_dtos import JudgedClaims, Synthesis
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
-from modules.llm_platform.domain.ports.llm import (
-    NOT_CONFIGURED,
-    ContextTokens,
-    IContextWindow,
-    ILLMProvider,
-    LLMRegistry,
-)
+from modules.llm_platform.domain.ports.llm import NOT_CONFIGURED, ContextTokens, IContextWindow, ILLMProvider
 from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.infrastructure.llm.kinds import KINDS, LLMConnection, Variables
-from modules.llm_platform.infrastructure.policies.caching import CachedCitationJudge, CachedSynthesizer
+from modules.llm_platform.infrastructure.policies.caching import CachedCitationJudge, SharedSynthesizer, SingleFlightLLM
+from modules.llm_platform.infrastructure.policies.daily_budget import ModelBudget
 from modules.llm_platform.infrastructure.policies.fallback import FallbackSynthesizer
 from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
-from modules.llm_platform.infrastructure.policies.measured import MeasuredLLM
-from modules.llm_platform.infrastructure.policies.rate_limits import (
-    MAX_CLOSED_S,
-    MAX_LLM_WAIT_S,
-    RateLimitedLLM,
-    RateLimiter,
-)
-from modules.llm_platform.infrastructure.policies.retries import MAX_LLM_PAUSE_S, RetriedLLM
-from modules.llm_platform.infrastructure.policies.single_flight import SingleFlightLLM, SingleFlightSynthesizer
+from modules.llm_platform.infrastructure.policies.upstream_guard import MODEL
+from modules.llm_platform.infrastructure.policies.upstream_limits import MAX_CLOSED_S, RateLimiter
+from modules.llm_platform.infrastructure.policies.upstreams import UpstreamModel
 from modules.llm_platform.wiring.redis import SharedState
 from modules.llm_platform.wiring.resources import Resources, UpstreamStates, is_loopback
 from modules.llm_platform.wiring.search import MAX_REPORT_WAIT_S, RateLimiters
@@ -59,7 +48,7 @@ LOCAL_SOURCES_TOKENS = 1500
 STAGES = get_args(LLMStage)
 
 LLMAdapters = Mapping[str, ILLMProvider]
-WithDailyBudget = Callable[[ILLMProvider], ILLMProvider]  # wiring.daily_budget
+ModelBudgets = Mapping[str, ModelBudget]  # of the models with a daily budget, by name (wiring.daily_budget)
 
 
 def llm_connections(settings: Settings) -> tuple[LLMConnection, ...]:
@@ -217,16 +206,15 @@ def build_llm_provider(
     adapters: LLMAdapters,
     limiters: RateLimiters,
     upstreams: UpstreamStates,
-    metrics: IMetrics,
-    with_daily_budget: WithDailyBudget,
+    budgets: ModelBudgets,
 ) -> ILLMProvider | None:
     if not adapters:
         return None
     waits = _queue_waits_s(settings)
     if settings.LLM_RPS is None:
         calls = {name: limiters[name] if name in waits else upstream.calls for name, upstream in upstreams.items()}
-        return _router(adapters, calls, upstreams, metrics, with_daily_budget, waits, max_closed_s=MAX_LLM_PAUSE_S)
-    return _router(adapters, limiters, upstreams, metrics, with_daily_budget, waits)
+        return _router(adapters, calls, upstreams, budgets, waits, max_closed_s=MODEL.max_pause_s)
+    return _router(adapters, limiters, upstreams, budgets, waits)
 
 
 def _queue_waits_s(settings: Settings) -> Mapping[str, float]:
@@ -239,29 +227,31 @@ def _router(
     adapters: LLMAdapters,
     limiters: RateLimiters,
     upstreams: UpstreamStates,
-    metrics: IMetrics,
-    with_daily_budget: WithDailyBudget,
+    budgets: ModelBudgets,
     queue_waits_s: Mapping[str, float],
     *,
-    max_wait_s: float = MAX_LLM_WAIT_S,
+    max_wait_s: float = MODEL.max_wait_s,
     max_closed_s: float = MAX_CLOSED_S,
 ) -> LLMRouter:
-    """Return a router over all models in order, each within its limits and with its circuit."""
-    models: list[ILLMProvider] = [
-        with_daily_budget(
-            RateLimitedLLM(
-                MeasuredLLM(each, metrics),
-                limiters[name],
-                max_wait_s=max(max_wait_s, queue_waits_s.get(name, 0.0)),
-                max_closed_s=max_closed_s,
-                circuit=upstreams[name].circuit,
+    """Return a router over all models in order, each behind its guard."""
+    has_retries = len(adapters) == 1  # with several models, failover is faster than a retry
+    return LLMRouter(
+        [
+            UpstreamModel(
+                adapter,
+                upstreams[name].guard(
+                    MODEL,
+                    limiters[name],
+                    has_retries=has_retries,
+                    max_wait_s=max(max_wait_s, queue_waits_s.get(name, 0.0)),
+                    max_closed_s=max_closed_s,
+                    setting="LLM_RPS",
+                ),
+                budgets.get(name),
             )
-        )
-        for name, each in adapters.items()
-    ]
-    if len(models) == 1:  # with several models, failover is faster than a retry
-        models = [RetriedLLM(each, upstreams[each.name].retries) for each in models]
-    return LLMRouter(LLMRegistry(models))
+            for name, adapter in adapters.items()
+        ]
+    )
 
 
 def build_planner(llm: ILLMProvider | None) -> ILLMProvider | None:
@@ -275,8 +265,7 @@ def build_stage_llms(
     limiters: RateLimiters,
     upstreams: UpstreamStates,
     ordinary: ILLMProvider | None,
-    metrics: IMetrics,
-    with_daily_budget: WithDailyBudget,
+    budgets: ModelBudgets,
 ) -> Mapping[LLMStage, ILLMProvider]:
     """Return the provider of each report stage: the model in LLM_STAGES first, then the others in order.
 
@@ -287,7 +276,7 @@ def build_stage_llms(
     if any(ordinary is adapter for adapter in adapters.values()):
         return dict.fromkeys(STAGES, ordinary)
     waits = _queue_waits_s(settings)
-    router = _router(adapters, limiters, upstreams, metrics, with_daily_budget, waits, max_wait_s=MAX_REPORT_WAIT_S)
+    router = _router(adapters, limiters, upstreams, budgets, waits, max_wait_s=MAX_REPORT_WAIT_S)
     first = {stage: name for stage, name in stage_choices(settings).items() if name in adapters}
     routers = {name: router.preferring(name) for name in set(first.values())}
     return {stage: routers[first[stage]] if stage in first else router for stage in STAGES}
@@ -359,10 +348,9 @@ def build_synthesizer(
         return extractive
     room = sources_budget_tokens(settings)
     writer = build_writer(extractive, llm, context_tokens, room)
-    if settings.CACHE_TTL_S > 0:
-        cache, lock = shared.cache("synthesis", Synthesis), shared.lock("synthesis", research_timeout_s(settings))
-        writer = CachedSynthesizer(writer, cache, settings.CACHE_TTL_S, f"{model_version(adapters)}/{room}", lock)
-    return FallbackSynthesizer([SingleFlightSynthesizer(writer), extractive])
+    cache, lock = shared.cache("synthesis", Synthesis), shared.lock("synthesis", research_timeout_s(settings))
+    version = f"{model_version(adapters)}/{room}"
+    return FallbackSynthesizer([SharedSynthesizer(writer, cache, settings.CACHE_TTL_S, version, lock), extractive])
 
 
 CitationJudges = Callable[[ILLMProvider | None], ICitationJudge | None]

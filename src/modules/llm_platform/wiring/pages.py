@@ -10,13 +10,15 @@ from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.ports.page_reader import IPageReader
-from modules.llm_platform.infrastructure.policies.caching import CachedPageReader
-from modules.llm_platform.infrastructure.policies.circuit_breaker import CircuitBreaker
-from modules.llm_platform.infrastructure.policies.failover import FailoverPageReader
-from modules.llm_platform.infrastructure.policies.measured import MeasuredPageReader
-from modules.llm_platform.infrastructure.policies.page_reader_guards import LazyPageReader
-from modules.llm_platform.infrastructure.policies.rate_limits import RateLimitedPageReader, RateLimiter
+from modules.llm_platform.infrastructure.policies.page_readers import (
+    CachedPageReader,
+    FailoverPageReader,
+    LazyPageReader,
+)
 from modules.llm_platform.infrastructure.policies.unconfigured import UnconfiguredPageReader
+from modules.llm_platform.infrastructure.policies.upstream_guard import PAGE_READER, UpstreamGuard
+from modules.llm_platform.infrastructure.policies.upstream_limits import CircuitBreaker, RateLimiter
+from modules.llm_platform.infrastructure.policies.upstreams import UpstreamPageReader
 from modules.llm_platform.wiring.resources import Resources, is_installed, is_loopback
 from modules.llm_platform.wiring.search import SearchAdapters
 from shared.config import Settings
@@ -31,6 +33,7 @@ MAX_CONCURRENT_PAGES = 5  # of Jina; a higher rate raises it
 MAX_DIRECT_READS = 20  # at once, of all hosts
 JINA = "jina"
 DIRECT = "direct"
+THE_PAGE_READER = "The page reader"  # in errors
 HTML_PARSERS = ("resiliparse", "trafilatura")
 
 
@@ -43,7 +46,7 @@ def page_circuits(settings: Settings, metrics: IMetrics) -> Mapping[str, Circuit
 
 def build_direct_page_reader(settings: Settings, resources: Resources, metrics: IMetrics) -> IPageReader:
     return LazyPageReader(
-        DIRECT, lambda: MeasuredPageReader(_direct_reader(settings, resources, _guard(settings, resources)), metrics)
+        DIRECT, lambda: _direct_reader(settings, resources, _guard(settings, resources), metrics)
     )
 
 
@@ -62,7 +65,7 @@ def build_page_reader(
 
     def jina() -> IPageReader:
         guard = _guard(settings, resources)
-        return MeasuredPageReader(_jina_reader(settings, resources, guard, circuits.get(JINA)), metrics)
+        return _jina_reader(settings, resources, guard, circuits.get(JINA), metrics)
 
     readers = {JINA: LazyPageReader(JINA, jina), DIRECT: direct}
     return FailoverPageReader([readers[name] for name in settings.READERS])
@@ -89,10 +92,10 @@ def _guard(settings: Settings, resources: Resources) -> Guard:
 
 
 def _jina_reader(
-    settings: Settings, resources: Resources, guard: Guard, circuit: CircuitBreaker | None
+    settings: Settings, resources: Resources, guard: Guard, circuit: CircuitBreaker | None, metrics: IMetrics
 ) -> IPageReader:
     from modules.llm_platform.infrastructure.adapters.jina_page_reader import JinaPageReader
-    from modules.llm_platform.infrastructure.policies.page_reader_guards import GuardedPageReader
+    from modules.llm_platform.infrastructure.policies.page_readers import GuardedPageReader
 
     key, url = settings.JINA_API_KEY, settings.JINA_BASE_URL
     jina = JinaPageReader(
@@ -105,12 +108,15 @@ def _jina_reader(
     limiter = RateLimiter(
         settings.JINA_RPS or (JINA_RPS_WITH_KEY if key else JINA_RPS_WITHOUT_KEY), max_concurrent=MAX_CONCURRENT_PAGES
     )
+    upstream = UpstreamGuard(
+        PAGE_READER, JINA, limiter, circuit, setting="JINA_RPS", label=THE_PAGE_READER, metrics=metrics
+    )
     return GuardedPageReader(
-        RateLimitedPageReader(jina, limiter, circuit=circuit), guard, is_local=is_loopback(url) or guard.allows(url)
+        UpstreamPageReader(jina, upstream), guard, is_local=is_loopback(url) or guard.allows(url)
     )
 
 
-def _direct_reader(settings: Settings, resources: Resources, guard: Guard) -> IPageReader:
+def _direct_reader(settings: Settings, resources: Resources, guard: Guard, metrics: IMetrics) -> IPageReader:
     from modules.llm_platform.infrastructure.adapters.direct_page_reader import DirectPageReader
     from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections
     from modules.llm_platform.infrastructure.safe_reader.content import PageParsers
@@ -127,14 +133,23 @@ def _direct_reader(settings: Settings, resources: Resources, guard: Guard) -> IP
         redactor=resources.redactor,
     )
     limiter = RateLimiter(None, max_concurrent=MAX_DIRECT_READS)
-    return RateLimitedPageReader(reader, limiter, max_wait_s=settings.READER_TIMEOUT_S, is_one_service=False)
+    upstream = UpstreamGuard(
+        PAGE_READER,
+        DIRECT,
+        limiter,
+        max_wait_s=settings.READER_TIMEOUT_S,
+        label=THE_PAGE_READER,
+        is_one_service=False,
+        metrics=metrics,
+    )
+    return UpstreamPageReader(reader, upstream)
 
 
 def build_report_page_reader(adapters: SearchAdapters, web: IPageReader) -> IPageReader:
     """Return a reader that reads found documents from their index and other pages with `web`."""
     from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
     from modules.llm_platform.infrastructure.adapters.document_web_search import DocumentWebSearch
-    from modules.llm_platform.infrastructure.policies.routing import RoutedPageReader
+    from modules.llm_platform.infrastructure.policies.page_readers import RoutedPageReader
 
     documents = adapters.get(DOCUMENTS)
     return RoutedPageReader(DocumentPageReader(documents) if isinstance(documents, DocumentWebSearch) else None, web)

@@ -11,7 +11,7 @@ from modules.llm_platform.domain.ports.cache import ICache, Value
 from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK, IKeyLock
 from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
-from modules.llm_platform.infrastructure.policies.measured import MeasuredCache
+from modules.llm_platform.infrastructure.policies.caching import MeasuredCache
 from modules.llm_platform.wiring.resources import Resources, is_installed, is_loopback
 from shared.config import SECTIONS, Settings, SettingsError, format_value
 

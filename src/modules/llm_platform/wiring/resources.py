@@ -14,9 +14,8 @@ from urllib.parse import urlsplit
 from modules.llm_platform.domain.package import PACKAGE
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.redaction import Redactor
-from modules.llm_platform.infrastructure.policies.circuit_breaker import CircuitBreaker
-from modules.llm_platform.infrastructure.policies.rate_limits import RateLimiter
-from modules.llm_platform.infrastructure.policies.retries import RetryBudget
+from modules.llm_platform.infrastructure.policies.upstream_guard import UpstreamGuard, UpstreamKind
+from modules.llm_platform.infrastructure.policies.upstream_limits import CircuitBreaker, RateLimiter, RetryBudget
 from shared.config import LOOPBACK_HOSTS, Settings
 
 if TYPE_CHECKING:
@@ -29,9 +28,16 @@ MAX_CALLS_IN_FLIGHT = 250  # to one upstream outside of reports; its HTTP client
 class UpstreamState:
     """What all callers of one upstream share: its circuit, its retry budget, and the limit of concurrent calls."""
 
+    name: str
     circuit: CircuitBreaker
     retries: RetryBudget
     calls: RateLimiter
+    metrics: IMetrics
+
+    def guard(self, kind: UpstreamKind, limiter: RateLimiter, *, has_retries: bool = True, **options: Any) -> UpstreamGuard:
+        """Return the guard of those callers whose calls `limiter` limits; `options` as of UpstreamGuard."""
+        retries = self.retries if has_retries else None
+        return UpstreamGuard(kind, self.name, limiter, self.circuit, retries, metrics=self.metrics, **options)
 
 
 UpstreamStates = Mapping[str, UpstreamState]  # by the name of the adapter
@@ -40,9 +46,11 @@ UpstreamStates = Mapping[str, UpstreamState]  # by the name of the adapter
 def upstream_states(names: Iterable[str], metrics: IMetrics = NO_METRICS) -> UpstreamStates:
     return {
         name: UpstreamState(
+            name,
             CircuitBreaker(name, metrics=metrics),
             RetryBudget(name=name, metrics=metrics),
             RateLimiter(None, max_concurrent=MAX_CALLS_IN_FLIGHT),
+            metrics,
         )
         for name in names
     }

@@ -15,23 +15,17 @@ from typing import TYPE_CHECKING, Final
 
 from modules.llm_platform.application.services.doctor_service import SearchProviderCheck
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, WebSearchResponse
-from modules.llm_platform.domain.ports.cache import ICache
-from modules.llm_platform.domain.ports.key_lock import IKeyLock
 from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.infrastructure.policies.caching import CachedWebSearch, StaleWebSearch, StoredSearch
-from modules.llm_platform.infrastructure.policies.failover import FailoverWebSearch
-from modules.llm_platform.infrastructure.policies.measured import MeasuredWebSearch
-from modules.llm_platform.infrastructure.policies.rate_limits import (
-    MINUTE_S,
-    THE_LIMIT,
-    RateLimitedWebSearch,
-    RateLimiter,
-)
-from modules.llm_platform.infrastructure.policies.retries import MAX_SEARCH_PAUSE_S, RetriedWebSearch
-from modules.llm_platform.infrastructure.policies.routing import RoutedWebSearch
-from modules.llm_platform.infrastructure.policies.single_flight import SingleFlightWebSearch
 from modules.llm_platform.infrastructure.policies.unconfigured import UnconfiguredWebSearch
+from modules.llm_platform.infrastructure.policies.upstream_guard import SEARCH, UpstreamGuard
+from modules.llm_platform.infrastructure.policies.upstream_limits import MINUTE_S, THE_LIMIT, RateLimiter
+from modules.llm_platform.infrastructure.policies.web_search import (
+    SearchCaches,
+    SearchUpstream,
+    StoredSearch,
+    WebSearchChain,
+)
 from modules.llm_platform.wiring.redis import SharedState
 from modules.llm_platform.wiring.resources import Resources, UpstreamStates, data_folder, is_installed, upstream_states
 from shared.config import Settings, SettingsError, example_line
@@ -311,41 +305,35 @@ def search_upstreams(adapters: SearchAdapters, metrics: IMetrics) -> UpstreamSta
 
 @dataclass(frozen=True, slots=True)
 class SearchPolicies:
-    """What the chains of searches and of reports share."""
+    """What the chains of searches and of reports share. `caches`: None without caching."""
 
     limiters: RateLimiters
     upstreams: UpstreamStates
-    cache: ICache[WebSearchResponse]
-    lock: IKeyLock  # of the keys of the cache
-    stale: ICache[StoredSearch]
-    metrics: IMetrics
+    caches: SearchCaches | None
 
 
 def build_search_policies(
-    limiters: RateLimiters, upstreams: UpstreamStates, shared: SharedState, metrics: IMetrics
+    settings: Settings, limiters: RateLimiters, upstreams: UpstreamStates, shared: SharedState
 ) -> SearchPolicies:
-    return SearchPolicies(
-        limiters,
-        upstreams,
-        cache=shared.cache("search", WebSearchResponse),
-        lock=shared.lock("search", MAX_SHARED_SEARCH_S),
-        stale=shared.cache("stale", StoredSearch),
-        metrics=metrics,
+    caches = SearchCaches(
+        settings.CACHE_TTL_S,
+        shared.cache("search", WebSearchResponse),
+        shared.cache("stale", StoredSearch),
+        shared.lock("search", MAX_SHARED_SEARCH_S),
     )
+    return SearchPolicies(limiters, upstreams, caches if settings.CACHE_TTL_S > 0 else None)
 
 
 def web_search_provider(settings: Settings, adapters: SearchAdapters, policies: SearchPolicies) -> IWebSearchProvider:
     """Return the adapters with their policies as one provider that selects the adapter by source."""
 
-    def limited(adapter: IWebSearchProvider) -> IWebSearchProvider:
-        upstream, measured = policies.upstreams[adapter.name], MeasuredWebSearch(adapter, policies.metrics)
-        rpm, setting = _rpm(adapter.name, settings)
+    def guard(name: str) -> UpstreamGuard:
+        upstream, (rpm, setting) = policies.upstreams[name], _rpm(name, settings)
         if rpm is not None:
-            limiter = policies.limiters[adapter.name]
-            return RateLimitedWebSearch(measured, limiter, circuit=upstream.circuit, setting=setting)
-        return RateLimitedWebSearch(measured, upstream.calls, max_closed_s=MAX_SEARCH_PAUSE_S, circuit=upstream.circuit)
+            return upstream.guard(SEARCH, policies.limiters[name], setting=setting)
+        return upstream.guard(SEARCH, upstream.calls, max_closed_s=SEARCH.max_pause_s)
 
-    return _search_chain(settings, adapters, policies, limited)
+    return _search_chain(settings, adapters, policies, guard)
 
 
 def report_search_provider(
@@ -353,14 +341,12 @@ def report_search_provider(
 ) -> IWebSearchProvider:
     """Return the same provider with the rate limits of reports, or `ordinary` if that replaces all adapters."""
 
-    def limited(adapter: IWebSearchProvider) -> IWebSearchProvider:
-        limiter, circuit = policies.limiters[adapter.name], policies.upstreams[adapter.name].circuit
-        measured = MeasuredWebSearch(adapter, policies.metrics)
-        _, setting = _rpm(adapter.name, settings)
-        return RateLimitedWebSearch(measured, limiter, max_wait_s=MAX_REPORT_WAIT_S, circuit=circuit, setting=setting)
+    def guard(name: str) -> UpstreamGuard:
+        limiter, (_, setting) = policies.limiters[name], _rpm(name, settings)
+        return policies.upstreams[name].guard(SEARCH, limiter, max_wait_s=MAX_REPORT_WAIT_S, setting=setting)
 
     overridden = any(ordinary is adapter for adapter in adapters.values())
-    return ordinary if overridden else _search_chain(settings, adapters, policies, limited)
+    return ordinary if overridden else _search_chain(settings, adapters, policies, guard)
 
 
 def _rpm(provider: str, settings: Settings) -> tuple[float | None, str]:
@@ -377,30 +363,16 @@ def _report_rpm(provider: str) -> float | None:
 
 
 def _search_chain(
-    settings: Settings,
-    adapters: SearchAdapters,
-    policies: SearchPolicies,
-    limited: Callable[[IWebSearchProvider], IWebSearchProvider],
+    settings: Settings, adapters: SearchAdapters, policies: SearchPolicies, guard: Callable[[str], UpstreamGuard]
 ) -> IWebSearchProvider:
-    has_cache = settings.CACHE_TTL_S > 0
-
-    def with_policies(adapter: IWebSearchProvider) -> IWebSearchProvider:
-        if adapter.name == DOCUMENTS:
-            return adapter  # local: no retry, and no cache because files change
-        retried = RetriedWebSearch(limited(adapter), policies.upstreams[adapter.name].retries)
-        if not has_cache:
-            return retried
-        return CachedWebSearch(retried, policies.cache, settings.CACHE_TTL_S, policies.lock)
-
-    named = search_order(settings)
-    wired = {name: with_policies(adapter) for name, adapter in adapters.items()}
-    web = [provider for name, provider in wired.items() if name != DOCUMENTS or DOCUMENTS in named]
-    failover = web[0] if len(web) == 1 else FailoverWebSearch(web)
-    documents = wired.get(DOCUMENTS)
-    if failover is documents:
-        return RoutedWebSearch(None, documents)
-    stale = StaleWebSearch(failover, policies.stale) if has_cache else failover
-    return RoutedWebSearch(SingleFlightWebSearch(stale), documents)
+    documents = adapters.get(DOCUMENTS)
+    web = [
+        SearchUpstream(adapter, None if adapter is documents else guard(name))
+        for name, adapter in adapters.items()
+        if adapter is not documents or DOCUMENTS in search_order(settings)
+    ]
+    only_documents = [each.provider for each in web] == [documents]
+    return WebSearchChain(() if only_documents else web, documents, policies.caches)
 
 
 # --- for health, doctor and stored reports --------------------------------------------------------------------------------

@@ -186,7 +186,7 @@ async def test_the_synthesizer_sends_the_report_prompt(repeated: int) -> None:
     llm = FakeLLM(["A pump moves water [1]."])
     page = source("A pump moves water. " * repeated)
     writer = LLMSynthesizer(llm)
-    written = await writer.synthesize(QUESTION, (page,), "de", questions=QUESTIONS, instructions="Brief.")
+    written = await writer.synthesize(SynthesisRequest(QUESTION, (page,), "de", questions=QUESTIONS, instructions="Brief."))
     (request,) = llm.requests
     assert request.messages == prompt(page, questions=QUESTIONS, instructions="Brief.").messages
     assert request.data_kind == "page text"

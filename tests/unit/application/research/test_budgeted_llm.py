@@ -15,6 +15,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, L
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.exceptions import LLMBudgetError, LLMConnectionError, LLMException, LLMTimeoutError
 from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynthesizer
 from modules.llm_platform.testing.llm import BrokenStream, FakeLLM, collect, question
 
@@ -283,7 +284,7 @@ async def test_a_text_cut_to_its_room_is_written(dollars: float) -> None:
     assert room is not None
     fake = FakeLLM(["It runs callbacks [1]."])
     writer = LLMSynthesizer(BudgetedLLM(fake, account, "write"), context_tokens=room + 1000)
-    written = await writer.synthesize("What runs?", sources, "en", max_tokens=1000)
+    written = await writer.synthesize(SynthesisRequest("What runs?", sources, "en", max_tokens=1000))
     assert written.text
     assert account.refused_calls == {}
     assert account.spent.calls == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -24,7 +24,7 @@ from modules.llm_platform.application.research.writing import (
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisPart, SynthesisToken
 from modules.llm_platform.domain.exceptions import DailyBudgetError, LLMException, LLMProviderException, LLMTimeoutError
-from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
+from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, StreamingSynthesizer, SynthesisRequest
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.infrastructure.policies.fallback import FallbackSynthesizer
@@ -67,32 +67,17 @@ async def test_writer_gets_sub_questions_and_instructions(streamed: bool) -> Non
 class OldWriter(ISynthesizer):
     """A person's own writer from before there were reports."""
 
-    async def synthesize(  # type: ignore[override]
-        self,
-        question: str,
-        sources: Sequence[Source],
-        language: str,
-        *,
-        max_tokens: int = 9,
-        instructions: str | None = None,
-    ) -> Synthesis:
+    async def synthesize(self, request: SynthesisRequest) -> Synthesis:
+        assert not request.questions
         return Synthesis(text=f"{CLAIM} [1].", synthesizer="old")
 
 
 class OldStreamer(OldWriter):
     """One that streams by itself."""
 
-    async def stream(  # type: ignore[override]
-        self,
-        question: str,
-        sources: Sequence[Source],
-        language: str,
-        *,
-        max_tokens: int = 9,
-        instructions: str | None = None,
-    ) -> AsyncIterator[SynthesisPart]:
+    async def stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
         yield SynthesisToken(text=f"{CLAIM} [1].")
-        yield await self.synthesize(question, sources, language)
+        yield await self.synthesize(request)
 
 
 @for_each("writer", [OldWriter(), OldStreamer()])
@@ -187,7 +172,7 @@ async def test_cancelling_does_not_wait_for_long_pages(monkeypatch: pytest.Monke
     assert gone
 
 
-class _SlowWriter(ISynthesizer):
+class _SlowWriter(StreamingSynthesizer):
     """Writes `text`, then waits for ever or fails with `error`."""
 
     name = "slow"
@@ -195,10 +180,7 @@ class _SlowWriter(ISynthesizer):
     def __init__(self, text: str, error: LLMException | None = None) -> None:
         self._text, self._error = text, error
 
-    async def synthesize(self, *args: object, **options: object) -> Synthesis:  # type: ignore[override]
-        raise NotImplementedError
-
-    async def stream(self, *args: object, **options: object) -> AsyncIterator[SynthesisPart]:  # type: ignore[override]
+    async def stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
         yield SynthesisToken(text=self._text)
         if self._error is not None:
             raise self._error

@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 
 import pytest
+from tests.guards import router
 
 from modules.llm_platform.application.services.llm_service import LLMService
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse, LLMToken
 from modules.llm_platform.domain.exceptions import LLMConfigError, LLMConnectionError, LLMException
-from modules.llm_platform.domain.ports.llm import LLMRegistry
-from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
 from modules.llm_platform.testing.llm import BrokenStream, FakeLLM, question
 
 SECRET_WORDS = "what nobody may read"
@@ -40,7 +39,7 @@ async def test_a_chat_is_not_begun_twice() -> None:
     """A model that dies after its first word ends the stream with its error; the next one is not asked."""
     next_one = FakeLLM(name="second")
     dying = FakeLLM([BrokenStream("half an ans")], name="first")
-    service = LLMService(LLMRouter(LLMRegistry((dying, next_one))))
+    service = LLMService(router(dying, next_one))
     with pytest.raises(LLMConnectionError):
         await _streamed(service)
     assert not next_one.requests
@@ -49,7 +48,7 @@ async def test_a_chat_is_not_begun_twice() -> None:
 async def test_a_failure_before_the_first_word_goes_unnoticed() -> None:
     """The next model answers, streamed too."""
     service = LLMService(
-        LLMRouter(LLMRegistry((FakeLLM([LLMConnectionError()], name="first"), FakeLLM(name="second"))))
+        router(FakeLLM([LLMConnectionError()], name="first"), FakeLLM(name="second"))
     )
     assert (await _streamed(service))[-1].provider == "second"
 

@@ -7,6 +7,7 @@ import re
 from tests.cases import for_each
 from tests.unit.domain.extractive.answer_cases import CASES, Case
 
+from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
 
 _MARKER = re.compile(r"\[(\d+)\]")
@@ -15,7 +16,7 @@ _MARKER = re.compile(r"\[(\d+)\]")
 @for_each("case", CASES)
 async def test_an_answer_holds_what_answers_and_nothing_else(case: Case) -> None:
     """The right passages are quoted with the right marker; questions, pointers, boilerplate and loose ends stay out."""
-    written = await ExtractiveSynthesizer().synthesize(case.question, case.numbered(), case.language)
+    written = await ExtractiveSynthesizer().synthesize(SynthesisRequest(case.question, case.numbered(), case.language))
     assert written.answered is case.answered, written.text
     assert written.text.startswith(case.opens)
     for piece in case.must:

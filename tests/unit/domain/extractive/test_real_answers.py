@@ -10,6 +10,7 @@ from tests.cases import for_each
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.infrastructure.adapters.extractive_synthesizer import ExtractiveSynthesizer
 
 QUALITY = Path(__file__).resolve().parents[3] / "quality"
@@ -20,7 +21,7 @@ CASES = [json.loads(line) for line in (QUALITY / "real_answers.jsonl").read_text
 async def test_the_passage_that_answers_is_quoted(case: dict[str, Any]) -> None:
     """With what must be read along with it, without what belongs to something else, and every quote bears its sentence."""
     sources = [Source(index=number, **source) for number, source in enumerate(case["sources"], 1)]
-    written = await ExtractiveSynthesizer().synthesize(case["question"], sources, case["language"])
+    written = await ExtractiveSynthesizer().synthesize(SynthesisRequest(case["question"], sources, case["language"]))
     assert written.answered is case["answered"], written.text
     for piece in case["must"]:
         assert piece in written.text

@@ -15,6 +15,7 @@ from ddgs.base import BaseSearchEngine
 from ddgs.results import TextResult
 from tests.cases import for_each
 from tests.chat_server import ChatServer, answer, error, spoken
+from tests.guards import cached_search, guarded_search, retried_model, router, search_chain
 from tests.loopback_upstream import Handler, hang_up, in_turn, json_reply, reply, serving, silence
 from tests.reading_pages import InProcess, Names, html
 
@@ -22,7 +23,6 @@ from modules.llm_platform.application.services.web_search_service import WebSear
 from modules.llm_platform.domain.dtos.sent import Sent, SentKind
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.egress_log import open_egress_log
-from modules.llm_platform.domain.ports.llm import LLMRegistry
 from modules.llm_platform.infrastructure.adapters.bocha_web_search import BochaWebSearchAdapter
 from modules.llm_platform.infrastructure.adapters.ddgs_web_search import DdgsSession, DdgsWebSearchAdapter
 from modules.llm_platform.infrastructure.adapters.direct_page_reader import DirectPageReader
@@ -32,10 +32,7 @@ from modules.llm_platform.infrastructure.adapters.openai.chat import OpenAIProvi
 from modules.llm_platform.infrastructure.adapters.searxng.web_search import SearXNGWebSearchAdapter
 from modules.llm_platform.infrastructure.http.client import make_client
 from modules.llm_platform.infrastructure.llm.kinds import LLMConnection
-from modules.llm_platform.infrastructure.policies.caching import CachedWebSearch
-from modules.llm_platform.infrastructure.policies.failover import FailoverWebSearch
-from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
-from modules.llm_platform.infrastructure.policies.retries import RetriedLLM, RetriedWebSearch
+from modules.llm_platform.infrastructure.policies.upstream_limits import RetryBudget
 from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections
 from modules.llm_platform.infrastructure.safe_reader.fetch import SafeFetcher
 from modules.llm_platform.infrastructure.safe_reader.guard import AllowedHosts, Guard
@@ -135,7 +132,7 @@ class TestSearch:
     async def test_each_try_is_logged(self) -> None:
         """A lost connection, then an answer: the query went out twice."""
         async with serving(in_turn(hang_up, FOUND)) as server:
-            retried = RetriedWebSearch(SearXNGWebSearchAdapter(server.url), sleep=no_pause)
+            retried = guarded_search(SearXNGWebSearchAdapter(server.url), retries=RetryBudget(), sleep=no_pause)
             egress_log = await logged(lambda: retried.search(PYTHON))
         assert egress_log == (sent("query", *(len(request.body) for request in server.requests)),)
         assert len(server.requests) == 2
@@ -148,7 +145,7 @@ class TestSearch:
                 BochaWebSearchAdapter("sk-0123456789", second.url.replace(HERE, "localhost")),
                 SearXNGWebSearchAdapter(third.url),
             )
-            egress_log = await logged(lambda: FailoverWebSearch(providers).search(PYTHON))
+            egress_log = await logged(lambda: search_chain(*providers).search(PYTHON))
         assert egress_log == (
             sent("query", len(first.requests[0].body)),
             sent("query", len(second.requests[0].body), host="localhost"),
@@ -157,7 +154,7 @@ class TestSearch:
     async def test_a_cached_answer_is_not_logged(self) -> None:
         """Nothing was sent."""
         async with serving(FOUND) as server:
-            cached = CachedWebSearch(SearXNGWebSearchAdapter(server.url), MemoryCache(10), 60)
+            cached = cached_search(SearXNGWebSearchAdapter(server.url), MemoryCache(10), 60)
             first = await logged(lambda: cached.search(PYTHON))
             second = await logged(lambda: cached.search(PYTHON))
         assert (len(first), second) == (1, ())
@@ -267,7 +264,7 @@ class TestModels:
         """A service that was busy got the prompt as well."""
         async with ChatServer(error(503, {}), answer()).running() as server:
             provider = at(server.url)
-            egress_log = await logged(lambda: RetriedLLM(provider, sleep=no_pause).generate(question()))
+            egress_log = await logged(lambda: retried_model(provider, sleep=no_pause).generate(question()))
             await provider.aclose()
         assert egress_log[0].requests == len(server.asked) == 2
 
@@ -280,7 +277,7 @@ class TestModels:
         ):
             models = [at(f"{absent}/v1", name="absent"), at(failing.url, name="failing")]
             models.append(at(good.url.replace(HERE, "localhost"), name="good"))
-            egress_log = await logged(lambda: LLMRouter(LLMRegistry(models)).generate(question()))
+            egress_log = await logged(lambda: router(*models).generate(question()))
             for provider in models:
                 await provider.aclose()
         assert [(entry.host, entry.requests) for entry in egress_log] == [(HERE, 1), ("localhost", 1)]

@@ -27,6 +27,7 @@ from modules.llm_platform.domain.exceptions import (
     LLMException,
     LLMProviderException,
 )
+from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.infrastructure.adapters.llm_synthesizer import LLMSynthesizer
 from modules.llm_platform.testing.llm import BrokenStream, FakeLLM
@@ -48,7 +49,7 @@ class Replay(FakeLLM):
 
 
 async def collect(writer: LLMSynthesizer, language: str = "en") -> list[SynthesisPart]:
-    return [part async for part in writer.stream(QUESTION, SOURCES, language)]
+    return [part async for part in writer.stream(SynthesisRequest(QUESTION, SOURCES, language))]
 
 
 def response(content: str) -> LLMResponse:
@@ -65,7 +66,7 @@ async def test_the_synthesis_has_all_fields_of_the_response() -> None:
         spent=Spending(calls=2, prompt_tokens=5, completion_tokens=3, cost_usd=None),
         degraded=(Degraded(component="other", reason="down"),),
     )
-    written = await LLMSynthesizer(FakeLLM([answer])).synthesize(QUESTION, SOURCES, "en")
+    written = await LLMSynthesizer(FakeLLM([answer])).synthesize(SynthesisRequest(QUESTION, SOURCES, "en"))
     assert written == Synthesis(
         text="Water [1].", synthesizer="kimi/k2", finish_reason="length", spent=answer.spent, degraded=answer.degraded
     )
@@ -74,7 +75,7 @@ async def test_the_synthesis_has_all_fields_of_the_response() -> None:
 async def test_the_model_is_called_once_with_the_callers_limit() -> None:
     """It is the default model of the provider."""
     llm = FakeLLM(["Water [1]."])
-    await LLMSynthesizer(llm).synthesize(QUESTION, SOURCES, "en", max_tokens=77, instructions="Be brief.")
+    await LLMSynthesizer(llm).synthesize(SynthesisRequest(QUESTION, SOURCES, "en", max_tokens=77, instructions="Be brief."))
     (request,) = llm.requests
     assert request.max_tokens == 77
     assert request.provider is None
@@ -83,7 +84,7 @@ async def test_the_model_is_called_once_with_the_callers_limit() -> None:
 
 async def test_a_text_without_markers_is_returned_unchanged() -> None:
     """The caller checks citations."""
-    written = await LLMSynthesizer(FakeLLM(["Pumps move water."])).synthesize(QUESTION, SOURCES, "en")
+    written = await LLMSynthesizer(FakeLLM(["Pumps move water."])).synthesize(SynthesisRequest(QUESTION, SOURCES, "en"))
     assert written.text == "Pumps move water."
     assert written.answered
 
@@ -97,7 +98,7 @@ async def test_a_text_without_markers_is_returned_unchanged() -> None:
 )
 async def test_no_answer_is_a_sentence(content: str, text: str) -> None:
     """That of the model without the mark, else ours, streamed or not."""
-    written = await LLMSynthesizer(FakeLLM([content])).synthesize(QUESTION, SOURCES, "de")
+    written = await LLMSynthesizer(FakeLLM([content])).synthesize(SynthesisRequest(QUESTION, SOURCES, "de"))
     assert (written.text, written.answered) == (text, False)
     *tokens, last = await collect(LLMSynthesizer(FakeLLM([content])), "de")
     assert "".join(token.text for token in tokens if isinstance(token, SynthesisToken)) == text
@@ -144,14 +145,14 @@ async def test_errors_of_the_model_are_raised(error: LLMException | BrokenStream
     for streamed in (False, True):
         writer = LLMSynthesizer(FakeLLM([error]))
         with pytest.raises(LLMException) as raised:
-            await (collect(writer) if streamed else writer.synthesize(QUESTION, SOURCES, "en"))
+            await (collect(writer) if streamed else writer.synthesize(SynthesisRequest(QUESTION, SOURCES, "en")))
         assert raised.value.spent.calls == 1
 
 
 async def test_closing_the_stream_closes_that_of_the_model() -> None:
     """The call ends."""
     llm = FakeLLM(["Water and so on for a long while [1]."])
-    parts = LLMSynthesizer(llm).stream(QUESTION, SOURCES, "en")
+    parts = LLMSynthesizer(llm).stream(SynthesisRequest(QUESTION, SOURCES, "en"))
     await anext(parts)
     assert llm.running == 1
     await parts.aclose()  # type: ignore[attr-defined]
@@ -161,7 +162,7 @@ async def test_closing_the_stream_closes_that_of_the_model() -> None:
 async def test_without_sources_no_model_is_called() -> None:
     """Nothing is spent."""
     llm = FakeLLM()
-    parts = [part async for part in LLMSynthesizer(llm, name="writer").stream(QUESTION, (), "de")]
+    parts = [part async for part in LLMSynthesizer(llm, name="writer").stream(SynthesisRequest(QUESTION, (), "de"))]
     assert [part.text for part in parts if not isinstance(part, SynthesisReset)] == ["Es wurde nichts gefunden."] * 2
     assert llm.requests == []
 
@@ -169,7 +170,7 @@ async def test_without_sources_no_model_is_called() -> None:
 @for_each("written", ["No answer.", "No_ANSWER", f"Question: {QUESTION}", "<|im_start|>assistant\n<|im_end|>"])
 async def test_a_text_that_says_nothing_is_no_answer(written: str) -> None:
     """Streamed or not, the reader is told that the sources do not answer."""
-    done = await LLMSynthesizer(FakeLLM([written])).synthesize(QUESTION, SOURCES, "en")
+    done = await LLMSynthesizer(FakeLLM([written])).synthesize(SynthesisRequest(QUESTION, SOURCES, "en"))
     parts = await collect(LLMSynthesizer(FakeLLM([written], chunk_chars=3)))
     for synthesis in (done, parts[-1]):
         assert isinstance(synthesis, Synthesis)

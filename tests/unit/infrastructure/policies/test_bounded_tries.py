@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.guards import retried_model, router
 
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMReset, LLMResponse, LLMStreamPart, Spending
 from modules.llm_platform.domain.exceptions import (
@@ -11,9 +12,7 @@ from modules.llm_platform.domain.exceptions import (
     LLMException,
     LLMProviderException,
 )
-from modules.llm_platform.domain.ports.llm import ILLMProvider, LLMRegistry
-from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
-from modules.llm_platform.infrastructure.policies.retries import RetriedLLM
+from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.testing.llm import BrokenStream, FakeLLM, collect, question
 
 
@@ -46,7 +45,7 @@ class TestTries:
         """One try is one call; without a bound there are two."""
         fake = FakeLLM([LLMConnectionError()])
         with pytest.raises(LLMConnectionError) as caught:
-            await call(RetriedLLM(fake, sleep=no_pause), streamed, tries)
+            await call(retried_model(fake, sleep=no_pause), streamed, tries)
         assert len(fake.requests) == calls
         assert caught.value.spent.calls == calls
 
@@ -55,35 +54,32 @@ class TestTries:
         """The last error is raised with the cost of all calls."""
         three = models(LLMConnectionError, LLMProviderException, LLMConnectionError)
         with pytest.raises(LLMException) as caught:
-            await call(LLMRouter(LLMRegistry(three)), streamed, tries)
+            await call(router(*three), streamed, tries)
         assert [len(model.requests) for model in three] == [1] * calls + [0] * (4 - calls)
         assert caught.value.spent.calls == calls
 
     async def test_enough_tries_reach_the_model_that_answers(self, streamed: bool) -> None:
         """Same as without a bound."""
-        answer = await call(LLMRouter(LLMRegistry(models(LLMConnectionError))), streamed, 2)
+        answer = await call(router(*models(LLMConnectionError)), streamed, 2)
         assert (answer.content, answer.spent.calls) == ("fine", 2)
 
     async def test_tries_of_one_model_count_for_the_next(self, streamed: bool) -> None:
         """A model with retries behind the router gets only the remaining tries."""
         first, second = FakeLLM([LLMConnectionError()], name="a"), FakeLLM([LLMConnectionError()], name="b")
-        router = LLMRouter(LLMRegistry([RetriedLLM(each, sleep=no_pause) for each in (first, second)]))
+        both = router(*(retried_model(each, sleep=no_pause) for each in (first, second)))
         with pytest.raises(LLMConnectionError):
-            await call(router, streamed, 3)
+            await call(both, streamed, 3)
         assert (len(first.requests), len(second.requests)) == (2, 1)
 
     async def test_a_failure_without_a_call_uses_no_try(self, streamed: bool) -> None:
         """A rate-limited model refuses before any call: the next one is still called."""
 
         class Busy(FakeLLM):
-            async def generate(self, request: LLMRequest) -> LLMResponse:
-                raise LLMBlockedError(spent=Spending())
-
             async def stream(self, request: LLMRequest):  # type: ignore[no-untyped-def]
                 raise LLMBlockedError(spent=Spending())
                 yield
 
-        answer = await call(LLMRouter(LLMRegistry([Busy(name="busy"), FakeLLM(["fine"], name="b")])), streamed, 1)
+        answer = await call(router(Busy(name="busy"), FakeLLM(["fine"], name="b")), streamed, 1)
         assert answer.content == "fine"
 
 
@@ -92,7 +88,7 @@ async def test_a_stream_that_fails_at_its_last_try_is_not_restarted() -> None:
     failing, next_model = FakeLLM([BrokenStream("half an ans")], name="a"), FakeLLM(name="b")
     parts: list[LLMStreamPart] = []
     with pytest.raises(LLMConnectionError):
-        async for part in LLMRouter(LLMRegistry([failing, next_model])).stream(bounded(1)):
+        async for part in router(failing, next_model).stream(bounded(1)):
             parts += [part]
     assert parts
     assert not any(isinstance(part, LLMReset) for part in parts)
@@ -104,13 +100,13 @@ class TestPreferring:
         """The others keep their order."""
         failing = [FakeLLM([LLMConnectionError(f"{name} is down")], name=name) for name in ("a", "b", "c")]
         with pytest.raises(LLMConnectionError, match="b is down; a is down; c is down"):
-            await LLMRouter(LLMRegistry(failing)).preferring("b").generate(question())
+            await router(*failing).preferring("b").generate(question())
 
     async def test_routers_share_open_circuits(self) -> None:
         """A model that failed in one stage is skipped by the others."""
         broken, good = FakeLLM([LLMConnectionError()], name="a"), FakeLLM(["fine"], name="b")
-        router = LLMRouter(LLMRegistry([broken, good]))
-        await router.preferring("a").generate(question())
-        await router.preferring("a").generate(question())
-        await router.generate(question())
+        routed = router(broken, good)
+        await routed.preferring("a").generate(question())
+        await routed.preferring("a").generate(question())
+        await routed.generate(question())
         assert len(broken.requests) == 1

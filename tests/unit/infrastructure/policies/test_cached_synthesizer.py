@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.cases import for_each
 from tests.fakes.synthesizer import FakeSynthesizer
@@ -10,12 +12,13 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisPart, SynthesisToken
 from modules.llm_platform.domain.exceptions import LLMConnectionError
+from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
-from modules.llm_platform.infrastructure.policies.caching import CachedSynthesizer
+from modules.llm_platform.infrastructure.policies.caching import SharedSynthesizer
 
 SOURCE = Source(index=1, title="Pumps", url="https://example.org/p", text="A pump moves water.", published="2024")
 CALL = Spending(calls=1, prompt_tokens=10, completion_tokens=2, cost_usd=0.5)
-ORDER = {"question": "What?", "sources": (SOURCE,), "language": "en", "max_tokens": 9, "instructions": None}
+ORDER = SynthesisRequest("What?", (SOURCE,), "en", max_tokens=9)
 
 
 def writer(**script: object) -> FakeSynthesizer:
@@ -24,16 +27,16 @@ def writer(**script: object) -> FakeSynthesizer:
 
 def cached(
     inner: FakeSynthesizer, ttl_s: float = 60, version: str = "1", cache: MemoryCache[Synthesis] | None = None
-) -> CachedSynthesizer:
-    return CachedSynthesizer(inner, cache or MemoryCache(10), ttl_s, version)
+) -> SharedSynthesizer:
+    return SharedSynthesizer(inner, cache or MemoryCache(10), ttl_s, version)
 
 
-async def write(synthesizer: CachedSynthesizer, **changed: object) -> Synthesis:
-    return await synthesizer.synthesize(**(ORDER | changed))  # type: ignore[arg-type]
+async def write(synthesizer: SharedSynthesizer, **changed: object) -> Synthesis:
+    return await synthesizer.synthesize(replace(ORDER, **changed))  # type: ignore[arg-type]
 
 
-async def collect(synthesizer: CachedSynthesizer, **changed: object) -> list[SynthesisPart]:
-    return [part async for part in synthesizer.stream(**(ORDER | changed))]  # type: ignore[arg-type]
+async def collect(synthesizer: SharedSynthesizer, **changed: object) -> list[SynthesisPart]:
+    return [part async for part in synthesizer.stream(replace(ORDER, **changed))]  # type: ignore[arg-type]
 
 
 @for_each("first_streamed", [False, True])

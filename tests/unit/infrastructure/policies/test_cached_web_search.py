@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.cases import for_each
 from tests.clock import Clock
+from tests.guards import cached_search
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.web_search_dtos import (
@@ -16,7 +17,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
 )
 from modules.llm_platform.domain.exceptions import WebSearchError
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
-from modules.llm_platform.infrastructure.policies.caching import CachedWebSearch, search_key
+from modules.llm_platform.infrastructure.policies.web_search import WebSearchChain, search_key
 from modules.llm_platform.testing.web_search import FakeWebSearch, Outcome, result_item
 
 HOUR_S = 3600.0
@@ -28,9 +29,9 @@ EMPTY = WebSearchResponse(query="lighthouses", provider="fake")
 
 def cached(
     outcome: Outcome, *, name: str = "fake", ttl_s: float = HOUR_S
-) -> tuple[CachedWebSearch, FakeWebSearch, Clock]:
+) -> tuple[WebSearchChain, FakeWebSearch, Clock]:
     clock, fake = Clock(0.0), FakeWebSearch(outcome, name=name)
-    return CachedWebSearch(fake, MemoryCache(10, clock), ttl_s), fake, clock
+    return cached_search(fake, MemoryCache(10, clock), ttl_s), fake, clock
 
 
 async def test_a_hit_is_marked_and_calls_nobody() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 
 import pytest
 from tests.cases import for_each
 from tests.clock import Clock
 from tests.fakes.metrics import MemoryMetrics
+from tests.guards import guarded_model, guarded_reader, guarded_search, retried_model
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import (
@@ -32,21 +33,16 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchUnavailableError,
 )
 from modules.llm_platform.domain.metrics import BREAKER_OPEN
-from modules.llm_platform.infrastructure.policies.circuit_breaker import (
+from modules.llm_platform.infrastructure.policies.upstream_limits import (
     COOLDOWN_S,
     FAILURES_TO_OPEN,
     PROBE_WAIT_S,
     CircuitBreaker,
-    CircuitOpen,
+    RateLimiter,
+    Refused,
+    RetryBudget,
     is_service_failure,
 )
-from modules.llm_platform.infrastructure.policies.rate_limits import (
-    RateLimitedLLM,
-    RateLimitedPageReader,
-    RateLimitedWebSearch,
-    RateLimiter,
-)
-from modules.llm_platform.infrastructure.policies.retries import RetriedLLM, RetriedWebSearch
 from modules.llm_platform.testing import FakeLLM, FakeWebSearch, result_item
 from modules.llm_platform.testing.llm import question
 from modules.llm_platform.testing.page_reader import FakePageReader
@@ -63,19 +59,13 @@ def circuit(clock: Clock) -> CircuitBreaker:
 
 def end(circuit: CircuitBreaker, error: BaseException | None = None) -> None:
     """One call with this outcome."""
-    with suppress(BaseException if error else ()), circuit.call():
-        if error is not None:
-            raise error
+    circuit.end(circuit.begin(), error)
 
 
 def opened(circuit: CircuitBreaker) -> CircuitBreaker:
     for _ in range(FAILURES_TO_OPEN):
         end(circuit, WebSearchConnectionError())
     return circuit
-
-
-def limiter() -> RateLimiter:
-    return RateLimiter(None, max_concurrent=100)
 
 
 class TestWhatCounts:
@@ -149,8 +139,8 @@ class TestStates:
         """Callers learn when to come back."""
         opened(circuit)
         clock.now += 3
-        with pytest.raises(CircuitOpen) as caught, circuit.call():
-            raise AssertionError("not called")
+        with pytest.raises(Refused) as caught:
+            circuit.begin()
         assert caught.value.wait_s == pytest.approx(COOLDOWN_S - 3)
 
     def test_one_probe_after_the_cooldown(self, clock: Clock, circuit: CircuitBreaker) -> None:
@@ -158,11 +148,12 @@ class TestStates:
         opened(circuit)
         clock.now += COOLDOWN_S
         assert circuit.state == "half_open"
-        with circuit.call():
-            for _ in range(20):
-                with pytest.raises(CircuitOpen) as caught, circuit.call():
-                    raise AssertionError("not called")
-                assert caught.value.wait_s == PROBE_WAIT_S
+        probe = circuit.begin()
+        for _ in range(20):
+            with pytest.raises(Refused) as caught:
+                circuit.begin()
+            assert caught.value.wait_s == PROBE_WAIT_S
+        circuit.end(probe, None)
         assert (circuit.state, circuit.failures) == ("closed", 0)
 
     def test_a_failed_probe_starts_the_next_cooldown(self, clock: Clock, circuit: CircuitBreaker) -> None:
@@ -191,14 +182,15 @@ class TestStates:
 
     def test_calls_from_before_do_not_decide(self, clock: Clock, circuit: CircuitBreaker) -> None:
         """A call that began before the circuit opened neither closes it nor ends the probe."""
-        with circuit.call() as early, circuit.call() as late:
-            opened(circuit)
-            early.succeed()
-            assert circuit.state == "open"
-            clock.now += COOLDOWN_S
-            with circuit.call():
-                late.fail(WebSearchConnectionError())
-                assert circuit.state == "half_open"
+        early, late = circuit.begin(), circuit.begin()
+        opened(circuit)
+        circuit.end(early, None)
+        assert circuit.state == "open"
+        clock.now += COOLDOWN_S
+        probe = circuit.begin()
+        circuit.end(late, WebSearchConnectionError())
+        assert circuit.state == "half_open"
+        circuit.end(probe, None)
         assert circuit.state == "closed"
 
 
@@ -209,12 +201,12 @@ class TestPolicies:
         search, llm, pages = FakeWebSearch([result_item(1)]), FakeLLM(["Yes."]), FakePageReader({})
         cases: list[tuple[Callable[[], object], type[AppException]]] = [
             (
-                lambda: RateLimitedWebSearch(search, limiter(), circuit=circuit).search(REQUEST),
+                lambda: guarded_search(search, circuit=circuit).search(REQUEST),
                 WebSearchConnectionError,
             ),
-            (lambda: RateLimitedLLM(llm, limiter(), circuit=circuit).generate(question()), LLMConnectionError),
+            (lambda: guarded_model(llm, circuit=circuit).generate(question()), LLMConnectionError),
             (
-                lambda: RateLimitedPageReader(pages, limiter(), circuit=circuit).read("https://a.test/"),
+                lambda: guarded_reader(pages, circuit=circuit).read("https://a.test/"),
                 PageConnectionError,
             ),
         ]
@@ -228,7 +220,7 @@ class TestPolicies:
     async def test_refusals_are_quick(self, circuit: CircuitBreaker) -> None:
         """Less than 5 ms through retries and limits; the median of many."""
         opened(circuit)
-        policy = RetriedWebSearch(RateLimitedWebSearch(FakeWebSearch(), limiter(), circuit=circuit))
+        policy = guarded_search(FakeWebSearch(), circuit=circuit, retries=RetryBudget())
         durations = []
         for _ in range(51):
             began = time.perf_counter()
@@ -246,28 +238,26 @@ class TestPolicies:
             raise AssertionError("nothing to wait for")
 
         with pytest.raises(WebSearchConnectionError):
-            await RetriedWebSearch(
-                RateLimitedWebSearch(FakeWebSearch(), limiter(), circuit=circuit), sleep=sleep
-            ).search(REQUEST)
+            await guarded_search(FakeWebSearch(), circuit=circuit, retries=RetryBudget(), sleep=sleep).search(REQUEST)
         with pytest.raises(LLMConnectionError):
-            await RetriedLLM(RateLimitedLLM(FakeLLM(), limiter(), circuit=circuit), sleep=sleep).generate(question())
+            await retried_model(FakeLLM(), circuit=circuit, sleep=sleep).generate(question())
 
-    async def test_a_refusal_does_not_close_the_limiter(self, clock: Clock, circuit: CircuitBreaker) -> None:
+    async def test_a_refusal_does_not_close_the_service(self, clock: Clock, circuit: CircuitBreaker) -> None:
         """The wait of a refused caller is not a Retry-After of the service."""
         opened(circuit)
-        shared = limiter()
-        policy = RateLimitedWebSearch(FakeWebSearch([result_item(1)]), shared, circuit=circuit)
+        policy = guarded_search(FakeWebSearch([result_item(1)]), circuit=circuit)
         with pytest.raises(WebSearchConnectionError):
             await policy.search(REQUEST)
-        assert shared.closed_s() <= 0
+        assert circuit.closed_s() <= 0
         clock.now += COOLDOWN_S
         assert (await policy.search(REQUEST)).results
 
     async def test_callers_in_the_queue_do_not_call_a_service_that_has_failed(self, circuit: CircuitBreaker) -> None:
         """The circuit is checked again when a caller's turn comes."""
         fake = FakeWebSearch(WebSearchConnectionError(), delay_s=0.01)
-        policy = RateLimitedWebSearch(fake, RateLimiter(None, max_concurrent=1), circuit=circuit)
-        outcomes = await asyncio.gather(*(policy.search(REQUEST) for _ in range(50)), return_exceptions=True)
+        policy = guarded_search(fake, RateLimiter(None, max_concurrent=1), circuit=circuit)
+        requests = [REQUEST.with_(page=page) for page in range(1, 51)]
+        outcomes = await asyncio.gather(*(policy.search(request) for request in requests), return_exceptions=True)
         assert all(isinstance(outcome, WebSearchConnectionError) for outcome in outcomes)
         assert len(fake.requests) == FAILURES_TO_OPEN
 
@@ -275,7 +265,7 @@ class TestPolicies:
         """A long probe does not keep the others waiting to its end."""
         opened(circuit)
         clock.now += COOLDOWN_S
-        policy = RateLimitedLLM(FakeLLM(["A long answer."]), limiter(), circuit=circuit)
+        policy = guarded_model(FakeLLM(["A long answer."]), circuit=circuit)
         async with aclosing(policy.stream(question())) as parts:  # type: ignore[type-var]
             await anext(parts)
             assert circuit.state == "closed"

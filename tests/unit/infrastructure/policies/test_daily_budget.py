@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from tests.fakes.metrics import MemoryMetrics
+from tests.guards import guarded_model, router
 
 from modules.llm_platform.domain.api_key_label import set_api_key_label
-from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest, LLMResponse, LLMToken, Spending
+from modules.llm_platform.domain.dtos.llm_dtos import (
+    ChatMessage,
+    LLMRequest,
+    LLMResponse,
+    LLMStreamPart,
+    LLMToken,
+    Spending,
+)
 from modules.llm_platform.domain.exceptions import DailyBudgetError, LLMUnavailableError, SpendingStoreError
 from modules.llm_platform.domain.metrics import BUDGET_REFUSALS, BUDGET_SPENT
-from modules.llm_platform.domain.ports.llm import LLMRegistry
 from modules.llm_platform.domain.ports.spending_store import ISpendingStore
-from modules.llm_platform.infrastructure.policies.daily_budget import DailyBudget, DailyBudgetLLM, DailyLimits
-from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
+from modules.llm_platform.infrastructure.policies.daily_budget import DailyBudget, DailyLimits, ModelBudget
+from modules.llm_platform.infrastructure.policies.upstreams import UpstreamModel
 from modules.llm_platform.infrastructure.sqlite.spending_store import SqliteSpendingStore
 from modules.llm_platform.testing import FakeLLM
 
@@ -55,8 +62,8 @@ class Rig:
         self.metrics = MemoryMetrics()
         self.budget = DailyBudget(self.store, limits, self.clock, metrics=self.metrics)
 
-    def llm(self, *answers: object, name: str = "fake") -> DailyBudgetLLM:
-        return DailyBudgetLLM(FakeLLM(list(answers), name=name), self.budget, price)
+    def llm(self, *answers: object, name: str = "fake") -> UpstreamModel:
+        return guarded_model(FakeLLM(list(answers), name=name), budget=ModelBudget(self.budget, price))
 
 
 async def test_calls_stop_when_the_budget_is_spent(tmp_path: Path) -> None:
@@ -149,11 +156,11 @@ async def test_simultaneous_calls_do_not_exceed_the_budget_together(tmp_path: Pa
     gate = asyncio.Event()
 
     class Slow(FakeLLM):
-        async def generate(self, request: LLMRequest) -> LLMResponse:
+        async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
             await gate.wait()
-            return answer(1.0)
+            yield answer(1.0)
 
-    llm = DailyBudgetLLM(Slow(), rig.budget, price)
+    llm = guarded_model(Slow(), budget=ModelBudget(rig.budget, price))
     calls = [asyncio.create_task(llm.generate(REQUEST)) for _ in range(50)]
     done, running = await asyncio.wait(calls, timeout=5, return_when=asyncio.FIRST_COMPLETED)
     while len(done) < 40:
@@ -210,14 +217,14 @@ async def test_free_model_serves_when_the_budget_is_spent(tmp_path: Path) -> Non
     """The router goes on to it, names the budget in `degraded`, and opens no circuit of the model that costs money."""
     rig = Rig(tmp_path, DailyLimits(all=0.05))
     paid = rig.llm(answer(0.05), answer(0.01, "paid again"), name="paid")
-    router = LLMRouter(LLMRegistry([paid, FakeLLM(["free"] * 2, name="free", model="free-1")]))
-    await router.generate(REQUEST)
-    found = await router.generate(REQUEST)
+    models = router(paid, FakeLLM(["free"] * 2, name="free", model="free-1"))
+    await models.generate(REQUEST)
+    found = await models.generate(REQUEST)
     assert (found.content, [each.component for each in found.degraded]) == ("free", ["budget/day"])
     assert found.degraded[0].reason.startswith("daily_budget: BUDGET_USD_PER_DAY of 0.05")
     await rig.budget.aclose()
     rig.clock.now += timedelta(days=1)
-    assert (await router.generate(REQUEST)).content == "paid again"
+    assert (await models.generate(REQUEST)).content == "paid again"
 
 
 async def test_metrics_say_what_is_spent_and_refused(tmp_path: Path) -> None:

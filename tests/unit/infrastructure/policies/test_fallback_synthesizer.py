@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from tests.fakes.synthesizer import FakeSynthesizer
@@ -17,10 +18,12 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     SynthesisToken,
 )
 from modules.llm_platform.domain.exceptions import LLMConnectionError, LLMException, LLMRequestError, WebSearchError
+from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.infrastructure.policies.fallback import FallbackSynthesizer
 from shared.exceptions import AppException
 
 SOURCES = (Source(index=1, title="Pumps", url="https://example.org/p", text="A pump moves water."),)
+REQUEST = SynthesisRequest("What?", SOURCES, "en", max_tokens=9, instructions="Short.")
 CALL = Spending(calls=1, prompt_tokens=10, completion_tokens=2, cost_usd=0.5)
 
 
@@ -34,16 +37,11 @@ def failing(error: AppException | None = None, fail_after: int = 0) -> FakeSynth
 
 
 async def write(*writers: FakeSynthesizer) -> Synthesis:
-    return await FallbackSynthesizer(writers).synthesize("What?", SOURCES, "en", max_tokens=9, instructions="Short.")
+    return await FallbackSynthesizer(writers).synthesize(REQUEST)
 
 
 async def collect(*writers: FakeSynthesizer) -> list[SynthesisPart]:
-    return [
-        part
-        async for part in FallbackSynthesizer(writers).stream(
-            "What?", SOURCES, "en", max_tokens=9, instructions="Short."
-        )
-    ]
+    return [part async for part in FallbackSynthesizer(writers).stream(REQUEST)]
 
 
 async def test_the_first_writer_that_succeeds_writes() -> None:
@@ -116,7 +114,7 @@ async def test_errors_without_a_cost_lead_to_the_next_writer() -> None:
 async def test_other_exceptions_are_raised() -> None:
     """A bug does not lead to the next writer."""
     bug = FakeSynthesizer()
-    bug.synthesize = None  # type: ignore[assignment,method-assign]
+    bug.stream = None  # type: ignore[assignment,method-assign]
     with pytest.raises(TypeError):
         await write(bug, FakeSynthesizer("Second."))
 
@@ -148,7 +146,8 @@ async def test_sub_questions_reach_every_writer() -> None:
     first, second = failing(), FakeSynthesizer("Second.", name="b")
     first.version, second.version = "p1", "r1"
     writer = FallbackSynthesizer([first, second])
-    await writer.synthesize("What?", SOURCES, "en", questions=("Why?",))
-    assert [part async for part in writer.stream("What?", SOURCES, "en", questions=("Why?",))]
+    request = replace(REQUEST, questions=("Why?",))
+    await writer.synthesize(request)
+    assert [part async for part in writer.stream(request)]
     assert {call.questions for call in (*first.calls, *second.calls)} == {("Why?",)}
     assert writer.version == "p1|r1"

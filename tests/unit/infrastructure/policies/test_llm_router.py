@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 import pytest
 from tests.chat_server import DONE, ChatServer, Reply, answer, chunk, stream
 from tests.clock import Clock
+from tests.guards import guarded_model
 
 from modules.llm_platform.domain.dtos.llm_dtos import (
     LLMRequest,
@@ -27,10 +28,11 @@ from modules.llm_platform.domain.exceptions import (
     LLMRequestError,
     LLMTimeoutError,
 )
-from modules.llm_platform.domain.ports.llm import LLMRegistry
+from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.infrastructure.adapters.openai.chat import OpenAIProvider
 from modules.llm_platform.infrastructure.llm.kinds import LLMConnection
 from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
+from modules.llm_platform.infrastructure.policies.upstream_limits import CircuitBreaker
 from modules.llm_platform.testing.llm import BrokenStream, FakeLLM, collect, question
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S
 
@@ -45,8 +47,8 @@ def _good(name: str = "second") -> FakeLLM:
     return FakeLLM([f"from {name}"], name=name)
 
 
-def _router(clock: Clock, *models: FakeLLM) -> LLMRouter:
-    return LLMRouter(LLMRegistry(models), clock)
+def _router(clock: Clock, *models: ILLMProvider) -> LLMRouter:
+    return LLMRouter([guarded_model(each, circuit=CircuitBreaker(each.name, clock=clock)) for each in models])
 
 
 async def _provider_of(router: LLMRouter) -> str:
@@ -243,7 +245,7 @@ async def test_cancelling_closes_the_connection_and_calls_no_other_model(clock: 
     second = _good()
     async with ChatServer(reply).running() as server:
         real = OpenAIProvider(LLMConnection(name="first", kind="vllm", model="m", base_url=server.url))
-        router = LLMRouter(LLMRegistry((real, second)), clock)
+        router = _router(clock, real, second)
         task = asyncio.create_task(collect(router, question()) if streamed else router.generate(question()))
         while not server.asked:
             await asyncio.sleep(0.01)
@@ -254,7 +256,7 @@ async def test_cancelling_closes_the_connection_and_calls_no_other_model(clock: 
             await task
         await real.aclose()
     assert not second.requests
-    assert not router._open_circuits
+    assert not any(model.circuit.avoided for model in router._models)
 
 
 async def test_closing_a_stream_closes_that_of_the_model(clock: Clock) -> None:
@@ -278,7 +280,7 @@ async def test_a_model_that_closes_after_its_stream_keeps_its_calls(streamed: bo
         ]
         for model in models:
             stack.push_async_callback(model.aclose)
-        router = LLMRouter(LLMRegistry(models))
+        router = _router(Clock(), *models)
         for _ in range(4):
             response = (await collect(router, question()))[-1] if streamed else await router.generate(question())
             assert isinstance(response, LLMResponse)

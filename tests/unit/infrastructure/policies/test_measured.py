@@ -7,17 +7,13 @@ import logging
 
 import pytest
 from tests.fakes.metrics import MemoryMetrics
+from tests.guards import guarded_model, guarded_reader, guarded_search
 
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import LLMConnectionError, WebSearchBlockedError
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
-from modules.llm_platform.infrastructure.policies.measured import (
-    MeasuredCache,
-    MeasuredLLM,
-    MeasuredPageReader,
-    MeasuredWebSearch,
-)
+from modules.llm_platform.infrastructure.policies.caching import MeasuredCache
 from modules.llm_platform.testing import BrokenStream, FakeLLM, FakePageReader, FakeWebSearch, result_item
 
 SECRET_WORDS = "a private question"
@@ -37,12 +33,14 @@ def chat() -> LLMRequest:
 async def test_searches_are_counted_by_result(metrics: MemoryMetrics) -> None:
     """ok, the code of an error, and cancelled are three results."""
     for outcome in ([result_item(1)], WebSearchBlockedError()):
-        search = MeasuredWebSearch(FakeWebSearch(outcome), metrics)
+        search = guarded_search(FakeWebSearch(outcome), metrics=metrics)
         await asyncio.gather(search.search(WebSearchRequest(query="x")), return_exceptions=True)
+    fake = FakeWebSearch(delay_s=60)
     slow = asyncio.create_task(
-        MeasuredWebSearch(FakeWebSearch(delay_s=60), metrics).search(WebSearchRequest(query="x"))
+        guarded_search(fake, metrics=metrics).search(WebSearchRequest(query="x"))
     )
-    await asyncio.sleep(0)
+    while not fake.running:
+        await asyncio.sleep(0)
     slow.cancel()
     await asyncio.wait([slow])
     for result in ("ok", "web_search_blocked", "cancelled"):
@@ -52,7 +50,9 @@ async def test_searches_are_counted_by_result(metrics: MemoryMetrics) -> None:
 
 async def test_tokens_of_failed_calls_count(metrics: MemoryMetrics) -> None:
     """A call that fails half-way has a cost too."""
-    llm = MeasuredLLM(FakeLLM(["some words", "some words", LLMConnectionError(), BrokenStream("half of it")]), metrics)
+    llm = guarded_model(
+        FakeLLM(["some words", "some words", LLMConnectionError(), BrokenStream("half of it")]), metrics=metrics
+    )
     answer = await llm.generate(chat())
     spent = answer.spent.completion_tokens
     assert metrics.values[TOKENS, "fake", "fake-1", "completion"] == spent > 0
@@ -70,7 +70,7 @@ async def test_tokens_of_failed_calls_count(metrics: MemoryMetrics) -> None:
 async def test_pages_are_counted_without_their_addresses(metrics: MemoryMetrics) -> None:
     """No label contains an address."""
     url = "https://secret.example.net/"
-    await MeasuredPageReader(FakePageReader({url: "text"}), metrics).read(url)
+    await guarded_reader(FakePageReader({url: "text"}), metrics=metrics).read(url)
     assert metrics.values[CALLS, "page_reader", "fake", "ok"] == 1
     assert "secret" not in str(metrics.values)
 
@@ -89,8 +89,8 @@ async def test_calls_are_logged_at_debug_without_content(
     metrics: MemoryMetrics, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One line a call; it contains neither the query nor the answer."""
-    caplog.set_level(logging.DEBUG, "modules.llm_platform.infrastructure.policies.measured")
-    await MeasuredLLM(FakeLLM([SECRET_WORDS]), metrics).generate(chat())
+    caplog.set_level(logging.DEBUG, "modules.llm_platform.infrastructure.policies.upstream_guard")
+    await guarded_model(FakeLLM([SECRET_WORDS]), metrics=metrics).generate(chat())
     [record] = caplog.records
     assert (record.levelno, vars(record)["upstream"], vars(record)["result"]) == (logging.DEBUG, "fake", "ok")
     assert SECRET_WORDS not in str(vars(record))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.cases import for_each
 from tests.clock import Clock
+from tests.guards import guarded_reader
 from tests.reading_pages import Names
 
 from modules.llm_platform.domain.exceptions import (
@@ -19,10 +20,14 @@ from modules.llm_platform.domain.exceptions import (
     PageRequestError,
     PageTimeoutError,
 )
-from modules.llm_platform.infrastructure.policies.failover import FailoverPageReader
-from modules.llm_platform.infrastructure.policies.page_reader_guards import GuardedPageReader, LazyPageReader
-from modules.llm_platform.infrastructure.policies.rate_limits import RateLimitedPageReader, RateLimiter
+from modules.llm_platform.infrastructure.policies.page_readers import (
+    FailoverPageReader,
+    GuardedPageReader,
+    LazyPageReader,
+)
 from modules.llm_platform.infrastructure.policies.unconfigured import UnconfiguredPageReader
+from modules.llm_platform.infrastructure.policies.upstream_limits import CircuitBreaker, RateLimiter
+from modules.llm_platform.infrastructure.policies.upstreams import UpstreamPageReader
 from modules.llm_platform.infrastructure.safe_reader.guard import MAX_ADDRESSES, AllowedHosts, Guard
 from modules.llm_platform.infrastructure.safe_reader.url import parse_address
 from modules.llm_platform.testing import FakePageReader
@@ -123,10 +128,9 @@ class TestGuarded:
         assert Guard(Names(), AllowedHosts(["jina", "10.1.0.0/16"])).allows(url) is allowed
 
 
-def throttled(reader: Any, rps: float, clock: Clock, **options: Any) -> RateLimitedPageReader:
-    return RateLimitedPageReader(
-        reader, RateLimiter(rps, max_concurrent=5, clock=clock, sleep=clock.sleep), **options
-    )
+def throttled(reader: Any, rps: float, clock: Clock, **options: Any) -> UpstreamPageReader:
+    limiter = RateLimiter(rps, max_concurrent=5, clock=clock, sleep=clock.sleep)
+    return guarded_reader(reader, limiter, circuit=CircuitBreaker("fake", clock=clock), **options)
 
 
 class TestRateLimited:

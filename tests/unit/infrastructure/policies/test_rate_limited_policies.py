@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.clock import Clock
+from tests.guards import guarded_model, guarded_search, retried_model
 from tests.turns import run_ready_tasks
 
 from modules.llm_platform.domain.deadline import deadline_in
@@ -22,13 +23,7 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchError,
 )
 from modules.llm_platform.domain.ports.llm import ILLMProvider
-from modules.llm_platform.infrastructure.policies.rate_limits import (
-    MINUTE_S,
-    RateLimitedLLM,
-    RateLimitedWebSearch,
-    RateLimiter,
-)
-from modules.llm_platform.infrastructure.policies.retries import RetriedLLM
+from modules.llm_platform.infrastructure.policies.upstream_limits import MINUTE_S, CircuitBreaker, RateLimiter
 from modules.llm_platform.testing import FakeLLM, FakeWebSearch, result_item
 from modules.llm_platform.testing.llm import BrokenStream, collect, question
 from shared.exceptions import AppException
@@ -45,7 +40,7 @@ class TestSearches:
     async def test_a_wait_that_is_too_long_is_an_error(self, clock: Clock) -> None:
         """Raised at once, without a call; the error names the wait and the setting."""
         fake = FakeWebSearch(FOUND)
-        provider = RateLimitedWebSearch(fake, limiter_of(clock, 1, MINUTE_S), setting="FAKE_RPM")
+        provider = guarded_search(fake, limiter_of(clock, 1, MINUTE_S), setting="FAKE_RPM")
         await provider.search(REQUEST)
         with pytest.raises(WebSearchBlockedError, match=r"fake has reached its rate limit .*60 s.* raise FAKE_RPM") as caught:
             await provider.search(REQUEST)
@@ -55,22 +50,22 @@ class TestSearches:
 
     @pytest.mark.parametrize("error", [WebSearchBlockedError, WebSearchConnectionError, WebSearchError])
     async def test_a_retry_after_closes_the_service_for_all(self, clock: Clock, error: type[AppException]) -> None:
-        """Policies that share a limiter share its closed time."""
-        limiter = limiter_of(clock, None)
-        blocked = RateLimitedWebSearch(FakeWebSearch(error(retry_after_s=40.0)), limiter)
+        """Guards that share a circuit share its closed time."""
+        shared: Any = {"limiter": limiter_of(clock, None), "circuit": CircuitBreaker("fake", clock=clock)}
+        blocked = guarded_search(FakeWebSearch(error(retry_after_s=40.0)), **shared)
         others = FakeWebSearch(FOUND)
         with pytest.raises(error):
             await blocked.search(REQUEST)
         with pytest.raises(WebSearchBlockedError, match=r"asked for no requests for the next 40 s: try later$"):
-            await RateLimitedWebSearch(others, limiter, max_wait_s=39).search(REQUEST)
+            await guarded_search(others, **shared, max_wait_s=39).search(REQUEST)
         assert others.requests == []
-        assert (await RateLimitedWebSearch(others, limiter, max_wait_s=41).search(REQUEST)).results
+        assert (await guarded_search(others, **shared, max_wait_s=41).search(REQUEST)).results
         assert clock.slept == [40.0]
 
     async def test_nobody_waits_past_the_deadline(self, clock: Clock) -> None:
         """A search that must wait 3 s is refused at once where only 2 s are left, with the wait as its reason."""
         fake = FakeWebSearch(FOUND)
-        provider = RateLimitedWebSearch(fake, limiter_of(clock, 1, 3.0))
+        provider = guarded_search(fake, limiter_of(clock, 1, 3.0))
         await provider.search(REQUEST)
         async with deadline_in(2.0):
             with pytest.raises(WebSearchBlockedError, match="3 s"):
@@ -82,10 +77,10 @@ class TestSearches:
     async def test_blocked_engines_do_not_close_the_service(self, clock: Clock) -> None:
         """Other callers may use other engines of the service."""
         suspended = FakeWebSearch(WebSearchBlockedError(retry_after_s=180.0, engines_only=True))
-        limiter = limiter_of(clock, None)
+        shared: Any = {"limiter": limiter_of(clock, None), "circuit": CircuitBreaker("fake", clock=clock)}
         with pytest.raises(WebSearchBlockedError):
-            await RateLimitedWebSearch(suspended, limiter).search(REQUEST)
-        assert (await RateLimitedWebSearch(FakeWebSearch(FOUND), limiter).search(REQUEST)).results
+            await guarded_search(suspended, **shared).search(REQUEST)
+        assert (await guarded_search(FakeWebSearch(FOUND), **shared).search(REQUEST)).results
         assert clock.slept == []
 
 
@@ -101,7 +96,7 @@ async def call(llm: ILLMProvider, streamed: bool) -> LLMResponse:
 class TestModels:
     async def test_two_a_second(self, clock: Clock, streamed: bool) -> None:
         """The third call waits for the next second."""
-        llm = RateLimitedLLM(FakeLLM(), limiter_of(clock, 2))
+        llm = guarded_model(FakeLLM(), limiter_of(clock, 2))
         answers = [await call(llm, streamed) for _ in range(5)]
         assert clock.slept == [1.0, 1.0]
         assert all(answer.content for answer in answers)
@@ -109,7 +104,7 @@ class TestModels:
     async def test_a_wait_that_is_too_long_is_an_error(self, clock: Clock, streamed: bool) -> None:
         """Raised at once, at no cost; a router then calls the next model."""
         fake = FakeLLM()
-        llm = RateLimitedLLM(fake, limiter_of(clock, 0.01), max_wait_s=30)
+        llm = guarded_model(fake, limiter_of(clock, 0.01), max_wait_s=30, setting="LLM_RPS")
         await call(llm, streamed)
         with pytest.raises(LLMBlockedError, match=r"fake .*100 s.*LLM_RPS") as caught:
             await call(llm, streamed)
@@ -121,16 +116,16 @@ class TestModels:
     async def test_a_retry_after_closes_the_service_for_all(self, clock: Clock, error: Any, streamed: bool) -> None:
         """A Retry-After that one caller gets applies to every other."""
         fake = FakeLLM([error(retry_after_s=7.0), "fine"])
-        limiter = limiter_of(clock, None)
+        shared: Any = {"limiter": limiter_of(clock, None), "circuit": CircuitBreaker("fake", clock=clock)}
         with pytest.raises(error):
-            await call(RateLimitedLLM(fake, limiter), streamed)
-        assert (await call(RateLimitedLLM(fake, limiter), streamed)).content == "fine"
+            await call(guarded_model(fake, **shared), streamed)
+        assert (await call(guarded_model(fake, **shared), streamed)).content == "fine"
         assert clock.slept == [7.0]
 
     async def test_a_retry_counts_as_a_call(self, clock: Clock, streamed: bool) -> None:
-        """RetriedLLM wraps the limited model: each try takes a slot."""
+        """Each try takes a slot."""
         fake = FakeLLM([LLMConnectionError(), "fine"])
-        llm = RetriedLLM(RateLimitedLLM(fake, limiter_of(clock, 1)), sleep=clock.sleep, jitter=lambda: 0.5)
+        llm = retried_model(fake, limiter=limiter_of(clock, 1), sleep=clock.sleep, jitter=lambda: 0.5)
         assert (await call(llm, streamed)).spent.calls == 2
         assert clock.slept == [0.5, 0.5]  # the pause of the retry, and the rest of the second
 
@@ -138,7 +133,7 @@ class TestModels:
 async def test_a_stream_occupies_its_slot_until_its_end(clock: Clock) -> None:
     """A closed stream frees its slot."""
     limiter = limiter_of(clock, None, max_concurrent=1)
-    llm = RateLimitedLLM(FakeLLM(["a long answer, in pieces"]), limiter)
+    llm = guarded_model(FakeLLM(["a long answer, in pieces"]), limiter)
     async with aclosing(llm.stream(question())) as parts:  # type: ignore[type-var]
         await anext(parts)
         waiting = asyncio.create_task(llm.generate(question()))
@@ -150,7 +145,8 @@ async def test_a_stream_occupies_its_slot_until_its_end(clock: Clock) -> None:
 async def test_a_failed_stream_frees_its_slot(clock: Clock) -> None:
     """Its Retry-After closes the service."""
     fake = FakeLLM([BrokenStream("some words", LLMConnectionError(retry_after_s=3.0)), "fine"])
-    llm = RateLimitedLLM(fake, limiter_of(clock, None, max_concurrent=1))
+    circuit = CircuitBreaker("fake", clock=clock)
+    llm = guarded_model(fake, limiter_of(clock, None, max_concurrent=1), circuit=circuit)
     with pytest.raises(LLMConnectionError):
         await collect(llm, question())
     assert (await llm.generate(question())).content == "fine"
@@ -159,5 +155,5 @@ async def test_a_failed_stream_frees_its_slot(clock: Clock) -> None:
 
 def test_name_and_model_are_those_of_the_provider(clock: Clock) -> None:
     """A request can name either."""
-    llm = RateLimitedLLM(FakeLLM(name="kimi", model="kimi-for-coding"), limiter_of(clock, 1))
+    llm = guarded_model(FakeLLM(name="kimi", model="kimi-for-coding"), limiter_of(clock, 1))
     assert (llm.name, llm.model) == ("kimi", "kimi-for-coding")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import heapq
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
@@ -14,12 +15,14 @@ from hypothesis import strategies as st
 from tests.cases import for_each
 from tests.growth import SLACK, TRIES
 
-from modules.llm_platform.infrastructure.policies.rate_limits import (
+from modules.llm_platform.domain.exceptions import WebSearchBlockedError
+from modules.llm_platform.infrastructure.policies.upstream_limits import (
     CALL_S,
     MAX_CLOSED_S,
     MINUTE_S,
+    CircuitBreaker,
     RateLimiter,
-    RateLimitExceeded,
+    Refused,
 )
 
 END_S = 1e9
@@ -59,6 +62,15 @@ class FakeTime:
         self.now = max(self.now, moment)
 
 
+@asynccontextmanager
+async def slot(limiter: RateLimiter, max_wait_s: float, *closed_s: Callable[[], float]) -> AsyncIterator[None]:
+    await limiter.acquire(max_wait_s, *closed_s)
+    try:
+        yield
+    finally:
+        limiter.release()
+
+
 @dataclass
 class Callers:
     """The callers of one limiter: when each arrives, how long its call lasts, and when it started."""
@@ -74,10 +86,15 @@ class Callers:
         self.limiter = RateLimiter(
             self.rate, self.per_s, max_concurrent=self.max_concurrent, clock=self.time.clock, sleep=self.time.sleep
         )
+        self.circuit = CircuitBreaker("fake", clock=self.time.clock)
         self._running = 0
 
+    def close_for(self, seconds: float) -> None:
+        """The service asks for no calls for this time."""
+        self.circuit.cool_down("fake", WebSearchBlockedError(retry_after_s=seconds))
+
     async def call(self, number: int, lasts_s: float = 0.0, max_wait_s: float = END_S) -> None:
-        async with self.limiter.slot(max_wait_s):
+        async with slot(self.limiter, max_wait_s, self.circuit.closed_s):
             self.starts[number] = self.time.now
             self._running += 1
             self.peak = max(self.peak, self._running)
@@ -191,11 +208,11 @@ async def test_a_caller_that_leaves_before_its_start_occupies_no_slot(leaves: st
         waiting = asyncio.create_task(callers.call(1, max_wait_s=5.0))
         await callers.time.settle()
         if leaves == "refused":
-            callers.limiter.close_for(20.0)
+            callers.close_for(20.0)
         else:
             waiting.cancel()
         await callers.time.until(callers.time.now + 30.0)
-        left = RateLimitExceeded if leaves == "refused" else asyncio.CancelledError
+        left = Refused if leaves == "refused" else asyncio.CancelledError
         with pytest.raises(left):
             await waiting
         callers.limiter._starts.append(callers.time.now)  # the next caller has to wait, too
@@ -210,7 +227,7 @@ async def test_a_wait_that_is_too_long_is_refused_at_once(waiting: int, wait_s: 
     callers = Callers(0.5)
     tasks = [asyncio.create_task(callers.call(number)) for number in range(waiting)]
     await callers.time.settle()
-    with pytest.raises(RateLimitExceeded) as caught:
+    with pytest.raises(Refused) as caught:
         await callers.call(99, max_wait_s=wait_s - 0.5)
     assert caught.value.wait_s == wait_s
     assert callers.time.now == 0.0
@@ -224,7 +241,7 @@ async def test_the_computed_wait_counts_full_windows() -> None:
     callers = Callers(10, MINUTE_S)
     tasks = [asyncio.create_task(callers.call(number)) for number in range(25)]
     await callers.time.settle()
-    with pytest.raises(RateLimitExceeded) as caught:
+    with pytest.raises(Refused) as caught:
         await callers.call(99, max_wait_s=100.0)
     assert caught.value.wait_s == 120.0
     await callers.time.until(END_S)
@@ -236,17 +253,17 @@ async def test_a_wait_for_a_slot_ends_in_time() -> None:
     limiter = RateLimiter(None, max_concurrent=1)
 
     async def occupy() -> None:
-        async with limiter.slot(1.0):
+        async with slot(limiter, 1.0):
             await asyncio.sleep(30.0)
 
     running = asyncio.create_task(occupy())
     await asyncio.sleep(0)
-    with pytest.raises(RateLimitExceeded):
-        async with limiter.slot(0.01):
+    with pytest.raises(Refused):
+        async with slot(limiter, 0.01):
             raise AssertionError("no slot was free")
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    async with limiter.slot(0.01):
+    async with slot(limiter, 0.01):
         pass  # the slot is free again, and the caller that gave up occupies none
 
 
@@ -257,10 +274,10 @@ async def test_closing_applies_to_waiting_callers() -> None:
     waiting = asyncio.create_task(callers.call(1))
     impatient = asyncio.create_task(callers.call(2, max_wait_s=10.0))
     await callers.time.until(1.0)
-    callers.limiter.close_for(20.0)
+    callers.close_for(20.0)
     await callers.time.until(END_S)
     await waiting
-    with pytest.raises(RateLimitExceeded):
+    with pytest.raises(Refused):
         await impatient
     assert callers.starts == {0: 0.0, 1: 21.0}
 
@@ -268,13 +285,13 @@ async def test_closing_applies_to_waiting_callers() -> None:
 async def test_the_longest_closing_counts() -> None:
     """A second, shorter time changes nothing; an absurd one is cut to an hour."""
     callers = Callers(None)
-    callers.limiter.close_for(30.0)
-    callers.limiter.close_for(1.0)
-    with pytest.raises(RateLimitExceeded) as caught:
+    callers.close_for(30.0)
+    callers.close_for(1.0)
+    with pytest.raises(Refused) as caught:
         await callers.call(0, max_wait_s=0.0)
     assert caught.value.wait_s == 30.0
-    callers.limiter.close_for(1e12)
-    with pytest.raises(RateLimitExceeded) as caught:
+    callers.close_for(1e9)
+    with pytest.raises(Refused) as caught:
         await callers.call(0, max_wait_s=0.0)
     assert caught.value.wait_s == MAX_CLOSED_S
 
@@ -285,7 +302,7 @@ async def test_the_limiter_sleeps_on_the_real_clock() -> None:
     began = time.monotonic()
 
     async def call() -> None:
-        async with limiter.slot(5.0):
+        async with slot(limiter, 5.0):
             pass
 
     await asyncio.gather(*(call() for _ in range(24)))
@@ -299,7 +316,7 @@ async def test_a_limit_that_is_never_reached_costs_nothing() -> None:
         limiter = RateLimiter(600_000, MINUTE_S, max_concurrent=4)
         began = time.thread_time()
         for _ in range(calls):
-            async with limiter.slot(1.0):
+            async with slot(limiter, 1.0):
                 pass
         assert len(limiter._starts) <= calls
         return time.thread_time() - began

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from tests.cases import for_each
+from tests.guards import retried_model
 
 from modules.llm_platform.domain.deadline import deadline_in
-from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse, LLMToken, Spending
+from modules.llm_platform.domain.dtos.llm_dtos import LLMReset, LLMResponse, LLMToken, Spending
 from modules.llm_platform.domain.exceptions import (
     LLMBlockedError,
     LLMConfigError,
@@ -18,13 +19,9 @@ from modules.llm_platform.domain.exceptions import (
     LLMTimeoutError,
     LLMUnavailableError,
 )
-from modules.llm_platform.infrastructure.policies.retries import (
-    LLM_PAUSE_S,
-    MAX_LLM_PAUSE_S,
-    MIN_RETRIES,
-    RetriedLLM,
-    RetryBudget,
-)
+from modules.llm_platform.infrastructure.policies.upstream_guard import MODEL
+from modules.llm_platform.infrastructure.policies.upstream_limits import MIN_RETRIES, RetryBudget
+from modules.llm_platform.infrastructure.policies.upstreams import UpstreamModel
 from modules.llm_platform.testing import BrokenStream, FakeLLM
 from modules.llm_platform.testing.llm import collect, question
 
@@ -36,7 +33,7 @@ class Pauses(list[float]):
         self.append(seconds)
 
 
-async def _whole(model: RetriedLLM, streamed: bool) -> LLMResponse:
+async def _whole(model: UpstreamModel, streamed: bool) -> LLMResponse:
     if not streamed:
         return await model.generate(question())
     *tokens, answer = await collect(model, question())
@@ -49,18 +46,18 @@ async def _whole(model: RetriedLLM, streamed: bool) -> LLMResponse:
 @for_each(
     ("error", "pause_s"),
     [
-        (LLMConnectionError(), LLM_PAUSE_S),
-        (LLMUnavailableError(), LLM_PAUSE_S),
-        (LLMBlockedError(), LLM_PAUSE_S),
-        (LLMBlockedError(retry_after_s=1.5), 1.5 + LLM_PAUSE_S),
-        (LLMUnavailableError(retry_after_s=0.0), LLM_PAUSE_S),
+        (LLMConnectionError(), MODEL.pause_s),
+        (LLMUnavailableError(), MODEL.pause_s),
+        (LLMBlockedError(), MODEL.pause_s),
+        (LLMBlockedError(retry_after_s=1.5), 1.5 + MODEL.pause_s),
+        (LLMUnavailableError(retry_after_s=0.0), MODEL.pause_s),
     ],
 )
 async def test_a_short_failure_is_retried_once(error: LLMException, pause_s: float, streamed: bool) -> None:
     """After Retry-After and a random part of the pause; the cost covers both tries, and nothing is degraded."""
     pauses = Pauses()
     llm = FakeLLM([error, "It answers now."])
-    answer = await _whole(RetriedLLM(llm, sleep=pauses, jitter=lambda: 1.0), streamed)
+    answer = await _whole(retried_model(llm, sleep=pauses, jitter=lambda: 1.0), streamed)
     assert answer.content == "It answers now."
     assert answer.spent.calls == 2
     assert answer.degraded == ()
@@ -73,7 +70,7 @@ async def test_a_short_failure_is_retried_once(error: LLMException, pause_s: flo
     [
         LLMTimeoutError(),
         LLMQuotaError(),
-        LLMBlockedError(retry_after_s=MAX_LLM_PAUSE_S + 1),
+        LLMBlockedError(retry_after_s=MODEL.max_pause_s + 1),
         LLMConfigError(),
         LLMRequestError(),
         LLMProviderException(),
@@ -84,7 +81,7 @@ async def test_other_failures_are_final(error: LLMException, streamed: bool) -> 
     pauses = Pauses()
     llm = FakeLLM([error, "Too late."])
     with pytest.raises(type(error)) as caught:
-        await _whole(RetriedLLM(llm, sleep=pauses), streamed)
+        await _whole(retried_model(llm, sleep=pauses), streamed)
     assert caught.value is error
     assert caught.value.spent.calls == 1
     assert (len(llm.requests), pauses) == (1, [])
@@ -98,7 +95,7 @@ async def test_no_pause_outlasts_the_deadline(streamed: bool) -> None:
     llm = FakeLLM([error, "Too late."])
     async with deadline_in(1.0):
         with pytest.raises(LLMBlockedError) as caught:
-            await _whole(RetriedLLM(llm, budget, sleep=pauses), streamed)
+            await _whole(retried_model(llm, budget, sleep=pauses), streamed)
     assert caught.value is error
     assert (len(llm.requests), pauses) == (1, [])
     assert all(budget.try_spend() for _ in range(MIN_RETRIES))
@@ -110,14 +107,30 @@ async def test_a_second_failure_is_final(streamed: bool) -> None:
     first = LLMConnectionError(spent=Spending(calls=1, prompt_tokens=5))
     llm = FakeLLM([first, LLMUnavailableError(), "Never requested."])
     with pytest.raises(LLMUnavailableError) as caught:
-        await _whole(RetriedLLM(llm, sleep=Pauses()), streamed)
+        await _whole(retried_model(llm, sleep=Pauses()), streamed)
     assert (caught.value.spent.calls, caught.value.spent.prompt_tokens) == (2, 5)
     assert len(llm.requests) == 2
 
 
-async def test_a_stream_that_has_begun_is_not_retried() -> None:
-    """Its tokens were already passed on."""
+async def test_a_stream_that_breaks_half_way_begins_again_after_a_reset() -> None:
+    """The tokens that were passed on are void; the answer is complete, and its cost covers both tries."""
     llm = FakeLLM([BrokenStream("Half an"), "Another answer."])
-    with pytest.raises(LLMConnectionError):
-        await collect(RetriedLLM(llm, sleep=Pauses()), question())
+    parts = await collect(retried_model(llm, sleep=Pauses()), question())
+    at = next(place for place, part in enumerate(parts) if isinstance(part, LLMReset))
+    answer = parts[-1]
+    assert isinstance(answer, LLMResponse)
+    assert "".join(part.text for part in parts[:at] if isinstance(part, LLMToken)) == "Half an"
+    assert "".join(part.text for part in parts[at + 1 :] if isinstance(part, LLMToken)) == answer.content
+    assert (answer.content, answer.spent.calls) == ("Another answer.", 2)
+
+
+async def test_a_stream_that_is_not_retried_has_no_reset() -> None:
+    """Its reader keeps the tokens that were passed on."""
+    llm = FakeLLM([BrokenStream("Half an", LLMTimeoutError()), "Another answer."])
+    parts = []
+    with pytest.raises(LLMTimeoutError):
+        async for part in retried_model(llm, sleep=Pauses()).stream(question()):
+            parts.append(part)  # noqa: PERF401  the parts before the error
+    assert parts
+    assert all(isinstance(part, LLMToken) for part in parts)
     assert len(llm.requests) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.cases import for_each
+from tests.guards import guarded_search
 
 from modules.llm_platform.domain.deadline import deadline_in
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
@@ -15,7 +16,9 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchRequestError,
     WebSearchTimeoutError,
 )
-from modules.llm_platform.infrastructure.policies.retries import SEARCH_PAUSE_S, RetriedWebSearch
+from modules.llm_platform.infrastructure.policies.upstream_guard import SEARCH
+from modules.llm_platform.infrastructure.policies.upstream_limits import RetryBudget
+from modules.llm_platform.infrastructure.policies.web_search import WebSearchChain
 from modules.llm_platform.testing.web_search import FakeWebSearch, result_item
 from shared.exceptions import AppException
 
@@ -36,13 +39,13 @@ class Recovering(FakeWebSearch):
         return await super().search(request)
 
 
-def retried(provider: FakeWebSearch) -> tuple[RetriedWebSearch, list[float]]:
+def retried(provider: FakeWebSearch) -> tuple[WebSearchChain, list[float]]:
     pauses: list[float] = []
 
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
 
-    return RetriedWebSearch(provider, sleep=sleep, jitter=lambda: 0.5), pauses
+    return guarded_search(provider, retries=RetryBudget(), sleep=sleep, jitter=lambda: 0.5), pauses
 
 
 async def test_a_lost_connection_is_retried_once() -> None:
@@ -98,7 +101,7 @@ async def test_a_short_block_is_retried_after_its_wait() -> None:
     provider = Recovering(WebSearchBlockedError(retry_after_s=1.0), failures=1)
     policy, pauses = retried(provider)
     assert (await policy.search(REQUEST)).results
-    assert pauses == [1.0 + 0.5 * SEARCH_PAUSE_S]
+    assert pauses == [1.0 + 0.5 * SEARCH.pause_s]
 
 
 async def test_a_longer_block_is_final() -> None:

@@ -7,18 +7,13 @@ import asyncio
 import pytest
 from tests.clock import Clock
 from tests.fakes.metrics import MemoryMetrics
+from tests.guards import guarded_search, retried_model
 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import LLMConnectionError, WebSearchConnectionError
 from modules.llm_platform.domain.metrics import RETRIES
-from modules.llm_platform.infrastructure.policies.retries import (
-    MIN_RETRIES,
-    RECENT_S,
-    SEARCH_PAUSE_S,
-    RetriedLLM,
-    RetriedWebSearch,
-    RetryBudget,
-)
+from modules.llm_platform.infrastructure.policies.upstream_guard import SEARCH
+from modules.llm_platform.infrastructure.policies.upstream_limits import MIN_RETRIES, RECENT_S, RetryBudget
 from modules.llm_platform.testing import FakeLLM, FakeWebSearch
 from modules.llm_platform.testing.llm import question
 
@@ -33,9 +28,10 @@ async def no_pause(seconds: float) -> None:
 async def test_an_outage_costs_a_tenth_more_calls(at_once: bool) -> None:
     """100 searches that all fail make at most 110 calls, at the same time or one after another."""
     fake = FakeWebSearch(WebSearchConnectionError())
-    policy = RetriedWebSearch(fake, RetryBudget(Clock()), sleep=no_pause)
+    policy = guarded_search(fake, retries=RetryBudget(Clock()), sleep=no_pause)
     if at_once:
-        await asyncio.gather(*(policy.search(REQUEST) for _ in range(100)), return_exceptions=True)
+        requests = [WebSearchRequest(query=f"lighthouse {number}") for number in range(100)]
+        await asyncio.gather(*map(policy.search, requests), return_exceptions=True)
     else:
         for _ in range(100):
             with pytest.raises(WebSearchConnectionError):
@@ -46,7 +42,7 @@ async def test_an_outage_costs_a_tenth_more_calls(at_once: bool) -> None:
 async def test_models_have_the_same_budget() -> None:
     """Complete answers and streams count alike."""
     llm = FakeLLM([LLMConnectionError()] * 200)
-    policy = RetriedLLM(llm, RetryBudget(Clock()), sleep=no_pause)
+    policy = retried_model(llm, RetryBudget(Clock()), sleep=no_pause)
     for _ in range(100):
         with pytest.raises(LLMConnectionError):
             await policy.generate(question())
@@ -84,13 +80,13 @@ async def test_pauses_have_full_jitter() -> None:
     budget = RetryBudget(Clock())
     for _ in range(1000):
         budget.record_call()
-    policy = RetriedWebSearch(FakeWebSearch(WebSearchConnectionError()), budget, sleep=sleep)
+    policy = guarded_search(FakeWebSearch(WebSearchConnectionError()), retries=budget, sleep=sleep)
     for _ in range(80):
         with pytest.raises(WebSearchConnectionError):
             await policy.search(REQUEST)
     assert len(pauses) == 80
-    assert 0 <= min(pauses) < 0.25 * SEARCH_PAUSE_S
-    assert 0.75 * SEARCH_PAUSE_S < max(pauses) <= SEARCH_PAUSE_S
+    assert 0 <= min(pauses) < 0.25 * SEARCH.pause_s
+    assert 0.75 * SEARCH.pause_s < max(pauses) <= SEARCH.pause_s
 
 
 def test_retries_are_counted_by_result() -> None:

@@ -10,7 +10,7 @@ from tests.folder_ways import searching
 
 from modules.llm_platform.domain.exceptions import PageConfigError, PageError, PageRequestError
 from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
-from modules.llm_platform.infrastructure.policies.routing import RoutedPageReader
+from modules.llm_platform.infrastructure.policies.page_readers import RoutedPageReader
 from modules.llm_platform.infrastructure.policies.unconfigured import UnconfiguredPageReader
 from modules.llm_platform.testing import FakePageReader
 

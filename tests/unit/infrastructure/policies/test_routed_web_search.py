@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.guards import search_chain
 
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import (
@@ -13,8 +14,7 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchError,
     WebSearchRequestError,
 )
-from modules.llm_platform.infrastructure.policies.failover import FailoverWebSearch
-from modules.llm_platform.infrastructure.policies.routing import RoutedWebSearch
+from modules.llm_platform.infrastructure.policies.web_search import WebSearchChain
 from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true
 from modules.llm_platform.testing.web_search import FakeWebSearch, Outcome, result_item
 
@@ -26,9 +26,9 @@ def search_request(*sources: SourceKind, count: int = 10) -> WebSearchRequest:
     return WebSearchRequest(query="q", sources=sources, count=count)
 
 
-def pair(web: Outcome = WEB, documents: Outcome = DOCS) -> tuple[RoutedWebSearch, FakeWebSearch, FakeWebSearch]:
+def pair(web: Outcome = WEB, documents: Outcome = DOCS) -> tuple[WebSearchChain, FakeWebSearch, FakeWebSearch]:
     one, two = FakeWebSearch(web, name="searxng"), FakeWebSearch(documents, name="documents")
-    return RoutedWebSearch(one, two), one, two
+    return search_chain(one, documents=two), one, two
 
 
 async def test_each_kind_is_sent_to_its_provider() -> None:
@@ -44,7 +44,7 @@ async def test_both_are_searched_concurrently_and_fused() -> None:
     """Each provider gets its kinds; ranks alternate up to `count`."""
     one = FakeWebSearch(WEB, name="searxng", delay_s=0.3)
     two = FakeWebSearch(DOCS, name="documents", delay_s=0.3)
-    search = asyncio.create_task(RoutedWebSearch(one, two).search(search_request("web", "documents", count=5)))
+    search = asyncio.create_task(search_chain(one, documents=two).search(search_request("web", "documents", count=5)))
     assert await becomes_true(lambda: (one.running, two.running) == (1, 1), START_TIMEOUT_S)
     answer = await search
     assert [item.title for item in answer.results] == ["Web 1", "Docs 1", "Web 2", "Docs 2", "Web 3"]
@@ -94,13 +94,13 @@ async def test_other_exceptions_are_raised() -> None:
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await RoutedWebSearch(FakeWebSearch(WEB), Broken()).search(search_request("web", "documents"))
+        await search_chain(FakeWebSearch(WEB), documents=Broken()).search(search_request("web", "documents"))
 
 
 async def test_cancelling_stops_both() -> None:
     """Neither keeps running."""
     one, two = FakeWebSearch(WEB, delay_s=60), FakeWebSearch(DOCS, delay_s=60)
-    search = asyncio.create_task(RoutedWebSearch(one, two).search(search_request("web", "documents")))
+    search = asyncio.create_task(search_chain(one, documents=two).search(search_request("web", "documents")))
     await asyncio.sleep(0.01)
     search.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -111,7 +111,7 @@ async def test_cancelling_stops_both() -> None:
 async def test_missing_documents_are_an_error_or_listed() -> None:
     """An error for documents alone, an entry in `degraded` beside the web."""
     web = FakeWebSearch(WEB, name="searxng")
-    policy = RoutedWebSearch(web, None)
+    policy = search_chain(web)
     with pytest.raises(WebSearchConfigError, match="DOCUMENTS_DIR"):
         await policy.search(search_request("documents"))
     answer = await policy.search(search_request("web", "documents"))
@@ -124,7 +124,7 @@ async def test_missing_documents_are_an_error_or_listed() -> None:
 async def test_documents_serve_the_web_without_a_web_provider() -> None:
     """A folder alone answers every search."""
     documents = FakeWebSearch(DOCS, name="documents")
-    policy = RoutedWebSearch(None, documents)
+    policy = search_chain(documents=documents)
     for sources in (("web",), ("web", "documents"), ("documents",)):
         assert (await policy.search(search_request(*sources))).provider == "documents"
 
@@ -133,14 +133,14 @@ async def test_no_provider_is_a_config_error() -> None:
     """It names the settings."""
     for sources in (("web",), ("documents",)):
         with pytest.raises(WebSearchConfigError, match="DOCUMENTS_DIR"):
-            await RoutedWebSearch(None, None).search(search_request(*sources))
+            await search_chain().search(search_request(*sources))
 
 
 async def test_documents_reached_twice_are_named_once() -> None:
     """By failover and by source kind: one name in `provider`, one result for each document."""
     documents = FakeWebSearch([result_item(1)], name="documents")
-    web = FailoverWebSearch([FakeWebSearch(WebSearchConnectionError(), name="searxng"), documents])
+    away = FakeWebSearch(WebSearchConnectionError(), name="searxng")
     request = WebSearchRequest(query="result", sources=("web", "documents"))
-    answer = await RoutedWebSearch(web, documents).search(request)
+    answer = await search_chain(away, documents, documents=documents).search(request)
     assert (answer.provider, answer.results) == ("documents", (result_item(1),))
     assert [entry.component for entry in answer.degraded] == ["searxng"]

@@ -8,25 +8,23 @@ from contextlib import aclosing
 
 import pytest
 from tests.fakes.synthesizer import FakeSynthesizer
+from tests.guards import guarded_search
 
 from modules.llm_platform.domain.deadline import current_deadline, deadline_at
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisPart, SynthesisToken
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import LLMConnectionError, WebSearchConnectionError
-from modules.llm_platform.infrastructure.policies.single_flight import (
-    SingleFlight,
-    SingleFlightLLM,
-    SingleFlightSynthesizer,
-    SingleFlightWebSearch,
-)
+from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
+from modules.llm_platform.infrastructure.policies.caching import SharedSynthesizer, SingleFlight, SingleFlightLLM
+from modules.llm_platform.infrastructure.policies.web_search import WebSearchChain
 from modules.llm_platform.testing import FakeLLM, FakeWebSearch, result_item
 from modules.llm_platform.testing.llm import question
 
 CALLERS = 500
 REQUEST = WebSearchRequest(query="lighthouses")
 SOURCE = Source(index=1, title="Pumps", url="https://example.org/p", text="A pump moves water.")
-ORDER = {"question": "What?", "sources": (SOURCE,), "language": "en"}
+ORDER = SynthesisRequest("What?", (SOURCE,), "en")
 
 
 class GatedSearch(FakeWebSearch):
@@ -52,7 +50,7 @@ async def started(*tasks: asyncio.Task[object]) -> None:
         await asyncio.sleep(0)
 
 
-def searching(policy: SingleFlightWebSearch, count: int) -> list[asyncio.Task[WebSearchResponse]]:
+def searching(policy: WebSearchChain, count: int) -> list[asyncio.Task[WebSearchResponse]]:
     return [asyncio.create_task(policy.search(REQUEST)) for _ in range(count)]
 
 
@@ -60,7 +58,7 @@ class TestSearches:
     async def test_identical_searches_are_one_call(self) -> None:
         """500 callers, one request; all but the first are marked as cached, so that searches are counted once."""
         fake = GatedSearch()
-        policy = SingleFlightWebSearch(fake)
+        policy = guarded_search(fake)
         tasks = searching(policy, CALLERS)
         await started()
         fake.gate.set()
@@ -72,14 +70,14 @@ class TestSearches:
     async def test_different_searches_are_different_calls(self) -> None:
         """Every field of the request counts."""
         fake = FakeWebSearch([result_item(1)], delay_s=0.01)
-        policy = SingleFlightWebSearch(fake)
+        policy = guarded_search(fake)
         await asyncio.gather(*(policy.search(REQUEST.with_(page=page)) for page in (1, 2, 3)))
         assert len(fake.requests) == 3
 
     async def test_nothing_is_cached(self) -> None:
         """A search after the end of another one is a new call."""
         fake = FakeWebSearch([result_item(1)])
-        policy = SingleFlightWebSearch(fake)
+        policy = guarded_search(fake)
         assert not (await policy.search(REQUEST)).cached
         assert not (await policy.search(REQUEST)).cached
         assert len(fake.requests) == 2
@@ -87,7 +85,7 @@ class TestSearches:
     async def test_a_cancelled_first_caller_does_not_fail_the_rest(self) -> None:
         """The call goes on for them."""
         fake = GatedSearch()
-        first, *others = searching(SingleFlightWebSearch(fake), 10)
+        first, *others = searching(guarded_search(fake), 10)
         await started()
         first.cancel()
         await asyncio.wait([first])
@@ -99,7 +97,7 @@ class TestSearches:
     async def test_the_call_ends_with_its_last_caller(self) -> None:
         """When nobody waits any more, the call is cancelled before the last caller returns; the next one starts anew."""
         fake = GatedSearch()
-        policy = SingleFlightWebSearch(fake)
+        policy = guarded_search(fake)
         tasks = searching(policy, 10)
         await started()
         for task in tasks[1:]:
@@ -115,7 +113,7 @@ class TestSearches:
     async def test_an_error_goes_to_all_and_is_not_cached(self) -> None:
         """Each caller gets its own error object; the next search is a new call."""
         fake = GatedSearch(WebSearchConnectionError("down", retry_after_s=3))
-        policy = SingleFlightWebSearch(fake)
+        policy = guarded_search(fake)
         tasks = searching(policy, 10)
         await started()
         fake.gate.set()
@@ -143,7 +141,7 @@ class TestSearches:
                 await policy.search(REQUEST)
 
         fake = Deadlines()
-        policy = SingleFlightWebSearch(fake)
+        policy = guarded_search(fake)
         now = asyncio.get_running_loop().time()
         tasks = [asyncio.create_task(search_until(now + seconds)) for seconds in (20, 60, 40)]
         await started()
@@ -211,8 +209,8 @@ class TestStreams:
         assert await asyncio.gather(*(read(flights) for _ in range(3))) == [([1], 1), ([1], 0), ([1], 0)]
 
 
-async def read_stream(policy: SingleFlightSynthesizer) -> list[SynthesisPart]:
-    return [part async for part in policy.stream(**ORDER)]  # type: ignore[arg-type]
+async def read_stream(policy: SharedSynthesizer) -> list[SynthesisPart]:
+    return [part async for part in policy.stream(ORDER)]
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -220,13 +218,13 @@ async def test_identical_syntheses_are_written_and_paid_once(streamed: bool) -> 
     """500 callers, one call of the writer; the others are marked as cached and spend nothing."""
     spent = Spending(calls=1, prompt_tokens=10, cost_usd=0.5)
     writer = FakeSynthesizer("Water [1].", spent=spent, delay_s=0.01)
-    policy = SingleFlightSynthesizer(writer)
+    policy = SharedSynthesizer(writer)
     if streamed:
         streams = await asyncio.gather(*(read_stream(policy) for _ in range(CALLERS)))
         answers = [parts[-1] for parts in streams]
         texts = {"".join(part.text for part in parts if isinstance(part, SynthesisToken)) for parts in streams}
     else:
-        answers = list(await asyncio.gather(*(policy.synthesize(**ORDER) for _ in range(CALLERS))))  # type: ignore[arg-type]
+        answers = list(await asyncio.gather(*(policy.synthesize(ORDER) for _ in range(CALLERS))))
         texts = {answer.text for answer in answers if isinstance(answer, Synthesis)}
     assert len(writer.calls) == 1
     assert len(texts) == 1

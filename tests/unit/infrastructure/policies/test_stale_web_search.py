@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.guards import search_chain
 
 from modules.llm_platform.domain.dtos.web_search_dtos import (
     DOCUMENTS,
@@ -14,13 +15,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
 )
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError, WebSearchRequestError
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
-from modules.llm_platform.infrastructure.policies.caching import (
-    STALE_TTL_S,
-    CachedWebSearch,
-    StaleWebSearch,
-    StoredSearch,
-)
-from modules.llm_platform.infrastructure.policies.failover import FailoverWebSearch
+from modules.llm_platform.infrastructure.policies.web_search import STALE_TTL_S, SearchCaches, StoredSearch
 from modules.llm_platform.testing import FakeWebSearch, result_item
 from shared.exceptions import AppException
 
@@ -47,10 +42,12 @@ class World:
         self.now = 0.0
         self.first = Provider([result_item(1)], name)
         self.second = Provider(WebSearchConnectionError("second is down", retry_after_s=30), "second")
-        cached = [CachedWebSearch(each, MemoryCache(10, self.clock), TTL_S) for each in (self.first, self.second)]
         stored: MemoryCache[StoredSearch] = MemoryCache(max_entries, self.clock)
-        self.search = StaleWebSearch(
-            FailoverWebSearch(cached), stored, lambda: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.now)
+        self.search = search_chain(
+            self.first,
+            self.second,
+            caches=SearchCaches(TTL_S, MemoryCache(10, self.clock), stored),
+            now=lambda: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.now),
         ).search
 
     def clock(self) -> float:

@@ -36,14 +36,6 @@ class BudgetedLLM(ILLMProvider):
         self._stage = stage
         self._phase: Phase = phase or stage
 
-    async def generate(self, request: LLMRequest) -> LLMResponse:
-        request, reservation = await self._reserve(request)
-        with self._accounted(reservation, request) as account:
-            async with deadline_at(self._budget.phase_end(self._phase)):
-                answer = await self._llm.generate(request)
-            account.add(answer)
-        return answer
-
     async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
         """As the port says. Only the wait for the model is limited in time, not the reader's use of a part."""
         request, reservation = await self._reserve(request)

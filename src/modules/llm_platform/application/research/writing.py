@@ -25,7 +25,7 @@ from modules.llm_platform.domain.extractive.rendering import render_closest
 from modules.llm_platform.domain.extractive.selection import select_quotes
 from modules.llm_platform.domain.markdown.markers import render_markers
 from modules.llm_platform.domain.markdown.sanitizer import AnswerSanitizer, sanitize
-from modules.llm_platform.domain.ports.synthesizer import BaseSynthesizer, ISynthesizer, SynthesisRequest
+from modules.llm_platform.domain.ports.synthesizer import NO_SYNTHESIS, ISynthesizer, SynthesisRequest
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.text.messages import messages_for
@@ -398,7 +398,7 @@ async def _stream(request: WritingRequest, writer: ISynthesizer, output: _Output
             else:
                 synthesis = part
     if synthesis is None:
-        raise LLMProviderException("The writer's stream ended without an answer: use another writer")
+        raise LLMProviderException(NO_SYNTHESIS)
     await output.finish()
     return synthesis
 
@@ -410,7 +410,7 @@ async def _fall_back(request: WritingRequest, output: _Output, reason: str, spen
     return synthesis.model_copy(update={"spent": spent + synthesis.spent})
 
 
-class StoredTextWriter(BaseSynthesizer):
+class StoredTextWriter(ISynthesizer):
     """Returns a stored synthesis instead of a new one: the same question from the same sources, at no cost."""
 
     writes_reports = True
@@ -419,5 +419,5 @@ class StoredTextWriter(BaseSynthesizer):
         self.name = synthesis.synthesizer
         self._synthesis = synthesis
 
-    async def write(self, request: SynthesisRequest) -> Synthesis:
+    async def synthesize(self, request: SynthesisRequest) -> Synthesis:
         return self._synthesis

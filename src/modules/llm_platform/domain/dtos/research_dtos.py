@@ -232,6 +232,10 @@ class Synthesis(BaseModel):
     spent: Spending = NOTHING_SPENT
     degraded: tuple[Degraded, ...] = ()
 
+    def after(self, spent: Spending, degraded: tuple[Degraded, ...]) -> Self:
+        """The text with the spending and the failures before it added."""
+        return self.model_copy(update={"spent": spent + self.spent, "degraded": (*degraded, *self.degraded)})
+
 
 class SynthesisToken(BaseModel):
     """The next piece of an answer that is being written, not sanitised yet."""

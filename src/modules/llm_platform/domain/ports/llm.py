@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from typing import Final, Protocol, runtime_checkable
 
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart
-from modules.llm_platform.domain.exceptions import LLMConfigError, LLMRequestError
+from modules.llm_platform.domain.exceptions import LLMConfigError, LLMConnectionError, LLMRequestError
 
 NOT_CONFIGURED: Final = (
     "No language model is set up: set LLM_API_KEY with LLM_MODEL, or KIMI_API_KEY; "
     "research works without one and quotes its sources (extractive)"
 )
+
+BROKEN_OFF: Final = "{name} broke off half-way: try again"
 
 
 class ILLMProvider(ABC):
@@ -22,20 +25,24 @@ class ILLMProvider(ABC):
     model: str | None = None  # what a request may ask for by name; None where several stand behind one name
 
     @abstractmethod
-    async def generate(self, request: LLMRequest) -> LLMResponse:
-        """The complete answer: never empty, reasoning blocks removed.
-
-        Raises an LLMException of `domain.exceptions` and nothing else; its `spent` is the cost of the failed call.
-        Cancelling is safe at any point and closes the connection.
-        """
-
-    @abstractmethod
     def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
-        """The same answer as a stream: LLMToken…, then one LLMResponse whose content is the tokens joined.
+        """The answer as a stream: LLMToken…, then one LLMResponse whose content is the tokens joined.
 
-        After an LLMReset the tokens so far are void and another model starts. Errors as in `generate`, at any point.
-        Closing the iterator closes the connection.
+        The content is never empty, and has no reasoning blocks. After an LLMReset the tokens so far are void: another model
+        starts, or the same one again. Raises an LLMException of `domain.exceptions` and nothing else, at any point; its
+        `spent` is the cost of the failed call. Cancelling is safe at any point and closes the connection, as closing the
+        iterator does.
         """
+
+    async def generate(self, request: LLMRequest) -> LLMResponse:
+        """The complete answer: the end of the stream."""
+        last: LLMStreamPart | None = None
+        async with aclosing(self.stream(request)) as parts:  # type: ignore[type-var]  # an async generator
+            async for part in parts:
+                last = part  # to the end, so that what is around the call sees that it ended well
+        if isinstance(last, LLMResponse):
+            return last
+        raise LLMConnectionError(BROKEN_OFF.format(name=self.name))
 
 
 @runtime_checkable

@@ -107,23 +107,23 @@ class _NoSpan(ISpan):
 NO_TRACER: Final = NoTracer()
 NO_SPAN: Final[ISpan] = _NoSpan(STAGE_SPAN)
 
-_CURRENT: ContextVar[ISpan | None] = ContextVar("span", default=None)
+CURRENT_SPAN: ContextVar[ISpan | None] = ContextVar("span", default=None)
 
 
 def current_span() -> ISpan:
     """Return the running span, for a thread that has another context; NO_SPAN without one."""
-    return _CURRENT.get() or NO_SPAN
+    return CURRENT_SPAN.get() or NO_SPAN
 
 
 def current_trace_headers() -> Mapping[str, str]:
     """Return the W3C headers for a request to a configured upstream; empty without a running span."""
-    span = _CURRENT.get()
+    span = CURRENT_SPAN.get()
     return {} if span is None else span.headers()
 
 
 def current_trace_id() -> str:
     """Return the id of the running trace; empty without one."""
-    span = _CURRENT.get()
+    span = CURRENT_SPAN.get()
     return "" if span is None else span.trace_id
 
 
@@ -136,11 +136,11 @@ class running:  # noqa: N801  used like a function
         self.span = span
 
     def __enter__(self) -> ISpan:
-        self._token: Token[ISpan | None] = _CURRENT.set(self.span)
+        self._token: Token[ISpan | None] = CURRENT_SPAN.set(self.span)
         return self.span
 
     def __exit__(self, *_error: object) -> None:
-        _CURRENT.reset(self._token)
+        CURRENT_SPAN.reset(self._token)
 
 
 class traced:  # noqa: N801  used like a function
@@ -159,20 +159,20 @@ class traced:  # noqa: N801  used like a function
         self.span = NO_SPAN
 
     def __enter__(self) -> Self:
-        parent = _CURRENT.get()
+        parent = CURRENT_SPAN.get()
         if parent is not None:
             if self._span_type is STAGE_SPAN and parent.span_type is STAGE_SPAN and parent.parent is not None:
                 parent = parent.parent  # a stage may start tasks of later stages, which outlive it
             self.span = parent.child(self._span_type, self._name)
             if self._runs:
-                self._token = _CURRENT.set(self.span)
+                self._token = CURRENT_SPAN.set(self.span)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._token is not None:
-            _CURRENT.reset(self._token)
+            CURRENT_SPAN.reset(self._token)
         if self.span is not NO_SPAN:
             self.span.end(self._result(error))
 
@@ -217,7 +217,7 @@ def database_call(system: str, operation: str = "") -> AbstractContextManager[Da
 
     `system` is OpenTelemetry's name of the database, `operation` that of the command.
     """
-    return _NOT_TRACED if _CURRENT.get() is None else DatabaseCall(system, operation)
+    return _NOT_TRACED if CURRENT_SPAN.get() is None else DatabaseCall(system, operation)
 
 
 def stage(
@@ -237,7 +237,7 @@ def stage(
 
         @wraps(function)
         def choose(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Coroutine[Any, Any, Result]:
-            return function(*args, **kwargs) if _CURRENT.get() is None else call(*args, **kwargs)
+            return function(*args, **kwargs) if CURRENT_SPAN.get() is None else call(*args, **kwargs)
 
         return choose
 

@@ -9,7 +9,7 @@ from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.rendering import render_answer
 from modules.llm_platform.domain.extractive.report import write_report
 from modules.llm_platform.domain.extractive.selection import select_quotes
-from modules.llm_platform.domain.ports.synthesizer import BaseSynthesizer, SynthesisRequest
+from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, SynthesisRequest
 from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.text.messages import messages_for
 
@@ -17,7 +17,7 @@ RULES_VERSION = "6"  # part of the keys of stored reports: raise it when the sel
 INLINE_CHARS = 30_000  # of all sources together, about 5 ms of work; longer sources are processed in a thread
 
 
-class ExtractiveSynthesizer(BaseSynthesizer):
+class ExtractiveSynthesizer(ISynthesizer):
     """Verbatim sentences of the sources, each with its marker; headings and lead-ins are in the requested language.
 
     Needs no configuration and does not fail. `instructions` have no effect, because no text is generated.
@@ -27,7 +27,7 @@ class ExtractiveSynthesizer(BaseSynthesizer):
     version = RULES_VERSION
     writes_reports = True
 
-    async def write(self, request: SynthesisRequest) -> Synthesis:
+    async def synthesize(self, request: SynthesisRequest) -> Synthesis:
         if not request.sources:
             text = messages_for(request.language).nothing_found
             return Synthesis(text=text, synthesizer=self.name, answered=False)

@@ -13,7 +13,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMReset, LLMR
 from modules.llm_platform.domain.dtos.research_dtos import Synthesis, SynthesisPart, SynthesisReset, SynthesisToken
 from modules.llm_platform.domain.exceptions import LLMProviderException
 from modules.llm_platform.domain.ports.llm import ContextTokens, ILLMProvider, resolve_context
-from modules.llm_platform.domain.ports.synthesizer import BaseSynthesizer, SynthesisRequest
+from modules.llm_platform.domain.ports.synthesizer import StreamingSynthesizer, SynthesisRequest
 from modules.llm_platform.domain.text.messages import messages_for
 from shared.exceptions import AppException
 
@@ -22,7 +22,7 @@ WRITING_TEMPERATURE = 0.2  # a little variety in a text; the other stages have n
 INLINE_CHARS = 30_000  # of all sources together, about 10 ms of packing; longer sources are packed in a thread
 
 
-class LLMSynthesizer(BaseSynthesizer):
+class LLMSynthesizer(StreamingSynthesizer):
     """Sends the numbered sources with the rules of requirements RB8 to RB11 to a model, in one call.
 
     `llm` may be a router: its resets and its spending are passed on. `context_tokens` is the context window of the smallest
@@ -46,17 +46,7 @@ class LLMSynthesizer(BaseSynthesizer):
         self._context_tokens = context_tokens
         self._sources_tokens = sources_tokens
 
-    async def write(self, request: SynthesisRequest) -> Synthesis:
-        if not request.sources:
-            return self._nothing_found(request.language)
-        prompt = await self._prompt(request)
-        response = await self._llm.generate(_llm_request(prompt))
-        reader = _AnswerReader()
-        text = reader.feed(response.content) + reader.finish()
-        not_answered = messages_for(request.language).not_answered
-        return _synthesis(response, text or not_answered, reader.answered and bool(text), prompt)
-
-    async def write_stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
+    async def stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
         if not request.sources:
             synthesis = self._nothing_found(request.language)
             yield SynthesisToken(text=synthesis.text)

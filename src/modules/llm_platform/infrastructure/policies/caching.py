@@ -1,24 +1,22 @@
-"""Caches of searches, written answers and citation verdicts (docs/reference/settings.md). Failures are never cached.
+"""Equal calls share one call while it runs, and caches keep what came of it (docs/reference/settings.md).
 
-Processes that share a cache share a lock too: of equal searches and answers at once, one process does the work.
+Failures are never cached. Processes that share a cache share a lock too: of equal calls at once, one process does the work.
 """
 
 from __future__ import annotations
 
+import asyncio
+import copy
 import hashlib
 import json
-import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Sequence
 from contextlib import aclosing
-from datetime import UTC, datetime
-from typing import Any, Final
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict
-
-from modules.llm_platform.domain.canonical_url import canonical_url
-from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
-from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.deadline import Deadline, current_deadline, set_deadline
+from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, LLMRequest, LLMResponse, LLMStreamPart
 from modules.llm_platform.domain.dtos.research_dtos import (
     CitedClaim,
     JudgedClaims,
@@ -26,7 +24,6 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     SynthesisPart,
     SynthesisToken,
 )
-from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.egress_log import (
     EgressLog,
     current_egress_log,
@@ -34,230 +31,198 @@ from modules.llm_platform.domain.egress_log import (
     record_sent,
     record_sent_by,
 )
-from modules.llm_platform.domain.exceptions import WebSearchRequestError
+from modules.llm_platform.domain.exceptions import LLMException
+from modules.llm_platform.domain.metrics import CACHE_REQUESTS
 from modules.llm_platform.domain.ports.cache import ICache
+from modules.llm_platform.domain.ports.cache import Value as Entry
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK, IKeyLock
-from modules.llm_platform.domain.ports.page_reader import IPageReader
-from modules.llm_platform.domain.ports.synthesizer import BaseSynthesizer, ISynthesizer, SynthesisRequest
-from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.infrastructure.policies.base import PageReaderPolicy, WebSearchPolicy
-from modules.llm_platform.infrastructure.policies.single_flight import SingleFlight
+from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.ports.metrics import IMetrics
+from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, StreamingSynthesizer, SynthesisRequest
+from modules.llm_platform.domain.task_group import cancel_and_wait
 from shared.exceptions import AppException
 
-log = logging.getLogger(__name__)
-
-DEGRADED_TTL_S: Final = 60.0  # a provider that failed may be back soon
-EMPTY_TTL_S: Final = 300.0
-MAX_PAGE_CHARS: Final = 100_000  # of a page for quick and deep answers
-STALE_TTL_S: Final = 6 * 3600.0  # results of a search that may be shown when every provider fails
-STALE = "every search provider failed ({code}): these results are {age} old"
+Value = TypeVar("Value")
 
 
-class CachedWebSearch(WebSearchPolicy):
-    """Caches the answers of `provider` for `ttl_s` seconds, except those that come from documents."""
+@dataclass(slots=True, eq=False)
+class _Flight(Generic[Value]):
+    """One call in a task of its own, the parts that it has produced, and the number of callers that wait for it."""
 
-    def __init__(
-        self,
-        provider: IWebSearchProvider,
-        cache: ICache[WebSearchResponse],
-        ttl_s: float,
-        lock: IKeyLock = NO_KEY_LOCK,
-    ) -> None:
-        super().__init__(provider)
-        self._cache = cache
-        self._lock = lock
-        self._ttl_s = ttl_s
-
-    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
-        key = search_key(self.name, request)
-        if hit := await self._cached(key):
-            return hit
-        async with self._lock.hold(key) as has_waited:
-            if has_waited and (hit := await self._cached(key)):
-                return hit
-            with record_sent() as egress_log:
-                answer = await self._provider.search(request)
-            if answer.provider != DOCUMENTS:
-                # Marked when it is stored, so that a hit needs no copy.
-                entry = answer.model_copy(update={"cached": True, "sent_to": egress_log.sent()})
-                await self._cache.set(key, entry, self._ttl_of(answer))
-            return answer
-
-    async def _cached(self, key: str) -> WebSearchResponse | None:
-        hit = await self._cache.get(key)
-        log_cached(hit.sent_to if hit else ())
-        return hit
-
-    def _ttl_of(self, answer: WebSearchResponse) -> float:
-        if answer.degraded:
-            return min(self._ttl_s, DEGRADED_TTL_S)
-        return self._ttl_s if answer.results else min(self._ttl_s, EMPTY_TTL_S)
+    deadline: Deadline
+    parts: list[Value] = field(default_factory=list)
+    waiters: int = 0
+    progress: asyncio.Event = field(default_factory=asyncio.Event)  # replaced with each part of a stream
+    task: asyncio.Task[None] = field(init=False)
 
 
-def search_key(provider: str, request: WebSearchRequest) -> str:
-    """A digest of the provider, the type of the request and all of its fields; the order inside of lists does not count."""
-    fields = request.model_dump()
-    for name in ("engines", "sources", "domains"):
-        fields[name] = sorted(set(fields[name]))
-    return _digest([provider, type(request).__name__, fields])
+class SingleFlight(Generic[Value]):
+    """Callers with equal keys share one call while it runs.
 
-
-class StoredSearch(BaseModel):
-    """A response and the time at which the provider gave it."""
-
-    model_config = ConfigDict(frozen=True)
-
-    response: WebSearchResponse
-    stored_at: datetime
-
-
-class StaleWebSearch(WebSearchPolicy):
-    """When `provider` fails, its last response to the same request is returned, up to STALE_TTL_S old.
-
-    `degraded` names the error and the age. Meant to wrap all providers together: the next provider is better than an old
-    response. Only responses with results are stored, and none of documents.
+    The call runs in its own task, with the context variables of the first caller and the latest deadline of all callers. It
+    is cancelled, and its end awaited, when the last caller leaves; until then a cancelled caller, the first one too, changes
+    nothing for the others. An error goes to all callers of that call. The next caller after its end starts a new call.
     """
 
-    def __init__(
-        self,
-        provider: IWebSearchProvider,
-        cache: ICache[StoredSearch],
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        super().__init__(provider)
-        self._cache = cache
-        self._now = now
+    def __init__(self) -> None:
+        self._flights: dict[Hashable, _Flight[Value]] = {}
 
-    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+    async def run(self, key: Hashable, start: Callable[[], Awaitable[Value]]) -> tuple[Value, bool]:
+        """The result, and whether this caller joined the call of another one, which accounts for its cost."""
+        flight, has_joined = self._join(key, partial(_await_result, start))
         try:
-            with record_sent() as egress_log:
-                answer = await self._provider.search(request)
-        except WebSearchRequestError:
-            raise
-        except AppException as error:
-            stored = await self._cache.get(search_key(self.name, request))
-            if stored is None:
-                raise
-            log_cached(stored.response.sent_to)
-            log.warning("stale search results served", extra={"provider": self.name, "error": error.code})
-            return self._stale(stored, error)
-        if answer.results and not answer.cached and DOCUMENTS not in answer.provider:
-            entry = answer.model_copy(update={"sent_to": egress_log.sent()})
-            await self._cache.set(
-                search_key(self.name, request), StoredSearch(response=entry, stored_at=self._now()), STALE_TTL_S
-            )
-        return answer
+            await asyncio.wait((flight.task,))
+            if error := flight.task.exception():
+                raise _shared(error) if has_joined else error
+            return flight.parts[0], has_joined
+        finally:
+            await self._leave(key, flight)
 
-    def _stale(self, stored: StoredSearch, error: AppException) -> WebSearchResponse:
-        minutes = int((self._now() - stored.stored_at).total_seconds() // 60)
-        age = f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
-        entry = Degraded.of(self.name, error).model_copy(update={"reason": STALE.format(code=error.code, age=age)})
-        return stored.response.model_copy(update={"cached": True}).with_degraded([entry])
+    async def stream(
+        self, key: Hashable, start: Callable[[], AsyncIterator[Value]]
+    ) -> AsyncGenerator[tuple[Value, bool]]:
+        """All parts of one stream from its beginning, each with the flag of `run`."""
+        flight, has_joined = self._join(key, partial(_collect_parts, start))
+        position = 0
+        try:
+            while position < len(flight.parts) or not flight.task.done():
+                if position == len(flight.parts):
+                    await flight.progress.wait()
+                else:
+                    position += 1
+                    yield flight.parts[position - 1], has_joined
+            if error := flight.task.exception():
+                raise _shared(error) if has_joined else error
+        finally:
+            await self._leave(key, flight)
 
+    def _join(
+        self, key: Hashable, work: Callable[[_Flight[Value]], Coroutine[Any, Any, None]]
+    ) -> tuple[_Flight[Value], bool]:
+        """The running call with this key, or a new one, and whether it is another caller's."""
+        flight = self._flights.get(key)
+        has_joined = flight is not None and not flight.task.done()
+        if flight is None or not has_joined:
+            flight = self._flights[key] = _Flight(Deadline(current_deadline()))
+            flight.task = asyncio.create_task(work(flight))
+        else:
+            flight.deadline.extend(current_deadline())
+        flight.waiters += 1
+        return flight, has_joined
 
-class CachedPageReader(PageReaderPolicy):
-    """Caches the pages of `reader` for `ttl_s` seconds, each cut to MAX_PAGE_CHARS. Equal addresses at once are read once."""
-
-    def __init__(self, reader: IPageReader, cache: ICache[Page], ttl_s: float) -> None:
-        super().__init__(reader)
-        self._cache = cache
-        self._ttl_s = ttl_s
-        self._flights: SingleFlight[Page] = SingleFlight()
-
-    async def read(self, url: str) -> Page:
-        address = canonical_url(url)
-        key = _digest([self.name, address])
-        if self._ttl_s > 0 and (hit := await self._cache.get(key)):
-            return hit
-        page, _ = await self._flights.run(address, lambda: self._read(url, key))
-        return page
-
-    async def _read(self, url: str, key: str) -> Page:
-        page = await self._reader.read(url)
-        if len(page.text) > MAX_PAGE_CHARS:
-            page = page.model_copy(update={"text": page.text[:MAX_PAGE_CHARS]})
-        if self._ttl_s > 0:
-            await self._cache.set(key, page, self._ttl_s)
-        return page
+    async def _leave(self, key: Hashable, flight: _Flight[Value]) -> None:
+        flight.waiters -= 1
+        if flight.waiters:
+            return
+        if self._flights.get(key) is flight:
+            del self._flights[key]
+        if not flight.task.done():
+            await cancel_and_wait(flight.task)
 
 
-class CachedSynthesizer(BaseSynthesizer):
-    """Caches the texts of `writer` for `ttl_s` seconds; with 0 it only passes calls on.
+async def _await_result(start: Callable[[], Awaitable[Value]], flight: _Flight[Value]) -> None:
+    set_deadline(flight.deadline)
+    flight.parts.append(await start())
+
+
+async def _collect_parts(start: Callable[[], AsyncIterator[Value]], flight: _Flight[Value]) -> None:
+    set_deadline(flight.deadline)
+    flight.task.add_done_callback(lambda _: flight.progress.set())
+    async with aclosing(start()) as parts:  # type: ignore[type-var]  # async generators
+        async for part in parts:
+            flight.parts.append(part)
+            flight.progress.set()
+            flight.progress = asyncio.Event()
+
+
+def _shared(error: BaseException) -> BaseException:
+    """The error for a caller that joined: a copy, because policies change the cost of an error, and it costs nothing."""
+    if not isinstance(error, AppException):
+        return error
+    shared = copy.copy(error)
+    shared.__cause__ = error.__cause__
+    if isinstance(shared, LLMException):
+        shared.spent = NOTHING_SPENT
+    return shared
+
+
+class SingleFlightLLM(ILLMProvider):
+    """Equal requests for a complete answer at the same time are one call; those that join it spend nothing.
+
+    For prompts of the platform (a plan). Streams, and the chats of users, who expect an answer of their own, pass through.
+    """
+
+    def __init__(self, provider: ILLMProvider) -> None:
+        self.name = provider.name
+        self.model = provider.model
+        self._provider = provider
+        self._flights: SingleFlight[LLMResponse] = SingleFlight()
+
+    async def generate(self, request: LLMRequest) -> LLMResponse:
+        key = request.model_dump_json()  # a request with a JSON schema has no hash
+        answer, has_joined = await self._flights.run(key, partial(self._provider.generate, request))
+        return answer.model_copy(update={"spent": NOTHING_SPENT}) if has_joined else answer
+
+    def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
+        return self._provider.stream(request)
+
+
+class SharedSynthesizer(StreamingSynthesizer):
+    """The same request over the same sources is written once at a time, and its text is cached for `ttl_s` seconds.
 
     The key holds all that shapes the text: the request, the writer's name and version, and `version` for what the caller
-    knows of it (the models). Only a complete text with nothing degraded is stored. A hit spends nothing.
+    knows of it (the models). Only a complete text with nothing degraded is stored; without a `cache` none is. A text that
+    comes from the cache, or from the call of another caller, is marked as `cached` and spends nothing.
     """
 
     def __init__(
         self,
         writer: ISynthesizer,
-        cache: ICache[Synthesis],
-        ttl_s: float,
-        version: str,
+        cache: ICache[Synthesis] | None = None,
+        ttl_s: float = 0.0,
+        version: str = "",
         lock: IKeyLock = NO_KEY_LOCK,
     ) -> None:
         self.name = writer.name
         self.version = writer.version
         self.writes_reports = writer.writes_reports
         self._writer = writer
-        self._cache = cache
+        self._cache = cache if ttl_s > 0 else None
         self._lock = lock
         self._ttl_s = ttl_s
         self._version = version
+        self._flights: SingleFlight[SynthesisPart] = SingleFlight()
 
-    async def write(self, request: SynthesisRequest) -> Synthesis:
-        if self._ttl_s <= 0:
-            return await request.synthesize_with(self._writer)
+    async def stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
         key = self._key(request)
-        if hit := await self._cached(key):
-            return hit
-        async with self._lock.hold(key) as has_waited:
-            if has_waited and (hit := await self._cached(key)):
-                return hit
-            with record_sent() as egress_log:
-                synthesis = await request.synthesize_with(self._writer)
-            await self._store(key, synthesis, egress_log)
-            return synthesis
+        start = partial(request.stream_with, self._writer)
+        if self._cache is not None:
+            start = partial(self._cached_or_written, key, request, self._cache)
+        async with aclosing(self._flights.stream(key, start)) as parts:
+            async for part, has_joined in parts:
+                yield _reused(part) if has_joined and isinstance(part, Synthesis) else part
 
-    async def write_stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
-        if self._ttl_s <= 0:
-            async with aclosing(request.stream_with(self._writer)) as parts:  # type: ignore[type-var]  # async generators
-                async for part in parts:
-                    yield part
-            return
-        key = self._key(request)
-        hit = await self._cached(key)
-        written = self._replay(hit) if hit else self._write_first(key, request)
-        async with aclosing(written) as parts:  # type: ignore[type-var]  # async generators
-            async for part in parts:
-                yield part
-
-    async def _write_first(self, key: str, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
-        """Yield what the writer writes, or what another process has written meanwhile."""
-        async with self._lock.hold(key) as has_waited:
-            hit = await self._cached(key) if has_waited else None
-            egress_log = EgressLog(current_egress_log())
-            written = self._replay(hit) if hit else record_sent_by(request.stream_with(self._writer), egress_log)
-            async with aclosing(written) as parts:  # type: ignore[type-var]  # async generators
-                async for part in parts:
-                    if hit is None and isinstance(part, Synthesis):
-                        await self._store(key, part, egress_log)
-                    yield part
-
-    async def _replay(self, hit: Synthesis) -> AsyncIterator[SynthesisPart]:
+    async def _cached_or_written(
+        self, key: str, request: SynthesisRequest, cache: ICache[Synthesis]
+    ) -> AsyncIterator[SynthesisPart]:
+        """What is cached, what another process has written meanwhile, or what the writer writes."""
+        hit = await _entry(cache, key)
+        if hit is None:
+            async with self._lock.hold(key) as has_waited:
+                hit = await _entry(cache, key) if has_waited else None
+                if hit is None:
+                    egress_log = EgressLog(current_egress_log())
+                    written = record_sent_by(request.stream_with(self._writer), egress_log)
+                    async with aclosing(written) as parts:  # type: ignore[type-var]  # async generators
+                        async for part in parts:
+                            if isinstance(part, Synthesis) and part.finish_reason == "stop" and not part.degraded:
+                                entry = part.model_copy(update={"sent_to": egress_log.sent()})
+                                await cache.set(key, entry, self._ttl_s)
+                            yield part
+                    return
         yield SynthesisToken(text=hit.text)
-        yield hit
-
-    async def _cached(self, key: str) -> Synthesis | None:
-        synthesis = await self._cache.get(key)
-        log_cached(synthesis.sent_to if synthesis else ())
-        return synthesis.model_copy(update={"cached": True, "spent": NOTHING_SPENT}) if synthesis else None
-
-    async def _store(self, key: str, synthesis: Synthesis, egress_log: EgressLog) -> None:
-        if synthesis.finish_reason == "stop" and not synthesis.degraded:
-            entry = synthesis.model_copy(update={"sent_to": egress_log.sent()})
-            await self._cache.set(key, entry, self._ttl_s)
+        yield _reused(hit)
 
     def _key(self, request: SynthesisRequest) -> str:
         sources = [
@@ -265,7 +230,17 @@ class CachedSynthesizer(BaseSynthesizer):
         ]
         text = (request.question, list(request.questions), sources, request.language)
         limits = (request.max_tokens, request.instructions)
-        return "synthesis:" + _digest([text, limits, self._version, self.version, self.name])
+        return "synthesis:" + digest([text, limits, self._version, self.version, self.name])
+
+
+async def _entry(cache: ICache[Synthesis], key: str) -> Synthesis | None:
+    hit = await cache.get(key)
+    log_cached(hit.sent_to if hit else ())
+    return hit
+
+
+def _reused(synthesis: Synthesis) -> Synthesis:
+    return synthesis.model_copy(update={"cached": True, "spent": NOTHING_SPENT})
 
 
 class CachedCitationJudge(ICitationJudge):
@@ -285,7 +260,7 @@ class CachedCitationJudge(ICitationJudge):
 
     async def judge(self, question: str, claims: Sequence[CitedClaim]) -> JudgedClaims:
         shown = [(each.claim, each.quote, each.title) for each in claims]
-        key = "judged:" + _digest([question, shown, self.version, self.name, self._version])
+        key = "judged:" + digest([question, shown, self.version, self.name, self._version])
         if hit := await self._cache.get(key):
             log_cached(hit.sent_to)
             return hit
@@ -297,7 +272,25 @@ class CachedCitationJudge(ICitationJudge):
         return judged
 
 
-def _digest(value: Any) -> str:
+class MeasuredCache(ICache[Entry], Generic[Entry]):
+    """Counts the hits and misses of a cache under `name`."""
+
+    def __init__(self, cache: ICache[Entry], name: str, metrics: IMetrics) -> None:
+        self._cache = cache
+        self._name = name
+        self._metrics = metrics
+
+    async def get(self, key: str) -> Entry | None:
+        value = await self._cache.get(key)
+        self._metrics.count(CACHE_REQUESTS, self._name, "miss" if value is None else "hit")
+        return value
+
+    async def set(self, key: str, value: Entry, ttl_s: float) -> None:
+        await self._cache.set(key, value, ttl_s)
+
+
+def digest(value: Any) -> str:
+    """A key for a value that JSON can express."""
     return _text_digest(json.dumps(value, sort_keys=True, separators=(",", ":")))
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -17,11 +17,9 @@ from modules.llm_platform.domain.api_key_label import api_key_label
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart, LLMToken, Spending
 from modules.llm_platform.domain.exceptions import DailyBudgetError, LLMException, SpendingStoreError
 from modules.llm_platform.domain.metrics import BUDGET_REFUSALS, BUDGET_SPENT
-from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.spending_store import ISpendingStore
 from modules.llm_platform.domain.text.tokens import count_tokens
-from modules.llm_platform.infrastructure.policies.base import LLMPolicy
 
 log = logging.getLogger(__name__)
 
@@ -178,58 +176,47 @@ class DailyBudget:
         return DailyBudgetError(text.format(setting=account.setting, limit=account.limit), retry_after_s=wait_s)
 
 
-class DailyBudgetLLM(LLMPolicy):
-    """A priced model that may be called while the budget of the day is not spent. Each try counts, failed ones too."""
+class ModelBudget:
+    """The daily budget for one priced model, which may be called while it is not spent. Each try counts, failed ones too."""
 
-    def __init__(self, provider: ILLMProvider, budget: DailyBudget, price: Price) -> None:
-        super().__init__(provider)
+    def __init__(self, budget: DailyBudget, price: Price) -> None:
         self._budget = budget
         self._price = price
 
-    async def generate(self, request: LLMRequest) -> LLMResponse:
-        call = await self._begin(request)
-        with self._counted(call):
-            answer = await self._provider.generate(request)
-            call.spent = answer.spent
-        return answer
-
-    async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
-        call = await self._begin(request)
-        with self._counted(call):
-            async with aclosing(self._provider.stream(request)) as parts:  # type: ignore[type-var]
-                async for part in parts:
-                    if isinstance(part, LLMToken):
-                        call.text.append(part.text)
-                    elif isinstance(part, LLMResponse):
-                        call.spent = part.spent
-                    yield part
-
-    async def _begin(self, request: LLMRequest) -> _Call:
+    @asynccontextmanager
+    async def call(self, request: LLMRequest) -> AsyncIterator[ModelAccount]:
+        """One call, whose parts the account gets. Raises DailyBudgetError if a limit does not allow it."""
         tokens = prompt_tokens(request)
-        most = self._price(tokens, request.max_tokens or DEFAULT_MAX_ANSWER_TOKENS)
-        return _Call(await self._budget.reserve(most), tokens)
-
-    @contextmanager
-    def _counted(self, call: _Call) -> Iterator[None]:
+        reservation = await self._budget.reserve(
+            self._price(tokens, request.max_tokens or DEFAULT_MAX_ANSWER_TOKENS)
+        )
+        account = ModelAccount()
         try:
-            yield
+            yield account
         except LLMException as error:
-            call.spent = error.spent
+            account.spent = error.spent
             raise
         finally:
-            self._budget.settle(call.reservation, self._cost(call))
+            self._budget.settle(reservation, self._cost(account, tokens))
 
-    def _cost(self, call: _Call) -> float:
+    def _cost(self, account: ModelAccount, tokens: int) -> float:
         """The reported cost; of an interrupted call the cost of its prompt and of the tokens that came."""
-        if call.spent is None:
-            return self._price(call.prompt_tokens, count_tokens("".join(call.text)))
-        known = call.spent.cost_usd
-        return self._price(call.spent.prompt_tokens, call.spent.completion_tokens) if known is None else known
+        spent = account.spent
+        if spent is None:
+            return self._price(tokens, count_tokens("".join(account.text)))
+        known = spent.cost_usd
+        return self._price(spent.prompt_tokens, spent.completion_tokens) if known is None else known
 
 
 @dataclass(slots=True)
-class _Call:
-    reservation: Reservation
-    prompt_tokens: int
-    spent: Spending | None = None  # None until the call ends
+class ModelAccount:
+    """What came of one call. `spent` is None until it ends."""
+
+    spent: Spending | None = None
     text: list[str] = field(default_factory=list)
+
+    def add(self, part: LLMStreamPart) -> None:
+        if isinstance(part, LLMToken):
+            self.text.append(part.text)
+        elif isinstance(part, LLMResponse):
+            self.spent = part.spent

@@ -4,46 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
 
-from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.research_dtos import Synthesis, SynthesisPart, SynthesisReset, SynthesisToken
-from modules.llm_platform.domain.exceptions import LLMException, LLMTimeoutError
-from modules.llm_platform.domain.ports.synthesizer import BaseSynthesizer, ISynthesizer, SynthesisRequest
+from modules.llm_platform.domain.exceptions import LLMTimeoutError
+from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, StreamingSynthesizer, SynthesisRequest
+from modules.llm_platform.infrastructure.policies.failures import Failures
 from shared.exceptions import AppException
 
 
-@dataclass(slots=True)
-class _Failures:
-    """The failed writers of one request and what they spent."""
-
-    errors: list[AppException] = field(default_factory=list)
-    degraded: list[Degraded] = field(default_factory=list)
-    spent: Spending = field(default_factory=Spending)
-
-    def add(self, writer: ISynthesizer, error: AppException) -> None:
-        self.errors.append(error)
-        self.degraded.append(Degraded.of(writer.name, error))
-        if isinstance(error, LLMException):
-            self.spent += error.spent
-
-    def added_to(self, synthesis: Synthesis) -> Synthesis:
-        if not self.degraded:
-            return synthesis
-        return synthesis.model_copy(
-            update={"spent": self.spent + synthesis.spent, "degraded": (*self.degraded, *synthesis.degraded)}
-        )
-
-    def last_error(self) -> AppException:
-        """The last error; one of a language model carries what all writers spent."""
-        error = self.errors[-1]
-        if isinstance(error, LLMException):
-            error.spent = self.spent
-        return error
-
-
-class FallbackSynthesizer(BaseSynthesizer):
+class FallbackSynthesizer(StreamingSynthesizer):
     """Calls the writers in order until one succeeds. The answer lists the failed ones in `degraded` and includes their cost.
 
     Every AppException leads to the next writer, a wrong request too: a prompt that is too long for one model must not end a
@@ -60,19 +29,8 @@ class FallbackSynthesizer(BaseSynthesizer):
         self.name = writers[0].name
         self.version = "|".join(writer.version for writer in writers)
 
-    async def write(self, request: SynthesisRequest) -> Synthesis:
-        failures = _Failures()
-        for writer in self._writers:
-            try:
-                synthesis = await request.synthesize_with(writer)
-            except AppException as error:
-                failures.add(writer, error)
-            else:
-                return failures.added_to(synthesis)
-        raise failures.last_error()
-
-    async def write_stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
-        failures = _Failures()
+    async def stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
+        failures = Failures()
         for writer in self._writers:
             has_tokens = False
             try:
@@ -82,7 +40,7 @@ class FallbackSynthesizer(BaseSynthesizer):
                         has_tokens = isinstance(part, SynthesisToken) or (has_tokens and not is_reset)
                         yield failures.added_to(part) if isinstance(part, Synthesis) else part
             except AppException as error:
-                failures.add(writer, error)
+                failures.add(writer.name, error)
                 if has_tokens and isinstance(error, LLMTimeoutError):
                     raise failures.last_error() from error  # the caller keeps what was written
                 if has_tokens:

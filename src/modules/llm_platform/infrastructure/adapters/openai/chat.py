@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import httpx2
 
-from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart
+from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMStreamPart
 from modules.llm_platform.domain.dtos.sent import SentKind
 from modules.llm_platform.domain.exceptions import (
     LLMConfigError,
@@ -18,7 +18,7 @@ from modules.llm_platform.domain.exceptions import (
     LLMProviderException,
 )
 from modules.llm_platform.domain.model_progress import watch_model
-from modules.llm_platform.domain.ports.llm import ILLMProvider, LLMRegistry
+from modules.llm_platform.domain.ports.llm import BROKEN_OFF, ILLMProvider, LLMRegistry
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.http.client import Upstream, make_client, read_body, user_agent
 from modules.llm_platform.infrastructure.http.errors import TRANSPORT_ERRORS
@@ -101,13 +101,6 @@ class OpenAIProvider(ILLMProvider):
     def label(self) -> str:
         """Provider and model, for instance `kimi/kimi-for-coding`."""
         return f"{self.name}/{self.model}"
-
-    async def generate(self, request: LLMRequest) -> LLMResponse:
-        async with aclosing(self.stream(request)) as parts:
-            async for part in parts:
-                if isinstance(part, LLMResponse):
-                    return part
-        raise AssertionError("a stream ends with the answer or an error")
 
     async def stream(self, request: LLMRequest) -> AsyncGenerator[LLMStreamPart]:
         body = self._body(request)
@@ -221,7 +214,7 @@ class OpenAIProvider(ILLMProvider):
             if reader.done:
                 await _drain(chunks)
         if not (reader.done or answer.repeats) and answer.finish_reason is None:
-            raise LLMConnectionError(f"{self.name} broke off half-way: try again")
+            raise LLMConnectionError(BROKEN_OFF.format(name=self.name))
 
     async def _next_chunk(
         self,

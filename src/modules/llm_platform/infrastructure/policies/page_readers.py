@@ -1,0 +1,149 @@
+"""Page readers around others: the address guard, the order of the readers, the documents, and a cache."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from modules.llm_platform.domain.canonical_url import canonical_url
+from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.exceptions import PageConfigError, PageError, PageRequestError
+from modules.llm_platform.domain.ports.cache import ICache
+from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.infrastructure.adapters.document_page_reader import DocumentPageReader
+from modules.llm_platform.infrastructure.documents.addresses import SCHEME
+from modules.llm_platform.infrastructure.policies.caching import SingleFlight, digest
+from modules.llm_platform.infrastructure.safe_reader.guard import Guard
+from modules.llm_platform.infrastructure.safe_reader.url import parse_address
+from shared.exceptions import AppException
+
+log = logging.getLogger(__name__)
+
+MAX_PAGE_CHARS: Final = 100_000  # of a page for quick and deep answers
+NO_READER = "No page reader is configured: set READERS to jina, direct or both"
+DIRECT_ONLY = "Hosts of READER_ALLOWED_HOSTS are only read directly: add direct to READERS"
+NO_DOCUMENTS_TO_READ = (
+    "Documents need a folder or an index: set DOCUMENTS_DIR, give --documents DIR, or run `llm-platform index`"
+)
+
+
+class LazyPageReader(IPageReader):
+    """Builds its reader on first use: most commands read no page, and loading the HTTP stack takes longer than they run."""
+
+    def __init__(self, name: str, build: Callable[[], IPageReader]) -> None:
+        self.name = name
+        self._build = build
+        self._reader: IPageReader | None = None
+
+    async def prepare(self) -> None:
+        await self._built().prepare()
+
+    async def read(self, url: str) -> Page:
+        return await self._built().read(url)
+
+    def _built(self) -> IPageReader:
+        if self._reader is None:
+            self._reader = self._build()
+        return self._reader
+
+
+class GuardedPageReader(IPageReader):
+    """Resolves and checks each address before `reader` gets it.
+
+    A private host of READER_ALLOWED_HOSTS is only passed to a reader that is on the operator's own network (`is_local`).
+    """
+
+    def __init__(self, reader: IPageReader, guard: Guard, *, is_local: bool = False) -> None:
+        self.name = reader.name
+        self._reader = reader
+        self._guard = guard
+        self._is_local = is_local
+
+    async def prepare(self) -> None:
+        await self._reader.prepare()
+
+    async def read(self, url: str) -> Page:
+        checked = await self._guard.check(parse_address(url))
+        if checked.private and not self._is_local:
+            raise PageConfigError(DIRECT_ONLY)
+        return await self._reader.read(checked.address.url)
+
+
+class FailoverPageReader(IPageReader):
+    """Calls the readers in order until one returns the page.
+
+    A PageRequestError is raised at once, because no reader may read that address. When all fail, the last error is raised.
+    """
+
+    def __init__(self, readers: Sequence[IPageReader]) -> None:
+        self.name = ",".join(reader.name for reader in readers)
+        self._readers = tuple(readers)
+
+    async def read(self, url: str) -> Page:
+        last_error: AppException = PageConfigError(NO_READER)
+        for reader in self._readers:
+            try:
+                return await reader.read(url)
+            except PageRequestError:
+                raise
+            except AppException as error:
+                log.warning("page reader failed", extra={"reader": reader.name, "error": error.code})
+                last_error = error
+        raise last_error
+
+
+class RoutedPageReader(IPageReader):
+    """Reads `doc:` addresses from the documents only, other addresses of documents from there first, the rest from the web.
+
+    An address below DOCUMENTS_BASE_URL that is missing in the folder is read from the web, because a site may hold more
+    than the folder that it was made from.
+    """
+
+    def __init__(self, documents: DocumentPageReader | None, web: IPageReader) -> None:
+        self.name = web.name if documents is None else f"{documents.name},{web.name}"
+        self._documents = documents
+        self._web = web
+
+    async def read(self, url: str) -> Page:
+        if url.startswith(SCHEME):
+            if self._documents is None:
+                raise PageConfigError(NO_DOCUMENTS_TO_READ)
+            return await self._documents.read(url)
+        if self._documents is not None and self._documents.serves(url):
+            try:
+                return await self._documents.read(url)
+            except PageError:
+                pass  # read from the web
+        return await self._web.read(url)
+
+
+class CachedPageReader(IPageReader):
+    """Caches the pages of `reader` for `ttl_s` seconds, each cut to MAX_PAGE_CHARS. Equal addresses at once are read once."""
+
+    def __init__(self, reader: IPageReader, cache: ICache[Page], ttl_s: float) -> None:
+        self.name = reader.name
+        self._reader = reader
+        self._cache = cache
+        self._ttl_s = ttl_s
+        self._flights: SingleFlight[Page] = SingleFlight()
+
+    async def prepare(self) -> None:
+        await self._reader.prepare()
+
+    async def read(self, url: str) -> Page:
+        address = canonical_url(url)
+        key = digest([self.name, address])
+        if self._ttl_s > 0 and (hit := await self._cache.get(key)):
+            return hit
+        page, _ = await self._flights.run(address, partial(self._read, url, key))
+        return page
+
+    async def _read(self, url: str, key: str) -> Page:
+        page = await self._reader.read(url)
+        if len(page.text) > MAX_PAGE_CHARS:
+            page = page.model_copy(update={"text": page.text[:MAX_PAGE_CHARS]})
+        if self._ttl_s > 0:
+            await self._cache.set(key, page, self._ttl_s)
+        return page

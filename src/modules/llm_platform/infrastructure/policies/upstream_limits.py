@@ -1,0 +1,345 @@
+"""The limits of calls of one service, shared by all of its callers: circuit, rate limit and retry budget."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.exceptions import (
+    LLMBlockedError,
+    LLMConfigError,
+    LLMConnectionError,
+    LLMProviderException,
+    LLMUnavailableError,
+    PageBlockedError,
+    PageConnectionError,
+    WebSearchBlockedError,
+    WebSearchConnectionError,
+    WebSearchUnavailableError,
+)
+from modules.llm_platform.domain.metrics import BREAKER_OPEN, RETRIES
+from modules.llm_platform.domain.ports.health import CircuitState
+from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
+from shared.exceptions import AppException
+
+log = logging.getLogger(__name__)
+
+FAILURES_TO_OPEN: Final = 5  # in a row
+COOLDOWN_S: Final = 10.0
+PROBE_WAIT_S: Final = 1.0  # what a caller is told to wait while a probe runs
+MAX_CLOSED_S: Final = 3600.0  # a longer Retry-After is tried again after an hour
+
+OPEN = "{{name}} failed {failures} times in a row and is not called for the next {{seconds:.0f}} s: try again after that"
+CLOSED = "{name} asked for no requests for the next {seconds:.0f} s: try later"
+
+SECOND_S: Final = 1.0
+MINUTE_S: Final = 60.0
+CALL_S: Final = 4.0  # the assumed duration of a call: a high rate needs slots for the calls that it starts meanwhile
+
+LIMITED = "{name} has reached its rate limit for the next {seconds:.0f} s: try later, or raise {setting}"
+THE_LIMIT: Final = "the limit"  # of a service without a setting for it
+BUSY = "{name} already serves as many of our requests as it may at once: try again in {seconds:.0f} s"
+
+RETRY_SHARE: Final = 0.1  # of the recent calls
+MIN_RETRIES: Final = 3  # a program that seldom calls still replaces a dropped connection
+RECENT_S: Final = 60.0  # a call counts half after 42 s
+
+_FAILURES: Final = (
+    WebSearchConnectionError,
+    WebSearchUnavailableError,
+    LLMConnectionError,
+    LLMUnavailableError,
+    PageConnectionError,
+)
+_REFUSALS: Final = (WebSearchBlockedError, LLMBlockedError, PageBlockedError)  # the service works; its limit is used up
+# Seconds for which another model is called first after an error without a Retry-After, most specific error first.
+_AVOIDED_S: Final[tuple[tuple[type[AppException], float], ...]] = (
+    (LLMBlockedError, 60.0),
+    (LLMConnectionError, 10.0),
+    (LLMUnavailableError, 10.0),
+    (LLMConfigError, 60.0),  # an operator has to act first
+    (LLMProviderException, 5.0),  # the next request may succeed
+)
+
+
+class Refused(Exception):  # noqa: N818  it never leaves the policies, which raise an error of their port
+    """A call is not made: its caller would wait `wait_s` seconds. `message` is the template of its error."""
+
+    def __init__(self, wait_s: float, message: str, *, is_open: bool = False) -> None:
+        super().__init__(wait_s)
+        self.wait_s = wait_s
+        self.message = message
+        self.is_open = is_open  # by an open circuit, not by a limit
+
+
+def is_service_failure(error: BaseException) -> bool:
+    """Whether an error speaks against the service: no connection, a timeout or a 5xx.
+
+    A wrong request, a missing setting and a rate limit say nothing about it.
+    """
+    return isinstance(error, _FAILURES) and not isinstance(error, _REFUSALS)
+
+
+class CircuitBreaker:
+    """The circuit of one service, shared by all of its callers.
+
+    It opens after `failures_to_open` failures in a row (see `is_service_failure`). Open, it refuses calls for `cooldown_s`
+    seconds. After that one call, the probe, is let through while the others are refused: success closes the circuit, a
+    failure starts the next cooldown, and after any other outcome the next call is the probe.
+
+    After a Retry-After no call starts until its end. After each error, `avoided` tells for some seconds that another service
+    should be called first, if there is one.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        failures_to_open: int = FAILURES_TO_OPEN,
+        cooldown_s: float = COOLDOWN_S,
+        clock: Callable[[], float] = time.monotonic,
+        metrics: IMetrics = NO_METRICS,
+    ) -> None:
+        self.name = name
+        self._failures_to_open = failures_to_open
+        self._cooldown_s = cooldown_s
+        self._clock = clock
+        self._failures = 0
+        self._open_until: float | None = None
+        self._is_probing = False
+        self._generation = 0  # results of calls that began before the last change of state do not count
+        self._closed_until = -math.inf
+        self._avoided_until = -math.inf
+        self._cause: Degraded | None = None
+        self._metrics = metrics
+        metrics.set(BREAKER_OPEN, 0.0, name)
+
+    @property
+    def state(self) -> CircuitState:
+        """`half_open`: the cooldown is over, and the probe decides."""
+        if self._open_until is None:
+            return "closed"
+        return "open" if self._clock() < self._open_until else "half_open"
+
+    @property
+    def failures(self) -> int:
+        """Failures in a row."""
+        return self._failures
+
+    @property
+    def avoided(self) -> Degraded | None:
+        """The error for which another service should be called first; None: this one is as good."""
+        return self._cause if self._clock() < self._avoided_until else None
+
+    def closed_s(self) -> float:
+        """For how long no call starts after a Retry-After; 0 or less: calls may start."""
+        return self._closed_until - self._clock()
+
+    def check(self, max_closed_s: float = math.inf) -> None:
+        """Raise Refused if a call would be refused now, or would wait longer than `max_closed_s` after a Retry-After."""
+        now = self._clock()
+        if self._open_until is not None and (now < self._open_until or self._is_probing):
+            wait_s = self._open_until - now
+            raise Refused(wait_s if wait_s > 0 else PROBE_WAIT_S, OPEN.format(failures=self._failures), is_open=True)
+        if self._closed_until - now > max_closed_s:
+            raise Refused(self._closed_until - now, CLOSED)
+
+    def begin(self) -> int:
+        """Begin a call. Returns the state that `end` gets with its outcome. Raises Refused if the circuit is open."""
+        if self._open_until is not None:
+            self.check()
+            self._is_probing = True
+        return self._generation
+
+    def end(self, generation: int, error: BaseException | None) -> None:
+        """Record the outcome of a call, once."""
+        if generation != self._generation:
+            return
+        if error is None:
+            self._succeed()
+            return
+        self._is_probing = False
+        if not is_service_failure(error):
+            return
+        self._failures += 1
+        if self._open_until is not None or self._failures >= self._failures_to_open:
+            self._open_until = self._clock() + self._cooldown_s
+            self._generation += 1
+            self._metrics.set(BREAKER_OPEN, 1.0, self.name)
+            log.warning("circuit opened", extra={"upstream": self.name, "failures": self._failures})
+
+    def cool_down(self, component: str, error: AppException) -> None:
+        """Start no call until the end of a Retry-After, MAX_CLOSED_S at most, and avoid the service for a while."""
+        now = self._clock()
+        if error.retry_after_s is None:
+            seconds = next((seconds for kind, seconds in _AVOIDED_S if isinstance(error, kind)), 0.0)
+        else:
+            seconds = min(error.retry_after_s, MAX_CLOSED_S)
+            if not (isinstance(error, WebSearchBlockedError) and error.engines_only):  # others may use other engines
+                self._closed_until = max(self._closed_until, now + seconds)
+        self._cause, self._avoided_until = Degraded.of(component, error), now + seconds
+
+    def _succeed(self) -> None:
+        self._failures = 0
+        self._avoided_until = -math.inf
+        if self._open_until is not None:
+            self._open_until = None
+            self._is_probing = False
+            self._generation += 1
+            self._metrics.set(BREAKER_OPEN, 0.0, self.name)
+            log.info("circuit closed", extra={"upstream": self.name})
+
+
+def _always_open() -> float:
+    return -math.inf
+
+
+class RateLimiter:
+    """The rate limit of one service, shared by all callers.
+
+    `rate` calls start in any `per_s` seconds: with 10 a minute ten may start at once, 0.33 a second is one in any three
+    seconds. None: no rate. `max_concurrent` calls run at once, or as many as the rate starts in CALL_S seconds if that is
+    more and the number not `is_strict`. Callers start in the order of their arrival; a cancelled one loses its position. A
+    limit that is never reached costs nothing, however high it is.
+    """
+
+    def __init__(
+        self,
+        rate: float | None,
+        per_s: float = SECOND_S,
+        *,
+        max_concurrent: int,
+        is_strict: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._burst = max(1, int(rate)) if rate else 0
+        self._window_s = per_s * self._burst / rate if rate else 0.0
+        slots = 0 if is_strict else math.ceil((rate or 0.0) / per_s * CALL_S)
+        self._slots = asyncio.Semaphore(max(max_concurrent, slots))
+        self._start_lock = asyncio.Lock()
+        self._starts: deque[float] = deque()  # within the window, on our clock
+        self._waiting = 0
+        self._clock = clock
+        self._sleep = sleep
+
+    async def acquire(self, max_wait_s: float, closed_s: Callable[[], float] = _always_open) -> None:
+        """Wait until a call may start, and occupy a slot until `release`. `closed_s`: for how long no call may start at all.
+
+        Raises Refused for a wait of more than `max_wait_s`: at once where that can be computed beforehand.
+        """
+        if not self._burst and not self._waiting and not self._slots.locked() and closed_s() <= 0:
+            await self._slots.acquire()
+        else:
+            await self._wait(max_wait_s, closed_s)
+
+    def release(self) -> None:
+        """End a call."""
+        self._slots.release()
+
+    def earliest_wait_s(self, closed_s: Callable[[], float] = _always_open) -> float:
+        """How long a caller that arrives now waits at least: behind those that wait, each `burst` of them takes a window."""
+        now = self._clock()
+        start = max(self._next_start(closed_s), now)
+        if not self._burst:
+            return start - now
+        windows, position = divmod(self._waiting, self._burst)
+        previous = len(self._starts) - self._burst + position
+        if 0 <= previous < len(self._starts):
+            start = max(start, self._starts[previous] + self._window_s)
+        return start + windows * self._window_s - now
+
+    async def _wait(self, max_wait_s: float, closed_s: Callable[[], float]) -> None:
+        deadline = self._clock() + max_wait_s
+        _check(self.earliest_wait_s(closed_s), max_wait_s, closed_s)
+        self._waiting += 1
+        try:
+            await self._acquire_slot(max_wait_s)
+            has_started = False
+            try:
+                await self._wait_for_start(deadline, closed_s)
+                has_started = True
+            finally:
+                if not has_started:
+                    self._slots.release()
+        finally:
+            self._waiting -= 1
+
+    async def _acquire_slot(self, max_wait_s: float) -> None:
+        if not self._slots.locked():
+            await self._slots.acquire()
+            return
+        try:
+            async with asyncio.timeout(max_wait_s):
+                await self._slots.acquire()
+        except TimeoutError:
+            raise Refused(CALL_S, BUSY) from None
+
+    async def _wait_for_start(self, deadline: float, closed_s: Callable[[], float]) -> None:
+        """The start is recorded when it happens, so that no two windows overlap."""
+        async with self._start_lock:
+            while (wait_s := self._next_start(closed_s) - self._clock()) > 0:  # it may be closed meanwhile
+                _check(wait_s, deadline - self._clock(), closed_s)
+                await self._sleep(wait_s)
+            if self._burst:
+                self._starts.append(self._clock())
+
+    def _next_start(self, closed_s: Callable[[], float]) -> float:
+        """When the first waiting caller may start, whatever the number of running calls."""
+        now = self._clock()
+        while self._starts and self._starts[0] + self._window_s <= now:
+            self._starts.popleft()
+        if not self._burst or len(self._starts) < self._burst:
+            return now + closed_s()
+        return max(now + closed_s(), self._starts[-self._burst] + self._window_s)
+
+
+def _check(wait_s: float, max_wait_s: float, closed_s: Callable[[], float]) -> None:
+    if wait_s > max_wait_s:
+        raise Refused(wait_s, CLOSED if closed_s() > max_wait_s else LIMITED)
+
+
+class RetryBudget:
+    """The retries of one service, shared by all of its callers: RETRY_SHARE of the recent calls, at least MIN_RETRIES.
+
+    Calls and retries are counted with exponential decay, in constant memory.
+    """
+
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, *, name: str = "", metrics: IMetrics = NO_METRICS
+    ) -> None:
+        self._clock = clock
+        self._name = name
+        self._metrics = metrics
+        self._updated_at = clock()
+        self._calls = 0.0
+        self._retries = 0.0
+
+    def record_call(self) -> None:
+        """Count a first try."""
+        self._decay()
+        self._calls += 1
+
+    def try_spend(self) -> bool:
+        """Whether one more retry is within the budget; it is counted then."""
+        self._decay()
+        if self._retries + 1 > max(MIN_RETRIES, RETRY_SHARE * self._calls):
+            self._metrics.count(RETRIES, self._name, "refused")
+            return False
+        self._metrics.count(RETRIES, self._name, "allowed")
+        self._retries += 1
+        return True
+
+    def _decay(self) -> None:
+        now = self._clock()
+        if now > self._updated_at:
+            factor = math.exp((self._updated_at - now) / RECENT_S)
+            self._calls *= factor
+            self._retries *= factor
+            self._updated_at = now

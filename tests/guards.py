@@ -1,0 +1,71 @@
+"""Providers behind the guard of their upstream, as the wiring builds them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from modules.llm_platform.domain.ports.cache import ICache
+from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.infrastructure.policies.daily_budget import ModelBudget
+from modules.llm_platform.infrastructure.policies.llm_router import LLMRouter
+from modules.llm_platform.infrastructure.policies.upstream_guard import MODEL, PAGE_READER, SEARCH, UpstreamGuard
+from modules.llm_platform.infrastructure.policies.upstream_limits import RateLimiter, RetryBudget
+from modules.llm_platform.infrastructure.policies.upstreams import UpstreamModel, UpstreamPageReader
+from modules.llm_platform.infrastructure.policies.web_search import SearchCaches, SearchUpstream, WebSearchChain
+
+UNLIMITED = 100  # calls at once
+
+
+def limiter_of(limiter: RateLimiter | None) -> RateLimiter:
+    return limiter or RateLimiter(None, max_concurrent=UNLIMITED)
+
+
+def guarded_search(
+    provider: IWebSearchProvider, limiter: RateLimiter | None = None, caches: SearchCaches | None = None, **options: Any
+) -> WebSearchChain:
+    """One provider as the only one of the web; `options` as of UpstreamGuard."""
+    return search_chain(provider, limiter=limiter, caches=caches, **options)
+
+
+def search_chain(
+    *providers: IWebSearchProvider,
+    documents: IWebSearchProvider | None = None,
+    limiter: RateLimiter | None = None,
+    caches: SearchCaches | None = None,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    **options: Any,
+) -> WebSearchChain:
+    """The providers of the web in order; each has a guard with these `options`."""
+    web = [
+        SearchUpstream(each, UpstreamGuard(SEARCH, each.name, limiter_of(limiter), **options)) for each in providers
+    ]
+    return WebSearchChain(web, documents, caches, now)
+
+
+def cached_search(provider: IWebSearchProvider, cache: ICache[Any], ttl_s: float) -> WebSearchChain:
+    return guarded_search(provider, caches=SearchCaches(ttl_s, cache))
+
+
+def guarded_model(
+    provider: ILLMProvider, limiter: RateLimiter | None = None, budget: ModelBudget | None = None, **options: Any
+) -> UpstreamModel:
+    """`options` as of UpstreamGuard."""
+    return UpstreamModel(provider, UpstreamGuard(MODEL, provider.name, limiter_of(limiter), **options), budget)
+
+
+def retried_model(provider: ILLMProvider, retries: RetryBudget | None = None, **options: Any) -> UpstreamModel:
+    return guarded_model(provider, retries=retries or RetryBudget(), **options)
+
+
+def guarded_reader(reader: IPageReader, limiter: RateLimiter | None = None, **options: Any) -> UpstreamPageReader:
+    """`options` as of UpstreamGuard."""
+    return UpstreamPageReader(reader, UpstreamGuard(PAGE_READER, reader.name, limiter_of(limiter), **options))
+
+
+def router(*providers: ILLMProvider) -> LLMRouter:
+    """Failover over the providers, each behind a guard without limits."""
+    return LLMRouter([each if isinstance(each, UpstreamModel) else guarded_model(each) for each in providers])
