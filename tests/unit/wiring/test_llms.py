@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from tests.cases import for_each
-from tests.fakes.metrics import MemoryMetrics
 from tests.fakes.synthesizer import FakeSynthesizer
 from tests.loopback_upstream import Exchange, json_reply, serving
 
@@ -15,6 +14,7 @@ from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.exceptions import LLMConfigError, LLMConnectionError
+from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.infrastructure.adapters.openai.chat import OpenAIProvider
 from modules.llm_platform.infrastructure.llm.kinds import configuration_error
@@ -80,7 +80,7 @@ async def test_a_local_model_reads_fewer_tokens_of_sources() -> None:
     ]:
         llm = FakeLLM(["Pumps move water [1]."])
         writer = llms.build_writer(FakeSynthesizer(), llm, 32_000, llms.sources_budget_tokens(_settings(**values)))
-        await writer.synthesize("What moves water?", sources, "en")
+        await writer.synthesize(SynthesisRequest("What moves water?", sources, "en"))
         prompt = " ".join(each.content for each in llm.requests[-1].messages)
         assert least < count_tokens(prompt) < most
 
@@ -168,9 +168,7 @@ async def test_a_single_model_is_tried_again_and_several_replace_each_other(coun
     """After a lost connection the next model answers sooner than a second try; without another one, a second try does."""
     down, works = [LLMConnectionError("down"), "answer"], ["answer"]
     models = {f"m{number}": FakeLLM(works if number else down, name=f"m{number}") for number in range(count)}
-    llm = llms.build_llm_provider(
-        Settings(_env_file=None), models, {}, upstream_states(models), MemoryMetrics(), lambda llm: llm
-    )
+    llm = llms.build_llm_provider(Settings(_env_file=None), models, {}, upstream_states(models), {})
     assert llm is not None
     assert (await llm.generate(question())).content == "answer"
     assert [len(each.requests) for each in models.values()] == calls

@@ -39,7 +39,7 @@ def is_web_url(url: str) -> bool:
 
 def is_openable(url: str) -> bool:
     """Whether a source may have this URL: http, https, or `doc:` and a path, without white space."""
-    return is_web_url(url) or (len(url) <= MAX_URL_CHARS and _DOC_URL.fullmatch(url) is not None)
+    return _web_url(url) is not None or (len(url) <= MAX_URL_CHARS and _DOC_URL.fullmatch(url) is not None)
 
 
 def host_of(url: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from modules.llm_platform.domain.package import package_version
 from modules.llm_platform.domain.ports.cache import ICache, Value
 from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK, IKeyLock
-from modules.llm_platform.domain.ports.metrics import IMetrics
+from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
 from modules.llm_platform.infrastructure.policies.caching import MeasuredCache
 from modules.llm_platform.wiring.resources import Resources, is_installed, is_loopback
@@ -43,7 +43,7 @@ class SharedState:
         """Return the cache of `name`, with values of `value_type`."""
         local: ICache[Value] = MemoryCache(self._max_entries)
         if self._redis is None:
-            return MeasuredCache(local, name, self._metrics)
+            return local if self._metrics is NO_METRICS else MeasuredCache(local, name, self._metrics)
         from modules.llm_platform.infrastructure.redis.cache import LocalCopies, RedisCache
 
         shared = RedisCache(self._redis, value_type, f"{name}:{self._digest}")

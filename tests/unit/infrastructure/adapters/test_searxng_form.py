@@ -131,7 +131,7 @@ def test_categories_stand_for_the_source_kinds() -> None:
 
 def test_the_form_has_all_fields() -> None:
     """Always JSON, a language and safesearch; a time range if there is one; no count, which SearXNG does not support."""
-    form = form_of(WebSearchRequest(query="cats", language="de"), ("google", "bing news"), Freshness("week"), 1, TODAY)
+    form = form_of(WebSearchRequest(query="cats", language="de"), ("google", "bing news"), Freshness("week"), 1, lambda: TODAY)
     assert form == {
         "q": "cats",
         "format": "json",
@@ -140,7 +140,7 @@ def test_the_form_has_all_fields() -> None:
         "engines": "google,bing news",
         "time_range": "week",
     }
-    bare = form_of(WebSearchRequest(query="cats"), (), Freshness(start=date(2001, 1, 1), end=TODAY), 0, TODAY)
+    bare = form_of(WebSearchRequest(query="cats"), (), Freshness(start=date(2001, 1, 1), end=TODAY), 0, lambda: TODAY)
     assert set(bare) == {"q", "format", "language", "safesearch", "categories"}
 
 

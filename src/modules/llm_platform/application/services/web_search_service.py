@@ -54,10 +54,9 @@ class WebSearchService(IWebSearchProvider):
             "web search",
             extra={
                 "provider": answer.provider,
-                "duration_ms": self._ms_since(began),
                 "count": len(answer.results),
                 "cached": answer.cached,
-                **self._query_fields(request),
+                **self._log_fields(request, began),
             },
         )
         return answer
@@ -84,23 +83,23 @@ class WebSearchService(IWebSearchProvider):
             "web search failed",
             extra={
                 "provider": self.name,
-                "duration_ms": self._ms_since(began),
                 "error": error.code if isinstance(error, AppException) else type(error).__name__,
-                **self._query_fields(request),
+                **self._log_fields(request, began),
             },
             exc_info=None if expected else error,
         )
 
-    def _query_fields(self, request: WebSearchRequest) -> dict[str, object]:
-        fields: dict[str, object] = {"query_chars": len(request.query)}
+    def _log_fields(self, request: WebSearchRequest, began: float) -> dict[str, object]:
+        duration_ms = round((self._clock() - began) * 1000, 1)
+        fields: dict[str, object] = {"duration_ms": duration_ms, "query_chars": len(request.query)}
         return fields | {"query": request.query} if self._log_queries else fields
-
-    def _ms_since(self, began: float) -> float:
-        return round((self._clock() - began) * 1000, 1)
 
 
 def _without_unsafe_urls(answer: WebSearchResponse) -> WebSearchResponse:
     """The answer without results that must not be opened: a caller's own provider may not check its URLs."""
-    if all(is_openable(item.url) for item in answer.results):
+    for item in answer.results:
+        if not is_openable(item.url):
+            break
+    else:
         return answer
     return answer.model_copy(update={"results": tuple(item for item in answer.results if is_openable(item.url))})

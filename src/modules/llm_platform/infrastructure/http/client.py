@@ -20,7 +20,7 @@ import httpx2
 from modules.llm_platform.domain.dtos.sent import SentKind
 from modules.llm_platform.domain.egress_log import log_not_sent, log_sent
 from modules.llm_platform.domain.package import PACKAGE, package_version
-from modules.llm_platform.domain.ports.tracing import current_trace_headers
+from modules.llm_platform.domain.ports.tracing import CURRENT_SPAN
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.http.aiohttp_transport import AiohttpTransport
 from modules.llm_platform.infrastructure.http.errors import (
@@ -166,7 +166,7 @@ class Upstream:
         self._setting = setting
         self._rules = {**STATUS_RULES, **(rules or {})}
         self._errors = errors
-        self._redactor = redactor or Redactor()
+        self._redactor = redactor if redactor and redactor.is_active else None
         self._max_bytes = max_bytes
         self.base_url, inner_auth = _without_credentials(base_url)
         # Nobody closes a client that is created here, so it keeps no connection open.
@@ -184,7 +184,7 @@ class Upstream:
         self, path: str, form: Mapping[str, str], deadline: float | None = None, sent_kind: SentKind | None = "query"
     ) -> Reply:
         """POST a form. `sent_kind` is the kind of data for the egress log, None for a request without data of the user."""
-        content = "&".join([f"{name}={_quoted(value)}" for name, value in form.items()]).encode()
+        content = "&".join(map("{}={}".format, form, map(_quoted, form.values()))).encode()
         return await self._exchange("POST", path, content, FORM, deadline, sent_kind)
 
     async def post_json(
@@ -251,11 +251,15 @@ class Upstream:
             async with asyncio.timeout_at(until):
                 request = self._request(method, path, content, kind)
                 response = await self._send(request, sent_kind, len(content) or len(path))
-                return await self._read(response)
+                body = await read_body(response, self._max_bytes)
         except httpx2.LocalProtocolError as error:
             raise self.rule_error(rule_of(error)) from None  # its message quotes the invalid header
         except TRANSPORT_ERRORS as error:
             raise self.rule_error(rule_of(error)) from error
+        if body is None:
+            raise self.rule_error(Rule("error", f"answered with more than {self._max_bytes >> 20} MB"))
+        data = body if self._redactor is None else self._redactor.data(body)
+        return Reply(response.status_code, response.headers, data)
 
     def _request(self, method: str, path: str, content: bytes, kind: str | None) -> httpx2.Request:
         if not self._usable:
@@ -268,8 +272,8 @@ class Upstream:
                 self._urls.clear()
             url = self._urls[path] = httpx2.URL(self.base_url + path)
         headers = self._headers[kind].copy()
-        if trace := current_trace_headers():
-            headers.update(trace)
+        if (span := CURRENT_SPAN.get()) is not None:
+            headers.update(span.headers())
         if kind:
             headers["Content-Length"] = str(len(content))
         return httpx2.Request(method, url, headers=headers, stream=httpx2.ByteStream(content))
@@ -284,12 +288,6 @@ class Upstream:
             if sent_kind:
                 log_not_sent(self._host, sent_kind, size, self._via)
             raise
-
-    async def _read(self, response: httpx2.Response) -> Reply:
-        body = await read_body(response, self._max_bytes)
-        if body is None:
-            raise self.rule_error(Rule("error", f"answered with more than {self._max_bytes >> 20} MB"))
-        return Reply(response.status_code, response.headers, self._redactor.data(body))
 
 
 async def read_body(response: httpx2.Response, max_bytes: int) -> bytes | None:

@@ -291,7 +291,7 @@ class MeasuredCache(ICache[Entry], Generic[Entry]):
 
 def digest(value: Any) -> str:
     """A key for a value that JSON can express."""
-    return _text_digest(json.dumps(value, sort_keys=True, separators=(",", ":")))
+    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def _text_digest(text: str) -> str:

@@ -138,8 +138,9 @@ class UpstreamGuard:
 
     async def call(self, send: Callable[[], Awaitable[Value]]) -> Value:
         """The result of `send`, which is called a second time after an error that may be over."""
-        attempt = self.attempt()
-        self.record_call()
+        attempt = Attempt(self)
+        if self._retries is not None:
+            self._retries.record_call()
         try:
             async with attempt:
                 return await send()
@@ -148,12 +149,8 @@ class UpstreamGuard:
             if pause_s is None:
                 raise
         await self.sleep(pause_s)
-        async with self.attempt():
+        async with Attempt(self):
             return await send()
-
-    def attempt(self, *, is_stream: bool = False) -> Attempt:
-        """One try: waits for its turn, or raises the port's error."""
-        return Attempt(self, is_stream)
 
     def record_call(self) -> None:
         """Count a first try for the retry budget."""
@@ -182,8 +179,8 @@ class UpstreamGuard:
         """
         circuit, limiter = self.circuit, self._limiter
         try:
-            circuit.check(self._max_closed_s)
-            await limiter.acquire(min(self._max_wait_s, remaining_s()), circuit.closed_s)
+            is_closed = circuit.check(self._max_closed_s) > 0
+            await limiter.acquire(self._max_wait_s, circuit.closed_s, is_closed=is_closed)
             try:
                 return circuit.begin()
             except Refused:
@@ -210,11 +207,14 @@ class UpstreamGuard:
 
 
 class Attempt:
-    """One try of a call, as a context manager around it. `span` is its span; that of a stream does not run by itself."""
+    """One try of a call, as a context manager around it, which waits for its turn or raises the port's error.
+
+    `span` is its span; that of a stream does not run by itself.
+    """
 
     __slots__ = ("_began", "_generation", "_guard", "_is_stream", "_traced", "is_admitted", "span")
 
-    def __init__(self, guard: UpstreamGuard, is_stream: bool) -> None:
+    def __init__(self, guard: UpstreamGuard, *, is_stream: bool = False) -> None:
         self._guard = guard
         self._is_stream = is_stream
         self._generation: int | None = None

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from modules.llm_platform.domain.deadline import remaining_s
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.exceptions import (
     LLMBlockedError,
@@ -141,14 +142,16 @@ class CircuitBreaker:
         """For how long no call starts after a Retry-After; 0 or less: calls may start."""
         return self._closed_until - self._clock()
 
-    def check(self, max_closed_s: float = math.inf) -> None:
-        """Raise Refused if a call would be refused now, or would wait longer than `max_closed_s` after a Retry-After."""
+    def check(self, max_closed_s: float = math.inf) -> float:
+        """`closed_s`. Raises Refused if a call would be refused now, or would wait longer than `max_closed_s`."""
         now = self._clock()
         if self._open_until is not None and (now < self._open_until or self._is_probing):
             wait_s = self._open_until - now
             raise Refused(wait_s if wait_s > 0 else PROBE_WAIT_S, OPEN.format(failures=self._failures), is_open=True)
-        if self._closed_until - now > max_closed_s:
-            raise Refused(self._closed_until - now, CLOSED)
+        closed_s = self._closed_until - now
+        if closed_s > max_closed_s:
+            raise Refused(closed_s, CLOSED)
+        return closed_s
 
     def begin(self) -> int:
         """Begin a call. Returns the state that `end` gets with its outcome. Raises Refused if the circuit is open."""
@@ -161,9 +164,19 @@ class CircuitBreaker:
         """Record the outcome of a call, once."""
         if generation != self._generation:
             return
-        if error is None:
-            self._succeed()
+        if error is not None:
+            self._fail(error)
             return
+        self._failures = 0
+        self._avoided_until = -math.inf
+        if self._open_until is not None:
+            self._open_until = None
+            self._is_probing = False
+            self._generation += 1
+            self._metrics.set(BREAKER_OPEN, 0.0, self.name)
+            log.info("circuit closed", extra={"upstream": self.name})
+
+    def _fail(self, error: BaseException) -> None:
         self._is_probing = False
         if not is_service_failure(error):
             return
@@ -184,16 +197,6 @@ class CircuitBreaker:
             if not (isinstance(error, WebSearchBlockedError) and error.engines_only):  # others may use other engines
                 self._closed_until = max(self._closed_until, now + seconds)
         self._cause, self._avoided_until = Degraded.of(component, error), now + seconds
-
-    def _succeed(self) -> None:
-        self._failures = 0
-        self._avoided_until = -math.inf
-        if self._open_until is not None:
-            self._open_until = None
-            self._is_probing = False
-            self._generation += 1
-            self._metrics.set(BREAKER_OPEN, 0.0, self.name)
-            log.info("circuit closed", extra={"upstream": self.name})
 
 
 def _always_open() -> float:
@@ -229,15 +232,18 @@ class RateLimiter:
         self._clock = clock
         self._sleep = sleep
 
-    async def acquire(self, max_wait_s: float, closed_s: Callable[[], float] = _always_open) -> None:
-        """Wait until a call may start, and occupy a slot until `release`. `closed_s`: for how long no call may start at all.
+    async def acquire(
+        self, max_wait_s: float, closed_s: Callable[[], float] = _always_open, *, is_closed: bool = True
+    ) -> None:
+        """Wait until a call may start, and occupy a slot until `release`.
 
-        Raises Refused for a wait of more than `max_wait_s`: at once where that can be computed beforehand.
+        `closed_s`: for how long no call may start at all; `is_closed` False: that is not the case now. Raises Refused for a
+        wait of more than `max_wait_s`, or past the deadline: at once where that can be computed beforehand.
         """
-        if not self._burst and not self._waiting and not self._slots.locked() and closed_s() <= 0:
-            await self._slots.acquire()
+        if is_closed or self._burst or self._waiting or self._slots.locked():
+            await self._wait(min(max_wait_s, remaining_s()), closed_s)
         else:
-            await self._wait(max_wait_s, closed_s)
+            await self._slots.acquire()
 
     def release(self) -> None:
         """End a call."""

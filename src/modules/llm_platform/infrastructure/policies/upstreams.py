@@ -49,7 +49,7 @@ class UpstreamModel(ILLMProvider):
         self._budget = budget
 
     async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
-        attempt, has_begun = self._guard.attempt(is_stream=True), False
+        attempt, has_begun = Attempt(self._guard, is_stream=True), False
         self._guard.record_call()
         try:
             async with aclosing(self._try(attempt, request)) as parts:
@@ -67,7 +67,7 @@ class UpstreamModel(ILLMProvider):
             yield LLMReset(error=first_error)
         await self._guard.sleep(pause_s)
         try:
-            async with aclosing(self._try(self._guard.attempt(is_stream=True), request)) as parts:
+            async with aclosing(self._try(Attempt(self._guard, is_stream=True), request)) as parts:
                 async for part in parts:
                     yield part.after(first_error.spent, ()) if isinstance(part, LLMResponse) else part
         except LLMException as error:

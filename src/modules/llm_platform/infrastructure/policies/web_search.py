@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final, NamedTuple
@@ -18,7 +17,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, SourceKi
 from modules.llm_platform.domain.egress_log import log_cached, record_sent
 from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchRequestError
 from modules.llm_platform.domain.ports.cache import ICache
-from modules.llm_platform.domain.ports.key_lock import IKeyLock
+from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK, IKeyLock
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.infrastructure.policies.caching import SingleFlight, digest
 from modules.llm_platform.infrastructure.policies.upstream_guard import UpstreamGuard
@@ -30,6 +29,7 @@ NO_PROVIDER = "No search provider is configured: set SEARXNG_URL, BOCHA_API_KEY 
 NO_DOCUMENTS_TO_SEARCH = "Documents are not configured: set DOCUMENTS_DIR to a folder of documents"
 STALE = "every search provider failed ({code}): these results are {age} old"
 DEGRADED_TTL_S: Final = 60.0  # a provider that failed may be back soon
+_UTC_NOW: Final = partial(datetime.now, UTC)
 EMPTY_TTL_S: Final = 300.0
 STALE_TTL_S: Final = 6 * 3600.0  # results of a search that may be shown when every provider fails
 
@@ -56,7 +56,7 @@ class SearchCaches(NamedTuple):
     ttl_s: float
     answers: ICache[WebSearchResponse]
     stale: ICache[StoredSearch] | None = None
-    lock: IKeyLock | None = None
+    lock: IKeyLock = NO_KEY_LOCK
 
 
 class WebSearchChain(IWebSearchProvider):
@@ -79,7 +79,7 @@ class WebSearchChain(IWebSearchProvider):
         web: Sequence[SearchUpstream],
         documents: IWebSearchProvider | None = None,
         caches: SearchCaches | None = None,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        now: Callable[[], datetime] = _UTC_NOW,
     ) -> None:
         self._web_name = ",".join(upstream.provider.name for upstream in web)
         self.name = ",".join(filter(None, (self._web_name, documents.name if documents else "")))
@@ -180,24 +180,29 @@ class WebSearchChain(IWebSearchProvider):
             return await self._searched(provider, guard, request)
         key = search_key(provider.name, request)
         hit = await caches.answers.get(key)
+        if hit is None and caches.lock is NO_KEY_LOCK:
+            return await self._searched(provider, guard, request, key)
         if hit is None:
-            async with caches.lock.hold(key) if caches.lock else nullcontext(False) as has_waited:
+            async with caches.lock.hold(key) as has_waited:
                 hit = await caches.answers.get(key) if has_waited else None
                 if hit is None:
-                    with record_sent() as egress_log:
-                        answer = await self._searched(provider, guard, request)
-                    if answer.provider != DOCUMENTS:
-                        # Marked when it is stored, so that a hit needs no copy.
-                        entry = answer.model_copy(update={"cached": True, "sent_to": egress_log.sent()})
-                        await caches.answers.set(key, entry, _ttl_s(answer, caches.ttl_s))
-                    return answer
+                    return await self._searched(provider, guard, request, key)
         log_cached(hit.sent_to)
         return hit
 
     async def _searched(
-        self, provider: IWebSearchProvider, guard: UpstreamGuard, request: WebSearchRequest
+        self, provider: IWebSearchProvider, guard: UpstreamGuard, request: WebSearchRequest, key: str = ""
     ) -> WebSearchResponse:
-        answer = await guard.call(partial(provider.search, request))
+        """The provider's answer, which is stored under the key if there is one."""
+        with record_sent() as egress_log:
+            answer = await guard.call(partial(provider.search, request))
+        if self._caches is not None and key and answer.provider != DOCUMENTS:
+            ttl_s = self._caches.ttl_s
+            if answer.degraded or not answer.results:
+                ttl_s = min(ttl_s, DEGRADED_TTL_S if answer.degraded else EMPTY_TTL_S)
+            # Marked when it is stored, so that a hit needs no copy.
+            entry = answer.model_copy(update={"cached": True, "sent_to": egress_log.sent()})
+            await self._caches.answers.set(key, entry, ttl_s)
         return answer
 
 
@@ -207,12 +212,6 @@ def search_key(provider: str, request: WebSearchRequest) -> str:
     for name in ("engines", "sources", "domains"):
         fields[name] = sorted(set(fields[name]))
     return digest([provider, type(request).__name__, fields])
-
-
-def _ttl_s(answer: WebSearchResponse, ttl_s: float) -> float:
-    if answer.degraded:
-        return min(ttl_s, DEGRADED_TTL_S)
-    return ttl_s if answer.results else min(ttl_s, EMPTY_TTL_S)
 
 
 def _fused(request: WebSearchRequest, answers: Sequence[WebSearchResponse]) -> WebSearchResponse:

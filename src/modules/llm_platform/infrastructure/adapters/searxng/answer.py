@@ -106,15 +106,11 @@ class SearXNGAnswer:
     @property
     def none_called(self) -> bool:
         """Nothing was returned, nothing failed, and the header names no engine: no engine was called."""
-        return self._has_timing and not (
+        return "total;" in self.headers.get("server-timing", "") and not (
             self.rows
             or self.answered()
             or any(list_of(self.raw.get(part)) for part in ("unresponsive_engines", "answers", "infoboxes"))
         )
-
-    @property
-    def _has_timing(self) -> bool:
-        return "total;" in self.headers.get("server-timing", "")
 
     def answered(self) -> frozenset[str]:
         """The engines that answered, by the header; empty without it."""
@@ -122,7 +118,10 @@ class SearXNGAnswer:
 
     def failed(self) -> list[FailedEngine]:
         """The engines that failed, MAX_FAILED_ENGINES at most."""
-        pairs = [pair for pair in list_of(self.raw.get("unresponsive_engines")) if isinstance(pair, list) and pair]
+        reported = list_of(self.raw.get("unresponsive_engines"))
+        if not reported:
+            return []
+        pairs = [pair for pair in reported if isinstance(pair, list) and pair]
         return [_failed(pair) for pair in pairs[:MAX_FAILED_ENGINES]]
 
     def urls(self) -> set[str]:
@@ -145,13 +144,14 @@ class SearXNGAnswer:
             if isinstance(row, dict) and (item := _item(row)):
                 yield item
 
-    def correction(self) -> str | None:
-        """The corrected query."""
-        return next(_texts(self.raw.get("corrections")), None)
-
-    def suggestions(self) -> tuple[str, ...]:
-        """Suggested queries."""
-        return tuple(_texts(self.raw.get("suggestions")))[:MAX_SUGGESTIONS]
+    def hints(self) -> Fields:
+        """The corrected query and suggested queries."""
+        if not (self.raw.get("corrections") or self.raw.get("suggestions")):
+            return {}
+        return {
+            "correction": next(_texts(self.raw.get("corrections")), None),
+            "suggestions": tuple(_texts(self.raw.get("suggestions")))[:MAX_SUGGESTIONS],
+        }
 
     def total(self) -> int | None:
         """The number of hits, which only older instances report."""

@@ -7,9 +7,11 @@ language, `<5` the timeout. Only verbatim requests, of the route that passes que
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from functools import lru_cache
+from itertools import chain
+from operator import itemgetter
 from typing import Final
 
 from modules.llm_platform.domain.canonical_url import site_operators
@@ -35,7 +37,7 @@ _CHINESE: Final = {"Hans": "zh-CN", "Hant": "zh-TW"}
 
 
 def form_of(
-    request: WebSearchRequest, engines: Sequence[str], window: Freshness | None, safesearch: int, today: date
+    request: WebSearchRequest, engines: Sequence[str], window: Freshness | None, safesearch: int, today: Callable[[], date]
 ) -> dict[str, str]:
     """All fields but the page number. Without engines, the categories select them.
 
@@ -51,14 +53,14 @@ def form_of(
     optional = {
         "engines": ",".join(engines),
         "categories": categories,
-        "time_range": (window.time_range(today) if window else None) or "",
+        "time_range": (window.time_range(today()) if window else None) or "",
     }
     return {
         "q": query_of(request),
         "format": "json",
         "language": language_of(language),
         "safesearch": str(safesearch),
-        **{name: value for name, value in optional.items() if value},
+        **dict(filter(itemgetter(1), optional.items())),
     }
 
 
@@ -75,6 +77,8 @@ def query_of(request: WebSearchRequest) -> str:
             raise WebSearchRequestError("!! leads away from the search instance: write the query without it")
         return request.query
     query = escape_bangs(request.query)
+    if not request.domains:
+        return query
     has_operators = request.sources != ("academic",)  # catalogues of papers would search for the words of operators
     return f"{query} {site_operators(request.domains, parentheses=True)}".strip() if has_operators else query
 
@@ -90,8 +94,8 @@ def engines_of(request: WebSearchRequest, by_kind: Mapping[SourceKind, Sequence[
     """The request's own engines, else those of its source kinds. A verbatim request gets no default."""
     if request.engines or isinstance(request, VerbatimWebSearchRequest):
         return request.engines
-    engines = [engine for kind in _web_kinds(request.sources) for engine in by_kind.get(kind, ())]
-    return tuple(dict.fromkeys(engines))
+    lists = filter(None, map(by_kind.get, _web_kinds(request.sources)))
+    return tuple(dict.fromkeys(chain.from_iterable(lists)))
 
 
 def categories_of(request: WebSearchRequest) -> str:
@@ -100,7 +104,7 @@ def categories_of(request: WebSearchRequest) -> str:
 
 
 def _web_kinds(sources: Sequence[SourceKind]) -> list[SourceKind]:
-    return [kind for kind in sources if kind in CATEGORIES] or ["web"]
+    return list(filter(CATEGORIES.__contains__, sources)) or ["web"]
 
 
 def language_of(language: str | None) -> str:
@@ -108,6 +112,8 @@ def language_of(language: str | None) -> str:
     if language is None:
         return ALL_LANGUAGES
     first, *rest = language.split("-")
+    if not rest:
+        return first
     region = next((part for part in rest if len(part) == 2 and part.isalpha()), None)
     if region:
         return f"{first}-{region}"

@@ -66,13 +66,11 @@ def form_error(body: bytes) -> AppException | None:
     return None
 
 
-def is_limiter_redirect(status: int, location: str, url: str) -> bool:
-    """Whether a reply of `url` (…/search) is a 302 to the start page, by which the limiter rejects suspicious clients.
+def is_limiter_redirect(location: str, url: str) -> bool:
+    """Whether a 302 of `url` (…/search) leads to the start page, by which the limiter rejects suspicious clients.
 
     A redirect to another address (https, another host or path) is not.
     """
-    if status != 302:
-        return False
     requested, target = urlsplit(url), urlsplit(urljoin(url, location))
     start_page = requested.path.rpartition("/")[0] + "/"
     return target.netloc == requested.netloc and target.path in (start_page, start_page.rstrip("/")) and not target.query
@@ -83,18 +81,18 @@ class LimiterWindow:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._refused_since: float | None = None
+        self.refused_since: float | None = None
 
     def refused(self) -> float:
         """The wait in seconds: the short window, or the long one when the short one has already passed."""
         now = self._clock()
-        if self._refused_since is None:
-            self._refused_since = now
-        return BURST_WINDOW_S if now - self._refused_since < BURST_WINDOW_S else LONG_WINDOW_S
+        if self.refused_since is None:
+            self.refused_since = now
+        return BURST_WINDOW_S if now - self.refused_since < BURST_WINDOW_S else LONG_WINDOW_S
 
     def passed(self) -> None:
         """A request was answered."""
-        self._refused_since = None
+        self.refused_since = None
 
 
 class Suspensions:
@@ -160,7 +158,7 @@ class LastOutcome:
     def answered(self) -> None:
         """A search was answered."""
         self._refusal = None
-        self.json_received()
+        self._json_until = self._clock() + JSON_CHECK_S
 
     def json_received(self) -> None:
         """The instance returned JSON."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
 from itertools import chain, islice
+from operator import methodcaller
 from typing import Final, Protocol
 from urllib.parse import quote_plus
 
@@ -33,6 +34,7 @@ from modules.llm_platform.domain.ports.engine_lists import EngineListCheck
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.redaction import Redactor
 from modules.llm_platform.infrastructure.adapters.searxng.answer import (
+    FailedEngine,
     Fields,
     SearXNGAnswer,
     SearXNGConfig,
@@ -135,7 +137,7 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
     async def _search(self, request: WebSearchRequest) -> WebSearchResponse:
         window = freshness_window(request)
         engines = engines_of(request, self._engines)
-        form = form_of(request, engines, window, self._safesearch, self._today())
+        form = form_of(request, engines, window, self._safesearch, self._today)
         pages = await self._fetch_pages(request, form, asyncio.get_running_loop().time() + self._upstream.timeout)
         if "documents" in request.sources:
             pages.degraded.append(Degraded(component=self.name, reason="does not search documents"))
@@ -203,10 +205,10 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         failed = answer.failed()
         not_called: list[Degraded] = []
         if request.engines and isinstance(request, VerbatimWebSearchRequest):
-            return _Pages(form, [answer], self._suspensions.degraded(self.name, failed), instance_chose=False)
-        if answer.none_called and request.engines:
+            return _Pages(form, [answer], self._degraded(failed), instance_chose=False)
+        if request.engines and answer.none_called:
             raise no_engine_called(form)
-        instance_chose = (answer.all_blocked or answer.none_called) and "engines" in form
+        instance_chose = not answer.rows and (answer.all_blocked or answer.none_called) and "engines" in form
         if instance_chose:
             if answer.none_called:
                 not_called.extend(self._not_called(form["engines"].split(","), form, [answer], every=False))
@@ -219,9 +221,12 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
                     raise
                 raise self._suspensions.blocked(failed) from error
             failed += answer.failed()
-        if answer.all_blocked:
+        if not answer.rows and answer.all_blocked:
             raise self._suspensions.blocked(failed)
-        return _Pages(form, [answer], [*not_called, *self._suspensions.degraded(self.name, failed)], instance_chose)
+        return _Pages(form, [answer], not_called + (self._degraded(failed) if failed else []), instance_chose)
+
+    def _degraded(self, failed: Sequence[FailedEngine]) -> list[Degraded]:
+        return self._suspensions.degraded(self.name, failed)
 
     async def _send(self, form: dict[str, str], deadline: float, finite: bool) -> SearXNGAnswer:
         reply = await self._upstream.post_form(SEARCH, form, deadline)
@@ -238,9 +243,10 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
                 wait_s = self._limiter.refused()
             raise self._upstream.status_error(reply.status, wait_s)
         url = f"{self._upstream.base_url}{SEARCH}"
-        if is_limiter_redirect(reply.status, reply.headers.get("location", ""), url):
+        if reply.status == httpx2.codes.FOUND and is_limiter_redirect(reply.headers.get("location", ""), url):
             raise WebSearchBlockedError(BOT_DETECTION, retry_after_s=LONG_WINDOW_S)
-        self._limiter.passed()
+        if self._limiter.refused_since is not None:
+            self._limiter.passed()
 
     def _not_called(
         self, engines: Sequence[str], form: Mapping[str, str], answers: Sequence[SearXNGAnswer], *, every: bool
@@ -256,17 +262,15 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
 
     def _response(self, request: WebSearchRequest, window: Freshness | None, pages: _Pages) -> WebSearchResponse:
         first = pages.answers[0]
-        search_page = partial(self._search_page, request.query)
-        items = chain.from_iterable(answer.items(search_page) for answer in pages.answers)
+        items = chain.from_iterable(map(methodcaller("items", partial(self._search_page, request.query)), pages.answers))
         return WebSearchResponse.model_validate(
             {
                 "query": request.query,
                 "total_matches": first.total(),
                 "results": list(islice(_admitted(items, request, window), request.count)),
                 "provider": self.name,
-                "degraded": tuple({each.component: each for each in pages.degraded}.values()),
-                "correction": first.correction(),
-                "suggestions": first.suggestions(),
+                "degraded": _last_of_each(pages.degraded) if pages.degraded else (),
+                **first.hints(),
                 "raw": first.raw,
             }
         )
@@ -276,6 +280,11 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         return f"{self._upstream.base_url}{SEARCH}?q={quote_plus(query, errors='replace')}"
 
 
+def _last_of_each(degraded: Sequence[Degraded]) -> tuple[Degraded, ...]:
+    """The last entry of each component."""
+    return tuple({each.component: each for each in degraded}.values())
+
+
 def _admitted(items: Iterable[Fields], request: WebSearchRequest, window: Freshness | None) -> Iterator[Fields]:
     """The items that match domains and dates of the request, each address once."""
     seen: set[str] = set()
@@ -283,7 +292,7 @@ def _admitted(items: Iterable[Fields], request: WebSearchRequest, window: Freshn
         url = item["url"]
         if url in seen or (window is not None and not window.admits(item.get("published_date"))):
             continue
-        if not admits_host(host_of(url), request.domains):
+        if request.domains and not admits_host(host_of(url), request.domains):
             continue
         seen.add(url)
         yield item
