@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from modules.llm_platform import (
     WebSearchResultItem,
 )
 from modules.llm_platform.container import Container, build_platform
+from modules.llm_platform.domain.dtos.llm_dtos import LLMStreamPart
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagQuestion
 from modules.llm_platform.testing import FakeLLM, FakeWebSearch
 from modules.llm_platform.wiring.llms import judged_answers
@@ -47,14 +49,17 @@ class Model(FakeLLM):
         self.may_judge = asyncio.Event()
         self.may_judge.set()
 
-    async def generate(self, request: LLMRequest) -> LLMResponse:
+    async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
         if stage_of(request) != "judge":
-            return await super().generate(request)
+            async for part in super().stream(request):
+                yield part
+            return
         pairs = [json.loads(line) for line in request.messages[-1].content.splitlines() if line.startswith("[")]
         self.judged.append([claim for _, claim, *_ in pairs])
         await self.may_judge.wait()
-        answer = await super().generate(request)
-        return answer.model_copy(update={"content": json.dumps([[number, "supported"] for number, *_ in pairs])})
+        *_, answer = [part async for part in super().stream(request)]
+        assert isinstance(answer, LLMResponse)
+        yield answer.model_copy(update={"content": json.dumps([[number, "supported"] for number, *_ in pairs])})
 
 
 def platform(model: ILLMProvider, **settings: Any) -> LLMPlatform:
