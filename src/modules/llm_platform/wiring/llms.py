@@ -16,7 +16,6 @@ from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel
 from modules.llm_platform.domain.dtos.research_dtos import JudgedClaims, Synthesis
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.llm import NOT_CONFIGURED, ContextTokens, IContextWindow, ILLMProvider
-from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.infrastructure.llm.kinds import KINDS, LLMConnection, Variables
 from modules.llm_platform.infrastructure.policies.caching import CachedCitationJudge, SharedSynthesizer, SingleFlightLLM
