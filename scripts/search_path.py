@@ -109,7 +109,7 @@ async def plain_search(url: str) -> Entered:
     from modules.llm_platform.container import build_platform
     from shared.config import Settings
 
-    settings = Settings(SEARXNG_URL=url, SEARCH_PROVIDERS="searxng")  # type: ignore[arg-type]
+    settings = Settings(SEARXNG_URL=url, SEARCH_PROVIDERS="searxng")
     async with build_platform(settings) as platform:
         for number in range(3):
             await platform.web_search.search(WebSearchRequest(query=f"tides {number}"))
