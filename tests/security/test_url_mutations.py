@@ -7,14 +7,14 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 
+import pytest
 from tests import fuzz
-from tests.cases import for_each
 from tests.security.test_ssrf import CASES
 
 from modules.llm_platform.infrastructure.safe_reader.fetch import MAX_REDIRECTS
 from modules.llm_platform.testing import ReaderProbe, probe_reader
 
-MUTATIONS = fuzz.chosen(5_000, 100_000)
+MUTATIONS = fuzz.chosen(2_500, 100_000)
 PORTIONS = 10  # of the mutations, each a test of its own
 MIN_SHARE = 0.04  # of pages that are read, and of refusals: a network where nothing happens proves nothing
 PORTS = {80, 443, 8080, 8443}
@@ -179,7 +179,7 @@ def _check(where: str, probe: ReaderProbe, network: HostileNetwork) -> None:
         assert probe.connections, where
 
 
-@for_each("portion", range(PORTIONS))
+@pytest.mark.parametrize("portion", range(PORTIONS))
 async def test_only_public_addresses_are_dialled(portion: int) -> None:
     """No mutation raises anything but an error of the reader, none dials inside, and no name is asked for twice a hop."""
     chance = fuzz.chance(portion)

@@ -12,11 +12,12 @@ from typing import Any
 
 import httpx2
 import pytest
+import pytest_asyncio
 from playwright.async_api import Browser, Route, expect
 from tests.server_process import served, until
 from tests.services.browser import OFFLINE, QUESTION, WIDTHS, chromium, serving_page, visiting
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="module")]
 
 INJECTIONS = Path(__file__).parents[1] / "security" / "injection_pages"
 WITHOUT_MODEL = {"synthesizer": "extractive"}
@@ -27,13 +28,14 @@ HREFS = "[...document.querySelectorAll('main a')].map(each => each.getAttribute(
 OPENER = "[...document.querySelectorAll('.answer a')].every(each => each.rel.includes('noopener'))"
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def browser() -> AsyncIterator[Browser]:
+    """One for all tests: each visit has a context, and with it a storage, of its own."""
     async with chromium() as started:
         yield started
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def base(tmp_path: Path) -> AsyncIterator[str]:
     async with serving_page(tmp_path, *OFFLINE) as address:
         yield address

@@ -31,7 +31,7 @@ PARTS = (
     "[The toll rose last spring. It is](https://a.example/)", " ",
 )  # fmt: skip
 MARKERS = re.compile(r" *\[\d\]")
-HOSTILE_SECONDS = 30.0  # of the processor; what is quadratic in 200,000 characters takes minutes
+HOSTILE_SECONDS = 10.0  # of the processor; what is linear takes a twentieth of it
 
 
 def complete(answer: str, size: int = 1000, language: str = "en") -> tuple[str, list[int]]:
@@ -122,7 +122,7 @@ def test_a_marker_behind_the_full_stop_is_the_models(size: int) -> None:
     assert added == []
 
 
-@for_each("answer", ["a. " * 70_000, "e.g. " * 40_000, "x" * 200_000, "| a. " * 40_000, "- [2]\n" * 30_000])
+@for_each("answer", ["a. " * 17_000, "e.g. " * 10_000, "x" * 50_000, "| a. " * 10_000, "- [2]\n" * 8_000])
 def test_hostile_text_takes_linear_time(answer: str) -> None:
     """The sentences of an answer that are read are limited in number and length."""
     started = time.process_time()
