@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from pydantic import SecretStr
 
 from modules.llm_platform.wiring.search import SEARCH_PROVIDERS, SearchProviderSpec, provider_names
-from shared.config import SECTIONS, Settings, example_line, format_value, variable_names
+from shared.config import FIRST_SETTINGS, SECTIONS, Settings, example_line, variable_names
+from shared.setting_names import format_value
 
 WIDTH = 100  # columns of a comment
 PROVIDERS = "SEARCH_PROVIDERS"
@@ -29,11 +30,19 @@ REFERENCE_HEAD = """\
 Every setting is an environment variable. Precedence: argument, environment, `.env` of the working directory, default.
 If a setting has two names, the first one takes precedence. An empty variable counts as not set. An unknown variable with
 the prefix of a setting causes a warning. An invalid value stops the start; the message names the variable, the reason and
-an example. `llm-platform config` shows the effective settings and where each was set.
+an example. A former setting that another one replaces stops the start too, and the message names the replacement.
+`llm-platform config` shows the effective settings and where each was set.
 
 In Python the fields have the same names: `Settings(BOCHA_API_KEY="…")`.
 
 <!-- Written by `make docs`; do not edit. -->
+
+## The first settings
+
+Nothing has to be set. These are the settings that most installations need; all of them are explained below.
+
+| name | set it if |
+|---|---|
 """
 
 
@@ -60,6 +69,12 @@ def description_of(name: str) -> str:
     return f"{text}. Providers: {', '.join(provider_names())}" if name == PROVIDERS else text
 
 
+def condition_of(name: str) -> str:
+    """Return who sets a setting and why, as the rest of "Set it if"."""
+    extra = Settings.model_fields[name].json_schema_extra
+    return str(extra["set_if"]) if isinstance(extra, dict) else ""
+
+
 def is_secret(name: str) -> bool:
     """Return whether the field is a secret."""
     return SecretStr.__name__ in str(Settings.model_fields[name].annotation)
@@ -74,7 +89,7 @@ def _env_lines() -> Iterator[str]:
     for heading, names in sections().items():
         yield f"\n# --- {heading} ---\n"
         for name in names:
-            yield from _wrapped(description_of(name))
+            yield from _wrapped(f"{description_of(name)}. Set it if {condition_of(name)}.")
             aliases = variable_names(name)[1:]
             if aliases:
                 yield f"# (alias: {', '.join(aliases)})\n"
@@ -105,19 +120,20 @@ def _wrapped(text: str) -> Iterator[str]:
 
 
 def reference() -> str:
-    """Return the text of docs/reference/settings.md: one table per section."""
-    return REFERENCE_HEAD + "".join(_tables())
+    """Return the text of docs/reference/settings.md: the first settings, then one table per section."""
+    first = "".join(f"| `{name}` | {condition_of(name)} |\n" for name in FIRST_SETTINGS)
+    return REFERENCE_HEAD + first + "".join(_tables())
 
 
 def _tables() -> Iterator[str]:
     for heading, names in sections().items():
-        yield f"\n## {heading}\n\n| name (alias) | default | description |\n|---|---|---|\n"
+        yield f"\n## {heading}\n\n| name (alias) | default | description | set it if |\n|---|---|---|---|\n"
         for name in names:
             first, *aliases = (f"`{each}`" for each in variable_names(name))
             default = default_of(name)
             description = description_of(name).replace("|", "\\|")
             named = first + (f" ({', '.join(aliases)})" if aliases else "")
-            yield f"| {named} | {f'`{default}`' if default else 'none'} | {description} |\n"
+            yield f"| {named} | {f'`{default}`' if default else 'none'} | {description} | {condition_of(name)} |\n"
         if PROVIDERS in names:
             yield PROVIDERS_HEAD
             yield from map(_provider_row, SEARCH_PROVIDERS)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100,PTH120  importing pathlib takes as long
-SHARED_MODULES = ("shared.config", "shared.exceptions", "shared.logging")
+SHARED_MODULES = tuple(f"shared.{name}" for name in ("config", "exceptions", "logging", "setting_names", "setting_types"))
 OWN_MODULES = frozenset({"modules.llm_platform", *SHARED_MODULES})
 REMEDIES = {
     "modules": "Delete its __init__.py, so that Python finds both, or rename it",

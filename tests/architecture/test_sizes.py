@@ -70,10 +70,10 @@ def test_package_files_define_nothing(code: list[Module]) -> None:
     assert [node.name for node in defined if node.name not in LAZY_LOADING_HOOKS] == []
 
 
-def test_shared_has_three_modules() -> None:
-    """Another package may be called `shared` too, so ours stays at three modules."""
-    held = {path.name for path in (sizes.SOURCE / "shared").glob("*")} - {"__pycache__"}
-    assert held == {"__init__.py", "py.typed", "config.py", "exceptions.py", "logging.py"}
+def test_shared_has_five_modules() -> None:
+    """Another package may be called `shared` too, so ours stays at five modules: settings in three rooms, errors, logging."""
+    held = {path.stem for path in (sizes.SOURCE / "shared").glob("*.py")}
+    assert held == {"__init__", "config", "exceptions", "logging", "setting_names", "setting_types"}
 
 
 @for_each(

@@ -17,11 +17,11 @@ from tests.server_process import SERVERS, TIMEOUT_S, Served, served
 CALL_USD = 0.02  # 20 tokens at 1000 dollars for a million
 USAGE = {"prompt_tokens": 11, "completion_tokens": 9}
 CHAT = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 16}
-PRICES = json.dumps({"m": {"price_in": 1000, "price_out": 1000}})
 
 
 def settings(chat: ChatServer, **more: str) -> dict[str, str]:
-    return {"LLM_API_KEY": "a-long-key", "LLM_BASE_URL": chat.url, "LLM_MODEL": "m", "LLM_PRICES": PRICES, **more}
+    model = {"name": "openai", "api_key": "a-long-key", "base_url": chat.url, "model": "m", "price_in": 1000, "price_out": 1000}
+    return {"LLM_PROVIDERS": json.dumps([model]), **more}
 
 
 def chat_server() -> ChatServer:
@@ -67,7 +67,7 @@ async def test_answers_are_quotes_when_the_budget_is_spent(tmp_path: Path, kind:
 
 async def test_each_api_key_has_a_budget_of_its_own(tmp_path: Path) -> None:
     """A key that has spent its share gets quotes, another one goes on."""
-    keys = {"LLM_PLATFORM_API_KEYS": "alice:key-of-alice,key-of-nobody", "BUDGET_USD_PER_DAY_PER_KEY": "0.01,alice=1"}
+    keys = {"LLM_PLATFORM_API_KEYS": "alice:key-of-alice,key-of-nobody", "BUDGET_USD_PER_DAY": "*=0.01,alice=1"}
     async with chat_server().running() as chat, served("serve", tmp_path, **settings(chat, **keys)) as server:
         server.search.gate.set()
         writers = []
@@ -91,6 +91,6 @@ def test_unknown_price_stops_the_start(tmp_path: Path, kind: str) -> None:
     )
     assert done.returncode != 0
     assert (
-        "BUDGET_USD_PER_DAY needs the price of every model, and that of m is not known: set LLM_PRICES" in done.stderr
+        "BUDGET_USD_PER_DAY needs the price of every model, and that of m is not known: set price_in" in done.stderr
     )
     assert "Traceback" not in done.stderr

@@ -225,7 +225,7 @@ class TestPrices:
         [
             ({}, True),  # nobody is asked: nothing is paid
             ({"LLM_API_KEY": "k", "LLM_MODEL": "m"}, False),
-            ({"LLM_API_KEY": "k", "LLM_MODEL": "m", "LLM_PRICES": '{"m": {"price_in": 1, "price_out": 2}}'}, True),
+            ({"LLM_PROVIDERS": listed(a=PRICED)}, True),
             ({"KIMI_API_KEY": "k"}, True),  # a subscription
             ({"LLM_KIND": "ollama", "LLM_MODEL": "qwen3"}, True),
             ({"LLM_PROVIDERS": listed(a=PRICED, b={})}, False),
@@ -238,11 +238,11 @@ class TestPrices:
         assert (container(**settings).report_tools().price is not None) is known
 
     @pytest.mark.parametrize(
-        ("prices", "known"), [("{}", False), ('{"fake-1": {"price_in": 1, "price_out": 2}}', True)]
+        ("listed", "known"), [("[]", False), ('[{"name": "fake", "model": "fake-1", "price_in": 1, "price_out": 2}]', True)]
     )
-    def test_the_price_of_a_stand_in(self, prices: str, known: bool) -> None:
-        """By its model's name in LLM_PRICES; otherwise nobody knows."""
-        fake, wired = FakeLLM(), Container(settings=Settings(LLM_PRICES=prices))
+    def test_the_price_of_a_stand_in(self, listed: str, known: bool) -> None:
+        """By its name in LLM_PROVIDERS; otherwise it is unknown."""
+        fake, wired = FakeLLM(), Container(settings=Settings(LLM_PROVIDERS=listed))
         wired.llm_provider.override(fake)
         wired.llm_adapters.override({fake.name: fake})
         assert (wired.report_tools().price is not None) is known

@@ -26,7 +26,7 @@ def jina() -> Handler:
 
 
 def settings(**values: Any) -> Settings:
-    return Settings(_env_file=None, READER_TIMEOUT_S=20, **values)
+    return Settings(_env_file=None, **values)
 
 
 async def test_an_allowed_page_is_read_directly() -> None:
@@ -72,14 +72,14 @@ async def test_what_is_not_public_is_told_to_nobody() -> None:
 
 
 async def test_robots_are_heeded_where_the_setting_says_so() -> None:
-    """READER_ROBOTS reaches the reader."""
+    """READERS=direct-robots reaches the reader."""
 
     async def site(exchange: Exchange) -> None:
         body = b"User-agent: *\nDisallow: /" if exchange.path == "/robots.txt" else PAGE
         await exchange.send(head(200, "Content-Type: text/plain", length=len(body)) + body)
 
     async with serving(site) as server:
-        given = settings(READER_ALLOWED_HOSTS=server.url.removeprefix("http://"), READERS="direct", READER_ROBOTS=True)
+        given = settings(READER_ALLOWED_HOSTS=server.url.removeprefix("http://"), READERS="direct-robots")
         async with build_platform(given) as platform:
             with pytest.raises(Exception, match=r"robots\.txt"):
                 await platform.pages.read(f"{server.url}/a")

@@ -283,12 +283,13 @@ async def test_worker_writes_headers_to_the_topic(registry: FakeRegistry, broker
 async def test_settings_of_the_registry(registry: FakeRegistry) -> None:
     """The login, and no registry without its address."""
     resources = Resources(Settings())
-    assert build_message_schemas(Settings(SCHEMA_REGISTRY_USERNAME="key"), resources) is None
-    with pytest.raises(SettingsError, match="need each other"):
-        build_message_schemas(Settings(SCHEMA_REGISTRY_URL=registry.url, SCHEMA_REGISTRY_USERNAME="key"), resources)
-    settings = Settings(
-        SCHEMA_REGISTRY_URL=registry.url, SCHEMA_REGISTRY_USERNAME=LOGIN[0], SCHEMA_REGISTRY_PASSWORD=LOGIN[1]
-    )
+    assert build_message_schemas(Settings(), resources) is None
+    login = {"schema.registry.basic.auth.user.info": ":".join(LOGIN)}
+    with pytest.raises(SettingsError, match=r"user\.info\) needs schema\.registry\.url"):
+        Settings.load(KAFKA_CONFIG=login)
+    settings = Settings(KAFKA_CONFIG={"schema.registry.url": registry.url, **login})
+    assert LOGIN[1] in settings.secrets()
+    assert LOGIN[1] not in repr(settings) + repr(settings.KAFKA_CONFIG)
     schemas = build_message_schemas(settings, resources)
     assert schemas is not None
     await schemas.load(STAGES)

@@ -225,7 +225,7 @@ async def test_a_stranger_gets_no_trace(tmp_path: Path) -> None:
 
     tracer = OtelTracer("test", "1")
     async with serving(page) as site:
-        settings = Settings(_env_file=None, READER_ALLOWED_HOSTS=site.url.removeprefix("http://"), READER_TIMEOUT_S=20)
+        settings = Settings(_env_file=None, READER_ALLOWED_HOSTS=site.url.removeprefix("http://"))
         async with build_platform(settings, {ITracer: tracer}) as platform:
             with running(tracer.start(REQUEST_SPAN, "test", {})):
                 assert (await platform.pages.read(f"{site.url}/a")).reader == "direct"

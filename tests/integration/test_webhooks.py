@@ -30,7 +30,8 @@ from modules.llm_platform.infrastructure.adapters.guarded_webhook_sender import 
 from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections
 from modules.llm_platform.infrastructure.safe_reader.guard import AllowedHosts, Guard, SystemResolver
 from modules.llm_platform.infrastructure.sqlite.research_job_store import SqliteResearchJobStore
-from shared.config import Settings, SettingsError, decode_webhook_secret
+from shared.config import Settings, SettingsError
+from shared.setting_types import decode_webhook_secret
 
 log = logging.getLogger(__name__)
 

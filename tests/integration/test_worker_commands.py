@@ -68,7 +68,7 @@ async def answer(asked):
 @asynccontextmanager
 async def parts(settings):
     store = SqliteOutcomeStore(Path(sys.argv[1]) / "outcomes.sqlite3", settings.OUTCOME_TTL_DAYS)
-    handler = RagHandler(search, answer, store, HandlerOptions(topics=Topics(settings.KAFKA_TOPICS)))
+    handler = RagHandler(search, answer, store, HandlerOptions(topics=Topics(settings.kafka_topics())))
     yield WorkerParts(handler, store, (sys.argv[2],))
     await store.aclose()
 
@@ -206,10 +206,10 @@ def test_worker_answers_sent_requests_and_stops_on_sigterm(broker: Broker, tmp_p
 def test_topics_may_have_other_names(
     broker: Broker, tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Worker, check, send, tail and the AsyncAPI document use those of KAFKA_TOPICS, and no other topic."""
+    """Worker, check, send, tail and the AsyncAPI document use those of KAFKA_CONFIG, and no other topic."""
     names = {name: f"acme.{name.replace('_', '-')}.v1" for name in TOPICS}
     broker.create_topics(dict.fromkeys(names.values(), 1))
-    monkeypatch.setenv("KAFKA_TOPICS", json.dumps(names))
+    monkeypatch.setenv("KAFKA_CONFIG", json.dumps({f"topic.{name}": own for name, own in names.items()}))
     with at_work(broker, tmp_path):
         assert send(console, "what is a topic?", "--id", "own name") == 0
         assert json.loads(printed(console)[-1])["hits"][0]["doc_id"] == "what is a topic?"
@@ -356,7 +356,7 @@ def test_check_lists_brokers_topics_and_notes(console: Console, monkeypatch: pyt
 def test_missing_topic_fails_the_check(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the one line that names it."""
     monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.QUERY_TIMEOUT_S", 0.3)
-    monkeypatch.setenv("KAFKA_TOPICS", '{"rag_failed": "not_there"}')
+    monkeypatch.setenv("KAFKA_CONFIG", '{"topic.rag_failed": "not_there"}')
     assert command(console, "worker", "--check") == 1
     assert errors(console) == "llm-platform: failed: topic not_there\n"
 
@@ -370,7 +370,7 @@ def test_doctor_sums_up_the_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (first.subject, first.verdict) == ("kafka", "ok")
     assert first.text.startswith(settings.KAFKA_BOOTSTRAP_SERVERS[0])
     assert {each.verdict for each in rest} <= {"warning"}
-    monkeypatch.setenv("KAFKA_TOPICS", '{"rag_failed": "not_there"}')
+    monkeypatch.setenv("KAFKA_CONFIG", '{"topic.rag_failed": "not_there"}')
     failed = [each for each in worker.check_brokers(Settings.load()) if each.verdict == "failed"]
     assert [each.subject for each in failed] == ["kafka topic not_there"]
 
@@ -443,7 +443,7 @@ def test_unknown_ca_is_named(console: Console, monkeypatch: pytest.MonkeyPatch) 
         address = f"127.0.0.1:{server.getsockname()[1]}"
         said = brokers_say(console, monkeypatch, address, **{"security.protocol": "SSL"})
         assert "unknown CA" in said
-        assert "KAFKA_SSL_CA_FILE" in said
+        assert "ssl.ca.location" in said
         server.shutdown(socket.SHUT_RDWR)
 
 
@@ -518,7 +518,7 @@ def test_json_needs_check(console: Console, capsys: pytest.CaptureFixture[str]) 
     [
         (KafkaError._TRANSPORT, "check KAFKA_BOOTSTRAP_SERVERS"),
         (KafkaError._MSG_TIMED_OUT, "check KAFKA_BOOTSTRAP_SERVERS"),
-        (KafkaError._AUTHENTICATION, "check KAFKA_SASL_USERNAME and its password"),
+        (KafkaError._AUTHENTICATION, "check sasl.username and sasl.password of KAFKA_CONFIG"),
         (KafkaError._UNKNOWN_TOPIC, "create it"),
         (KafkaError.UNKNOWN_TOPIC_OR_PART, "create it"),
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, "the right to write requests and to read outcomes"),

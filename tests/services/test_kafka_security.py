@@ -18,7 +18,8 @@ from tests.services.test_rights import NEEDED
 
 pytestmark = pytest.mark.services
 
-FILES = ("worker-certificate.env", "worker-password.env")
+FILES = ("worker-certificate.json", "worker-password.json")
+PORTS = {"worker-certificate.json": "ssl_port", "worker-password.json": "sasl_port"}
 GROUP = "rag-core"
 WRONG = "not the password"
 
@@ -32,22 +33,23 @@ def broker() -> Iterator[SecureBroker]:
 
 
 class Machine:
-    """The machine of a worker: its secrets in files, and its variables from one of the documented files."""
+    """The machine of a worker: one of the documented files, with the passwords of this test."""
 
     def __init__(self, broker: SecureBroker, folder: Path) -> None:
         self.broker, self.folder = broker, folder
-        self.secret("kafka-password", PASSWORD)
-        self.secret("worker-key-password", KEY_PASSWORD)
+        self.passwords = {"sasl.password": PASSWORD, "ssl.key.password": KEY_PASSWORD}
 
-    def secret(self, name: str, text: str) -> None:
-        (self.folder / name).write_text(f"{text}\n", "utf-8")
-
-    def variables(self, file: str, **changes: str) -> dict[str, str]:
-        text = self.broker.adapt((DEPLOY / file).read_text("utf-8")).replace("/run/secrets", str(self.folder))
-        documented = dict(line.split("=", 1) for line in text.splitlines())
-        quick = json.dumps({"group.protocol": "consumer", "reconnect.backoff.max.ms": 250})
-        ours = {**environment(self.broker, self.folder), "KAFKA_CONFIG": quick, **documented, **changes}
-        return {name: value for name, value in ours.items() if value}
+    def variables(self, name: str, **changes: str) -> dict[str, str]:
+        """`changes`: options of the file, or KAFKA_BOOTSTRAP_SERVERS; an empty text removes an option."""
+        options = json.loads(self.broker.adapt((DEPLOY / name).read_text("utf-8")))
+        options |= {option: text for option, text in self.passwords.items() if option in options}
+        servers = changes.pop("KAFKA_BOOTSTRAP_SERVERS", f"{HOST}:{getattr(self.broker, PORTS[name])}")
+        quick = {"group.protocol": "consumer", "reconnect.backoff.max.ms": 250}
+        used = {option: text for option, text in {**quick, **options, **changes}.items() if text != ""}
+        file = self.folder / "kafka.json"
+        file.write_text(json.dumps(used), "utf-8")
+        ours = {"KAFKA_BOOTSTRAP_SERVERS": servers, "KAFKA_CONFIG": str(file)}
+        return {**environment(self.broker, self.folder), **ours}
 
 
 @pytest.fixture
@@ -90,10 +92,8 @@ async def test_documented_files_connect_a_worker(machine: Machine, file: str) ->
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
 def test_other_mechanisms_connect(machine: Machine, mechanism: str) -> None:
-    """With the password in the variable."""
-    variables = machine.variables(
-        "worker-password.env", KAFKA_SASL_MECHANISM=mechanism, KAFKA_SASL_PASSWORD=PASSWORD, KAFKA_SASL_PASSWORD_FILE=""
-    )
+    """With the same options."""
+    variables = machine.variables("worker-password.json", **{"sasl.mechanism": mechanism})
     _, verdicts, printed = check(variables)
     assert verdicts["brokers"] == ("ok", "1 reached")
     assert PASSWORD not in printed
@@ -101,28 +101,24 @@ def test_other_mechanisms_connect(machine: Machine, mechanism: str) -> None:
 
 NAMES = "unknown CA, or a certificate for another name"
 FAULTS: Mapping[str, tuple[str, dict[str, str], str]] = {
-    "wrong password": (
-        "worker-password.env", {"KAFKA_SASL_PASSWORD": WRONG, "KAFKA_SASL_PASSWORD_FILE": ""}, "wrong user name or password",
-    ),
-    "wrong user": ("worker-password.env", {"KAFKA_SASL_USERNAME": "nobody"}, "wrong user name or password"),
-    "wrong CA": ("worker-password.env", {"KAFKA_SSL_CA_FILE": "{other}/ca.pem"}, NAMES),
-    "wrong name": ("worker-password.env", {"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:{sasl_port}"}, NAMES),
+    "wrong password": ("worker-password.json", {"sasl.password": WRONG}, "wrong user name or password"),
+    "wrong user": ("worker-password.json", {"sasl.username": "nobody"}, "wrong user name or password"),
+    "wrong CA": ("worker-password.json", {"ssl.ca.location": "{other}/ca.pem"}, NAMES),
+    "wrong name": ("worker-password.json", {"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:{sasl_port}"}, NAMES),
     "no TLS": (
-        "worker-password.env",
-        {"KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT", "KAFKA_SSL_CA_FILE": ""},
-        "KAFKA_SECURITY_PROTOCOL",
+        "worker-password.json", {"security.protocol": "SASL_PLAINTEXT", "ssl.ca.location": ""}, "security.protocol",
     ),
     "no certificate": (
-        "worker-certificate.env",
-        {"KAFKA_SSL_CERTIFICATE_FILE": "", "KAFKA_SSL_KEY_FILE": "", "KAFKA_SSL_KEY_PASSWORD_FILE": ""},
-        "KAFKA_SSL_CERTIFICATE_FILE",
+        "worker-certificate.json",
+        {"ssl.certificate.location": "", "ssl.key.location": "", "ssl.key.password": ""},
+        "ssl.certificate.location",
     ),
     "a certificate of another CA": (
-        "worker-certificate.env",
-        {"KAFKA_SSL_CERTIFICATE_FILE": "{other}/worker.crt.pem", "KAFKA_SSL_KEY_FILE": "{other}/worker.key.pem"},
-        "KAFKA_SSL_CERTIFICATE_FILE",
+        "worker-certificate.json",
+        {"ssl.certificate.location": "{other}/worker.crt.pem", "ssl.key.location": "{other}/worker.key.pem"},
+        "ssl.certificate.location",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("fault", sorted(FAULTS))
@@ -145,8 +141,7 @@ def test_wrong_credentials_are_named(machine: Machine, fault: str) -> None:
 
 def test_unusable_key_ends_the_start(machine: Machine) -> None:
     """A wrong password of the key cannot be mended by waiting."""
-    machine.secret("worker-key-password", WRONG)
-    code, _, printed = check(machine.variables("worker-certificate.env"))
+    code, _, printed = check(machine.variables("worker-certificate.json", **{"ssl.key.password": WRONG}))
     assert code != 0
     assert "ssl.key.location" in printed
     assert WRONG not in printed
@@ -154,12 +149,11 @@ def test_unusable_key_ends_the_start(machine: Machine) -> None:
 
 async def test_right_password_is_accepted_after_a_restart(machine: Machine) -> None:
     """The remedy of the fault works, with the same file."""
-    variables = machine.variables("worker-password.env")
-    index(variables, machine.folder)
-    machine.secret("kafka-password", WRONG)
+    index(machine.variables("worker-password.json"), machine.folder)
+    variables = machine.variables("worker-password.json", **{"sasl.password": WRONG})
     with worker(variables, machine.folder) as running:
         until(lambda: "wrong user name or password" in running.ready()[1])
-    machine.secret("kafka-password", PASSWORD)
+    machine.variables("worker-password.json")
     with worker(variables, machine.folder) as running:
         await answers(machine.broker, running, "mended")
 

@@ -119,7 +119,7 @@ def test_wrong_password_is_reported(broker: GuardedBroker, tmp_path: Path) -> No
     done = llm_platform(broker, "rag-worker", tmp_path, "worker", "--check", "--json", login=login)
     checks = {each["subject"]: each for each in json.loads(done.stdout)["checks"]}
     assert done.returncode == 1
-    assert "wrong user name or password: check KAFKA_SASL_USERNAME and its password" in checks["brokers"]["text"]
+    assert "wrong user name or password: check sasl.username and sasl.password of KAFKA_CONFIG" in checks["brokers"]["text"]
     assert "another-password" not in done.stdout + done.stderr
 
 

@@ -103,11 +103,11 @@ def _serve(settings: Settings) -> None:
     serve(partial(_build_server_platform, settings), settings)
 
 
-def _worker_parts(settings: Settings) -> AbstractAsyncContextManager[WorkerParts]:
+def _worker_parts(settings: Settings, keep_failed: bool) -> AbstractAsyncContextManager[WorkerParts]:
     _import_container()
     from modules.llm_platform.container import build_worker_parts
 
-    return build_worker_parts(settings)
+    return build_worker_parts(settings, keep_failed=keep_failed)
 
 
 async def _migrate_database(settings: Settings) -> tuple[int, int]:

@@ -59,7 +59,7 @@ from modules.llm_platform.wiring import (
 from modules.llm_platform.wiring import pages as page_readers
 from modules.llm_platform.wiring import redis as redis_wiring
 from modules.llm_platform.wiring.resources import Resources, upstream_states
-from shared.config import Settings, SettingsError
+from shared.config import Settings
 
 if TYPE_CHECKING:
     from modules.llm_platform.presentation.kafka.contract.wire_format import MessageSchemas
@@ -67,7 +67,6 @@ if TYPE_CHECKING:
 
 
 STORED_RESEARCHES = 200  # whose source texts can be requested; about 10 kB each, up to 500 kB for a report
-INCOMPLETE_LOGIN = "SCHEMA_REGISTRY_USERNAME and SCHEMA_REGISTRY_PASSWORD need each other: set both, or none"
 EMBEDDED_INDEX = "the index is embedded, so only workers on this machine can use it: to share it, set QDRANT_URL"
 
 
@@ -297,9 +296,11 @@ def build_server_platform(settings: Settings) -> LLMPlatform:
 
 @asynccontextmanager
 async def build_worker_parts(
-    settings: Settings, overrides: Mapping[type[Any], object] | None = None
+    settings: Settings, overrides: Mapping[type[Any], object] | None = None, *, keep_failed: bool = False
 ) -> AsyncIterator[WorkerParts]:
-    """Yield the parts of a worker and close them. `overrides`: as for `build_platform`, and IOutcomeStore."""
+    """Yield the parts of a worker and close them. `overrides`: as for `build_platform`, and IOutcomeStore. `keep_failed`:
+    failed requests are stored for a replay.
+    """
     from modules.llm_platform.presentation.kafka.contract.requests import Topics
     from modules.llm_platform.presentation.kafka.worker.dependencies import (
         Dependencies,
@@ -314,9 +315,9 @@ async def build_worker_parts(
     schemas = build_message_schemas(settings, container.resources())
     options = HandlerOptions(
         max_message_bytes=settings.RAG_MAX_MESSAGE_BYTES,
-        timeout_s=llms.rag_timeout_s(settings),
+        timeout_s=llms.research_timeout_s(settings),
         tenant_field=settings.KAFKA_TENANT_FIELD,
-        topics=Topics(settings.KAFKA_TOPICS),
+        topics=Topics(settings.kafka_topics()),
         schemas=schemas,
     )
     async with container.platform() as platform:
@@ -331,7 +332,7 @@ async def build_worker_parts(
             dependency_list.append(model_dependency(llm, container.llm_adapters()))
         dependencies = Dependencies(dependency_list)
         failed = container.failed_request_store()
-        keep = failed.put if settings.FAILED_REQUESTS_MAX_MB else None
+        keep = failed.put if keep_failed else None
         handler = build_rag_handler(
             platform.retrieval, platform.answers, outcomes, options, dependencies, platform.tracer, keep
         )
@@ -340,13 +341,10 @@ async def build_worker_parts(
 
 
 def build_message_schemas(settings: Settings, resources: Resources) -> MessageSchemas | None:
-    """Return the schemas of a schema registry, looked up when the worker starts; None without one. Raises SettingsError."""
-    url, user = settings.SCHEMA_REGISTRY_URL, settings.SCHEMA_REGISTRY_USERNAME
-    password = settings.SCHEMA_REGISTRY_PASSWORD
-    if url is None:
+    """Return the schemas of a schema registry, looked up when the worker starts; None without one."""
+    found = settings.schema_registry()
+    if found is None:
         return None
-    if (user is None) != (password is None):
-        raise SettingsError(INCOMPLETE_LOGIN)
     from modules.llm_platform.infrastructure.adapters.confluent_schema_registry import (
         TIMEOUT_S,
         ConfluentSchemaRegistry,
@@ -354,9 +352,8 @@ def build_message_schemas(settings: Settings, resources: Resources) -> MessageSc
     from modules.llm_platform.presentation.kafka.contract.requests import Topics
     from modules.llm_platform.presentation.kafka.contract.wire_format import MessageSchemas
 
-    auth = None if user is None or password is None else (user, password.get_secret_value())
-    registry = ConfluentSchemaRegistry(url, auth, resources.client(url, TIMEOUT_S))
-    return MessageSchemas(registry, Topics(settings.KAFKA_TOPICS), registers=settings.SCHEMA_REGISTRY_REGISTER)
+    registry = ConfluentSchemaRegistry(found.url, found.login, resources.client(found.url, TIMEOUT_S))
+    return MessageSchemas(registry, Topics(settings.kafka_topics()), registers=found.registers)
 
 
 @asynccontextmanager

@@ -10,22 +10,23 @@ from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 from tests.cases import for_each
 
+from shared import setting_names
 from shared.config import (
     SECTIONS,
-    SHARED_WORDS,
-    LLMProviderSettings,
     Settings,
     SettingsError,
     environment_variables,
     example_line,
-    format_value,
     setting_origin,
     unknown_variables,
     variable_names,
 )
+from shared.setting_names import SHARED_WORDS, format_value
+from shared.setting_types import LLMProviderSettings
 
 KEY = "sk-very-secret-0123456789"
 ALL = list(Settings.model_fields)
+MAX_SETTINGS = 95  # a knob that no user would set is a constant
 
 
 @pytest.fixture
@@ -133,8 +134,8 @@ class TestParsing:
                 "Wiki:8080, 10.1.2.3/16,[::1]:80,::1",
                 ("wiki:8080", "10.1.0.0/16", "[::1]:80", "::1"),
             ),
-            ("BUDGET_USD_PER_DAY_PER_KEY", " 1, alice = 3 ,a=b=0.5,", {"": 1.0, "alice": 3.0, "a=b": 0.5}),
-            ("BUDGET_USD_PER_DAY_PER_KEY", '{"": 2}', {"": 2.0}),
+            ("BUDGET_USD_PER_DAY", " 1, alice = 3 ,a=b=0.5,*=2", {"": 1.0, "alice": 3.0, "a=b": 0.5, "*": 2.0}),
+            ("BUDGET_USD_PER_DAY", '{"": 2}', {"": 2.0}),
             ("LLM_PROVIDERS", '[{"name": "a", "model": "m"}]', (LLMProviderSettings(name="a", model="m"),)),
         ],
     )
@@ -172,7 +173,7 @@ class TestParsing:
             ("LLM_TIMEOUT_S", "inf", "must be"),
             ("LLM_TIMEOUT_S", "nan", "must be"),
             ("LLM_TIMEOUT_S", "0", "must be greater than 0"),
-            ("READERS", "google", "must be 'jina' or 'direct'"),
+            ("READERS", "google", "must be 'jina', 'direct' or 'direct-robots'"),
             ("READERS", ",", "must have at least 1 item"),
             ("JINA_RPS", "0", "must be greater than 0"),
             ("READER_ALLOWED_HOSTS", "http://wiki", "contains an invalid network"),
@@ -182,14 +183,17 @@ class TestParsing:
             ("LLM_PROVIDERS", "name: local", "must be JSON"),
             ("LLM_PROVIDERS", '[{"name": "a"}]', r"\(0\.model\) is missing"),
             ("LLM_PROVIDERS", '[{"name": "a", "model": "m", "url": "x"}]', r"\(0\.url\) is not known"),
-            ("LLM_PRICES", "[1]", "must be a valid dictionary"),
-            ("BUDGET_USD_PER_DAY_PER_KEY", "alice=1,alice=9", "must have each label"),
-            ("BUDGET_USD_PER_DAY_PER_KEY", "1,alice=3,2", "must have each label"),
-            ("BUDGET_USD_PER_DAY_PER_KEY", "alice", "must be a valid number"),
-            ("KAFKA_TOPICS", '{"rag_failure": "a"}', r"\(rag_failure\)"),
-            ("KAFKA_TOPICS", '{"rag_failed": "a b"}', r"\(rag_failed\) must be 1 to 249 letters"),
-            ("KAFKA_TOPICS", '{"rag_failed": ".."}', r"\(rag_failed\) must be 1 to 249 letters"),
-            ("KAFKA_TOPICS", '{"rag_failed": "rag.search_result"}', "must give each of the five topics another name"),
+            ("BUDGET_USD_PER_DAY", "alice=1,alice=9", "must have each label"),
+            ("BUDGET_USD_PER_DAY", "1,alice=3,2", "must have each label"),
+            ("BUDGET_USD_PER_DAY", "alice", "must be a valid number"),
+            ("KAFKA_CONFIG", '{"topic.rag_failure": "a"}', r"\(topic\.rag_failure\) must be topic\. and one of"),
+            ("KAFKA_CONFIG", '{"topic.rag_failed": "a b"}', r"\(topic\.rag_failed\) must be 1 to 249 letters"),
+            ("KAFKA_CONFIG", '{"topic.rag_failed": ".."}', r"\(topic\.rag_failed\) must be 1 to 249 letters"),
+            ("KAFKA_CONFIG", '{"topic.rag_failed": "rag.search_result"}', "must give each of the five topics another name"),
+            ("KAFKA_CONFIG", '{"schema.registry.ulr": "http://a"}', r"must be schema\.registry\.url or"),
+            ("KAFKA_CONFIG", '{"schema.registry.url": "a"}', r"\(schema\.registry\.url\) must begin with http"),
+            ("KAFKA_CONFIG", '{"auto.register.schemas": "no"}', "must be true or false"),
+            ("KAFKA_CONFIG", "/no/such/file.json", r"or the path of a file with one \(FileNotFoundError\)"),
             ("KIMI_API_KEY", "sk-kimi\u2019s", "copy the key again"),
         ],
     )
@@ -349,6 +353,26 @@ class TestUnknownVariables:
         assert Settings(RESEARCH_BRIDGE_LOG_LEVEL="DEBUG").LOG_LEVEL == "DEBUG"
         assert Settings(_env_file=None).LOG_LEVEL == "INFO"
 
+    @pytest.mark.parametrize("name", setting_names.REPLACED)
+    def test_former_setting_stops_the_start(self, name: str, dot_env: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A former setting that would be ignored in silence is an error with its replacement, wherever it is set."""
+        assert not setting_names.REPLACED.keys() & set(ALL)
+        monkeypatch.setenv(name, KEY)
+        with pytest.raises(SettingsError, match=rf"^{name} is not a setting any more: set \S") as caught:
+            Settings.load()
+        assert KEY not in str(caught.value)
+        monkeypatch.setenv(name, "")
+        assert Settings.load() == Settings()
+        dot_env.write_text(f"{name}=1\n")
+        with pytest.raises(SettingsError, match=rf"^{name} is not a setting any more"):
+            Settings.load()
+
+    @pytest.mark.parametrize("name", setting_names.FIXED)
+    def test_former_setting_without_a_replacement_causes_a_warning(self, name: str) -> None:
+        """With the value that is used now."""
+        (warning,) = unknown_variables({name: None})
+        assert warning.startswith(f"{name} is not a setting any more: the value is always ")
+
     def test_unknown_variables_of_environment_and_file(self, dot_env: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Both sources are checked for unknown variables."""
         dot_env.write_text("KIMI_KEY=x\n")
@@ -366,10 +390,16 @@ class TestDescription:
     def test_every_example_is_valid(self, field: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """The example in an error message is accepted."""
         name, _, value = example_line(field).partition("=")
-        if "SecretFile" in str(Settings.__annotations__[field]):  # a path, which is read
-            monkeypatch.setattr(Path, "read_text", lambda *_: "a-password")
         monkeypatch.setenv(name, value)
         assert Settings().model_fields_set == ({name} if value else set())
+
+    @pytest.mark.parametrize("field", ALL)
+    def test_every_setting_says_who_sets_it(self, field: str) -> None:
+        """The reference has the condition of each setting, and there are at most 95."""
+        extra = Settings.model_fields[field].json_schema_extra
+        assert isinstance(extra, dict)
+        assert str(extra["set_if"]).startswith("you ")
+        assert len(ALL) <= MAX_SETTINGS
 
     def test_sections_start_at_existing_fields(self) -> None:
         """Every section starts at an existing field, the first one at the first field."""

@@ -13,12 +13,12 @@ KEYS = "alice:0123456789,abcdefghijk"
 
 def test_budget_of_an_unknown_key_is_refused() -> None:
     """A typing error would leave the key with the budget of all others, or with none."""
-    settings = Settings(_env_file=None, LLM_PLATFORM_API_KEYS=KEYS, BUDGET_USD_PER_DAY_PER_KEY="1,alcie=3")
-    with pytest.raises(SettingsError, match=r"^BUDGET_USD_PER_DAY_PER_KEY names alcie, .*: choose of alice, key-2$"):
+    settings = Settings(_env_file=None, LLM_PLATFORM_API_KEYS=KEYS, BUDGET_USD_PER_DAY="5,*=1,alcie=3")
+    with pytest.raises(SettingsError, match=r"^BUDGET_USD_PER_DAY names alcie, .*: choose of alice, key-2$"):
         check_daily_budget(settings)
 
 
-@for_each(("keys", "budget"), [(KEYS, "1"), (KEYS, "alice=3,key-2=1"), ("", "alice=3")])
+@for_each(("keys", "budget"), [(KEYS, "1"), (KEYS, "5,*=1"), (KEYS, "alice=3,key-2=1"), ("", "alice=3")])
 def test_budgets_of_known_keys_are_accepted(keys: str, budget: str) -> None:
     """By label or position. Without API keys, as for a command that shares the settings of a server, nothing is compared."""
-    check_daily_budget(Settings(_env_file=None, LLM_PLATFORM_API_KEYS=keys, BUDGET_USD_PER_DAY_PER_KEY=budget))
+    check_daily_budget(Settings(_env_file=None, LLM_PLATFORM_API_KEYS=keys, BUDGET_USD_PER_DAY=budget))

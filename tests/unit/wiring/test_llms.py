@@ -56,26 +56,25 @@ def test_one_without_the_other_is_an_error(values: dict[str, str], missing: str)
 def test_a_local_model_has_more_time() -> None:
     """Until its first token, to understand a follow-up question, for the research and for `ask`; a value that is set wins."""
     local, cloud = {"LLM_KIND": "ollama", "LLM_MODEL": "m"}, {"LLM_API_KEY": "k" * 20, "LLM_MODEL": "m"}
-    for values, first_token_s, follow_up_s, research_s, rag_s in [
-        (local, 600.0, 600.0, 600.0, 600.0),
-        (cloud, 60.0, 20.0, 120.0, 120.0),
-        ({**local, "LLM_TIMEOUT_S": 7, "RESEARCH_TIMEOUT_S": 8, "RAG_TIMEOUT_S": 9}, 7.0, 7.0, 8.0, 9.0),
+    for values, first_token_s, follow_up_s, research_s in [
+        (local, 600.0, 600.0, 600.0),
+        (cloud, 60.0, 20.0, 120.0),
+        ({**local, "LLM_TIMEOUT_S": 7, "RESEARCH_TIMEOUT_S": 8}, 7.0, 7.0, 8.0),
     ]:
         settings = _settings(**values)
         assert llms.llm_connections(settings)[0].timeout == first_token_s
         assert llms.follow_up_timeout_s(settings) == follow_up_s
         assert llms.research_timeout_s(settings) == research_s
-        assert llms.rag_timeout_s(settings) == rag_s
 
 
 async def test_a_local_model_reads_fewer_tokens_of_sources() -> None:
-    """A CPU reads 20 to 100 tokens a second; LLM_SOURCES_TOKENS wins."""
+    """A CPU reads 20 to 100 tokens a second; sources_tokens in LLM_PROVIDERS wins."""
     local, cloud = {"LLM_KIND": "ollama", "LLM_MODEL": "m"}, {"LLM_API_KEY": "k" * 20, "LLM_MODEL": "m"}
     sources = [Source(index=1, title="", url="https://example.org/", text="Pumps move much water every day. " * 2000)]
     for values, least, most in [
         (local, 1200, 2000),
         (cloud, 3600, 4600),
-        ({**local, "LLM_SOURCES_TOKENS": 3000}, 2700, 3500),
+        ({"LLM_PROVIDERS": [{"name": "a", "kind": "ollama", "model": "m", "sources_tokens": 3000}]}, 2700, 3500),
         ({"LLM_PROVIDERS": [{"name": name, **fields} for name, fields in _PROVIDERS.items()]}, 1200, 2000),
     ]:
         llm = FakeLLM(["Pumps move water [1]."])
@@ -101,10 +100,11 @@ class _SlowModel:
 
 @pytest.mark.parametrize(("concurrency", "running"), [(None, 1), (2, 2)])
 async def test_a_local_model_gets_one_call_at_a_time(concurrency: int | None, running: int) -> None:
-    """Unless LLM_CONCURRENCY says otherwise; the others wait for their turn."""
+    """Unless LLM_PROVIDERS says otherwise; the others wait for their turn."""
     model = _SlowModel()
     async with serving(model) as server:
-        settings = _settings(LLM_BASE_URL=f"{server.url}/v1", LLM_MODEL="m", LLM_CONCURRENCY=concurrency)
+        listed = {"name": "a", "base_url": f"{server.url}/v1", "model": "m", "concurrency": concurrency}
+        settings = _settings(LLM_PROVIDERS=[listed])
         async with build_platform(settings) as platform:
             calls = [asyncio.create_task(platform.llm.generate(QUESTION)) for _ in range(4)]
             assert await becomes_true(lambda: server.busy == running, CLOSE_TIMEOUT_S)

@@ -158,7 +158,7 @@ class PageConnectionError(AppException):
 
 
 class PageTimeoutError(PageConnectionError):
-    """The page was not read in time: try again, or raise READER_TIMEOUT_S."""
+    """The page was not read in time: try again."""
 
     code = "page_timeout"
 
@@ -208,7 +208,7 @@ class DailyBudgetError(LLMException):
 
 
 class PriceUnknownError(AppException):
-    """max_cost_usd needs the price of every model: set LLM_PRICES, or leave max_cost_usd out."""
+    """max_cost_usd needs the price of every model: set price_in and price_out in LLM_PROVIDERS, or leave max_cost_usd out."""
 
     code = "price_unknown"
     status_code = 422

@@ -41,7 +41,7 @@ async def probe_reader(url: str, resolve: Resolve, respond: Respond, settings: S
     iterable of bytes that may be endless); an OSError means that the server is unreachable. Either may be a coroutine
     function. `settings`: those of the reader are used; None: the defaults, not the environment.
     """
-    from modules.llm_platform.infrastructure.adapters.direct_page_reader import TIMEOUT_S, DirectPageReader
+    from modules.llm_platform.infrastructure.adapters.direct_page_reader import DirectPageReader
     from modules.llm_platform.infrastructure.safe_reader.connection import PinnedConnections
     from modules.llm_platform.infrastructure.safe_reader.fetch import SafeFetcher
     from modules.llm_platform.infrastructure.safe_reader.guard import AllowedHosts, Guard
@@ -53,8 +53,7 @@ async def probe_reader(url: str, resolve: Resolve, respond: Respond, settings: S
     reader = DirectPageReader(
         fetcher,
         _InProcessParsers(),
-        timeout=settings.READER_TIMEOUT_S if settings else TIMEOUT_S,
-        robots=Robots(fetcher) if settings and settings.READER_ROBOTS else None,
+        robots=Robots(fetcher) if settings and "direct-robots" in settings.READERS else None,
     )
     try:
         await reader.read(url)

@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from modules.llm_platform.infrastructure.redis.client import RedisClient
 
 SPENDING_FILE: Final = "spending.sqlite3"
+ALL: Final = ""  # in BUDGET_USD_PER_DAY: the number without a label
+EACH_KEY: Final = "*"
 UNKNOWN_PRICE: Final = (
-    "{setting} needs the price of every model, and that of {models} is not known: set LLM_PRICES, or price_in and price_out "
-    'in LLM_PROVIDERS. Example: LLM_PRICES={{"{model}": {{"price_in": 0.15, "price_out": 0.6}}}}'
+    "BUDGET_USD_PER_DAY needs the price of every model, and that of {models} is not known: set price_in and price_out in "
+    'LLM_PROVIDERS. Example: LLM_PROVIDERS=[{{"name": "a", "model": "{model}", "price_in": 0.15, "price_out": 0.6}}]'
 )
 
 UNKNOWN_LABEL: Final = (
-    "BUDGET_USD_PER_DAY_PER_KEY names {unknown}, which is no label of LLM_PLATFORM_API_KEYS: choose of {labels}"
+    "BUDGET_USD_PER_DAY names {unknown}, which is no label of LLM_PLATFORM_API_KEYS: choose of {labels}"
 )
 
 
@@ -30,16 +32,15 @@ def check_daily_budget(settings: Settings) -> None:
     """Raise SettingsError if there is a daily budget and the price of a configured model is not known, or if the budget is
     that of an API key that a server with API keys does not have.
     """
-    if not _has_budget(settings):
+    if not settings.BUDGET_USD_PER_DAY:
         return
     labels = [key.label or f"key-{number}" for number, key in enumerate(settings.api_keys(), 1)]
-    for label in settings.BUDGET_USD_PER_DAY_PER_KEY:
-        if labels and label and label not in labels:
+    for label in settings.BUDGET_USD_PER_DAY:
+        if labels and label not in (ALL, EACH_KEY, *labels):
             raise SettingsError(UNKNOWN_LABEL.format(unknown=label, labels=", ".join(dict.fromkeys(labels))))
     unknown = [each.model or each.name for each in llm_connections(settings) if each.cost_usd(1, 1) is None]
     if unknown:
-        setting = "BUDGET_USD_PER_DAY" if settings.BUDGET_USD_PER_DAY is not None else "BUDGET_USD_PER_DAY_PER_KEY"
-        raise SettingsError(UNKNOWN_PRICE.format(setting=setting, models=", ".join(unknown), model=unknown[0]))
+        raise SettingsError(UNKNOWN_PRICE.format(models=", ".join(unknown), model=unknown[0]))
 
 
 def build_model_budgets(
@@ -47,12 +48,12 @@ def build_model_budgets(
 ) -> ModelBudgets:
     """Return the daily budget of each model that costs money; empty without one."""
     priced = [each for each in llm_connections(settings) if each.cost_usd(1, 1)]
-    if not _has_budget(settings) or not priced:
+    if not settings.BUDGET_USD_PER_DAY or not priced:
         return {}
     from modules.llm_platform.infrastructure.policies.daily_budget import DailyBudget, DailyLimits, ModelBudget
 
-    by_key = settings.BUDGET_USD_PER_DAY_PER_KEY
-    limits = DailyLimits(settings.BUDGET_USD_PER_DAY, by_key.get(""), {key: usd for key, usd in by_key.items() if key})
+    by_label = dict(settings.BUDGET_USD_PER_DAY)
+    limits = DailyLimits(by_label.pop(ALL, None), by_label.pop(EACH_KEY, None), by_label)
     budget = DailyBudget(_build_spending_store(settings, redis), limits, metrics=metrics)
     resources.on_close(budget.aclose)
     return {each.name: ModelBudget(budget, partial(_price, each)) for each in priced}
@@ -60,10 +61,6 @@ def build_model_budgets(
 
 def _price(connection: LLMConnection, prompt_tokens: int, completion_tokens: int) -> float:
     return connection.cost_usd(prompt_tokens, completion_tokens) or 0.0
-
-
-def _has_budget(settings: Settings) -> bool:
-    return settings.BUDGET_USD_PER_DAY is not None or bool(settings.BUDGET_USD_PER_DAY_PER_KEY)
 
 
 def _build_spending_store(settings: Settings, redis: RedisClient | None) -> ISpendingStore:

@@ -28,7 +28,8 @@ from modules.llm_platform.infrastructure.policies.upstreams import UpstreamModel
 from modules.llm_platform.wiring.redis import SharedState
 from modules.llm_platform.wiring.resources import Resources, UpstreamStates, is_loopback
 from modules.llm_platform.wiring.search import MAX_REPORT_WAIT_S, RateLimiters
-from shared.config import LLMProviderSettings, LLMStage, Settings, SettingsError
+from shared.config import Settings, SettingsError
+from shared.setting_types import LLMProviderSettings, LLMStage
 
 ONLY_LOOPBACK = (
     "Offline mode: only language models on loopback are used. Set LLM_KIND=ollama or vllm with LLM_MODEL. "
@@ -92,6 +93,7 @@ def _listed(each: LLMProviderSettings, settings: Settings) -> LLMConnection:
         price_in=each.price_in,
         price_out=each.price_out,
         context_tokens=each.context_tokens,
+        concurrency=each.concurrency,
         api_version=each.api_version,
         variables=Variables.listed(each.name),
     )
@@ -100,9 +102,6 @@ def _listed(each: LLMProviderSettings, settings: Settings) -> LLMConnection:
 def _connection(
     settings: Settings, name: str, kind: str, model: str | None, key: SecretStr | None, address: str | None, **more: Any
 ) -> LLMConnection:
-    price = settings.LLM_PRICES.get(model or "")
-    if price and more.get("price_in") is None and more.get("price_out") is None:
-        more |= {"price_in": price.price_in, "price_out": price.price_out}
     # A gateway on loopback that wants a key may call models that cost money.
     is_local = not KINDS[kind].needs_key or (is_loopback(address or "") and not key)
     if is_local and "LLM_CONTEXT_TOKENS" in settings.model_fields_set and not more.get("context_tokens"):
@@ -128,15 +127,9 @@ def first_token_timeout_s(settings: Settings, is_local: bool) -> float:
 
 
 def research_timeout_s(settings: Settings) -> float:
-    """Return the timeout of a shallow or deep research: longer if it may have to wait for a local model."""
+    """Return the timeout of a quick or deep answer, of `ask` and of a worker's request: longer if a model is local."""
     is_set = "RESEARCH_TIMEOUT_S" in settings.model_fields_set
     return LOCAL_TIMEOUT_S if _has_local_model(settings) and not is_set else settings.RESEARCH_TIMEOUT_S
-
-
-def rag_timeout_s(settings: Settings) -> float:
-    """Return the timeout of one request of a worker, and of `ask`, by the same rule."""
-    is_set = "RAG_TIMEOUT_S" in settings.model_fields_set
-    return LOCAL_TIMEOUT_S if _has_local_model(settings) and not is_set else settings.RAG_TIMEOUT_S
 
 
 def follow_up_timeout_s(settings: Settings) -> float:
@@ -147,7 +140,7 @@ def follow_up_timeout_s(settings: Settings) -> float:
 def sources_budget_tokens(settings: Settings) -> int:
     """Return the tokens of sources in the prompt of a short answer: fewer if a local model may have to read it."""
     usual = LOCAL_SOURCES_TOKENS if _has_local_model(settings) else SOURCES_BUDGET_TOKENS
-    return settings.LLM_SOURCES_TOKENS or usual
+    return next((each.sources_tokens for each in settings.LLM_PROVIDERS if each.sources_tokens), usual)
 
 
 def _has_local_model(settings: Settings) -> bool:
@@ -196,7 +189,10 @@ def build_llm_rate_limiters(settings: Settings, adapters: LLMAdapters) -> RateLi
 
 def concurrency_bounds(settings: Settings) -> Mapping[str, int]:
     """Return the number of concurrent calls of each model that has a bound: a local one answers one call after the other."""
-    bounds = {each.name: settings.LLM_CONCURRENCY or int(each.is_local) for each in llm_connections(settings)}
+    bounds = {
+        each.name: each.concurrency or int(each.is_local and not KINDS[each.kind].batches)
+        for each in llm_connections(settings)
+    }
     return {name: bound for name, bound in bounds.items() if bound}
 
 

@@ -31,9 +31,11 @@ JINA_RPS_WITH_KEY = 5.0  # requirement MS9
 JINA_RPS_WITHOUT_KEY = 0.33  # Jina serves about twenty pages per minute without a key
 MAX_CONCURRENT_PAGES = 5  # of Jina; a higher rate raises it
 MAX_DIRECT_READS = 20  # at once, of all hosts
+PAGE_TIMEOUT_S = 20.0  # of one reader for one page, redirects included
 JINA = "jina"
 DIRECT = "direct"
 THE_PAGE_READER = "The page reader"  # in errors
+DIRECT_ROBOTS = "direct-robots"  # obeys robots.txt, for the pages of quick answers too
 HTML_PARSERS = ("resiliparse", "trafilatura")
 
 
@@ -67,7 +69,7 @@ def build_page_reader(
         guard = _guard(settings, resources)
         return _jina_reader(settings, resources, guard, circuits.get(JINA), metrics)
 
-    readers = {JINA: LazyPageReader(JINA, jina), DIRECT: direct}
+    readers = {JINA: LazyPageReader(JINA, jina), DIRECT: direct, DIRECT_ROBOTS: direct}
     return FailoverPageReader([readers[name] for name in settings.READERS])
 
 
@@ -101,8 +103,8 @@ def _jina_reader(
     jina = JinaPageReader(
         key.get_secret_value() if key else "",
         url,
-        settings.READER_TIMEOUT_S,
-        client=resources.client(url, settings.READER_TIMEOUT_S),
+        PAGE_TIMEOUT_S,
+        client=resources.client(url, PAGE_TIMEOUT_S),
         redactor=resources.redactor,
     )
     limiter = RateLimiter(
@@ -128,8 +130,8 @@ def _direct_reader(settings: Settings, resources: Resources, guard: Guard, metri
     reader = DirectPageReader(
         fetcher,
         parsers,
-        timeout=settings.READER_TIMEOUT_S,
-        robots=Robots(fetcher) if settings.READER_ROBOTS else None,
+        timeout=PAGE_TIMEOUT_S,
+        robots=Robots(fetcher) if DIRECT_ROBOTS in settings.READERS else None,
         redactor=resources.redactor,
     )
     limiter = RateLimiter(None, max_concurrent=MAX_DIRECT_READS)
@@ -137,7 +139,7 @@ def _direct_reader(settings: Settings, resources: Resources, guard: Guard, metri
         PAGE_READER,
         DIRECT,
         limiter,
-        max_wait_s=settings.READER_TIMEOUT_S,
+        max_wait_s=PAGE_TIMEOUT_S,
         label=THE_PAGE_READER,
         is_one_service=False,
         metrics=metrics,

@@ -13,7 +13,8 @@ from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.infrastructure.adapters.memory_cache import MemoryCache
 from modules.llm_platform.infrastructure.policies.caching import MeasuredCache
 from modules.llm_platform.wiring.resources import Resources, is_installed, is_loopback
-from shared.config import SECTIONS, Settings, SettingsError, format_value
+from shared.config import SECTIONS, Settings, SettingsError
+from shared.setting_names import format_value
 
 if TYPE_CHECKING:
     from modules.llm_platform.infrastructure.redis.client import RedisClient

@@ -11,7 +11,8 @@ from modules.llm_platform.domain.ports.research_job_store import IResearchJobSto
 from modules.llm_platform.domain.ports.tracing import ITracer
 from modules.llm_platform.infrastructure.postgres.pool import Database
 from modules.llm_platform.wiring.resources import Resources, data_folder
-from shared.config import Settings, decode_webhook_secret
+from shared.config import Settings
+from shared.setting_types import decode_webhook_secret
 
 FILE = "researches.sqlite3"
 

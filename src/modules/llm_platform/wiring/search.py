@@ -190,7 +190,7 @@ SEARCH_PROVIDERS: tuple[SearchProviderSpec, ...] = (  # in the order of `auto`
         source_kinds=("web", "news", "academic"),
         label="SearXNG, a self-hosted metasearch engine",
         settings=(
-            "SEARXNG_URL", "SEARXNG_USERNAME", "SEARXNG_PASSWORD", "SEARXNG_TIMEOUT_S", "SEARXNG_MAX_RESULTS",
+            "SEARXNG_URL", "SEARXNG_USERNAME", "SEARXNG_PASSWORD", "SEARXNG_TIMEOUT_S",
             "SEARXNG_SAFESEARCH", "SEARXNG_ENGINES_WEB", "SEARXNG_ENGINES_NEWS", "SEARXNG_ENGINES_ACADEMIC", "SEARXNG_RPM",
         ),
         addresses=lambda settings: settings.SEARXNG_URL,

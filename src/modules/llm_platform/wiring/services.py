@@ -25,7 +25,6 @@ from modules.llm_platform.wiring.llms import (
     judged_answers,
     llm_connections,
     model_version,
-    rag_timeout_s,
     research_timeout_s,
     stage_choices,
 )
@@ -40,9 +39,7 @@ DIGEST_CHARS = 12
 
 
 def answer_options(settings: Settings) -> AnswerOptions:
-    return AnswerOptions(
-        timeout_s=rag_timeout_s(settings), top_k=settings.RAG_TOP_K, max_tokens=settings.LLM_MAX_TOKENS
-    )
+    return AnswerOptions(timeout_s=research_timeout_s(settings), top_k=settings.RAG_TOP_K, max_tokens=settings.LLM_MAX_TOKENS)
 
 
 def report_labels(settings: Settings, search: SearchAdapters, llms: LLMAdapters) -> Mapping[str, str]:
@@ -65,10 +62,8 @@ def report_options(settings: Settings) -> ReportOptions:
     return ReportOptions(
         timeout_s=settings.RESEARCH_TIMEOUT_S if has_timeout else REPORT_TIMEOUT_S,
         pages=settings.REPORT_PAGES,
-        queries_per_language=settings.REPORT_QUERIES_PER_LANGUAGE,
         query_languages=settings.QUERY_LANGUAGES,
-        read_early=settings.REPORT_READ_EARLY,
-        results_per_search=settings.SEARXNG_MAX_RESULTS,
+        results_per_search=settings.SEARCH_MAX_RESULTS,
         max_tokens=REPORT_LENGTH_FACTOR * settings.LLM_MAX_TOKENS,
         context_tokens=settings.LLM_CONTEXT_TOKENS,
         offline=settings.LLM_PLATFORM_OFFLINE,
@@ -89,7 +84,7 @@ def build_reporter(tools: ReportTools, resources: Resources) -> Reporter:
 def research_options(settings: Settings) -> ResearchOptions:
     return ResearchOptions(
         timeout_s=research_timeout_s(settings),
-        results_per_search=settings.SEARXNG_MAX_RESULTS,
+        results_per_search=settings.SEARCH_MAX_RESULTS,
         max_tokens=settings.LLM_MAX_TOKENS,
         plan_ttl_s=settings.CACHE_TTL_S,
         reading=ReadOptions(settings.READ_PAGES, settings.READ_S),

@@ -19,7 +19,8 @@ from modules.llm_platform.infrastructure.postgres.pool import Database, Database
 from modules.llm_platform.wiring.resources import Resources, data_folder, is_installed
 from shared.config import Settings, SettingsError
 
-MEGABYTE = 1_000_000
+FAILED_REQUESTS_MAX_BYTES = 256_000_000  # the oldest are dropped
+FAILED_REQUESTS_TTL_DAYS = 1.0
 POSTGRES_PACKAGES = ("psycopg", "psycopg_pool")  # of the extra
 NOT_INSTALLED = 'DATABASE_URL needs a package that is not installed: pip install "llm-platform[postgres]"'
 NO_DATABASE = "DATABASE_URL is not set: name the PostgreSQL database, such as postgresql://user:password@host/database"
@@ -69,7 +70,7 @@ def build_outcome_store(settings: Settings, resources: Resources, database: Data
 def build_failed_request_store(
     settings: Settings, resources: Resources, database: Database | None
 ) -> IFailedRequestStore:
-    limits = settings.FAILED_REQUESTS_MAX_MB * MEGABYTE, settings.FAILED_REQUESTS_TTL_DAYS
+    limits = FAILED_REQUESTS_MAX_BYTES, FAILED_REQUESTS_TTL_DAYS
     if database is not None:
         from modules.llm_platform.infrastructure.postgres.failed_request_store import PostgresFailedRequestStore
 

@@ -8,7 +8,8 @@ import pytest
 from tests.cases import for_each
 
 from modules.llm_platform.infrastructure.llm.kinds import AZURE_API_VERSION, KINDS, LLMConnection, Variables
-from shared.config import LLMKindName, Settings, variable_names
+from shared.config import Settings, variable_names
+from shared.setting_types import LLMKindName
 
 
 def _connection(kind: str, **config: object) -> LLMConnection:

@@ -194,7 +194,7 @@ async def test_each_api_key_has_its_own_budget(tmp_path: Path) -> None:
         return await llm.generate(REQUEST)
 
     await asyncio.create_task(call("bob"))
-    with pytest.raises(DailyBudgetError, match="BUDGET_USD_PER_DAY_PER_KEY of bob"):
+    with pytest.raises(DailyBudgetError, match="BUDGET_USD_PER_DAY for bob"):
         await asyncio.create_task(call("bob"))
     await asyncio.create_task(call("alice"))
     await asyncio.create_task(call("alice"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -23,12 +24,13 @@ PASSWORD = "open-sesame-1"
 )  # fmt: skip
 def test_kafka_secret_is_redacted_and_reaches_the_client(name: str) -> None:
     """It is looked for in what is said, is in no repr and no list of settings, and reaches the client."""
-    settings = Settings.load(KAFKA_CONFIG={name: PASSWORD, "sasl.username": "team"})
+    given = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "team", name: PASSWORD}
+    settings = Settings.load(KAFKA_CONFIG=given)
     assert PASSWORD in settings.secrets()
     assert PASSWORD not in repr(settings)
     assert PASSWORD not in repr(settings.KAFKA_CONFIG)
     assert PASSWORD not in str(list(setting_values(settings, {})))
-    assert client_settings(settings) == {name: PASSWORD, "sasl.username": "team"}
+    assert client_settings(settings) == given
 
 
 def test_kafka_config_keeps_the_types_of_json(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,54 +69,45 @@ def test_invalid_kafka_config_has_one_message(value: str, message: str, monkeypa
     assert "\n" not in str(caught.value)
 
 
-def test_security_settings_reach_the_client(tmp_path: Path) -> None:
-    """Under librdkafka's names, beside KAFKA_CONFIG; the passwords of files are redacted too."""
-    file = tmp_path / "password"
-    file.write_text(f"{PASSWORD}\n", "utf-8")
-    settings = Settings.load(
-        KAFKA_SECURITY_PROTOCOL="sasl_ssl", KAFKA_SSL_CA_FILE="/tls/ca.pem", KAFKA_SASL_MECHANISM="scram-sha-512",
-        KAFKA_SASL_USERNAME="team", KAFKA_SASL_PASSWORD_FILE=str(file), KAFKA_CONFIG={"linger.ms": 5},
-    )  # fmt: skip
-    assert client_settings(settings) == {
-        "linger.ms": 5, "security.protocol": "SASL_SSL", "ssl.ca.location": "/tls/ca.pem",
-        "sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "team", "sasl.password": PASSWORD,
-    }  # fmt: skip
+def test_config_of_a_file_reaches_the_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path of a JSON file is read; our own options and secrets of it are handled as those of the variable."""
+    file = tmp_path / "kafka.json"
+    options = {"security.protocol": "sasl_ssl", "sasl.mechanism": "PLAIN", "sasl.username": "a", "sasl.password": PASSWORD}
+    file.write_text(json.dumps({**options, "topic.rag_failed": "acme.failed", "auto.register.schemas": False}), "utf-8")
+    monkeypatch.setenv("KAFKA_CONFIG", str(file))
+    settings = Settings.load()
+    assert client_settings(settings) == options
+    assert settings.kafka_topics() == {"rag_failed": "acme.failed"}
     assert PASSWORD in settings.secrets()
     assert PASSWORD not in repr(settings) + str(list(setting_values(settings, {})))
 
 
 @for_each(
-    ("values", "message"),
+    ("options", "message"),
     [
-        ({"KAFKA_SASL_PASSWORD": PASSWORD}, "KAFKA_SASL_PASSWORD has no effect with the protocol PLAINTEXT: set .* SASL_SSL"),
+        ({"sasl.password": PASSWORD}, r"sasl\.password has no effect with PLAINTEXT: set security\.protocol to SASL_SSL"),
         (
-            {"KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT", "KAFKA_SSL_CA_FILE": "/ca.pem"},
-            "KAFKA_SSL_CA_FILE has no effect with the protocol SASL_PLAINTEXT",
+            {"security.protocol": "SASL_PLAINTEXT", "ssl.ca.location": "/ca.pem"},
+            r"ssl\.ca\.location has no effect with SASL_PLAINTEXT: set security\.protocol to SSL or SASL_SSL",
         ),
-        (
-            {"KAFKA_SECURITY_PROTOCOL": "SSL", "KAFKA_CONFIG": {"security.protocol": "SSL"}},
-            "KAFKA_SECURITY_PROTOCOL and KAFKA_CONFIG both set security.protocol",
-        ),
-        (
-            {"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SASL_USERNAME": "team"},
-            "KAFKA_SASL_USERNAME needs KAFKA_SASL_MECHANISM",
-        ),
+        ({"security.protocol": "SASL_SSL", "sasl.username": "team"}, r"sasl\.username needs sasl\.mechanism"),
     ],
 )
-def test_contradicting_security_settings_are_refused(values: dict[str, object], message: str) -> None:
+def test_options_without_effect_are_refused(options: dict[str, object], message: str) -> None:
     """A password that the connection would not use is a mistake that nobody would notice."""
     with pytest.raises(SettingsError, match=message) as caught:
-        client_settings(Settings.load(**values))
+        client_settings(Settings.load(KAFKA_CONFIG=options))
     assert PASSWORD not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [(None, "FileNotFoundError"), (b"\n", "is empty"), (b"\xff", "UnicodeDecodeError")]
+    ("content", "message"),
+    [(None, "FileNotFoundError"), (b"\xff", "UnicodeDecodeError"), (b"\n", "JSON"), (b"[1]", "a JSON object")],
 )
-def test_unusable_password_file_is_refused(tmp_path: Path, content: bytes | None, message: str) -> None:
+def test_unusable_file_is_refused(tmp_path: Path, content: bytes | None, message: str) -> None:
     """With the variable's name and the reason."""
-    file = tmp_path / "password"
+    file = tmp_path / "kafka.json"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(SettingsError, match=rf"KAFKA_SASL_PASSWORD_FILE must be .*{message}"):
-        Settings.load(KAFKA_SASL_PASSWORD_FILE=str(file))
+    with pytest.raises(SettingsError, match=rf"KAFKA_CONFIG must be .*{message}"):
+        Settings.load(KAFKA_CONFIG=str(file))

@@ -30,8 +30,8 @@ class ConfluentSchemaRegistry(ISchemaRegistry):
         self, base_url: str, auth: tuple[str, str] | None = None, client: httpx2.AsyncClient | None = None
     ) -> None:
         self._upstream = Upstream(
-            "the schema registry", base_url, setting="SCHEMA_REGISTRY_URL", timeout=TIMEOUT_S, client=client, auth=auth,
-            rules=_RULES, errors=_ERRORS,
+            "the schema registry", base_url, setting="schema.registry.url of KAFKA_CONFIG", timeout=TIMEOUT_S, client=client,
+            auth=auth, rules=_RULES, errors=_ERRORS,
         )  # fmt: skip
 
     async def find(self, subject: str, schema: str) -> int | None:
@@ -58,5 +58,5 @@ class ConfluentSchemaRegistry(ISchemaRegistry):
     def _id(self, reply: Reply) -> int:
         value: Any = self._upstream.json_object(reply).get("id")
         if type(value) is not int or not 0 <= value <= MAX_ID:
-            raise SchemaRegistryError("the schema registry answered without the id of the schema: check SCHEMA_REGISTRY_URL")
+            raise SchemaRegistryError("the schema registry answered without the id of the schema: check KAFKA_CONFIG")
         return value

@@ -20,7 +20,7 @@ from modules.llm_platform.infrastructure.safe_reader.url import parse_address
 
 TIMEOUT_S: Final = 20.0
 
-TIMED_OUT = "The page did not load within {seconds:g} s: try again, or raise READER_TIMEOUT_S"
+TIMED_OUT = "The page did not load within {seconds:g} s: try again"
 
 
 class DirectPageReader(IPageReader):

@@ -47,6 +47,7 @@ class LLMKind:
     context_tokens: int | None = None
     user_agent: str | None = None  # None: the default of the HTTP client
     takes_temperature: bool = True
+    batches: bool = False  # answers many calls together: no bound even where the model is local
     serves_others: bool = False  # services of other vendors have this kind, too; those at an own address may need no key
     variables: Variables = Variables()
 
@@ -89,7 +90,7 @@ KINDS: Mapping[str, LLMKind] = MappingProxyType(
             variables=Variables("AITUNNEL_API_KEY", "AITUNNEL_BASE_URL", "AITUNNEL_MODEL"),
         ),
         "ollama": LLMKind("http://localhost:11434/v1", "max_tokens", needs_key=False, price=0.0),
-        "vllm": LLMKind("http://localhost:8000/v1", "max_tokens", needs_key=False, price=0.0),
+        "vllm": LLMKind("http://localhost:8000/v1", "max_tokens", needs_key=False, price=0.0, batches=True),
     }
 )
 
@@ -106,6 +107,7 @@ class LLMConnection:
     price_in: float | None = None
     price_out: float | None = None
     context_tokens: int | None = None
+    concurrency: int | None = None  # calls at once; None: the default of the kind
     timeout: float = DEFAULT_TIMEOUT_S  # seconds until the first token
     idle_timeout: float = DEFAULT_IDLE_TIMEOUT_S  # seconds between two tokens
     temperature: float | None = None  # instead of that of each request

@@ -48,7 +48,7 @@ class DailyLimits:
             accounts[ALL] = _Account("BUDGET_USD_PER_DAY", self.all)
         limit = self.keys.get(label, self.each_key)
         if label and limit is not None:
-            accounts[f"key:{label}"] = _Account(f"BUDGET_USD_PER_DAY_PER_KEY of {label}", limit)
+            accounts[f"key:{label}"] = _Account(f"BUDGET_USD_PER_DAY for {label}", limit)
         return accounts
 
 

@@ -1,4 +1,4 @@
-"""robots.txt (RFC 9309): fetched through the same guard and cached for an hour, obeyed where READER_ROBOTS is set."""
+"""robots.txt (RFC 9309): fetched through the same guard and cached for an hour, obeyed where READERS has direct-robots."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ MAX_SITES: Final = 500
 ABSENT_STATUSES: Final = frozenset(range(400, 500)) - {429}
 ROBOTS_REQUEST: Final = PageRequest({"text/*", "application/octet-stream", ""}, MAX_BYTES, ABSENT_STATUSES)
 
-FORBIDDEN = "The site's robots.txt disallows this page, and READER_ROBOTS obeys it"
-NOT_KNOWN = "The site's robots.txt cannot be read now, and READER_ROBOTS obeys it: try again later"
+FORBIDDEN = "The site's robots.txt disallows this page, and direct-robots of READERS obeys it"
+NOT_KNOWN = "The site's robots.txt cannot be read now, and direct-robots of READERS obeys it: try again later"
 
 _AGENT_LINE = re.compile(r"\s*user[\s-]*agent(?![^\s:])[\s:]*([^#]*)", re.IGNORECASE)
 _TOKEN = re.compile(r"[A-Za-z_-]+")

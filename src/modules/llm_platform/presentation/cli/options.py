@@ -15,7 +15,7 @@ from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.exit_codes import exit_codes
 from modules.llm_platform.presentation.cli.setup import CommandContext, command_trace
 from modules.llm_platform.presentation.validation_messages import validation_message
-from shared.config import CollectionName
+from shared.setting_types import CollectionName
 
 # typer reads the annotations of a command at run time and shows a Literal as a choice.
 DepthName = Literal["shallow", "deep", "report"]

@@ -67,7 +67,7 @@ async def test_cost_limit_is_respected() -> None:
 
 async def test_cost_limit_requires_prices() -> None:
     """A limit that nobody could keep is refused, with the setting to set."""
-    with pytest.raises(PriceUnknownError, match="LLM_PRICES"):
+    with pytest.raises(PriceUnknownError, match="LLM_PROVIDERS"):
         await World(Web(some_pages()), ReportModel()).events(max_cost_usd=1.0)
 
 

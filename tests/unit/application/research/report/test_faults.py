@@ -190,7 +190,7 @@ async def _stopped_after(world: World, kind: str, count: int) -> None:
 @for_each("count", [1, 2])
 async def test_closing_the_stream_cancels_all_tasks(kind: str, count: int) -> None:
     """In whatever phase the reader goes: no task is left, and nothing more is asked."""
-    world = World(Web(some_pages(12)), ReportModel(delay_s=0.002), options=ReportOptions(pages=7, read_early=True))
+    world = World(Web(some_pages(12)), ReportModel(delay_s=0.002), options=ReportOptions(pages=7))
     before = asyncio.all_tasks()
     await _stopped_after(world, kind, count)
     assert asyncio.all_tasks() == before

@@ -157,16 +157,6 @@ async def test_text_of_a_source_is_available() -> None:
         assert held.text[citation.quote_start : citation.quote_end] == citation.quote
 
 
-async def test_reading_early_reads_the_same_pages_or_more() -> None:
-    """With REPORT_READ_EARLY the best so far are opened while ranks are still missing; the report is written all the same."""
-    pages = some_pages(12)
-    finds = lambda query: list(pages)[:6] if "cold" in query else list(pages)[6:]  # noqa: E731
-    events = await World(Web(pages, finds), ReportModel(), options=ReportOptions(read_early=True)).events()
-    kinds = [event.type for event in events]
-    assert len(answer_of(events).sources) >= 1
-    assert kinds.count("read") >= 5
-
-
 async def test_page_belongs_to_the_sub_question_that_ranked_it_best() -> None:
     """The search that is quickest finds a page last, another one first: the page stands for the other one's sub-question."""
     pages = some_pages(12)

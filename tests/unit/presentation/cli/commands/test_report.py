@@ -134,7 +134,7 @@ class TestOptions:
         """A budget in dollars without prices is the caller's to mend."""
         ended = command(*REPORT, platform=FakePlatform(answer=PriceUnknownError()))
         assert ended.code == 2
-        assert "LLM_PRICES" in ended.err
+        assert "LLM_PROVIDERS" in ended.err
 
     @pytest.mark.parametrize(
         ("options", "sources"),

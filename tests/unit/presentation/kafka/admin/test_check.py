@@ -126,7 +126,7 @@ def client_error(code: int, words: str) -> KafkaError:
         (client_error(KafkaError._AUTHENTICATION, "SASL authentication error: Authentication failed: Invalid username"),
          "wrong user name or password"),
         (client_error(KafkaError._AUTHENTICATION, "SASL SCRAM-SHA-512 mechanism handshake failed: Broker: Unsupported SASL "
-                   "mechanism: broker's supported mechanisms: PLAIN"), "(supported: PLAIN): check KAFKA_SASL_MECHANISM"),
+                   "mechanism: broker's supported mechanisms: PLAIN"), "(supported: PLAIN): check sasl.mechanism"),
         (client_error(KafkaError._SSL, "SSL handshake failed: error:0A000086:SSL routines::certificate verify failed: broker "
                    "certificate could not be verified"), "unknown CA"),
         (client_error(KafkaError._SSL, "SSL handshake failed: something else"), "TLS fails"),

@@ -7,7 +7,7 @@ ranked while other searches run.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from modules.llm_platform.application.research.budget import ExpectedCalls
@@ -41,12 +41,11 @@ from modules.llm_platform.domain.text.tokens import words
 from shared.exceptions import AppException
 
 SEARCH_VERSION = "1"  # of stored search results
+QUERIES_PER_LANGUAGE = 1  # of a sub-question
 CONCURRENT_SEARCHES = 8  # of one report; providers have rate limits of their own
 CONCURRENT_RANKINGS = 16
 SEARCH_TIMEOUT = "timeout: {count} searches had no answer in time"
 RANK_TIMEOUT = "timeout: results that were not ranked in time were scored by keywords"
-
-RankingListener = Callable[[Sequence[RankedCandidate], int], None]
 
 
 @dataclass(slots=True)
@@ -61,11 +60,10 @@ class Exploration:
 
 
 class Explorer:
-    """Explores one question. `on_ranked` is called after each batch with the scored results and the number of all results."""
+    """Explores one question."""
 
-    def __init__(self, run: ReportRun, on_ranked: RankingListener | None = None) -> None:
+    def __init__(self, run: ReportRun) -> None:
         self._run = run
-        self._on_ranked = on_ranked
         self._state = SearchState()
         self._ranker = RankScheduler(run, self._state)
         self._languages = query_languages(run.language, run.options.query_languages)
@@ -74,7 +72,7 @@ class Explorer:
         self._source_kinds = _source_kinds(run.request)
         self._searches_at_once = asyncio.Semaphore(CONCURRENT_SEARCHES)
         self._ranks_at_once = asyncio.Semaphore(CONCURRENT_RANKINGS)
-        each = len(self._languages) * run.options.queries_per_language * len(self._source_kinds)
+        each = len(self._languages) * QUERIES_PER_LANGUAGE * len(self._source_kinds)
         self._expected = ExpectedCalls(run.budget, each)
         self._stored: asyncio.Task[Mapping[str, Score]]
         self._group: asyncio.TaskGroup
@@ -165,7 +163,7 @@ class Explorer:
 
     async def _search_question(self, question: str) -> None:
         run = self._run
-        languages, per_language = self._languages, run.options.queries_per_language
+        languages, per_language = self._languages, QUERIES_PER_LANGUAGE
         key = run.stage_key("queries", QUERIES_VERSION, question=question, languages=languages, count=per_language)
         stored = await run.checkpoints.get("search_queries", key, SearchQueries)
         if stored:
@@ -260,8 +258,6 @@ class Explorer:
         async with self._ranks_at_once:
             await self._ranker.rank(addresses, question, query, known)
         self._expected.add_batches(-1)
-        if self._on_ranked:
-            self._on_ranked(self._ranked(), len(self._state.candidates))
 
     def _report_failed_searches(self) -> None:
         """Report timed-out searches, and raise when no search succeeded."""

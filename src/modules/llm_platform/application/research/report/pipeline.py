@@ -15,7 +15,7 @@ from modules.llm_platform.application.research.events import (
     Verified,
 )
 from modules.llm_platform.application.research.plan import Plan
-from modules.llm_platform.application.research.report.explore import Exploration, Explorer, RankingListener
+from modules.llm_platform.application.research.report.explore import Exploration, Explorer
 from modules.llm_platform.application.research.report.rank import BATCH, RANK_VERSION, rank_summaries
 from modules.llm_platform.application.research.report.read import PageRequest, ReadPage, ReadScheduler
 from modules.llm_platform.application.research.report.run import ReportRun, Shortfall, is_timed_out
@@ -47,7 +47,6 @@ from modules.llm_platform.domain.text.messages import messages_for
 
 FINAL_PAGES = 5  # pages whose full text the writer gets, unless the request names more addresses
 SPARE_PAGES = 10  # further results that are read when better ones cannot be read
-EARLY_SHARE = 0.5  # share of the results that must be ranked before early reading starts (REPORT_READ_EARLY)
 MIN_ANSWER_TOKENS = 16  # the budget refuses a call for which even this is too expensive
 SUMMARY_WAIT_S = 30.0  # for summaries that are not finished when the text is
 SUMMARIES_LATE = "unfinished: {count} summaries were not ready when the text was; it does not use them"
@@ -74,7 +73,7 @@ async def make_report(run: ReportRun) -> FinishedReport:
         given = [PageRequest(url=url, title=url, question=run.request.query) for url in dict.fromkeys(run.request.urls)]
         for page_request in given:
             reader.start(page_request)
-        explored = await Explorer(run, _early_reading(run, reader)).explore()
+        explored = await Explorer(run).explore()
         best = pick_top(explored.ranked, len(explored.ranked), explored.questions, first=run.options.pages)
         pages = await reader.collect([*given, *_page_requests(run, best, given)], max(run.options.pages, len(given)))
         pages = await _rank_by_summary(run, reader, pages, max(FINAL_PAGES, len(given)))
@@ -86,17 +85,6 @@ async def make_report(run: ReportRun) -> FinishedReport:
         answer = await _write(run, explored, report_sources.sources)
         summaries = await _remaining_summaries(run, reader, pages)
     return _finish(run, explored, best, report_sources, answer, summaries)
-
-
-def _early_reading(run: ReportRun, reader: ReadScheduler) -> RankingListener | None:
-    """A listener that starts reading the best results before the ranking ends; None when the setting is off."""
-
-    def start_reading(ranked: Sequence[RankedCandidate], known: int) -> None:
-        if len(ranked) >= known * EARLY_SHARE:
-            for page_request in _page_requests(run, pick_top(ranked, run.options.pages, ()), ()):
-                reader.start(page_request)
-
-    return start_reading if run.options.read_early else None
 
 
 def _page_requests(run: ReportRun, best: Sequence[RankedCandidate], given: Sequence[PageRequest]) -> list[PageRequest]:

@@ -384,8 +384,7 @@ def report_key(
     versions = [PROMPT_VERSIONS, writer.version, *([judge.version] if judge else ())]
     return checkpoints.key(
         "|".join(versions), "|".join(by), request=_identity(request),
-        made=(options.pages, options.queries_per_language, options.query_languages, options.results_per_search,
-              options.max_tokens),
+        made=(options.pages, options.query_languages, options.results_per_search, options.max_tokens),
         **({"earlier": [(each.url, each.title, each.text) for each in earlier]} if earlier else {}),
     )  # fmt: skip
 

@@ -33,9 +33,7 @@ class ReportOptions:
 
     timeout_s: float = 900.0
     pages: int = 5
-    queries_per_language: int = 1
     query_languages: tuple[str, ...] = ()
-    read_early: bool = False
     results_per_search: int = 10
     max_tokens: int = 4096
     context_tokens: int = 32_000  # a report uses what `ReportTools.context` says, if there is one

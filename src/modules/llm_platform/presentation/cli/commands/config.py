@@ -12,15 +12,8 @@ from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.console import Line
 from modules.llm_platform.presentation.cli.render.json import json_text
 from modules.llm_platform.presentation.cli.setup import command_context
-from shared.config import (
-    SECRET_MIN_CHARS,
-    SECTIONS,
-    SettingOrigin,
-    Settings,
-    format_value,
-    setting_origin,
-    unknown_variables,
-)
+from shared.config import SECRET_MIN_CHARS, SECTIONS, Settings, setting_origin, unknown_variables
+from shared.setting_names import SettingOrigin, format_value
 
 NAME_WIDTH = max(map(len, Settings.model_fields))
 SET = "(set)"

@@ -118,11 +118,11 @@ def tail(
 
 @kafka_app.command(cls=options.Command)
 def asyncapi(ctx: typer.Context) -> None:
-    """Print the AsyncAPI document of the contract, with the topics of KAFKA_TOPICS."""
+    """Print the AsyncAPI document of the contract, with the topics of KAFKA_CONFIG."""
     from modules.llm_platform.presentation.kafka.contract.schemas import asyncapi as document
 
     console, _ = command_context(ctx)
-    console.print_verbatim(json_text(document(Topics(load_settings(console, {}).KAFKA_TOPICS))))
+    console.print_verbatim(json_text(document(Topics(load_settings(console, {}).kafka_topics()))))
 
 
 def _request_message(
@@ -159,7 +159,7 @@ def _connected(console: Console) -> Iterator[Cluster]:
         from modules.llm_platform.presentation.kafka.admin.dev_client import Cluster
         from modules.llm_platform.presentation.kafka.worker.clients import client_settings
 
-        yield Cluster(settings.KAFKA_BOOTSTRAP_SERVERS, client_settings(settings), Topics(settings.KAFKA_TOPICS))
+        yield Cluster(settings.KAFKA_BOOTSTRAP_SERVERS, client_settings(settings), Topics(settings.kafka_topics()))
 
 
 def is_outcome_of(outcome: IncomingRecord, topics: Topics, stage: StageName, request_id: str) -> bool:

@@ -37,7 +37,7 @@ OK: Final = "ok"  # instead of the error code of a failure
 DRY_RUN: Final = "Nothing was changed. Add --yes to do it."
 INVALID: Final = "invalid_payload"  # a request that fails again and is not stored
 NOT_STORED: Final = (
-    "their requests are not stored: set FAILED_REQUESTS_MAX_MB for the workers; until then their senders must repeat them"
+    "their requests are not stored: start the workers with --keep-failed; until then their senders must repeat them"
 )
 NEVER_STORED: Final = "requests with invalid_payload fail again and are not stored: their senders must correct them"
 
@@ -162,7 +162,7 @@ def replay(
     yes: DoIt = False,
     as_json: options.PlainJson = False,
 ) -> None:
-    """Send failed requests again, under their ids; they need FAILED_REQUESTS_MAX_MB."""
+    """Send failed requests again, under their ids; they need workers with --keep-failed."""
     context, settings = _configured(ctx)
     chosen = selection(settings, ids, None, code, topic, tenant, older_than, newer_than, everything=everything)
     chosen = chosen._replace(wanted=chosen.wanted._replace(kind="failed"))
@@ -180,7 +180,7 @@ def replay(
         from modules.llm_platform.presentation.kafka.admin.replay import Replayer
         from modules.llm_platform.presentation.kafka.worker.clients import client_settings
 
-        brokers, topics = settings.KAFKA_BOOTSTRAP_SERVERS, Topics(settings.KAFKA_TOPICS)
+        brokers, topics = settings.KAFKA_BOOTSTRAP_SERVERS, Topics(settings.kafka_topics())
         replayer = Replayer(Cluster(brokers, client_settings(settings), topics), outcomes, failed)
         replayer.check_topics()
         return entries, interrupted, await replayer.replay([*((each, None) for each in interrupted), *requests])
@@ -209,7 +209,7 @@ def selection(
     kind = "failed" if code not in (None, OK) else status
     if not everything and not any((ids, code, topic, tenant, older_than, newer_than, kind)):
         raise CommandError("name requests by id or by a filter, or add --all", WRONG_USE)
-    wanted = _with_topic(OutcomeFilter(kind=kind), topic, Topics(settings.KAFKA_TOPICS))  # type: ignore[arg-type]
+    wanted = _with_topic(OutcomeFilter(kind=kind), topic, Topics(settings.kafka_topics()))  # type: ignore[arg-type]
     return Selection(
         wanted._replace(
             request_id=ids[0] if ids and len(ids) == 1 else None,

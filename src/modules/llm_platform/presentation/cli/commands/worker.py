@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
     from modules.llm_platform.presentation.kafka.worker.worker import Worker, WorkerParts
 
-    BuildParts: TypeAlias = Callable[[Settings], AbstractAsyncContextManager[WorkerParts]]
+    BuildParts: TypeAlias = Callable[[Settings, bool], AbstractAsyncContextManager[WorkerParts]]
 
 KAFKA: Final = "kafka"  # subject of the checks in `doctor`
 KAFKA_PACKAGES: Final = ("confluent_kafka", "prometheus_client")  # of the extra
@@ -42,8 +42,8 @@ MAX_PORTS_TRIED: Final = 100  # from the default port on: that many workers run 
 NOT_INSTALLED: Final = 'Kafka needs a package that is not installed: pip install "llm-platform[kafka]"'
 NO_BROKERS: Final = "KAFKA_BOOTSTRAP_SERVERS names no broker. Example: KAFKA_BOOTSTRAP_SERVERS=localhost:9092"
 UNREACHABLE: Final = (
-    "no broker can be reached: check KAFKA_BOOTSTRAP_SERVERS and KAFKA_SECURITY_PROTOCOL; `llm-platform worker --check` "
-    "shows the cause"
+    "no broker can be reached: check KAFKA_BOOTSTRAP_SERVERS and security.protocol of KAFKA_CONFIG; `llm-platform "
+    "worker --check` shows the cause"
 )
 NO_TOPIC: Final = "the topic of these requests does not exist: create it, see `llm-platform worker --check`"
 NOT_AUTHORIZED: Final = (
@@ -55,7 +55,7 @@ REMEDIES: Final[Mapping[str, str]] = {  # by the name of librdkafka's error
     "_MSG_TIMED_OUT": UNREACHABLE,
     "_TIMED_OUT": UNREACHABLE,
     "_RESOLVE": UNREACHABLE,
-    "_AUTHENTICATION": "the brokers refuse the login: check KAFKA_SASL_USERNAME and its password",
+    "_AUTHENTICATION": "the brokers refuse the login: check sasl.username and sasl.password of KAFKA_CONFIG",
     "_UNKNOWN_TOPIC": NO_TOPIC,
     "_UNKNOWN_PARTITION": NO_TOPIC,
     "UNKNOWN_TOPIC_OR_PART": NO_TOPIC,
@@ -82,6 +82,12 @@ def worker(
         bool,
         typer.Option("--check", help="Check brokers, topics, ACLs, index and model, with one request to the model."),
     ] = False,
+    keep_failed: Annotated[
+        bool,
+        typer.Option(
+            "--keep-failed", help="Store failed requests with their texts for a day, at most 256 MB, for `outcomes replay`."
+        ),
+    ] = False,
     offline: options.Offline = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --check: print JSON.")] = False,
 ) -> None:
@@ -101,7 +107,7 @@ def worker(
         report(logging.WARNING, warning)
     require_brokers(settings)
     with kafka_errors():
-        run_async(run_worker(report, wiring.worker_parts, settings, stage_list), uvloop_factory())
+        run_async(run_worker(report, wiring.worker_parts, settings, stage_list, keep_failed), uvloop_factory())
 
 
 def kafka_settings(console: Console, arguments: Mapping[str, Any]) -> Settings:
@@ -161,7 +167,9 @@ def uvloop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def run_worker(report: Report, build_parts: BuildParts, settings: Settings, stages: Sequence[RagStage]) -> None:
+async def run_worker(
+    report: Report, build_parts: BuildParts, settings: Settings, stages: Sequence[RagStage], keep_failed: bool = False
+) -> None:
     """Run the worker, its HTTP endpoints and its background tasks until a signal stops it."""
     from modules.llm_platform.presentation.kafka.worker.clients import client_settings
     from modules.llm_platform.presentation.kafka.worker.http import WorkerHttp, metrics_text
@@ -173,14 +181,13 @@ async def run_worker(report: Report, build_parts: BuildParts, settings: Settings
     )
     from modules.llm_platform.presentation.rest.server import tune_gc
 
-    async with build_parts(settings) as parts:
+    async with build_parts(settings, keep_failed) as parts:
         worker = Worker(
             parts.handler,
             WorkerOptions(
                 brokers=settings.KAFKA_BOOTSTRAP_SERVERS, group_id=settings.KAFKA_GROUP_ID, stages=stages,
                 concurrency=settings.KAFKA_CONCURRENCY, drain_s=settings.DRAIN_TIMEOUT_S,
-                stall_s=settings.KAFKA_STALL_S, config=client_settings(settings), topics=Topics(settings.KAFKA_TOPICS),
-                schemas=parts.schemas,
+                config=client_settings(settings), topics=Topics(settings.kafka_topics()), schemas=parts.schemas,
             ),
             dependencies=parts.dependencies,
         )  # fmt: skip
@@ -210,7 +217,7 @@ def _report_start(
         f"answering {' and '.join(stages)} requests; status at {address}/ready and {address}/metrics",
         port=port,
     )
-    topics = " and ".join(Topics(settings.KAFKA_TOPICS).read_by(stages))
+    topics = " and ".join(Topics(settings.kafka_topics()).read_by(stages))
     brokers = settings.KAFKA_BOOTSTRAP_SERVERS
     report(
         logging.INFO,
@@ -231,7 +238,7 @@ async def _watch_group(outcomes: IOutcomeStore, worker: Worker, settings: Settin
 
     store_id = await _store_id(outcomes)
     worker.consumer.committer.metadata = commit_metadata(store_id)
-    topics = Topics(settings.KAFKA_TOPICS)
+    topics = Topics(settings.kafka_topics())
     read, written = topics.read_by(stages), topics.written_by(stages)
     await GroupWatch(_make_group_reader(settings), settings.KAFKA_GROUP_ID, read, written, store_id).watch()
 
@@ -303,7 +310,7 @@ def _check_brokers(
     user = config.get("sasl.username")
     username = None if user is None else str(user)
     requirements = WorkerRequirements(
-        settings.KAFKA_GROUP_ID, stages, DEFAULT_RECORD_BYTES, username, Topics(settings.KAFKA_TOPICS)
+        settings.KAFKA_GROUP_ID, stages, DEFAULT_RECORD_BYTES, username, Topics(settings.kafka_topics())
     )
     query = partial(query_producer_id, producer_config(settings.KAFKA_BOOTSTRAP_SERVERS, config))
     yield from check_cluster(admin, requirements, query, errors)
@@ -316,7 +323,7 @@ async def _check_dependencies(
     from modules.llm_platform.presentation.kafka.worker.dependencies import run_probe
     from modules.llm_platform.presentation.kafka.worker.group_watch import QUERY_TIMEOUT_S, check_stores
 
-    async with build_parts(settings) as parts:
+    async with build_parts(settings, False) as parts:
         parts.dependencies.restrict_to(stages)
         dependencies = list(parts.dependencies)
         outcomes = await asyncio.gather(*(run_probe(each.call) for each in dependencies))
@@ -327,7 +334,7 @@ async def _check_dependencies(
             for each, outcome in zip(dependencies, outcomes, strict=True)
         ]
         with suppress(OutcomeStoreError):  # reported above
-            topics, store_id = Topics(settings.KAFKA_TOPICS).read_by(stages), await parts.outcomes.identity()
+            topics, store_id = Topics(settings.kafka_topics()).read_by(stages), await parts.outcomes.identity()
             results += check_stores(_make_group_reader(settings), topics, store_id, QUERY_TIMEOUT_S)
         if parts.schemas is not None:
             results += await parts.schemas.check(stages)

@@ -75,7 +75,7 @@ def check_cluster(
         cluster = admin.list_topics(timeout=QUERY_TIMEOUT_S)
     except KafkaException as error:
         admin.poll(ERROR_POLL_S)
-        remedy = remedy_of(client_errors) or "check KAFKA_BOOTSTRAP_SERVERS and KAFKA_SECURITY_PROTOCOL"
+        remedy = remedy_of(client_errors) or "check KAFKA_BOOTSTRAP_SERVERS and security.protocol of KAFKA_CONFIG"
         yield CheckResult("brokers", "failed", f"cannot be reached ({error.args[0].name()}): {remedy}")
         return
     yield CheckResult("brokers", "ok", f"{len(cluster.brokers)} reached")

@@ -67,7 +67,7 @@ REASON_TEXTS: Final[dict[Reason, str]] = {
 
 
 class Topics:
-    """The topics. `names`: KAFKA_TOPICS, from the contract's name of a topic to the name that it has on the brokers."""
+    """The topics. `names`: from the contract's name of a topic to the name that it has on the brokers."""
 
     def __init__(self, names: Mapping[Any, str] | None = None) -> None:
         self._names = names or {}

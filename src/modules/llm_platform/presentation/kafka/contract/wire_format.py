@@ -94,7 +94,7 @@ class MessageSchemas:
             return "failed", "incompatible with the latest version of the subject: use another topic or subject"
         if self._registers:
             return "ok", "compatible; the worker registers it at its start"
-        return "failed", "not registered: register docs/reference/schemas, or set SCHEMA_REGISTRY_REGISTER=true"
+        return "failed", "not registered: register docs/reference/schemas, or set auto.register.schemas of KAFKA_CONFIG to true"
 
     async def _id(self, subject: str, schema: str) -> int:
         if self._registers:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
@@ -17,6 +16,7 @@ from pydantic import SecretStr
 
 from modules.llm_platform.presentation.kafka.contract.outcomes import DEFAULT_RECORD_BYTES
 from shared.config import Settings, SettingsError
+from shared.setting_types import REGISTERS_SCHEMAS, TOPIC_OPTION
 
 log = logging.getLogger(__name__)
 
@@ -142,52 +142,32 @@ def _number(value: Value) -> float:
         return float("inf")
 
 
+_OWN_OPTIONS: Final = (TOPIC_OPTION, "schema.registry.", REGISTERS_SCHEMAS)  # not for librdkafka
+
 # --- security --------------------------------------------------------------------------------------------------------------
 
-_SECURITY: Final[Mapping[str, str]] = {  # setting to librdkafka's name of it
-    "KAFKA_SECURITY_PROTOCOL": "security.protocol",
-    "KAFKA_SSL_CA_FILE": "ssl.ca.location",
-    "KAFKA_SSL_CERTIFICATE_FILE": "ssl.certificate.location",
-    "KAFKA_SSL_KEY_FILE": "ssl.key.location",
-    "KAFKA_SSL_KEY_PASSWORD_FILE": "ssl.key.password",
-    "KAFKA_SASL_MECHANISM": "sasl.mechanism",
-    "KAFKA_SASL_USERNAME": "sasl.username",
-    "KAFKA_SASL_PASSWORD": "sasl.password",
-    "KAFKA_SASL_PASSWORD_FILE": "sasl.password",
-}
+_MECHANISMS: Final = ("sasl.mechanism", "sasl.mechanisms")
 
 
 def client_settings(settings: Settings) -> Config:
-    """Return the security settings and KAFKA_CONFIG, with their secrets in plain text.
+    """Return librdkafka's options of KAFKA_CONFIG, with their secrets in plain text.
 
-    Raises SettingsError where two of them contradict each other, or where the protocol would not use one of them: then a
-    password that somebody set would protect nothing, and nobody would notice.
+    Raises SettingsError for an option that the protocol would not use: a password that protects nothing goes unnoticed.
     """
-    config = {name: _plain(value) for name, value in settings.KAFKA_CONFIG.items()}
-    sources = dict.fromkeys(config, "KAFKA_CONFIG")
-    for setting, name in _SECURITY.items():
-        value = getattr(settings, setting)
-        if value is not None:
-            if name in sources:
-                raise SettingsError(f"{setting} and {sources[name]} both set {name}: leave one of them out")
-            config[name], sources[name] = _plain(value), setting
+    config = {
+        name: value.get_secret_value() if isinstance(value, SecretStr) else value
+        for name, value in settings.KAFKA_CONFIG.items()
+        if not name.startswith(_OWN_OPTIONS)
+    }
     protocol = str(config.get("security.protocol", "PLAINTEXT")).upper()
-    for name, setting in sources.items():
+    for name in config:
         kind = name.partition(".")[0].upper()
-        if setting != "KAFKA_CONFIG" and kind in ("SSL", "SASL") and kind not in protocol.split("_"):
+        if kind in ("SSL", "SASL") and kind not in protocol.split("_"):
             remedy = "SASL_SSL" if kind == "SASL" else "SSL or SASL_SSL"
-            raise SettingsError(
-                f"{setting} has no effect with the protocol {protocol}: set KAFKA_SECURITY_PROTOCOL to {remedy}"
-            )
-    if sources.get("sasl.username") == "KAFKA_SASL_USERNAME" and not config.keys() & {"sasl.mechanism", "sasl.mechanisms"}:
-        raise SettingsError("KAFKA_SASL_USERNAME needs KAFKA_SASL_MECHANISM. Example: KAFKA_SASL_MECHANISM=SCRAM-SHA-512")
+            raise SettingsError(f"KAFKA_CONFIG: {name} has no effect with {protocol}: set security.protocol to {remedy}")
+    if "sasl.username" in config and not config.keys() & set(_MECHANISMS):
+        raise SettingsError("KAFKA_CONFIG: sasl.username needs sasl.mechanism, for example SCRAM-SHA-512")
     return config
-
-
-def _plain(value: Value | SecretStr | Path) -> Value:
-    if isinstance(value, SecretStr):
-        return value.get_secret_value()
-    return str(value) if isinstance(value, Path) else value
 
 
 # --- creation --------------------------------------------------------------------------------------------------------------
@@ -243,43 +223,43 @@ ERROR_LOG_INTERVAL_S: Final = 60.0
 
 _REFUSED_CERTIFICATE: Final = r"alert (?:[\w ]*certificate|unknown ca)"  # of TLS 1.2 and 1.3
 _CERTIFICATE_REMEDY: Final = (
-    "the brokers refuse the worker's certificate: set KAFKA_SSL_CERTIFICATE_FILE and KAFKA_SSL_KEY_FILE to one of a CA that "
-    "they know"
+    "the brokers refuse the worker's certificate: set ssl.certificate.location and ssl.key.location of "
+    "KAFKA_CONFIG to one of a CA that they know"
 )
 
 # Error code and pattern of librdkafka's text, most specific first; the group of the pattern fills the remedy.
 REMEDIES: Final[tuple[tuple[int, str, str], ...]] = (
     (
         KafkaError._AUTHENTICATION, r"handshake failed.*supported mechanisms: *([\w, -]*)",
-        "the brokers do not support this SASL mechanism (supported: {}): check KAFKA_SASL_MECHANISM and "
-        "KAFKA_SECURITY_PROTOCOL",
+        "the brokers do not support this SASL mechanism (supported: {}): check sasl.mechanism and "
+        "security.protocol of KAFKA_CONFIG",
     ),
     (
         KafkaError._AUTHENTICATION, "",
-        "wrong user name or password: check KAFKA_SASL_USERNAME and its password",
+        "wrong user name or password: check sasl.username and sasl.password of KAFKA_CONFIG",
     ),
     (
         KafkaError._SSL, "certificate verify failed",
-        "unknown CA, or a certificate for another name: set KAFKA_SSL_CA_FILE to the CA that signed the brokers' "
-        "certificate, and use the names of the certificate in KAFKA_BOOTSTRAP_SERVERS",
+        "unknown CA, or a certificate for another name: set ssl.ca.location of KAFKA_CONFIG to the CA that signed "
+        "the brokers' certificate, and use the names of the certificate in KAFKA_BOOTSTRAP_SERVERS",
     ),
     (KafkaError._SSL, _REFUSED_CERTIFICATE, _CERTIFICATE_REMEDY),
     (KafkaError._TRANSPORT, _REFUSED_CERTIFICATE, _CERTIFICATE_REMEDY),
-    (KafkaError._SSL, "", "TLS fails: check KAFKA_SECURITY_PROTOCOL and the KAFKA_SSL_… settings"),
+    (KafkaError._SSL, "", "TLS fails: check security.protocol and the ssl.… options of KAFKA_CONFIG"),
     (
         KafkaError._RESOLVE, r"Failed to resolve '([^']*)'",
         "unknown host: {} has no address; check KAFKA_BOOTSTRAP_SERVERS",
     ),
     (
         KafkaError._TRANSPORT, "PLAINTEXT broker listener|SSL connection closed",
-        "the port does not use TLS: check KAFKA_SECURITY_PROTOCOL, or the port in KAFKA_BOOTSTRAP_SERVERS",
+        "the port does not use TLS: check security.protocol of KAFKA_CONFIG, or the port in KAFKA_BOOTSTRAP_SERVERS",
     ),
     (KafkaError._TRANSPORT, "Connection refused", "nothing listens on the port: check KAFKA_BOOTSTRAP_SERVERS"),
     (
         KafkaError.INVALID_TIMESTAMP, "",
         "this machine's clock and the brokers' differ: set it right, or the topic's message.timestamp.type to LogAppendTime",
     ),
-    (KafkaError._ALL_BROKERS_DOWN, "", "check KAFKA_BOOTSTRAP_SERVERS and KAFKA_SECURITY_PROTOCOL"),
+    (KafkaError._ALL_BROKERS_DOWN, "", "check KAFKA_BOOTSTRAP_SERVERS and security.protocol of KAFKA_CONFIG"),
 )  # fmt: skip
 
 

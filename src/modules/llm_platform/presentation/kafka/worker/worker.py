@@ -68,7 +68,9 @@ class WorkerParts:
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """`config`: KAFKA_CONFIG. `stall_s`: KAFKA_STALL_S. `drain_s`: how long running requests may finish after a stop."""
+    """`config`: KAFKA_CONFIG. `stall_s`: seconds without progress on a partition with lag after which the worker is not
+    ready. `drain_s`: how long running requests may finish after a stop.
+    """
 
     brokers: Sequence[str]
     group_id: str = "rag-core"
