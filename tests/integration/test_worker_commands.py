@@ -209,8 +209,9 @@ def test_topics_may_have_other_names(
     """Worker, check, send, tail and the AsyncAPI document use those of KAFKA_CONFIG, and no other topic."""
     names = {name: f"acme.{name.replace('_', '-')}.v1" for name in TOPICS}
     broker.create_topics(dict.fromkeys(names.values(), 1))
-    monkeypatch.setenv("KAFKA_CONFIG", json.dumps({f"topic.{name}": own for name, own in names.items()}))
-    with at_work(broker, tmp_path):
+    config = json.dumps({f"topic.{name}": own for name, own in names.items()})
+    monkeypatch.setenv("KAFKA_CONFIG", config)
+    with at_work(broker, tmp_path, KAFKA_CONFIG=config):
         assert send(console, "what is a topic?", "--id", "own name") == 0
         assert json.loads(printed(console)[-1])["hits"][0]["doc_id"] == "what is a topic?"
         assert send(console, '{"request_id": "own name 2", "query": 7}') == 0

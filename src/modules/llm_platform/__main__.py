@@ -103,7 +103,7 @@ def _serve(settings: Settings) -> None:
     serve(partial(_build_server_platform, settings), settings)
 
 
-def _worker_parts(settings: Settings, keep_failed: bool) -> AbstractAsyncContextManager[WorkerParts]:
+def _worker_parts(settings: Settings, *, keep_failed: bool = False) -> AbstractAsyncContextManager[WorkerParts]:
     _import_container()
     from modules.llm_platform.container import build_worker_parts
 

@@ -70,7 +70,7 @@ class Wiring:
     search_order: Callable[[Settings], tuple[str, ...]]  # names of the search providers, in the order of failover
     has_model: Callable[[Settings], bool]
     serve: Callable[[Settings], None]  # returns when the server is stopped
-    worker_parts: Callable[[Settings, bool], AbstractAsyncContextManager[WorkerParts]]  # True: failed requests are kept
+    worker_parts: Callable[..., AbstractAsyncContextManager[WorkerParts]]  # of Settings; `keep_failed`: store failed requests
     search_providers: Callable[[], tuple[str, ...]] = tuple  # the choices of `--provider`
     uses_fallback: Callable[[Settings], bool] = lambda settings: False  # no provider is configured: ddgs is used
     migrate_database: Callable[[Settings], Coroutine[Any, Any, tuple[int, int]]] = _migrate_nothing

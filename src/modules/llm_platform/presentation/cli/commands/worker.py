@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
     from modules.llm_platform.presentation.kafka.worker.worker import Worker, WorkerParts
 
-    BuildParts: TypeAlias = Callable[[Settings, bool], AbstractAsyncContextManager[WorkerParts]]
+    BuildParts: TypeAlias = Callable[[Settings], AbstractAsyncContextManager[WorkerParts]]
 
 KAFKA: Final = "kafka"  # subject of the checks in `doctor`
 KAFKA_PACKAGES: Final = ("confluent_kafka", "prometheus_client")  # of the extra
@@ -106,8 +106,9 @@ def worker(
     for warning in unknown_variables():
         report(logging.WARNING, warning)
     require_brokers(settings)
+    build_parts = partial(wiring.worker_parts, keep_failed=True) if keep_failed else wiring.worker_parts
     with kafka_errors():
-        run_async(run_worker(report, wiring.worker_parts, settings, stage_list, keep_failed), uvloop_factory())
+        run_async(run_worker(report, build_parts, settings, stage_list), uvloop_factory())
 
 
 def kafka_settings(console: Console, arguments: Mapping[str, Any]) -> Settings:
@@ -167,9 +168,7 @@ def uvloop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def run_worker(
-    report: Report, build_parts: BuildParts, settings: Settings, stages: Sequence[RagStage], keep_failed: bool = False
-) -> None:
+async def run_worker(report: Report, build_parts: BuildParts, settings: Settings, stages: Sequence[RagStage]) -> None:
     """Run the worker, its HTTP endpoints and its background tasks until a signal stops it."""
     from modules.llm_platform.presentation.kafka.worker.clients import client_settings
     from modules.llm_platform.presentation.kafka.worker.http import WorkerHttp, metrics_text
@@ -181,7 +180,7 @@ async def run_worker(
     )
     from modules.llm_platform.presentation.rest.server import tune_gc
 
-    async with build_parts(settings, keep_failed) as parts:
+    async with build_parts(settings) as parts:
         worker = Worker(
             parts.handler,
             WorkerOptions(
@@ -323,7 +322,7 @@ async def _check_dependencies(
     from modules.llm_platform.presentation.kafka.worker.dependencies import run_probe
     from modules.llm_platform.presentation.kafka.worker.group_watch import QUERY_TIMEOUT_S, check_stores
 
-    async with build_parts(settings, False) as parts:
+    async with build_parts(settings) as parts:
         parts.dependencies.restrict_to(stages)
         dependencies = list(parts.dependencies)
         outcomes = await asyncio.gather(*(run_probe(each.call) for each in dependencies))
