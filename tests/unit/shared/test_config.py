@@ -367,7 +367,7 @@ class TestUnknownVariables:
         with pytest.raises(SettingsError, match=rf"^{name} is not a setting any more"):
             Settings.load()
 
-    @pytest.mark.parametrize("name", setting_names.FIXED)
+    @for_each("name", setting_names.FIXED)
     def test_former_setting_without_a_replacement_causes_a_warning(self, name: str) -> None:
         """With the value that is used now."""
         (warning,) = unknown_variables({name: None})
@@ -393,7 +393,7 @@ class TestDescription:
         monkeypatch.setenv(name, value)
         assert Settings().model_fields_set == ({name} if value else set())
 
-    @pytest.mark.parametrize("field", ALL)
+    @for_each("field", ALL)
     def test_every_setting_says_who_sets_it(self, field: str) -> None:
         """The reference has the condition of each setting, and there are at most 95."""
         extra = Settings.model_fields[field].json_schema_extra
