@@ -42,7 +42,7 @@ def environment(upstream: str) -> dict[str, str]:
         # counted as always, and never refused
         "RATE_LIMIT_PER_MINUTE": "10000000", "RATE_LIMIT_BURST": "1000000", "RATE_LIMIT_GLOBAL_PER_HOUR": "100000000",
         "CITATION_JUDGE": "off",  # the floors verify nothing
-    }  # fmt: skip
+    }
     return {**kept, **ours, "PYTHONPATH": str(ROOT)}
 
 

@@ -65,7 +65,7 @@ def searxng(query: str, origin: str) -> bytes:
             "score": 3.0 / (rank + 1), "template": "default.html", "thumbnail": "", "img_src": "", "priority": "",
         }
         for rank, hit in enumerate(hits(query, origin))
-    ]  # fmt: skip
+    ]
     answer = {"query": query, "results": results, "answers": [], "corrections": [], "infoboxes": [], "suggestions": []}
     return json.dumps({**answer, "unresponsive_engines": []}).encode()
 

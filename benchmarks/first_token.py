@@ -49,7 +49,7 @@ DOORS = {
         re.compile(rb"event: response\.output_text\.delta"),
     ),
     "/perplexity": Door(OURS, "/perplexity/chat/completions", _chat("sonar"), _DATA, _DELTA),
-}  # fmt: skip
+}
 
 
 async def first(door: Door, port: int, query: str) -> tuple[float, float]:

@@ -46,7 +46,7 @@ def started(broker: Broker, told: Told, count: int = 1) -> Iterator[Sequence[sub
                 "bootstrap": broker.bootstrap, "group": f"bench-{Path(folder).name}", "client": dict(broker.client),
                 "data_dir": folder, "concurrency": told.concurrency, "stage_s": told.stage_s,
             }
-        )  # fmt: skip
+        )
         command = [sys.executable, "-m", f"benchmarks.{told.program}", words]
         running = [
             stack.enter_context(
@@ -136,7 +136,7 @@ def _request(number: int) -> bytes:
     asked: Mapping[str, object] = {
         "request_id": f"request-{number}", "trace_id": f"trace-{number}", "query": f"vector databases, case {number}",
         "top_k": 5, "filters": {"lang": ["en"]}, "metadata": {"tenant": "acme"},
-    }  # fmt: skip
+    }
     return json.dumps(asked).encode()
 
 

@@ -45,7 +45,7 @@ ERROR_SHARE = 0.01  # of the answers that have no fault of the client
 IDLE_TASKS = 2  # more tasks than before the load
 WEIGHTS = {
     "search": 30, "cached": 20, "shallow": 16, "stream": 12, "deep": 8, "report": 2, "bad": 6, "leaver": 6,
-}  # fmt: skip
+}
 BAD_BODIES = (b"{", b"[]", b'{"query": ""}', b'{"query": "x", "depth": "abysmal"}', b'{"query": "abc", "depth": 1}', b"\xff")
 STATE = "/_soak"  # tasks of the event loop, answered by `served`
 
@@ -168,7 +168,7 @@ def settings(faulty: str, healthy: str, store: str) -> dict[str, str]:
         "SEARXNG_URL": f"{faulty},{healthy}", "LLM_PROVIDERS": json.dumps(models), "LLM_PLATFORM_DATA_DIR": store,
         "CACHE_TTL_S": "600", "CACHE_MAX_ENTRIES": "300", "SEARXNG_TIMEOUT_S": "3", "LLM_TIMEOUT_S": "5",
         "JINA_TIMEOUT_S": "3", "RATE_LIMIT_PER_MINUTE": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "0",
-    }  # fmt: skip
+    }
     return {**environment(faulty), **ours}
 
 
@@ -221,7 +221,7 @@ def soak(seconds: float, seed: int) -> int:
             subprocess.Popen(
                 [sys.executable, *words], env=settings(faulty, healthy, folder), cwd=ROOT / "benchmarks", stderr=file, text=True
             )
-        ) as server:  # fmt: skip
+        ) as server:
             wait_until(lambda: answers(port) or server.poll() is not None)
             tally, tasks = asyncio.run(loaded(f"http://127.0.0.1:{port}", server.pid, seconds, seed))
             server.send_signal(signal.SIGTERM)

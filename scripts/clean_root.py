@@ -166,7 +166,7 @@ def enter_command(
         "unshare", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", "--propagation", "private",
         "sh", "-ec", ENTER, "enter", str(root), "ro" if read_only else "rw", *flat, "--",
         shutil.which("chroot") or "chroot", str(root), *as_user(image, command),
-    ]  # fmt: skip
+    ]
 
 
 def as_user(image: Image, command: Sequence[str]) -> list[str]:
@@ -177,7 +177,7 @@ def as_user(image: Image, command: Sequence[str]) -> list[str]:
     return [
         "/usr/bin/env", "-i", f"--chdir={image.workdir}", *environment,
         "/usr/bin/setpriv", f"--reuid={uid}", f"--regid={gid or uid}", "--clear-groups", *rights, "--", *command,
-    ]  # fmt: skip
+    ]
 
 
 class Build:
@@ -273,7 +273,7 @@ def debian_mirrors() -> tuple[str, str]:
     listed = subprocess.run(
         ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"],
         capture_output=True, text=True, check=True,
-    ).stdout.split()  # fmt: skip
+    ).stdout.split()
     mirror = next((uri for uri in listed if uri.rstrip("/").endswith("/debian")), "http://deb.debian.org/debian")
     return mirror, next((uri for uri in listed if "security" in uri), mirror.rstrip("/") + "-security")
 

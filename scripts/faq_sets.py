@@ -75,7 +75,7 @@ def _debian(language: str, package: str) -> Source:
     return Source(
         (package, "installation-guide-amd64"), ("debian", f"installation-guide-amd64/{language}"), r"debian/FAQ/",
         rf"(?:FAQ/.*\.{language}|installation-guide-amd64/.*)\.html$",
-    )  # fmt: skip
+    )
 
 
 SOURCES = {
@@ -95,7 +95,7 @@ SOURCES = {
     ),
     "Debian in German": _debian("de", "debian-faq-de"),
     "Debian in French": _debian("fr", "debian-faq-fr"),
-}  # fmt: skip
+}
 
 
 def build(folder: Path, source: Source) -> FaqSet:

@@ -166,7 +166,7 @@ def report(title: str, claims: Sequence[Labelled], scores: Sequence[float], leas
     means = []
     for name in dict.fromkeys(each.set for each in claims):
         said = [(each.label == "supported", score >= least and not each.refuted)
-                for each, score in zip(claims, scores, strict=True) if each.set == name]  # fmt: skip
+                for each, score in zip(claims, scores, strict=True) if each.set == name]
         true, wrong = (quality.share(found for label, found in said if label is kind) for kind in (True, False))
         means.append((true + 1 - wrong) / 2)
         print(
@@ -183,7 +183,7 @@ def calibration(claims: Sequence[Labelled], scores: Sequence[float]) -> float:
     print("calibration, each set and label weighing the same: score, share supported, claims")
     kept = [(each, score) for each, score in zip(claims, scores, strict=True) if not each.refuted]
     size = {(name, true): sum(each.set == name and (each.label == "supported") is true for each in claims)
-            for name in {each.set for each in claims} for true in (True, False)}  # fmt: skip
+            for name in {each.set for each in claims} for true in (True, False)}
     weight = [1 / size[each.set, each.label == "supported"] for each, _ in kept]
     for number in range(BINS):
         inside = [

@@ -53,7 +53,7 @@ FOLDERS: Final = {
 NO_MODEL: Final = {
     "LLM_PROVIDERS": (), "LLM_API_KEY": None, "LLM_BASE_URL": None, "LLM_MODEL": None, "KIMI_API_KEY": None,
     "AITUNNEL_API_KEY": None, "AZURE_OPENAI_API_KEY": None,
-}  # fmt: skip
+}
 
 Result = Literal["right", "wrong", "declined", "failed"]
 
@@ -190,7 +190,7 @@ async def ask(writer: str, model: dict[str, Any], questions: Sequence[Question],
         values = {
             "LLM_PLATFORM_DATA_DIR": folder / "index", "DOCUMENTS_DIR": _manual(folder, manual), "CACHE_TTL_S": 0,
             "SEARCH_PROVIDERS": "documents", "RESEARCH_TIMEOUT_S": RESEARCH_TIMEOUT_S, "LLM_TIMEOUT_S": MODEL_TIMEOUT_S,
-        }  # fmt: skip
+        }
         async with build_platform(Settings.load(**values, **NO_MODEL | model)) as platform:
             await _index(platform, questions[0])
             for question in (each for each in questions if each.manual == manual):

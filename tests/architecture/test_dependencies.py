@@ -81,7 +81,7 @@ def test_extra_all_has_all_extras() -> None:
         ("linux", "x86_64"), ("linux", "aarch64"), ("linux", "riscv64"), ("darwin", "arm64"), ("darwin", "x86_64"),
         ("win32", "AMD64"), ("win32", "ARM64"),
     ],
-)  # fmt: skip
+)
 def test_extra_and_code_agree_on_wordllama(
     version: tuple[int, int], machine: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

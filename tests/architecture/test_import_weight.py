@@ -14,7 +14,7 @@ HEAVY = {
     "confluent_kafka", "ddgs", "dependency_injector", "fastapi", "h11", "httpx", "httpx2", "lxml", "markdown_it",
     "numpy", "openai", "opentelemetry", "primp", "psycopg", "psycopg_pool", "pypdf", "resiliparse", "rich", "starlette",
     "structlog", "tokenizers", "typer", "uvicorn", "wordllama",
-}  # fmt: skip
+}
 # What the container wires is needed by every caller; what stands behind an extra or a door waits until it is asked for.
 # dependency_injector itself looks for fastapi, which looks for OpenTelemetry, and loads it where it is installed.
 HEAVY_FOR_THE_CONTAINER = HEAVY - {"dependency_injector", "fastapi", "h11", "httpx2", "opentelemetry", "starlette"}

@@ -38,7 +38,7 @@ def lint_imports(source: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [linter, "--config", ROOT / "pyproject.toml", "--no-cache"],
         cwd=source, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=False, timeout=180,
-    )  # fmt: skip
+    )
 
 
 def test_wrong_imports_are_detected(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ class TestWhatIsShown:
         answer = await provider.search(WebSearchRequest(query="the gateway restarts"))
         assert {item.url for item in answer.results} == {
             "https://example.org/web", "doc:odd", "doc:file.md", "doc:nowhere%20at%20all",
-        }  # fmt: skip
+        }
         assert answer.total_matches == 4
         assert {provider.document_of(item.url) for item in answer.results} == URLS.keys()
         assert provider.document_of("https://example.org/other") is None

@@ -75,7 +75,7 @@ async def test_calls_are_spans(client: AsyncQdrantClient) -> None:
     assert [each.name for each in ended] == ["qdrant collection_exists", "qdrant retrieve", "qdrant query_points"]
     assert ended[2].attributes == {
         "db.system.name": "qdrant", "db.operation.name": "query_points", "llm_platform.result": "ok",
-    }  # fmt: skip
+    }
 
 
 async def test_client_is_imported_outside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:

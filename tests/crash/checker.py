@@ -231,7 +231,7 @@ async def read_topics(bootstrap: str) -> list[Record]:
     consumer = AIOKafkaConsumer(  # without a group it has all partitions of its topics
         *TOPICS, bootstrap_servers=bootstrap, auto_offset_reset="earliest", fetch_max_wait_ms=FETCH_WAIT_MS,
         max_partition_fetch_bytes=FETCH_BYTES,
-    )  # fmt: skip
+    )
     await consumer.start()
     try:
         async with asyncio.timeout(READ_S):

@@ -160,7 +160,7 @@ class CrashRun:
                 "bootstrap.servers": self._broker.bootstrap, "enable.idempotence": True, "log_level": 0,
                 "reconnect.backoff.max.ms": 500,
             }
-        )  # fmt: skip
+        )
 
     def _restart_broker(self) -> None:
         self._broker.down()
@@ -272,7 +272,7 @@ class CrashRun:
                 self._broker.bootstrap, str(self._folder), self._broker.client, group=GROUP,
                 name=f"worker-{self._number}", concurrency=self._plan.concurrency,
                 database_url=self._database_url,
-            )  # fmt: skip
+            )
 
 
 def _run_to_end(worker: WorkerHandle, end: PlannedEnd) -> int | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 MAX_PASSES = {  # of a point, before the process ends there
     "after_poll": 6, "after_compute": 25, "after_store": 25, "after_produce": 40, "before_commit": 5, "after_commit": 5,
     "in_rebalance": 3, "in_shutdown": 1,
-}  # fmt: skip
+}
 POINTS = tuple(MAX_PASSES)
 ANY_TIME, WHILE_IT_STOPS, LEAVES = "any time", "while it stops", "leaves"
 MAX_LIFE_S = 2.5  # of one that is killed at any time

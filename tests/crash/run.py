@@ -32,7 +32,7 @@ from modules.llm_platform.infrastructure.postgres.migrations import migrate
 DOWN_S = 3.0  # how long PostgreSQL, or a broker, is away
 BROKERS: Mapping[str, Callable[[Mapping[str, int]], Broker]] = {
     "mock": MockCluster, "kafka": RealBroker, "cluster": BrokerCluster
-}  # fmt: skip
+}
 Restart = Callable[[], None]
 
 

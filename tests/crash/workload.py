@@ -23,7 +23,7 @@ TRACE = (
 METADATA_TEXTS = (
     '{"tenant":"acme"}', '{"z": 1.50, "a": 12345678901234567890123, "e": 1e2}',
     '{"\\u00fc": "\\ud83d\\ude00 \\/", "é": [null, {}]}', "{}",
-)  # fmt: skip
+)
 FAILURES = ("embedding_config", "retrieval_config", "llm_config", "bug")  # without a second try, which takes seconds
 UNREADABLE = (None, b"", b"\xff\xfe", b"{", b"[1]", b'{"query": "no id"}', b'{"request_id": 7, "metadata": {"a": 1.0}}')
 OVERSIZED_BYTES = 1_100_000
@@ -109,4 +109,4 @@ def _sent(rng: random.Random, topic: str, value: bytes | None) -> LoadRequest:
 
 SHARES: Mapping[Callable[..., LoadRequest], float] = {
     _valid: 0.74, _duplicate: 0.08, _reused: 0.05, _failing: 0.05, _invalid: 0.03, _unreadable: 0.04, _oversized: 0.01,
-}  # fmt: skip
+}

@@ -71,6 +71,6 @@ def shell(command: str, cwd: Path) -> str:
     ran = subprocess.run(
         ["bash", "-ec", command], cwd=cwd, env={**os.environ, "PATH": here}, capture_output=True, text=True,
         timeout=180, check=False,
-    )  # fmt: skip
+    )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.rstrip("\n")

@@ -21,7 +21,7 @@ PROGRAM_NAMES = {  # the word of the how-to's line, and the program that tries i
     "TavilySearch(": "with_langchain_tavily", "SearxSearchWrapper(": "with_langchain_community",
     "litellm.search(": "with_litellm", "PERPLEXITY_BASE_URL": "with_langchain_perplexity",
     "SEARX_URL": "with_gpt_researcher",
-}  # fmt: skip
+}
 
 
 def test_table_of_clients_has_the_pinned_versions_and_all_checks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,7 @@ async def run(mark: str, **variables: str) -> Ended:
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "pytest", "-m", mark, "-q", "--tb=line", "-p", "no:cacheprovider", *SUITES,
         cwd=ROOT, env={**env, **variables}, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-    )  # fmt: skip
+    )
     out, _ = await child.communicate()
     assert child.returncode is not None
     return Ended(child.returncode, out.decode())

@@ -37,7 +37,7 @@ COMPATIBLE_APIS = "docs/reference/compatible-apis.md"
 MODELS = (
     ResearchApiRequest, ResearchResponse, ResearchMetadata, PlanRequest, ResearchPlan, Sent, HeldSource,
     WebSearchApiRequest, WebSearchApiResponse, ChatApiRequest, ChatApiResponse, HealthReport,
-)  # fmt: skip
+)
 ABSTRACT = {"LLMException", "RestError"}  # never raised themselves
 
 

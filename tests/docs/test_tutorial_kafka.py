@@ -52,7 +52,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
             ["bash", "-e"], input=script(mock.bootstrap), cwd=folder,
             env={**os.environ, "WORKER_HTTP_PORT": "0", "LOG_LEVEL": "DEBUG"},
             capture_output=True, text=True, timeout=PATIENCE_S, check=False,
-        )  # fmt: skip
+        )
     log = (folder / "worker.log").read_text("utf-8") if (folder / "worker.log").exists() else ""
     assert done.returncode == 0, done.stderr + log
     return Ran([each.strip("\n") for each in done.stdout.split(MARK + "\n")][:-1], done.stderr + log)

@@ -79,7 +79,7 @@ def no_objects() -> Iterator[Case]:
     bodies = (
         "", "null", "[]", f'"{MARK}"', "0", "{", f'{{"query":"{MARK}', "{'query':'x'}", '{"query":"a",}', "{}",
         '{"query":"solar"}{"query":"x"}', "\ufeff", "//x\n{}", '{"query"}', "[{}]", "undefined", "NaN", "\x00",
-    )  # fmt: skip
+    )
     for target in PLAIN:
         yield from posted(target, bodies)
 
@@ -94,7 +94,7 @@ def encodings() -> Iterator[Case]:
             b'{"query":"solar \xe2\x82"}', r'{"query":"solar \u0000 sails"}', b'{"query":"solar \x00 sails"}',
             b'{"query":"solar \n sails"}', r'{"query":"solar \ud83d sails"}', r'{"query":"\ude00\ud83d solar"}',
         ],
-    )  # fmt: skip
+    )
     yield from posted(CHAT, [r'{"messages":[{"role":"user","content":"\ud800"}]}'])
     for number in ("NaN", "Infinity", "-Infinity", "1e999", "-1e999"):
         yield from posted(RESEARCH, [f'{{"query":{number}}}'])
@@ -110,7 +110,7 @@ def encodings() -> Iterator[Case]:
             b'\xef\xbb\xbf{"query":"solar sails"}',
         ],
         either,
-    )  # fmt: skip
+    )
     yield from posted(CHAT, ['{"messages":' + "[" * 100_000, '{"messages":' + '{"a":' * 50_000])
 
 
@@ -253,7 +253,7 @@ def search_fields() -> Iterator[Case]:
         "count": [1, 50], "page": [50], "freshness": ["noLimit", "2024-01-01..2024-12-31", "oneWeek"], "summary": [False],
         "engines": [["google scholar", "a.b_c-d"]], "domains": [["python.org", "-pinterest.com"]],
         "language": ["zh-Hant-TW"], "x": [1],
-    }  # fmt: skip
+    }
     yield from fields(WEB, right, (200,))
     wrong = {
         "q": ["", None, 1, "!!g solar", "solar !!wiki", "\x00x", "\u200b", "b" * 501, ["a"]],
@@ -548,4 +548,4 @@ def compatible_apis() -> Iterator[Case]:
 GROUPS = (
     no_objects, encodings, questions, research_fields, reports, search_fields, conversations, query_strings, media_types,
     methods_and_paths, senders, bodies, wires, compatible_apis,
-)  # fmt: skip
+)

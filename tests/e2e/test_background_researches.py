@@ -69,7 +69,7 @@ async def server(loopback: Loopback, data: Path, **settings: str) -> AsyncIterat
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "modules.llm_platform", "serve",
             env={**environment(loopback, data), **SETTINGS, **settings}, stderr=file,
-        )  # fmt: skip
+        )
     try:
         async with asyncio.timeout(PATIENCE_S):
             while not (found := re.search(r"http://127\.0\.0\.1:\d+", log.read_text())):

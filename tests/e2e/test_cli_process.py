@@ -57,7 +57,7 @@ def call(*arguments: str, stdin: str = "", env: Mapping[str, str] | None = None)
     return subprocess.run(
         [*PROGRAM, *arguments],
         input=stdin, capture_output=True, text=True, timeout=PATIENCE_S, check=False, env={**os.environ, **(env or {})},
-    )  # fmt: skip
+    )
 
 
 class TestCompletion:
@@ -72,7 +72,7 @@ class TestCompletion:
         done = subprocess.run(
             ["bash", "-c", script], cwd=tmp_path, env={**os.environ, "PATH": here, "HOME": str(tmp_path)},
             capture_output=True, text=True, timeout=PATIENCE_S, check=False,
-        )  # fmt: skip
+        )
         assert (done.stderr, done.stdout.splitlines()) == ("", list(COMPLETED.values()))
 
 
@@ -130,7 +130,7 @@ class TestLeaving:
                 [*PROGRAM, command, "What is it?"],
                 env={**os.environ, "SEARXNG_URL": address, "SEARXNG_TIMEOUT_S": "50"},
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            )  # fmt: skip
+            )
             assert upstream.asked.wait(PATIENCE_S)
             began = time.monotonic()
             process.send_signal(signal.SIGINT)
@@ -144,7 +144,7 @@ class TestLeaving:
         process = subprocess.Popen(
             [*PROGRAM, "research", "What heats the greenhouse?", "--documents", str(notes), "--offline", "--json"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        )
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
@@ -224,7 +224,7 @@ class TestWeight:
         heavy = [
             "fastapi", "starlette", "uvicorn", "openai", "rich", "structlog", "qdrant_client", "ddgs", "werkzeug",
             "opentelemetry.exporter", "modules.llm_platform.infrastructure.adapters.otel_tracer",
-        ]  # fmt: skip
+        ]
         code = (
             "import sys; from modules.llm_platform.__main__ import main\n"
             "try: main()\n"
@@ -234,7 +234,7 @@ class TestWeight:
         ended = subprocess.run(
             [sys.executable, "-c", f"import threading; threading.active_count = lambda: 1\n{code}", *arguments],
             capture_output=True, text=True, timeout=PATIENCE_S, check=False,
-        )  # fmt: skip
+        )
         assert ended.stderr == ""
         assert ended.stdout.splitlines()[-1] == "[]"
 

@@ -33,7 +33,7 @@ async def server_on_a_full_disk(loopback: Loopback, folder: Path) -> AsyncIterat
         process = await asyncio.create_subprocess_exec(
             *in_a_mount_namespace(folder), "sh", "-c", ON_A_FULL_DISK, sys.executable,
             env={**environment(loopback, data), **SETTINGS}, stderr=file, start_new_session=True,
-        )  # fmt: skip
+        )
     try:
         async with asyncio.timeout(PATIENCE_S):
             while not (found := re.search(r"http://127\.0\.0\.1:\d+", log.read_text())):

@@ -42,14 +42,14 @@ HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "app
 INITIALIZE = {
     "jsonrpc": "2.0", "id": 1, "method": "initialize",
     "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
-}  # fmt: skip
+}
 
 
 @asynccontextmanager
 async def running(
     services: FakeServices, rate_limiter: IRateLimiter | None = None, parts: Mapping[str, Any] = MappingProxyType({}),
     **values: Any,
-) -> AsyncIterator[str]:  # fmt: skip
+) -> AsyncIterator[str]:
     """The address of /mcp on a server; `parts` replace services of the platform."""
     settings = Settings(_env_file=None, LLM_PLATFORM_PORT=0, **{"DRAIN_TIMEOUT_S": 0.0, **values})
     server = make_server(dataclasses.replace(platform_of(services, rate_limiter=rate_limiter), **parts), settings)
@@ -137,7 +137,7 @@ async def test_more_sessions_than_allowed_are_answered_without_one(monkeypatch: 
         {"query": "q", "count": "9" * 5000}, {"query": "q", "sources": "[" * 5000}, {"query": "q", "domains": ["a b"] * 50},
         {"query": "q", "\u202e" * 100: 1}, {"query": None},
     ],
-)  # fmt: skip
+)
 async def test_hostile_arguments_are_tool_errors(arguments: dict[str, Any]) -> None:
     """Each is an error that a model can read, short and without the value; nothing reaches the provider."""
     services = FakeServices()
@@ -307,7 +307,7 @@ async def test_web_pages_cannot_call(headers: dict[str, str], status: int) -> No
         (b"", 422), (b"{", 422), (b"[]", 422), (b'{"id": NaN}', 422), (b'"\\ud800"', 422), (b"\xff", 422),
         (b"{}", 400), (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call"}', 400), (b" " * (2 << 20), 413),
     ],
-)  # fmt: skip
+)
 async def test_bad_bodies_are_refused(body: bytes, status: int) -> None:
     """Whatever is no message gets a 4xx that does not repeat it."""
     async with running(FakeServices()) as url, httpx2.AsyncClient(headers=HEADERS) as http:

@@ -97,12 +97,12 @@ def test_standard_output_is_the_protocol_alone(documents: Path, tmp_path: Path) 
         },
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
         {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "research", "arguments": QUESTION}},
-    ]  # fmt: skip
+    ]
     env = environment(LOG_LEVEL="DEBUG", LLM_PLATFORM_DATA_DIR=str(tmp_path / "data"))
     with subprocess.Popen(
         [sys.executable, *PROGRAM, "--documents", str(documents), "--offline"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env,
-    ) as process:  # fmt: skip
+    ) as process:
         assert process.stdin
         assert process.stdout
         process.stdin.write("".join(f"{json.dumps(message)}\n" for message in messages) + "no message\n")
@@ -123,7 +123,7 @@ def test_a_missing_package_is_named() -> None:
     done = subprocess.run(
         [sys.executable, "-c", hide, "mcp", "--offline"], capture_output=True, text=True, timeout=TIMEOUT_S,
         env=environment(), stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+    )
     assert (done.returncode, done.stdout) == (1, "")
     assert 'pip install "llm-platform[mcp]"' in done.stderr
     assert "Traceback" not in done.stderr

@@ -80,7 +80,7 @@ def terminal(*arguments: str, stdout: int | None = None, env: Mapping[str, str] 
         [sys.executable, "-c", TAKE_THE_TERMINAL, *PROGRAM, *arguments],
         stdin=theirs, stdout=theirs if stdout is None else stdout, stderr=theirs, start_new_session=True,
         env={**os.environ, "TERM": "dumb", "COLUMNS": "200", **(env or {})},
-    )  # fmt: skip
+    )
     os.close(theirs)
     try:
         yield Terminal(process, ours)
@@ -190,12 +190,12 @@ def test_plan_file_round_trip(notes: Path, tmp_path: Path) -> None:
         printed = subprocess.run(
             [*PROGRAM, *report(notes, "--plan-only", *options)],
             capture_output=True, text=True, timeout=PATIENCE_S, check=True,
-        ).stdout  # fmt: skip
+        ).stdout
         (tmp_path / "plan").write_text(printed, encoding="utf-8")
         ended = subprocess.run(
             [*PROGRAM, *report(notes, "--plan", str(tmp_path / "plan"), "--json")],
             capture_output=True, text=True, timeout=PATIENCE_S, check=True,
-        )  # fmt: skip
+        )
         plan = json.loads(printed)["questions"] if options else printed.splitlines()
         assert json.loads(ended.stdout)["metadata"]["plan"] == plan
         assert len(plan) >= 1

@@ -87,7 +87,7 @@ async def test_every_door_gives_the_same_report(tmp_path: Path) -> None:
         form = await client.post(
             "/research", content=json.dumps({"query": QUESTION, "depth": "report"}),
             headers={"Content-Type": "application/x-www-form-urlencoded"},
-        )  # fmt: skip
+        )
         assert form.json()["synthesis"] == made["synthesis"]
         for answer in (made, replayed, whole):
             cited = answer["citations"][0]

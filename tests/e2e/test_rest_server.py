@@ -359,7 +359,7 @@ async def started(*arguments: str, **environment: str) -> AsyncIterator[int]:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "uvicorn", *arguments, "--port", "0",
         env={**os.environ, **environment}, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+    )
     assert process.stderr is not None
     try:
         async with asyncio.timeout(30):

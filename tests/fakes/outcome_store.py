@@ -116,7 +116,7 @@ class OutcomeStoreContract:
         keys = [(each.stage, each.request_id, each.tenant) for each in outcomes]
         assert await store.get_many([("answer", "0", ""), *keys, keys[7], ("search", "0", "x")]) == [
             None, *outcomes, outcomes[7], None,
-        ]  # fmt: skip
+        ]
         assert await store.get_many([]) == []
 
     async def test_first_outcome_is_final(self, store: IOutcomeStore) -> None:
@@ -228,7 +228,7 @@ class OutcomeStoreContract:
         await store.put_if_absent(kept)
         assert await store.remove([kept[0], sample_outcome("1", body=b"other"), sample_outcome("x", body=b"1")]) == [
             True, False, False,
-        ]  # fmt: skip
+        ]
         assert await store.remove([kept[0]]) == [False]
         assert await store.remove([]) == []
         assert await store.get("search", "1") == kept[1]

@@ -363,7 +363,7 @@ def sample_passages(
             doc_id=doc_id, title=title, text=text, start=number * 10, lang="en", fields=fields or {}, **about,
         )
         for number, text in enumerate(texts)
-    ]  # fmt: skip
+    ]
 
 
 def vector_near_mean(position: int) -> list[float]:

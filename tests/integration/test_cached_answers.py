@@ -54,7 +54,7 @@ async def server(folder: Path, rows: Sequence[Any] = (ROW,), **values: Any) -> A
         settings = Settings(
             _env_file=None, SEARXNG_URL=search.url, LLM_API_KEY="sk-of-a-test", LLM_BASE_URL=chat.url, LLM_MODEL="m",
             LLM_PLATFORM_DATA_DIR=folder, CACHE_TTL_S=HOUR_S, **{"RATE_LIMIT_PER_MINUTE": 0, **values},
-        )  # fmt: skip
+        )
         app = create_app(build_platform(settings, {IMetrics: metrics}), settings)
         transport = httpx2.ASGITransport(app=app)
         async with (

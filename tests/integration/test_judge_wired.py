@@ -82,7 +82,7 @@ async def run_research(wired: LLMPlatform, **wishes: Any) -> ResearchResponse:
         ("report", "shallow", 0), ("report", "deep", 0), ("report", "report", 1),
         ("all", "shallow", 1), ("all", "deep", 1), ("all", "report", 1),
     ],
-)  # fmt: skip
+)
 async def test_the_setting_decides_which_answers_are_judged(setting: str, depth: str, calls: int) -> None:
     """One call an answer, or none; and the answer says of each citation who judged it."""
     model = Model()

@@ -117,7 +117,7 @@ class TestStages:
         assert asked == {
             "plan": "main-model", "queries": "main-model", "rank": "cheap-model",
             "summarize": "main-model", "write": "strong-model", "judge": "main-model",
-        }  # fmt: skip
+        }
 
     async def test_the_others_step_in(self) -> None:
         """A stage's model that fails is followed by the rest in their order."""

@@ -200,7 +200,7 @@ async def test_failures_are_not_kept_and_answers_are() -> None:
         {"query": "Another question"}, {"count": 3}, {"page": 2}, {"language": "de"}, {"engines": ("arxiv",)},
         {"sources": ("news",)}, {"time_range": "day"}, {"freshness": "oneDay"}, {"domains": ("python.org",)},
     ],
-)  # fmt: skip
+)
 async def test_every_field_that_changes_the_answer_is_asked_anew(change: dict[str, Any]) -> None:
     """The cache never gives one search for another."""
     async with platform(found("a")) as (wired, upstream):
@@ -296,7 +296,7 @@ async def test_no_secret_is_said(caplog: pytest.LogCaptureFixture) -> None:
     settings = {
         "SEARXNG_PASSWORD": secrets[1], "SEARXNG_USERNAME": "me",
         "BOCHA_API_KEY": secrets[0], "BOCHA_BASE_URL": "{url}",
-    }  # fmt: skip
+    }
     for status in (200, 401, 500):
         async with serving(reply(status, echo.encode(), "Content-Type: application/json")) as upstream:
             said = {name: value.format(url=upstream.url) for name, value in settings.items()}

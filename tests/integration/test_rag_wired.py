@@ -44,7 +44,7 @@ OPENAI = "https://api.openai.com/v1"
 AZURE = {
     "EMBEDDER": "azure", "AZURE_OPENAI_ENDPOINT": "https://a.openai.azure.com", "AZURE_OPENAI_API_KEY": "azure-key-1",
     "EMBEDDING_MODEL": "deployed",
-}  # fmt: skip
+}
 
 Configure = Callable[..., Settings]
 
@@ -181,7 +181,7 @@ async def test_offline_nothing_beyond_loopback_is_asked(configure: Configure, fo
         (AZURE, "https://a.openai.azure.com", "azure-key-1"),
         ({**AZURE, "EMBEDDING_BASE_URL": "https://c.openai.azure.com"}, "https://c.openai.azure.com", ""),
     ],
-)  # fmt: skip
+)
 def test_a_key_goes_to_the_service_that_it_is_of(
     configure: Configure, values: dict[str, Any], address: str, key: str
 ) -> None:

@@ -143,7 +143,7 @@ async def test_outcomes_have_the_id_of_their_schema(registry: FakeRegistry) -> N
     await schemas.load(STAGES)
     assert sorted(registry.subjects) == sorted(f"{topic}-value" for topic in (
         *CONTRACT_TOPICS.requests.values(), *CONTRACT_TOPICS.written_by(STAGES)
-    ))  # fmt: skip
+    ))
     handler = handler_of(schemas, store)
     values = [request(), b"\0\0\0\0\7" + request(), b"\0\0\1\0\7" + request()]
     found = [await handler.handle(record(value)) for value in values]

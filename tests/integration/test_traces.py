@@ -341,7 +341,7 @@ async def command(*arguments: str, **variables: str) -> AsyncIterator[asyncio.su
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "modules.llm_platform", *arguments,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env={**os.environ, **variables},
-    )  # fmt: skip
+    )
     try:
         yield process
     finally:

@@ -92,7 +92,7 @@ class FaultyReceiver:
 async def delivering(
     store: SqliteResearchJobStore, loopback: Loopback, metrics: MemoryMetrics, *, timeout_s: float = 5.0,
     delays_s: Sequence[float] = DELAYS_S,
-) -> AsyncIterator[None]:  # fmt: skip
+) -> AsyncIterator[None]:
     resolver = SystemResolver()
     guard = Guard(resolver, AllowedHosts(["127.0.0.1"]))
     sender = GuardedWebhookSender(guard, PinnedConnections(), timeout_s=timeout_s)

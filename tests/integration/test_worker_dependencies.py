@@ -119,7 +119,7 @@ def environment(broker: Broker, folder: Path, **more: str) -> dict[str, str]:
         "KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap, "KAFKA_CONFIG": json.dumps(dict(broker.client)),
         "LLM_PLATFORM_DATA_DIR": str(folder / "data"), "EMBEDDER": "none", "WORKER_HTTP_PORT": "0", "PYTHONPATH": path,
         "LOG_FORMAT": "json",
-    }  # fmt: skip
+    }
     return {**os.environ, **ours, **more}
 
 

@@ -86,7 +86,7 @@ class ServerProcess(ABC):
                 [sys.executable, "-m", "tests.kafka.child_process", *self._command()], stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT,
                 start_new_session=True,  # Ctrl-C is for us; the child ends with us
-            )  # fmt: skip
+            )
         self.pid = int(self._child.stdout.readline())  # type: ignore[union-attr]
 
     def wait_until_up(self) -> None:

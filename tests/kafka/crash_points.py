@@ -18,7 +18,7 @@ from modules.llm_platform.presentation.kafka.worker.scheduler import RequestSche
 Point = Literal[
     "after_poll", "after_compute", "after_store", "after_produce", "before_commit", "after_commit", "in_rebalance",
     "in_shutdown",
-]  # fmt: skip
+]
 At = Callable[[Point], object]  # called on whichever thread passes the point
 
 

@@ -32,7 +32,7 @@ class MockCluster:
     name = "mock"
     client: Mapping[str, str | int] = {
         "fetch.wait.max.ms": 10, "group.protocol": "consumer", "reconnect.backoff.max.ms": 250,
-    }  # fmt: skip
+    }
 
     def __init__(self, topics: Mapping[str, int] | None = None, *, plain: bool = False) -> None:
         self._topics = dict(topics or {})
@@ -51,7 +51,7 @@ class MockCluster:
         self._process = subprocess.Popen(
             [*command, *(["--plain"] if self._plain else [])],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
-        )  # fmt: skip
+        )
         try:
             wait_until(lambda: self.endpoint.exists() or self._running().poll() is not None, "the mock cluster")
             self.bootstrap = read_endpoint(self.endpoint)

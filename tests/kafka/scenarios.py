@@ -49,7 +49,7 @@ def bad_messages() -> Iterator[Scenario]:
         yield Scenario(
             f"{case['id']} {case['why']}", case["topic"], _bytes_of(case), expect["topic"], shown, key,
             expected={name: expect[name] for name in names},
-        )  # fmt: skip
+        )
 
 
 def _bytes_of(case: Mapping[str, Any]) -> bytes | None:
@@ -77,12 +77,12 @@ def good_requests() -> Iterator[Scenario]:
         "the contract's search", SEARCH,
         _search("search-001", "vector databases", top_k=5, filters={"doc_type": ["blog", "doc"], "lang": ["en"]}, **echo),
         SEARCHED, "search-001", b"search-001", expected=echo,
-    )  # fmt: skip
+    )
     context = [{"doc_id": "doc-10", "snippet": "Vector stores enable similarity search..."}]
     yield Scenario(
         "the contract's answer", ANSWER, _answer("answer-001", context=context, **echo), ANSWERED, "answer-001",
         b"answer-001", expected=echo,
-    )  # fmt: skip
+    )
     nulls = _search("nulls", top_k=None, filters=None, trace_id=None, metadata=None)
     yield Scenario("null is not given", SEARCH, nulls, SEARCHED, "nulls", b"nulls")
     empty = _search("empty-list", filters={"lang": []})
@@ -130,7 +130,7 @@ def _failing(topic: str, cause: str, text: str, code: str, recoverable: bool) ->
     return Scenario(
         f"{cause} of {topic}", topic, {**value, "trace_id": name, "metadata": {"tenant": cause}}, FAILED, name,
         name.encode(), expected={"error_code": code, "error_type": kind, "trace_id": name, "metadata": {"tenant": cause}},
-    )  # fmt: skip
+    )
 
 
 def _invalid() -> dict[str, str]:

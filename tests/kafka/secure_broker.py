@@ -62,7 +62,7 @@ class SecureBroker(RealBroker):
             subprocess.run(
                 ["bash", str(DEPLOY / "certificates.sh"), str(folder), HOST],
                 env={**os.environ, "WORKER_KEY_PASSWORD": KEY_PASSWORD}, check=True, capture_output=True,
-            )  # fmt: skip
+            )
 
     def _format(self) -> None:
         self.make_certificates()

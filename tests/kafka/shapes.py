@@ -19,11 +19,11 @@ SHAPES: Mapping[str, Fields] = {
         **ECHO, "stage": (TEXT, True), "error_type": (TEXT, True), "error_code": (TEXT, True),
         "error_message": (TEXT, True), "details": (OBJECT, False),
     },
-}  # fmt: skip
+}
 HIT: Fields = {
     "doc_id": (TEXT, True), "score": (NUMBER, True), "title": (TEXT, False), "snippet": (TEXT, False),
     "source": (TEXT, False), "url": (TEXT, False),
-}  # fmt: skip
+}
 CITATION: Fields = {"doc_id": (TEXT, False), "title": (TEXT, False), "url": (TEXT, False)}
 
 

@@ -52,7 +52,7 @@ class ScriptedStages:
                 source=self._name, url=f"https://example.org/{place}",
             )
             for place in range(min(request.top_k or DEFAULT_HITS, MAX_HITS))
-        )  # fmt: skip
+        )
         return RagHits(hits=hits)
 
     async def answer(self, request: RagQuestion) -> RagAnswer:

@@ -58,7 +58,7 @@ class WorkerHandle:
                 [sys.executable, "-m", "tests.kafka.worker_program", argument],
                 cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                 stderr=log, text=True,
-            )  # fmt: skip
+            )
         return self
 
     def __exit__(

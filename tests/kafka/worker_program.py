@@ -62,7 +62,7 @@ async def work(config: WorkerConfig, started: Callable[[], None]) -> None:
     options = WorkerOptions(
         brokers=[config.bootstrap], group_id=config.group, concurrency=config.concurrency, drain_s=config.drain_s,
         config=dict(config.client),
-    )  # fmt: skip
+    )
     asyncio.get_running_loop().call_soon(started)  # its signal handlers are in place by then
     watched = crash_points(crash_at(config.crash_at, config.crash_after)) if config.crash_at else nullcontext()
     try:

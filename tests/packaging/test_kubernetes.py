@@ -95,7 +95,7 @@ def test_pods_have_no_rights(label: str) -> None:
     assert pod["enableServiceLinks"] is False
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
-    }  # fmt: skip
+    }
     mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
     assert mounted == {"/tmp", "/var/lib/llm-platform"}
     assert "memory" in container["resources"]["limits"]

@@ -79,7 +79,7 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         **os.environ, "DOCUMENTS_DIR": str(folder), "LLM_PLATFORM_OFFLINE": "true",
         "LLM_PLATFORM_DATA_DIR": str(tmp_path_factory.mktemp("data")), "RATE_LIMIT_PER_MINUTE": "0",
         "RATE_LIMIT_GLOBAL_PER_HOUR": "0",
-    }  # fmt: skip
+    }
     log = folder.parent / f"log of {request.param}"
     with log.open("w") as file:
         process = subprocess.Popen([sys.executable, *SERVERS[request.param]], env=environment, stdout=file, stderr=file)

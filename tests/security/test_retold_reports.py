@@ -95,7 +95,7 @@ async def test_a_report_of_our_own_is_told_as_it_was(tmp_path: Path) -> None:
     "text",
     [f"Read more at {EVIL} now [1].", f"[click]({EVIL}) [1]", f"![x]({EVIL}?q=secret) [1]", f"<img src={EVIL}> [1]",
      f"[a]: {EVIL}\n\n[a] [1]", "<script>alert(1)</script> [1]", "\x1b[31mred [1]"],
-)  # fmt: skip
+)
 async def test_its_text_passes_the_sanitiser(text: str, tmp_path: Path) -> None:
     """Addresses that are no source's, links, images, markup and control characters: gone or made harmless."""
     events = await carried(tmp_path, lambda report: spoilt_text(report, text))
@@ -125,7 +125,7 @@ async def test_its_citations_are_those_of_its_text(tmp_path: Path) -> None:
     "claimed",
     [{"quote": "I never said that"}, {"start": -5}, {"end": 10**9}, {"source_index": 9}, {"quote_start": -1, "quote": ""},
      {"start": 7, "end": 3}, {"checked_by": "model", "word_verdict": None}],
-)  # fmt: skip
+)
 async def test_a_quote_that_does_not_stand_there_is_not_told(claimed: dict[str, object], tmp_path: Path) -> None:
     """Offsets beyond the text, words that the source does not have, a verdict that no model gave: all are made anew."""
 

@@ -41,11 +41,11 @@ WORDS = [
     "pm", "a.m.", "million", "Mio", "тысяч", "万", "May", "März", "Monday", "2022-12-07", "2022-00-99", "03:46", "1,000",
     "not", "nicht", "без", "never", "no", "is", "the", "Version", "increased", "fell", "three", "hundert", "Figure", "e.g.",
     "asyncio.run()", "__new__", "however", "because", "v3.12.1", "Inc.", "что", "的", "不", "します", "https://a.example/1",
-]  # fmt: skip
+]
 MARKDOWN = [
     "```", "~~~", "``` py\n", "# ", "- ", "1. ", "> ", "| a | b |\n", "|---|---|\n", "**", "](", "![", "<b>", "<!--",
     "[x]: y\n", "=====\n", "---\n", "\n\nSources:\n", "&lt;", "$$", "\\(",
-]  # fmt: skip
+]
 PIECES = st.sampled_from([*DIGITS, *SIGNS, *BLANKS, *CONTROLS, *LETTERS, *WORDS, *MARKDOWN, *WORDS, *" " * 20])
 TEXTS = st.lists(PIECES, max_size=40).map("".join) | st.text(max_size=60)
 SOURCES = [Source(index=1, title="A [title] 9:30", url="https://a.example/1", text="")]
@@ -135,7 +135,7 @@ READERS: dict[str, Callable[[str], object]] = {
 REPEATED = [
     "\n", " \n", "a", "9,", "九", "漢", "-", "| - ", "> ", "*", "`", "[", "](", "<", ".", "\\", "a.b", "@", "[x]: y\n", "A b. ",
     "[1] ", "of ", "OO ", "3,000 ", "not ", "a1 ", "`x` ", "- x\n", "漢字。", "The bridge opened at 9:30 pm. ",
-]  # fmt: skip
+]
 SMALL, TIMES = 4_000, 10  # characters, and times as many
 
 

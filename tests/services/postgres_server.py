@@ -57,7 +57,7 @@ class PostgresServer(ServerProcess):
         return [
             *_as_other_user(), str(_program("postgres")), "-D", str(self._data), "-h", "127.0.0.1", "-p", str(self.port),
             "-c", "unix_socket_directories=", *options,
-        ]  # fmt: skip
+        ]
 
     def _answers(self) -> bool:
         with contextlib.suppress(psycopg.Error):
@@ -75,7 +75,7 @@ class PostgresServer(ServerProcess):
         command = [
             *_as_other_user(), str(_program("initdb")), "-D", str(self._data), "-U", USER, "-A", "scram-sha-256",
             "--pwfile", str(password), "--no-sync", "--encoding", "UTF8", "--locale", "C",
-        ]  # fmt: skip
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=START_S, cwd="/")
         if done.returncode:
             raise RuntimeError(f"initdb failed:\n{(done.stdout + done.stderr)[-TAIL_CHARS:]}")

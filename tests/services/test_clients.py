@@ -38,7 +38,7 @@ FOUND = {  # all keys of a real SearXNG
         }
     ],
     "answers": [], "corrections": [], "infoboxes": [], "suggestions": [], "unresponsive_engines": [],
-}  # fmt: skip
+}
 PAGE = f"<html><head><title>asyncio</title></head><body><main><h1>asyncio</h1><p>{SENTENCE}</p></main></body></html>"
 WRITTEN = f"{SENTENCE.removesuffix('.')} [1]."
 NO_LIMITS = {"RATE_LIMIT_PER_MINUTE": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "0"}
@@ -112,7 +112,7 @@ def prepare(environment: str) -> None:
     subprocess.run(
         ["bash", "scripts/client_environments.sh", environment],
         cwd=ROOT, check=True, env={**os.environ, "PYTHON": sys.executable},
-    )  # fmt: skip
+    )
 
 
 async def run(client: Client, variables: dict[str, str]) -> dict[str, str]:
@@ -124,7 +124,7 @@ async def run(client: Client, variables: dict[str, str]) -> dict[str, str]:
         python, f"{client.program}.py",
         cwd=CLIENTS_DIR, env={**env, **variables}, stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+    )
     try:
         out, errors = await asyncio.wait_for(process.communicate(), PROGRAM_S)
     finally:

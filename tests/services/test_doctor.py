@@ -43,7 +43,7 @@ def doctor(folder: Path, **values: str) -> Checks:
         [sys.executable, "-m", "modules.llm_platform", "doctor", "--json", "--offline"],
         env={**os.environ, "LLM_PLATFORM_DATA_DIR": str(folder), **values},
         capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
-    )  # fmt: skip
+    )
     assert not any(secret in done.stdout + done.stderr for secret in (PASSWORD, REDIS_PASSWORD, WRONG))
     return {each["subject"]: (each["verdict"], each["text"]) for each in json.loads(done.stdout)["checks"]}
 
@@ -76,7 +76,7 @@ def test_services_that_cannot_be_used(
     checks = doctor(tmp_path, KAFKA_BOOTSTRAP_SERVERS=NOBODY_LISTENS, QDRANT_URL=f"http://{NOBODY_LISTENS}", **urls)
     expected = {
         "redis": "REDIS_URL", "store": "DATABASE_URL", "kafka brokers": "KAFKA_BOOTSTRAP_SERVERS", "index": "QDRANT_URL",
-    }  # fmt: skip
+    }
     for subject, setting in expected.items():
         verdict, text = checks[subject]
         assert verdict == "failed", (subject, text)

@@ -52,7 +52,7 @@ def response(synthesis: str, **fields: Any) -> dict[str, Any]:
         }
     ]
     metadata = {"latency_ms": 1200, "tokens_used": 0, "cost_usd": 0, "searches": 1, "llm_calls": 0, "synthesizer": "m",
-                "providers": ["x"], "language": "en", "uncited_sentences": 0, "request_id": "r", "sent_to": []}  # fmt: skip
+                "providers": ["x"], "language": "en", "uncited_sentences": 0, "request_id": "r", "sent_to": []}
     metadata |= fields.pop("metadata", {})
     base = {"query": "q", "depth": "shallow", "synthesis": synthesis, "sources": sources, "raw_results": raw}
     return {**base, "citations": [], "degraded": [], "metadata": metadata, **fields}
@@ -61,7 +61,7 @@ def response(synthesis: str, **fields: Any) -> dict[str, Any]:
 def citation(synthesis: str, statement: str, text: str, quote: str, verdict: str) -> dict[str, Any]:
     start, quote_start = synthesis.index(statement), text.index(quote)
     return {"start": start, "end": start + len(statement), "source_index": 1, "quote": quote, "quote_start": quote_start,
-            "quote_end": quote_start + len(quote), "verdict": verdict, "score": 1, "checked_by": "words"}  # fmt: skip
+            "quote_end": quote_start + len(quote), "verdict": verdict, "score": 1, "checked_by": "words"}
 
 
 async def _fulfill(body: str, route: Route) -> None:
@@ -121,9 +121,9 @@ class TestAnswers:
     async def test_a_reset_takes_the_text_back(self, browser: Browser, base: str) -> None:
         """Tokens before a reset are gone; what is missing, and that a limit was the reason, is said above the answer."""
         degraded = [{"component": "write", "reason": "budget: 1 calls left out", "until": None},
-                    {"component": "searxng/google", "reason": "blocked: captcha", "until": "2030-01-01T00:00:00Z"}]  # fmt: skip
+                    {"component": "searxng/google", "reason": "blocked: captcha", "until": "2030-01-01T00:00:00Z"}]
         answer = response("Second.", degraded=degraded, metadata={"sent_to": [
-            {"host": "api.example.org", "kind": "query", "requests": 2, "bytes": 2048, "via": None}]})  # fmt: skip
+            {"host": "api.example.org", "kind": "query", "requests": 2, "bytes": 2048, "via": None}]})
         events = [{"type": "started"}, {"type": "token", "text": "First."}, {"type": "reset", "reason": "x"}]
         async with visiting(browser, base) as visit:
             await visit.play(answer, *events, {"type": "token", "text": "Second."})

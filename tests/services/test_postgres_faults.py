@@ -324,7 +324,7 @@ async def set_read_only(postgres: PostgresServer, name: str, state: str) -> None
         "entry = set_byte(entry, 200, 0)", "entry = ''", "entry = 'cos\nsystem\ntR.'", "key = 'b'",
         "entry = 'null'", """entry = '{"format":99,"stage":"docs"}'""",
     ],
-)  # fmt: skip
+)
 async def test_damaged_and_foreign_entries_are_misses(
     postgres: PostgresServer, url: str, database: Database, damage: str
 ) -> None:

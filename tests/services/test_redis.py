@@ -218,7 +218,7 @@ async def test_processes_with_one_redis_write_an_answer_once(server: RedisServer
                 RedisKeyLock(each, "synthesis", max_wait_s=TIMEOUT_S),
             )
             for writer, each in zip(writers, (client, other), strict=True)
-        )  # fmt: skip
+        )
         writing = asyncio.create_task(first.synthesize(request))
         await _until_locked(client)
         parts = [part async for part in second.stream(request)]
@@ -291,7 +291,7 @@ async def _platform_server(folder: Path, redis: RedisServer, upstreams: dict[str
     with (folder / "server.log").open("ab") as log, subprocess.Popen(
         [sys.executable, "-m", "modules.llm_platform", "serve"],
         cwd=folder, env={**os.environ, **settings}, stdout=log, stderr=log,
-    ) as process:  # fmt: skip
+    ) as process:
         url = f"http://127.0.0.1:{port}"
         try:
             async with httpx2.AsyncClient(timeout=TIMEOUT_S) as http, asyncio.timeout(TIMEOUT_S):
@@ -324,7 +324,7 @@ async def _two_servers(
         upstreams = {
             "SEARXNG_URL": engine.url, "LLM_KIND": "vllm", "LLM_BASE_URL": model.url, "LLM_MODEL": "m", "READERS": "direct",
             **settings,
-        }  # fmt: skip
+        }
         urls = []
         for name in ("one", "two"):
             (folder / name).mkdir()

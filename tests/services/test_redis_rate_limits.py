@@ -116,7 +116,7 @@ async def test_two_servers_with_one_redis(server: RedisServer, redis: RedisClien
         "DOCUMENTS_DIR": str(tmp_path), "LLM_PLATFORM_OFFLINE": "true", "REDIS_URL": server.url,
         "RATE_LIMIT_PER_MINUTE": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "1",
         "LLM_PLATFORM_DATA_DIR": str(tmp_path / "data"),
-    }  # fmt: skip
+    }
     ports = [free_port(), free_port()]
     with ExitStack() as stack:
         for port in ports:

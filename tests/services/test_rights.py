@@ -174,7 +174,7 @@ def test_documented_rights_are_complete(broker: GuardedBroker, tmp_path: Path) -
         ["bash", "-euc", commands.replace("kafka:9092", broker.bootstrap)],
         env={**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
         capture_output=True, text=True, check=False, timeout=PATIENCE_S,
-    )  # fmt: skip
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert checked(broker, "rag-worker", tmp_path)[0] == 0
     sent = llm_platform(broker, "gateway", tmp_path, "kafka", "send", "--wait", "0", "anybody there?")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # a command that answers one question needs no web framework.
 WEB_FRAMEWORKS = (
     "fastapi", "fastapi.params", "starlette", "starlette.requests", "werkzeug", "werkzeug.local", "fast_depends",
-)  # fmt: skip
+)
 
 
 @contextmanager

@@ -251,7 +251,7 @@ class Container(containers.DeclarativeContainer):
         services.build_doctor, settings, search_adapters, llm_adapters, retrieval,
         providers.Singleton(stores.doctor_probes, settings, store_probes),
         providers.Singleton(llms.build_judge, settings, citation_judges, llm_provider),
-    )  # fmt: skip
+    )
     rate_limiter = providers.Singleton(rate_limits.build_rate_limiter, settings, redis)  # used by servers only
     platform = providers.Factory(
         LLMPlatform,

@@ -156,7 +156,7 @@ async def test_the_report_floors_do_the_work(floor_name: str) -> None:
     assert kinds == {
         "plan": 1, "queries": aspects, "search": 2 * aspects, "rank": 2 * aspects + 1,
         "r": PAGES, "summary": PAGES, "answer": 1,
-    }  # fmt: skip
+    }
     assert all(entry["tokens_in"] > 0 and entry["tokens_out"] > 0 for entry in log if "kind" in entry)
 
 

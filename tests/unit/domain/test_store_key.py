@@ -95,7 +95,7 @@ def key(**changes: object) -> str:
         {"version": "2"}, {"model": "n"}, {"language": "ru"}, {"text": "y"}, {"count": 2}, {"count": "1"}, {"count": True},
         {"text": None}, {"more": 1}, {"text": ["x"]}, {"text": {"x": 1}},
     ],
-)  # fmt: skip
+)
 def test_whatever_changes_changes_the_key(change: dict[str, object]) -> None:
     """Prompt version, model, language and each input count, and so does the kind of a value."""
     assert key(**change) != key()

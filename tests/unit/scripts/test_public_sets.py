@@ -32,7 +32,7 @@ ROWS = {
         {"id": "2", "claim": "What is a black hole?", "label": "What is a black hole?", "kind": "2019", "group": "g",
          "source": [{"question": "What is photosynthesis?", "answer": ""}]},
     ],
-}  # fmt: skip
+}
 
 
 @pytest.fixture

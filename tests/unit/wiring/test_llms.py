@@ -160,7 +160,7 @@ def test_each_model_has_a_name_of_its_own() -> None:
     settings = Settings(_env_file=None, LLM_PROVIDERS=listed)
     assert [(each.name, each.model) for each in llms.all_connections(settings)] == [
         ("a", "m0"), ("a-2", "m1"), ("b", "m2"), ("a-3", "m3"),
-    ]  # fmt: skip
+    ]
 
 
 @for_each(("count", "calls"), [(1, [2]), (2, [1, 1]), (3, [1, 1, 0])])

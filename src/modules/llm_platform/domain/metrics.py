@@ -64,7 +64,7 @@ HTTP_REQUESTS: Final = _counter(
     "http_requests_total",
     "Requests by route template, method and class of the status; a client that left counts as 4xx.",
     "route", "method", "status",
-)  # fmt: skip
+)
 HTTP_DURATION: Final = _histogram(
     "http_request_duration_seconds", "Time from the head of a request to the end of its response.", _CALL_S, "route"
 )
@@ -81,7 +81,7 @@ STAGE_DURATION: Final = _histogram(
     "Time of a stage of a research: plan, search, read (of a report: ranking, pages, summaries), write, verify.",
     _RESEARCH_S,
     "depth", "stage",
-)  # fmt: skip
+)
 DEGRADED_ANSWERS: Final = _counter(
     "degraded_answers_total", "Entries in `degraded` of answers, by the component that failed or did less.", "component"
 )
@@ -90,13 +90,13 @@ UPSTREAM_REQUESTS: Final = _counter(
     "upstream_requests_total",
     "Calls of upstreams by kind (search, llm, page_reader), name and result: ok, cancelled, or the code of the error.",
     "kind", "upstream", "result",
-)  # fmt: skip
+)
 UPSTREAM_DURATION: Final = _histogram(
     "upstream_request_duration_seconds",
     "Time of a call of an upstream, whatever its result; of a stream, until its end.",
     _CALL_S,
     "kind", "upstream",
-)  # fmt: skip
+)
 LLM_TOKENS: Final = _counter(
     "llm_tokens_total",
     "Tokens by provider, model and direction (prompt, completion).",
@@ -134,7 +134,7 @@ RESEARCH_JOBS_ENDED: Final = _counter(
     "Researches in the background that this server ran, by result: done, failed, cancelled, released (the server stopped), "
     "lost (another server took it over).",
     "result",
-)  # fmt: skip
+)
 WEBHOOK_DELIVERIES: Final = _counter(
     "webhook_deliveries_total", "Attempts to deliver a webhook by result: delivered, retried, failed (given up).", "result"
 )
@@ -142,7 +142,7 @@ RETRIES: Final = _counter(
     "retries_total",
     "Second tries that were due, by upstream and result: allowed, or refused because the retry budget is spent.",
     "upstream", "result",
-)  # fmt: skip
+)
 
 RESEARCHES_RUNNING: Final = _gauge("researches_in_progress", "Researches of clients that occupy a slot.")
 RESEARCHES_WAITING: Final = _gauge("researches_waiting", "Researches of clients that wait for a slot.")
@@ -161,7 +161,7 @@ STORE_REQUESTS: Final = _counter(
     "store_requests_total",
     "Calls of the research store by operation (read, write) and result: ok, miss, or the code of the error.",
     "operation", "result",
-)  # fmt: skip
+)
 
 SERVER_METRICS: Final = (
     HTTP_REQUESTS, HTTP_DURATION, HTTP_IN_PROGRESS,
@@ -170,7 +170,7 @@ SERVER_METRICS: Final = (
     RETRIES, CACHE_REQUESTS, BREAKER_OPEN, RATE_LIMIT_DECISIONS, REDIS_UP, POSTGRES_UP,
     RESEARCHES_RUNNING, RESEARCHES_WAITING, RESEARCHES_REFUSED, BUDGET_SPENT, BUDGET_REFUSALS, STORE_REQUESTS,
     RESEARCH_JOBS, RESEARCH_JOBS_ENDED, WEBHOOK_DELIVERIES,
-)  # fmt: skip
+)
 
 WORKER_READY: Final = _gauge("worker_ready", "Whether requests are answered now.")
 WORKER_BROKERS_UP: Final = _gauge("worker_brokers_up", "Brokers that the consumer is connected to.")
@@ -192,6 +192,6 @@ WORKER_STORE_WAITS: Final = _counter("worker_store_waits_total", "Failed calls o
 WORKER_METRICS: Final = (
     WORKER_READY, WORKER_BROKERS_UP, WORKER_IN_FLIGHT, WORKER_WAITING, WORKER_LAG, WORKER_LAG_AGE, WORKER_STALLED,
     WORKER_COMMIT_AGE, WORKER_OUTCOMES, WORKER_REPEATED, WORKER_REUSED_IDS, WORKER_STORE_WAITS,
-)  # fmt: skip
+)
 
 METRICS: Final = (*SERVER_METRICS, *WORKER_METRICS)

@@ -169,7 +169,7 @@ def build_folder_index(
     index = FolderIndex(
         folder, directory, files, embedder,
         shared=shared, store=store, open_store=_embedded_store, collection=collection,
-    )  # fmt: skip
+    )
     resources.on_close(index.aclose)
     return index
 

@@ -219,7 +219,7 @@ SEARCH_PROVIDERS: tuple[SearchProviderSpec, ...] = (  # in the order of `auto`
         settings=(),
         fallback=True,
     ),
-)  # fmt: skip
+)
 
 
 def spec_of(provider: str) -> SearchProviderSpec | None:

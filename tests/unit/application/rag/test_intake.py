@@ -20,7 +20,7 @@ def test_a_document_becomes_passages_that_tell_where_they_stand() -> None:
     assert made.document.model_dump() == {
         "doc_id": "a.md", "sha256": fingerprint("digest"), "passages": len(made.passages), "title": "T", "url": "doc:a.md",
         "origin": "A", "embedded": True, "form": FORM,
-    }  # fmt: skip
+    }
     assert len(made.passages) > 2
     for passage in made.passages:
         assert LONG[passage.start :].startswith(passage.text)
@@ -40,7 +40,7 @@ def test_a_passage_has_one_label() -> None:
     made = chunk_document("a.md", "digest", DocumentText("The farm", text))
     assert [each.label.splitlines() for each in made.passages[:3]] == [
         ["The farm"], ["The farm", "House"], ["The farm", "House", "Heating"],
-    ]  # fmt: skip
+    ]
     assert made.to_embed[2] == f"The farm\nHouse\nHeating\n{made.passages[2].text}"
 
 

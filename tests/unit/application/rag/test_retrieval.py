@@ -37,7 +37,7 @@ async def put(store: MemoryVectorStore, doc_id: str, *texts: str, **fields: str)
         Passage(id=f"{doc_id}-{n}", doc_id=doc_id, title=doc_id.title(), text=text, url=f"doc:{doc_id}", source="notes",
                 fields={key: (value,) for key, value in fields.items()})
         for n, text in enumerate(texts)
-    ]  # fmt: skip
+    ]
     vectors = await EMBEDDER.embed(texts)
     document = IndexedDocument(doc_id=doc_id, sha256="0", passages=len(texts))
     await store.replace("documents", document, [EmbeddedPassage(*each) for each in zip(passages, vectors, strict=True)])
@@ -75,7 +75,7 @@ class TestHits:
         assert len({hit.doc_id for hit in found.hits}) == len(found.hits)
         assert found.hits[0].model_dump(exclude={"score"}) == {
             "doc_id": "cats", "title": "Cats", "snippet": "cats drink milk", "source": "notes", "url": "doc:cats",
-        }  # fmt: skip
+        }
         scores = [hit.score for hit in found.hits]
         assert scores == sorted(scores, reverse=True)
         assert all(0 <= score <= 1 for score in scores)

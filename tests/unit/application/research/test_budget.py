@@ -68,7 +68,7 @@ def granted_calls(account: Budget, *stages: LLMStage) -> list[LLMStage]:
 
 WHOLE: tuple[LLMStage, ...] = (
     "plan", "queries", "queries", "queries", "rank", "rank", "summarize", "summarize", "summarize", "write",
-)  # fmt: skip
+)
 
 
 @for_each(
@@ -283,7 +283,7 @@ def test_a_budget_measures_phases_from_its_beginning() -> None:
 
 ORDER: tuple[Phase, ...] = (
     "plan", "queries", "search", "rank", "read", "collect_summaries", "summarize", "rank_summaries", "write", "judge",
-)  # fmt: skip
+)
 
 
 @for_each(

@@ -72,7 +72,7 @@ def context(events: list[Any], depth: str = "shallow", pages: int | None = None)
     return ResearchContext(
         request=ResearchRequest(query="How warm is the water?", depth=depth, pages=pages), request_id="r", detected="en",
         emit=events.append, store_sources=store, streamed=False, began=0.0, egress_log=EgressLog(),
-    )  # fmt: skip
+    )
 
 
 def urls(*names: str) -> list[str]:
@@ -164,7 +164,7 @@ async def test_a_late_page_is_read_on_and_becomes_the_text_of_its_source() -> No
         counts = reads.end()
     assert [(each.index, each.url, each.text, each.text_kind) for each in taken] == [
         (1, sources[0].url, "Late.", "page"), (2, sources[1].url, "Two.", "snippet"), (3, sources[2].url, "Page 3.", "page"),
-    ]  # fmt: skip
+    ]
     assert stored == [taken]
     assert (counts.read, counts.failed, counts.late) == (2, 1, 0)
     assert [event.status for event in events].count("read") == 2
@@ -246,7 +246,7 @@ async def test_sources_with_pages_come_first_and_are_marked() -> None:
     sources, _ = with_pages(found("One.", "Two.", "Three."), pages)
     assert [(each.index, each.url[-1], each.text_kind) for each in sources] == [
         (1, "2", "page"), (2, "1", "snippet"), (3, "3", "snippet"),
-    ]  # fmt: skip
+    ]
     assert sources[0].text == "The water is 48 degrees warm."
 
 

@@ -55,7 +55,7 @@ async def made(llm: FakeLLM | None, question: str = QUESTION, language: str = "e
         SEED_LINES + "\nПОДЗАПРОС: A fourth thing about sails?",
         f"ПОДЗАПРОС: {THREE[0]}\nПОДЗАПРОС: {THREE[0].upper()}\n" + SEED_LINES,
     ],
-)  # fmt: skip
+)
 async def test_a_plan_in_any_form_is_the_same_plan(answer: str) -> None:
     """Prefixed lines, numbers, bullets, plain lines, JSON: the same three sub-questions, each once, in their order."""
     plan = await made(FakeLLM([answer]))
@@ -263,7 +263,7 @@ async def test_endless_repetition_is_no_plan_and_no_load() -> None:
         ("Was ist ein Segel, und wer baut es?", "de", ["Was ist ein Segel?", "Wer baut es?"]),
         ("How do sails work?", "en", ["How do sails work?", "How do sails work: problems and limits"]),
     ],
-)  # fmt: skip
+)
 def test_without_a_model_sub_questions_read_as_headings(question: str, language: str, expected: list[str]) -> None:
     """Parts that are questions stand alone; where there are none, the question is asked, and sides of it that it lacks."""
     assert aspect_questions(question, language)[: len(expected)] == expected

@@ -41,7 +41,7 @@ async def written(writer: ISynthesizer, *, streamed: bool = True, **fields: Any)
     asked = {
         "question": "How high is the harbour wall?", "sources": SOURCES, "language": "en", "max_tokens": 100,
         "fallback": ExtractiveSynthesizer(), "deadline": asyncio.get_running_loop().time() + 60, "offer_deep": False,
-    }  # fmt: skip
+    }
     request = WritingRequest(writer=writer, **{**asked, **fields})
     answer = await write(request, streamed, shown.append, lambda _: shown.clear())
     return answer, "".join(shown)
@@ -56,7 +56,7 @@ async def test_found_sources_are_the_same_streamed_or_not(sources: tuple[Source,
         assert answer.checked == answers[0][0].checked
         assert [(each.source_index, each.verdict, each.cited_by) for each in answer.checked.citations] == [
             (2, "supported", "platform"), (2, "supported", "platform"),
-        ]  # fmt: skip
+        ]
         assert answer.checked.uncited_sentences == 1
         assert [each.reason for each in answer.degraded] == [NOTHING_CITED.format(count=1, found=2)]
 

@@ -115,7 +115,7 @@ def order(judge: FakeCitationJudge, writer: FakeSynthesizer) -> WritingRequest:
         question=QUESTION, sources=SOURCES, language="en", max_tokens=500, writer=writer,
         fallback=ExtractiveSynthesizer(), deadline=now + FOREVER_S, offer_deep=False,
         verification=Verification(judge, now + FOREVER_S),
-    )  # fmt: skip
+    )
 
 
 class Watching(FakeCitationJudge):

@@ -49,7 +49,7 @@ def order(writer: ISynthesizer, sources: tuple[Source, ...] = SHORT, **fields: A
     return WritingRequest(
         question="How do pumps work?", sources=sources, language="en", max_tokens=500, writer=writer,
         fallback=ExtractiveSynthesizer(), deadline=asyncio.get_running_loop().time() + 30, offer_deep=False, **fields,
-    )  # fmt: skip
+    )
 
 
 async def written(asked: WritingRequest, *, streamed: bool = True) -> WrittenAnswer:

@@ -89,7 +89,7 @@ def test_which_sentence_cites_which_source(answer: str, expected: list[tuple[str
         ("Zebras graze at night. Lions sleep by day.\n\n[1]", [("Lions sleep by day.", 1)]),
         ("# Title\n\n[1]", []),
     ],
-)  # fmt: skip
+)
 def test_a_marker_behind_belongs_to_what_stands_before_it(answer: str, expected: list[tuple[str, int]]) -> None:
     """In a line of its own, behind a list or a paragraph: to all that its source supports, or else to the last sentence. The
     line `Sources:` is no sentence.

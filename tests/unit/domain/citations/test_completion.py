@@ -29,7 +29,7 @@ PARTS = (
     "- ", "1. ", "| ", "|---|\n", "```\n", "`x. y` ", "[2]", " [5]", "# ", "> ", "**", "e.g. ", "Sources: ", "---\n",
     "。", "鲑鱼秋天回到这条河里",
     "[The toll rose last spring. It is](https://a.example/)", " ",
-)  # fmt: skip
+)
 MARKERS = re.compile(r" *\[\d\]")
 HOSTILE_SECONDS = 10.0  # of the processor; what is linear takes a twentieth of it
 

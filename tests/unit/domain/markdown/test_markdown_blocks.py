@@ -52,7 +52,7 @@ def test_code_lines_match_a_renderer(text: str) -> None:
         for token in COMMONMARK.parse(text)
         if token.type == "fence" and token.map
         for line in range(*token.map)
-    }  # fmt: skip
+    }
     ours = {number for number, kind in enumerate(kinds(text)) if kind in ("fence", "code")}
     assert {number for number in ours if text.split("\n")[number].strip()} <= fenced
 

@@ -69,7 +69,7 @@ LINKS = [
     "doc:guide/a.md", "[x](http://evil.example)", "[x](https://good.example/a)", "![x](http://evil.example)",
     "[r]: http://evil.example", "[a][r]", "[r]", "<script>", "<b", "</b>", "<!--", "<?", "<http://evil.example>",
     "<a href='x'>", "http:", "//", "www", ".evil.example",
-]  # fmt: skip
+]
 WORDS = ["word", "foo. ", "Bar! ", "好。", "`c`", "``c`d``", "\r", "\x00", "\ud800"]
 INLINE = st.lists(st.sampled_from(SIGNS + SPACES + MARKS + LINKS + WORDS), max_size=20).map("".join)
 
@@ -95,7 +95,7 @@ INDENTS = [
 LINES = [
     "", "```", "````", "~~~", "``` x", "~~~ `", "foo", "[x](http://evil.example)", "[9]", "`a`", "<b>", "# h", "---",
     "===", "a | b", "|-|-|", "`",
-]  # fmt: skip
+]
 LINE = st.tuples(st.lists(st.sampled_from(INDENTS), max_size=3).map("".join), st.sampled_from(LINES)).map("".join)
 BLOCKS = st.lists(LINE, max_size=9).map("\n".join)
 

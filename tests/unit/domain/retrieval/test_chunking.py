@@ -17,7 +17,7 @@ LINES = st.sampled_from(
         "x = 1  # not a heading",
         "- item", "| a | b |", "これは文です。次の文です。", "\ud800", "word " * 60, "x" * 700, "   ", "\t", "=====",
     ]
-)  # fmt: skip
+)
 TEXTS = st.one_of(st.text(max_size=400), st.lists(LINES, max_size=40).map("\n".join))
 
 GUIDE = """# Guide
@@ -120,7 +120,7 @@ def test_neighbours_share_whole_sentences() -> None:
     shown = [text[p.start : p.end] for p in split_chunks(text, max_words=6, overlap=3)]
     assert shown == [
         "One two three. Four five six.", "Four five six. Seven eight nine.", "Seven eight nine. Ten eleven twelve.",
-    ]  # fmt: skip
+    ]
 
 
 def sentences(count: int) -> str:
@@ -192,7 +192,7 @@ def test_scripts_without_blanks_are_measured_by_letters() -> None:
         "x", "word ", "a b c ", "漢字", "Ein Satz. ", "# h\n", "```\n", "a\n\n", " x", "`", "a\n---\n", "x\n",
         "# # # ## #", " \t", "\n", "これは文です。",
     ],
-)  # fmt: skip
+)
 def test_time_grows_with_length_alone(unit: str) -> None:
     """Ten times the text takes ten times as long, whatever it is made of, not a hundred times."""
     small, large = (unit * (size // len(unit)) + "end" for size in (8_000, 80_000))

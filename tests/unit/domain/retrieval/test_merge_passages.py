@@ -72,7 +72,7 @@ def test_neighbours_with_good_scores_are_joined(scores: dict[int, float], shown:
 
 OPTION_TEXTS = (
     "git rebase [--onto newbase]", "About branches.", "Abort with --abort.", "--onto: where to begin.", "See --onto above."
-)  # fmt: skip
+)
 
 
 @for_each(

@@ -14,7 +14,7 @@ from modules.llm_platform.domain.text.numbers import has_other_date, number_word
         ("48 Mio", "48000000"), ("700 тысяч", "700000"), ("5,3 Milliarden", "5300000000"), ("72万", "720000"),
         ("八万", "80000"), ("十二小时", "12"), ("七百二十座", "720"), ("1,234.5", "1234.5"), ("口径500米", "500"),
     ],
-)  # fmt: skip
+)
 def test_spellings_of_a_number_share_a_value(one: str, other: str) -> None:
     """Different ways to write a number share a value."""
     (first, _), (second, _) = numbers_in(one)[0], numbers_in(other)[0]

@@ -54,7 +54,7 @@ def test_any_text(text: str) -> None:
         ("protect", "protection", True), ("run", "runs", True), ("open", "opened", True), ("открылся", "открыт", True),
         ("the", "theft", False), ("internal", "international", False), ("use", "user", False), ("a1", "a12", False),
     ],
-)  # fmt: skip
+)
 def test_forms_of_a_word(one: str, other: str, same: bool) -> None:
     """Forms share most of their beginning; figures and short beginnings do not count."""
     assert is_form(one, other) is same

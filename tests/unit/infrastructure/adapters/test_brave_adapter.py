@@ -75,7 +75,7 @@ class TestTheRequest:
         assert dict(parse_qsl(url.query)) == {
             "q": "python asyncio", "count": "3", "offset": "0", "search_lang": "en-gb", "country": "GB",
             "extra_snippets": "true", "text_decorations": "false", "result_filter": "web",
-        }  # fmt: skip
+        }
 
     @for_each(
         ("fields", "freshness"),
@@ -107,7 +107,7 @@ class TestTheRequest:
             ("de", "de", "ALL"), ("de-AT", "de", "AT"), ("ja", "jp", "ALL"), ("zh-TW", "zh-hant", "TW"),
             ("pt-PT", "pt-pt", "PT"), ("la", None, "ALL"),
         ],
-    )  # fmt: skip
+    )
     async def test_language_and_country_are_sent(self, language: str, code: str | None, country: str) -> None:
         """In Brave's codes; an unknown language is listed in `degraded`."""
         parameters = await sent(language=language)
@@ -150,7 +150,7 @@ class TestPages:
         """50 results take three requests of 17; the next page begins where the last one ended."""
         assert [(p["count"], p["offset"]) for _, p in await requests(recorded("brave/web"), count=50)] == [
             ("17", "0"), ("17", "1"), ("17", "2"),
-        ]  # fmt: skip
+        ]
         second = await requests(recorded("brave/web"), count=50, page=2)
         assert [p["offset"] for _, p in second] == ["3", "4", "5"]
 

@@ -119,7 +119,7 @@ async def test_a_failure_of_one_kind_is_listed(search: Search) -> None:
         {"title": "T", "href": "https://a.org/x y"}, {"title": "T", "href": "/relative"}, {"title": 7, "href": "https://a.org"},
         {"title": "T", "href": "data:text/html,x"}, {"title": "T", "href": "http://127.0.0.1\\@a.org"},
     ],
-)  # fmt: skip
+)
 async def test_invalid_rows_are_dropped(search: Search, row: Any) -> None:
     """The others stay."""
     answer = await search(Script(text=(row, PAGE, {**PAGE, "href": "https://b.org", "body": None})))
@@ -192,12 +192,12 @@ async def test_the_request_is_sent_in_the_library_s_terms(search: Search) -> Non
     answer = await search(
         script, count=7, page=3, language="de-AT", freshness="oneWeek", domains=("example.org", "-spam.com"),
         engines=("Brave", "google news"),
-    )  # fmt: skip
+    )
     ((_, query, options),) = script.calls
     assert query == "python site:example.org -site:spam.com"
     assert options == {
         "region": "at-de", "safesearch": "moderate", "timelimit": "w", "max_results": 7, "page": 3, "backend": "brave",
-    }  # fmt: skip
+    }
     assert [entry.reason for entry in answer.degraded] == ["it has no engine named google news"]
 
 
@@ -260,7 +260,7 @@ async def test_unsupported_kinds_are_listed(search: Search) -> None:
     answer = await search(Script(text=(PAGE,)), sources=("academic", "documents"))
     assert [entry.reason for entry in answer.degraded] == [
         "it has no academic search: the web was searched", "it has no documents search: the web was searched",
-    ]  # fmt: skip
+    ]
 
 
 async def test_secrets_are_redacted(search: Search) -> None:

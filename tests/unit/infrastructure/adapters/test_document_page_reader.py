@@ -67,7 +67,7 @@ async def test_each_format_is_a_page(folder: Path, make: Make) -> None:
     assert [page.media_type for page in pages] == ["text/plain", "text/html", "application/pdf"]
     assert [page.text for page in pages] == [
         "A text about the gateway.", "The gateway in HTML.", "The gateway in a PDF.",
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("base_url", [None, SITE, SITE + "/"])
@@ -109,7 +109,7 @@ async def test_a_changed_document_is_read_anew(folder: Path, make: Make) -> None
 OUTSIDE = (
     "../secret.md", "/etc/passwd", "a/../../secret.md", "..%2Fsecret.md", "%2e%2e/secret.md", "..\\secret.md",
     "%2Fetc%2Fpasswd", "a.md%00", "sub/%2E%2E/%2e%2e/secret.md",
-)  # fmt: skip
+)
 
 
 async def test_no_path_leaves_the_folder(folder: Path, make: Make) -> None:

@@ -139,7 +139,7 @@ async def test_an_unexpected_format_is_an_error(body: str) -> None:
         (451, PageBlockedError, "legal"), (500, PageError, "500"), (503, PageConnectionError, "503"),
         (302, PageConfigError, "JINA_BASE_URL"), (408, PageTimeoutError, "408"),
     ],
-)  # fmt: skip
+)
 async def test_every_status_has_its_error(status: int, kind: type[AppException], says: str) -> None:
     """Nothing of the body is repeated."""
     for handler in (text("secret words", status), json_reply({"message": "secret words"}, status=status)):

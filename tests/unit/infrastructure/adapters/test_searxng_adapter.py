@@ -314,7 +314,7 @@ async def test_a_429_of_the_limiter_has_the_wait_of_its_window() -> None:
 
 
 @for_each(("body", "header", "wait"), [(b"", "X: y", None), (b"IP is on BLOCKLIST", "X: y", None),
-                                                      (b"Too Many Requests", "Retry-After: 0", 0.0)])  # fmt: skip
+                                                      (b"Too Many Requests", "Retry-After: 0", 0.0)])
 async def test_any_other_429_has_its_own_wait(body: bytes, header: str, wait: float | None) -> None:
     """Of a proxy or an address list; Retry-After wins."""
     async with instance(reply(429, body, header)) as (adapter, _):
@@ -748,7 +748,7 @@ CONFIG = json_reply({"engines": [
     loaded("brave", "general", "web"), loaded("lingva", "general", "translate"), loaded("reuters", "news"),
     loaded("google news", "news"), loaded("arxiv", "science", "scientific publications"), loaded("pdbe", "science"),
     {"name": "<b>"}, {"name": None}, None, "x",
-]})  # fmt: skip
+]})
 
 
 async def test_engine_lists_are_compared_with_the_instance() -> None:
@@ -759,10 +759,10 @@ async def test_engine_lists_are_compared_with_the_instance() -> None:
     assert [(request.method, request.path) for request in upstream.requests] == [("GET", "/config")]
     assert (web.setting, web.missing, web.off, web.on) == (
         "SEARXNG_ENGINES_WEB", (), ("google",), ("duckduckgo", "brave"),
-    )  # fmt: skip
+    )
     assert (news.setting, news.missing, news.off, news.on) == (
         "SEARXNG_ENGINES_NEWS", ("gogle news",), (), ("reuters", "google news"),
-    )  # fmt: skip
+    )
     assert (academic.missing, academic.off, academic.on) == ((), (), ("arxiv",))
 
 

@@ -125,7 +125,7 @@ class TestFiles:
         _, _, read = walked(folder)
         assert text(read["page.html"]).fields == {
             "source": ("notes",), "doc_type": ("html",),
-        }  # fmt: skip
+        }
         assert text(read["page.html"]).source == "notes"
 
     def test_addresses_below_a_site(self, folder: Path) -> None:
@@ -218,7 +218,7 @@ class TestJsonLines:
         found, left, read = walked(file)
         assert [(each.doc_id, each.where, each.place) for each in found] == [
             ("a", f"{file}:1", 68), ("b", f"{file}:3", file.stat().st_size),
-        ]  # fmt: skip
+        ]
         assert left == []
         assert text(read["a"]).fields["tags"] == ("x", "y")
         assert text(read["b"]).url == "https://example.org/b"
@@ -261,7 +261,7 @@ class TestJsonLines:
         lines(folder / "more.jsonl", {"doc_id": "a", "text": "one"})
         assert [each.doc_id for each in walked(folder)[0]] == [
             "heat.md", "a", "page.html", "paper.pdf", "sub dir/wasser.txt",
-        ]  # fmt: skip
+        ]
 
 
 def _left(walked: Sequence[FoundDocument | LeftOut]) -> list[LeftOut]:

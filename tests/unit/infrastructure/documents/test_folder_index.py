@@ -553,7 +553,7 @@ class TestSharedIndex:
     async def test_folder_that_was_indexed_is_not_opened_again(
         self, folder: Path, tmp_path: Path, make: Make, shared: SharedIndex, files: CountedFiles,
         monkeypatch: pytest.MonkeyPatch,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Its files are listed, none is opened, and it gets no index of its own."""
         (folder / "b.md").write_text("bad")
         await self.index(shared, files, folder)

@@ -93,11 +93,11 @@ def test_every_scalar_and_list_is_a_filter() -> None:
     record = {
         "text": "t", "title": "T", "doc_type": "blog", "year": 2026, "score": 1.5, "draft": True, "tags": ["a", 7, None, {}],
         "nothing": None, "nested": {"a": 1}, "empty": [], "blank": "", "long": "x" * 1001,
-    }  # fmt: skip
+    }
     assert filters_of(record) == {
         "title": ("T",), "doc_type": ("blog",), "year": ("2026",), "score": ("1.5",), "draft": ("true",), "tags": ("a", "7"),
         "blank": ("",),
-    }  # fmt: skip
+    }
     assert text_of(record, "id").fields["doc_id"] == ("id",)
 
 

@@ -92,7 +92,7 @@ def test_restructured_text(tmp_path: Path) -> None:
     assert [line for line in parsed.text.split("\n") if line] == [
         "# House", "Walls.", "## Heating", ".. note::", "   A pump.", "### In winter", "Cold.", "## Roof", "Tiles.", "a",
         "----", "b",
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("suffix", ["docx", "epub", "ipynb"])

@@ -264,7 +264,7 @@ def test_the_article_of_a_page_is_read_without_what_surrounds_it() -> None:
     for part in (
         "output falls by a third", "## How it is set up", "```\npump --curve 0.6\npump --limit 55\n```",
         "\n\n--curve\n: Steepness of the heating curve\n\n--limit\n: Highest temperature", "| -10 | 48 |", "answers slowly",
-    ):  # fmt: skip
+    ):
         assert part in text
     for part in ("Sports", "cookies", "garden sheds", "Read next"):
         assert part not in text

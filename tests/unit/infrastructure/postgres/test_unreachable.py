@@ -62,7 +62,7 @@ async def test_research_store_raises_its_error(database: Database, tmp_path: Pat
         store.get(TOPIC, "docs", "a", Page), store.put(TOPIC, "docs", "a", page), store.values(TOPIC, "docs", Page),
         store.topics(), store.entries(TOPIC.name), store.clear(), store.clean(), store.export(tmp_path / "x.zip"),
         store.ping(),
-    )  # fmt: skip
+    )
     for call in calls:
         error = await error_of(call, StoreUnavailableError)
         assert "Connection refused" in error.message

@@ -97,7 +97,7 @@ def test_other_bytes_are_damaged_or_of_another_format(data: bytes) -> None:
         resealed('{"format":1,"stage":"docs","key":"k","topic":"t","query":"q","made_at":7,"value":{}'),
         resealed('{"format":1,' + "[" * 100_000),
     ],
-)  # fmt: skip
+)
 def test_damages(data: bytes) -> None:
     """Also with a seal that is right."""
     with pytest.raises(DamagedEntryError):

@@ -29,7 +29,7 @@ class TestText:
     async def test_a_page(self) -> None:
         """Title, main text as Markdown, type, date, hash; address and reader."""
         body = html("<nav>Menu</nav><main><h1>Top</h1><p>Some <b>text</b>.</p><pre>x = 1</pre></main>",
-                    head='<meta property="article:published_time" content="2026-01-02T03:04:05Z">')  # fmt: skip
+                    head='<meta property="article:published_time" content="2026-01-02T03:04:05Z">')
         found = await read(body)
         assert (found.title, found.url, found.reader, found.media_type) == ("A page", URL, "direct", "text/html")
         assert found.text == "# Top\n\nSome text.\n\n```\nx = 1\n```"
@@ -63,7 +63,7 @@ class TestText:
             ("utf-8", "nonsense", ""), ("utf-8", "utf-7", ""), ("utf-8", "punycode", ""), ("utf-8", "iso-8859-8-i", ""),
             ("utf-8", "unicode_escape", "hex"),
         ],
-    )  # fmt: skip
+    )
     async def test_any_charset(self, encoding: str, declared: str, meta: str) -> None:
         """What is declared is believed where the bytes do not tell better, and only charsets of pages are known."""
         said = "日本語" if encoding == "iso-2022-jp" else "Текст страницы"
@@ -186,7 +186,7 @@ class TestHiddenText:
         ["@media print{.q{display:none}}", "body{visibility:hidden}", "@supports(x:y){.q{display:none}}", ".q{display:block}",
          ".q::before{display:none}", "[[,.q{", "[[{display:none} ..q{display:none}",
          "}}}.x{display:none}", ".q{opacity:0.9;height:10px;overflow:hidden}"],
-    )  # fmt: skip
+    )
     async def test_what_a_reader_sees_is_in_the_text(self, style: str) -> None:
         """Rules for paper, for states and for a page whose script has not run hide nothing; bad style sheets neither."""
         assert "Shown." in (await read(html("<p class=q>Shown.</p>", head=f"<style>{style}</style>"))).text

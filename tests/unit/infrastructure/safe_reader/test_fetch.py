@@ -155,7 +155,7 @@ class TestHead:
             (410, PageError), (418, PageError), (429, PageBlockedError), (451, PageBlockedError), (500, PageError),
             (502, PageError), (503, PageBlockedError), (504, PageTimeoutError), (599, PageError), (999, PageBlockedError),
         ],
-    )  # fmt: skip
+    )
     async def test_a_status_that_brings_no_page(self, status: int, kind: type[AppException]) -> None:
         """Each has its error, and the body is not read as a page."""
         error = await error_of(html("<p>Sorry about that.</p>"), status=status)
@@ -234,7 +234,7 @@ class TestTypes:
         ["application/octet-stream", "application/json", "image/png", "image/svg+xml", "video/mp4", "application/zip",
          "nonsense", "application/javascript", "multipart/form-data", "textual/html", "xtext/html", ";",
          "text/html,text/plain"],
-    )  # fmt: skip
+    )
     async def test_other_things_are_not(self, declared: str) -> None:
         """They are refused by their type, before their body is read."""
 

@@ -47,7 +47,7 @@ def test_our_own_group_counts_alone(path: str, allowed: bool) -> None:
         ("/", True), ("/private", False), ("/private/x", False), ("/private/open", True), ("/private/open/x", True),
         ("/x.pdf", False), ("/x.pdf?a", True), ("/a/b.pdf", False), ("/%70rivate", False), ("/publicprivate", True),
     ],
-)  # fmt: skip
+)
 def test_the_group_for_everybody(path: str, allowed: bool) -> None:
     """The longest rule that fits decides, allow wins a draw; * and $ are wildcards, percent-encoding is one."""
     assert allows(rules_for(GROUPS, "unnamed"), path) is allowed

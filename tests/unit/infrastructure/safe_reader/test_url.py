@@ -20,7 +20,7 @@ from modules.llm_platform.infrastructure.safe_reader.url import (
 )
 
 PIECES = ["http://", "https://", "HTTP:", "//", "\\", "@", ":", "80", "[", "]", "::1", "127.0.0.1", "a.example", "%", "é", "。",
-          "?", "#", "/", "..", " ", "\n", "\x00", "x", "1", ".", "0x7f", "１", "\u200b", "localhost", "2130706433"]  # fmt: skip
+          "?", "#", "/", "..", " ", "\n", "\x00", "x", "1", ".", "0x7f", "１", "\u200b", "localhost", "2130706433"]
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join) | st.text(max_size=60))

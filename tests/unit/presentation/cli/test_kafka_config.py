@@ -21,7 +21,7 @@ PASSWORD = "open-sesame-1"
         "sasl.password", "ssl.key.password", "ssl.key.pem", "ssl.keystore.password", "sasl.oauthbearer.client.secret",
         "sasl.oauthbearer.config", "sasl.oauthbearer.assertion.private.key.passphrase",
     ],
-)  # fmt: skip
+)
 def test_kafka_secret_is_redacted_and_reaches_the_client(name: str) -> None:
     """It is looked for in what is said, is in no repr and no list of settings, and reaches the client."""
     given = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "team", name: PASSWORD}

@@ -68,7 +68,7 @@ class FakeResearch:
         self.response = ResearchResponse(
             query="q", depth="shallow", synthesis=ANSWER, sources=(REF,), citations=CITATIONS,
             degraded=(Degraded(component="searxng/google", reason="captcha"),), metadata=ResearchMetadata(latency_ms=1),
-        )  # fmt: skip
+        )
 
     async def research(
         self, request: ResearchRequest, *, on_event: Callable[[ResearchEvent], None], **_: Any
@@ -88,7 +88,7 @@ class FakeAnswers:
 async def connected(
     mode: Any = "auto", services: FakeServices | None = None, call: type[Call] = Call, secrets: tuple[str, ...] = (),
     **parts: Any,
-) -> AsyncIterator[Client]:  # fmt: skip
+) -> AsyncIterator[Client]:
     """A client of a server with fake services; `parts` replace services of the platform."""
     platform: LLMPlatform = dataclasses.replace(platform_of(services or FakeServices()), **parts)
     redactor = Redactor(secrets) if secrets else None
@@ -372,7 +372,7 @@ async def stored_reports() -> StoreService:
         response = ResearchResponse(
             query=query, depth="report", synthesis="An event loop runs tasks. [1] <script>alert(1)</script>",
             sources=(REF,), metadata=ResearchMetadata(latency_ms=1),
-        )  # fmt: skip
+        )
         report = StoredReport(
             asked="k", finished_at=datetime(2026, 1, 1, tzinfo=UTC),
             events=(
@@ -381,7 +381,7 @@ async def stored_reports() -> StoreService:
                 Done(request_id="r", response=response),
             ),
             sources=(Source(index=1, title=REF.title, url=REF.url, text="An event loop runs tasks."),),
-        )  # fmt: skip
+        )
         await store.put(topic_of(query), "answers", "k", report)
     return StoreService(store)
 

@@ -70,7 +70,7 @@ STORED_SOURCE = HeldSource(index=1, url=REF.url, title=REF.title, text="An event
 PAGE = Page(
     url=REF.url, title="asyncio", text="An event loop runs tasks.", read_at=datetime(2026, 1, 1, tzinfo=UTC),
     reader="fake", sha256="0" * 64, media_type="text/html",
-)  # fmt: skip
+)
 
 
 def hits(count: int) -> tuple[WebSearchResultItem, ...]:

@@ -138,7 +138,7 @@ async def test_background_research_is_followed_in_the_background(client: httpx2.
         {"history": [{"question": "a", "answer": "x" * 20_001}]},
     ],
     ids=lambda fields: str(fields)[:40],
-)  # fmt: skip
+)
 async def test_fields_out_of_bounds_are_refused(client: httpx2.AsyncClient, fields: dict[str, Any]) -> None:
     """422 that names the field."""
     answer = await ask(client, NEXT, **fields)

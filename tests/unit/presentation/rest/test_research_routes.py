@@ -68,7 +68,7 @@ async def test_request_fields_reach_the_service(client: httpx2.AsyncClient, serv
         "query": "solar sails", "depth": "deep", "sources": ["web", "documents"], "language": "en_US", "omit_raw": True,
         "time_range": "year", "domains": ["python.org", "-pinterest.com"], "pages": 2,
         "previous_id": "held", "history": [{"question": "What is asyncio?", "answer": "A library."}],
-    }  # fmt: skip
+    }
     assert (await client.post("/research", json=values)).status_code == 200
     asked = services.requests[0].model_dump(exclude={"stream", "background", "webhook", "instructions", *OF_A_REPORT})
     assert asked == {
@@ -150,7 +150,7 @@ async def test_plan_returns_sub_questions(client: httpx2.AsyncClient, services: 
         "query": QUESTION["query"], "standalone_query": None, "language": "en", "questions": [QUESTION["query"], "How?"],
         "planner": "fake/fake-1", "degraded": [],
         "spent": {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "cost_usd": 0.0},
-    }  # fmt: skip
+    }
     [asked] = services.requests
     assert asked == PlanRequest(query=QUESTION["query"], language="en_US", other_than=("What for?",))
 

@@ -60,7 +60,7 @@ async def test_request_fields_reach_the_service(client: httpx2.AsyncClient, serv
     values = {
         "query": "solar", "freshness": "oneWeek", "summary": False, "count": 50, "page": 2, "engines": ["google news"],
         "sources": ["news", "academic"], "language": "en_us", "time_range": "month", "domains": ["python.org"],
-    }  # fmt: skip
+    }
     assert (await client.post("/llm-platform/web-search", json=values)).status_code == 200
     assert services.requests[0].model_dump() == WebSearchRequest(**values).model_dump()
 
@@ -88,7 +88,7 @@ async def test_other_provider_has_the_format_of_searxng(client: httpx2.AsyncClie
     services.found = WebSearchResponse(
         query="q", provider="bocha", results=(HIT, other), degraded=(BLOCKED,), correction="asyncio", suggestions=("more",),
         raw={"code": 200, "data": {}},
-    )  # fmt: skip
+    )
     answer = (await client.get("/search?q=x")).json()
     first, second = answer.pop("results")
     assert answer == {
@@ -174,7 +174,7 @@ async def test_json_body_of_searxng(
     [{"query": "x"}, {"q": "!!g x"}, {"q": "x", "engines": 5}, {"q": "x", "engines": ["google", 5]}, {"q": "x", "page": "2"},
      {"q": "x", "categories": {"a": 1}}, {"q": "x", "page": 0}, {"q": "x", "safesearch": 3}, {"q": "x", "safesearch": True}],
     ids=str,
-)  # fmt: skip
+)
 async def test_invalid_body_is_refused(
     client: httpx2.AsyncClient, services: FakeServices, body: dict[str, Any]
 ) -> None:
@@ -212,7 +212,7 @@ async def test_form_of_searxng(client: httpx2.AsyncClient, services: FakeService
     [(b"q=%00", ["body", "q"]), (b"engines=google", ["body", "q"]), (b"", ["body", "q"]),
      (b"q=x&pageno=two", ["body", "pageno"]), (b"q=x&safesearch=9", ["body", "safesearch"]),
      (b"&".join([b"a=1"] * 600), ["body"])],
-)  # fmt: skip
+)
 async def test_invalid_form_is_refused(
     client: httpx2.AsyncClient, services: FakeServices, body: bytes, loc: list[str]
 ) -> None:

@@ -89,7 +89,7 @@ def number_passages(passages: Sequence[ContextPassage]) -> tuple[Source, ...]:
             text_kind="document",
         )
         for number, each in enumerate(passages, 1)
-    )  # fmt: skip
+    )
 
 
 # --- documents of the index (requirement RC5) -----------------------------------------------------------------------------

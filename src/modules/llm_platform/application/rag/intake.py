@@ -145,12 +145,12 @@ def chunk_document(doc_id: str, digest: str, read: DocumentText, origin: str | N
                 id=passage_id(doc_id, text, occurrences[text]), doc_id=doc_id, title=read.title, text=text, start=span.start,
                 url=read.url, source=read.source, lang=lang, fields=fields, label=_label(read.title, span.heading, text),
             )
-        )  # fmt: skip
+        )
         occurrences[text] += 1
     document = IndexedDocument(
         doc_id=doc_id, sha256=fingerprint(digest), passages=len(passages), title=read.title, url=read.url,
         origin=origin, form=FORM,
-    )  # fmt: skip
+    )
     return ChunkedDocument(document, passages)
 
 

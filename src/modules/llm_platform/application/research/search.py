@@ -169,7 +169,7 @@ def number_sources(
             text_kind=kinds.get((item.url, item.content)) or _text_kind(item),
         )
         for index, item in enumerate(raw, 1)
-    )  # fmt: skip
+    )
     return sources, raw
 
 

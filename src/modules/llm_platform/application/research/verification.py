@@ -153,7 +153,7 @@ _VERDICTS: Final[Mapping[str, ModelVerdict]] = {
     **{word: word for word in get_args(ModelVerdict)},
     "partially": "partial", "partially supported": "partial", "partly supported": "partial", "partly": "partial",
     "not supported": "unsupported", "contradicted": "unsupported", "refuted": "unsupported",
-}  # fmt: skip
+}
 _NUMBER_KEY = re.compile(
     r"key|n|nr|no|№|#|id|idx|index|num|number|claim|claim[ _]?(?:id|no|nr|number|index)|row|line", re.I
 )

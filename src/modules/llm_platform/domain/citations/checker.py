@@ -189,7 +189,7 @@ class CitationChecker:
             quote=quote, quote_start=start, quote_end=end,
             verdict=_verdict_on(source, judgement), score=judgement.score, cited_by="model" if is_by_author else "platform",
             checked_against=source.text_kind, quote_url=quote_url(source.url, quote),
-        )  # fmt: skip
+        )
 
 
 def _verdict_on(source: Source, judgement: Judgement) -> Verdict:

@@ -273,7 +273,7 @@ class RawResult(BaseModel):
         return cls(
             title=item.title, url=item.url, content=item.text,
             source=item.source, score=item.score, published=item.published_date,
-        )  # fmt: skip
+        )
 
 
 class ResearchMetadata(BaseModel):
@@ -364,7 +364,7 @@ class HeldSources(BaseModel):
                 return HeldSource(
                     index=index, url=source.url, title=source.title, text=source.text, text_kind=source.text_kind,
                     sha256=digest,
-                )  # fmt: skip
+                )
         return None
 
 

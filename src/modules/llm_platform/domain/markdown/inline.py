@@ -390,4 +390,4 @@ class _Pass:
         "\\": _escape, "`": _tick, "[": _open, "【": _open, "［": _open, "]": _close, "!": _bang, "<": _tag, "&": _entity,
         "@": _address, ":": _address, "/": _address, "w": _address, "W": _address, ".": _address,
         "_": _name,
-    }  # fmt: skip
+    }

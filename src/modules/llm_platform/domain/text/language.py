@@ -42,7 +42,7 @@ _DEVANAGARI_WORDS = {
 _LATIN_LETTERS = {
     "de": "ß", "es": "ñ¿¡", "pt": "ãõ", "pl": "łąęśźżń", "tr": "ğış", "ro": "șțăţş", "cs": "řěů", "hu": "őű",
     "vi": "ơưđạảấầẩẫậắằẳẵặẹẻẽếềểễệịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ", "fr": "œ", "da": "æø", "no": "æø", "sv": "å",
-}  # fmt: skip
+}
 
 
 def detect(text: str) -> str | None:

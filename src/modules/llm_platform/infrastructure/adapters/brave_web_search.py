@@ -41,16 +41,16 @@ FRESHNESS_OF: Final = {"day": "pd", "week": "pw", "month": "pm", "year": "py"}
 LANGUAGE_CODES: Final = {"ja": "jp", "zh": "zh-hans", "pt": "pt-br", "no": "nb"}
 TAG_CODES: Final = {
     "en-GB": "en-gb", "pt-PT": "pt-pt", "zh-TW": "zh-hant", "zh-HK": "zh-hant", "zh-Hant": "zh-hant",
-}  # fmt: skip
+}
 LANGUAGES: Final = frozenset({
     "ar", "eu", "bn", "bg", "ca", "zh-hans", "zh-hant", "hr", "cs", "da", "nl", "en", "en-gb", "et", "fi", "fr",
     "gl", "de", "el", "gu", "he", "hi", "hu", "is", "it", "jp", "kn", "ko", "lv", "lt", "ms", "ml", "mr", "nb", "pl",
     "pt-br", "pt-pt", "pa", "ro", "ru", "sr", "sk", "sl", "es", "sv", "ta", "te", "th", "tr", "uk", "vi",
-})  # fmt: skip
+})
 COUNTRIES: Final = frozenset({
     "AR", "AU", "AT", "BE", "BR", "CA", "CL", "DK", "FI", "FR", "DE", "GR", "HK", "IN", "ID", "IT", "JP", "KR", "MY",
     "MX", "NL", "NZ", "NO", "CN", "PL", "PT", "PH", "RU", "SA", "ZA", "ES", "SE", "CH", "TW", "TR", "GB", "US",
-})  # fmt: skip
+})
 ANYWHERE: Final = "ALL"
 
 RULES: Final = {

@@ -32,7 +32,7 @@ class ConfluentSchemaRegistry(ISchemaRegistry):
         self._upstream = Upstream(
             "the schema registry", base_url, setting="schema.registry.url of KAFKA_CONFIG", timeout=TIMEOUT_S, client=client,
             auth=auth, rules=_RULES, errors=_ERRORS,
-        )  # fmt: skip
+        )
 
     async def find(self, subject: str, schema: str) -> int | None:
         reply = await self._post(f"/subjects/{quote(subject, safe='')}", schema)

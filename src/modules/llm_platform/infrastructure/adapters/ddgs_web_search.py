@@ -58,7 +58,7 @@ Kind = Literal["text", "news"]
 _COUNTRIES: Final = {
     "en": "us", "uk": "ua", "zh": "cn", "ja": "jp", "ko": "kr", "ar": "xa", "hi": "in", "sv": "se", "da": "dk", "cs": "cz",
     "el": "gr", "he": "il", "vi": "vn", "ca": "ct", "fa": "ir", "sr": "rs", "et": "ee", "sl": "sl", "ms": "my",
-}  # fmt: skip
+}
 _TERRITORIES: Final = {"gb": "uk", "hant": "tw", "hans": "cn"}
 # Encyclopedias are called first and rarely match: that they found nothing does not mean that the web was searched.
 _ENCYCLOPEDIAS: Final = frozenset({"wikipedia", "grokipedia"})
@@ -232,7 +232,7 @@ class DdgsCall:
             rows = getattr(self._engine, self._kind)(
                 query, region=region_of(self._request), safesearch=SAFE_SEARCH, timelimit=self._timelimit,
                 max_results=self._request.count, page=self._request.page, backend=backends,
-            )  # fmt: skip
+            )
         except AppException:
             raise
         except OSError as error:

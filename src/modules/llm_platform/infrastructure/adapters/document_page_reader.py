@@ -36,7 +36,7 @@ _MEDIA_TYPES: Final = {
     "md": "text/markdown", "html": "text/html", "pdf": "application/pdf", "rst": "text/x-rst",
     "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
     "epub": "application/epub+zip", "ipynb": "application/x-ipynb+json",
-}  # fmt: skip
+}
 
 
 class DocumentPageReader(IPageReader):

@@ -75,7 +75,7 @@ class JinaPageReader(IPageReader):
         self._upstream = Upstream(
             "Jina", base_url, setting="JINA_BASE_URL", timeout=timeout, client=client, headers=headers, rules=RULES,
             errors=PAGE_ERRORS, redactor=redactor, max_bytes=MAX_BYTES,
-        )  # fmt: skip
+        )
         self._now = now
 
     async def read(self, url: str) -> Page:

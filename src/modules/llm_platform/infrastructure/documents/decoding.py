@@ -28,7 +28,7 @@ _SUPERSETS = {
     "iso88599": "cp1254", "iso885911": "cp874", "tis620": "cp874", "gb2312": "gb18030", "gbk": "gb18030",
     "shiftjis": "cp932", "sjis": "cp932", "xsjis": "cp932", "windows31j": "cp932", "euckr": "cp949", "ksc56011987": "cp949",
     "big5": "big5hkscs", "unicode": "utf-16-le", "utf16": "utf-16-le", "xmaccyrillic": "mac_cyrillic", "macintosh": "mac_roman",
-}  # fmt: skip
+}
 _USABLE = re.compile(
     r"utf8|utf16(?:le|be)|iso8859(?:[2-8]|1[03456])(?:e|i)?|(?:windows|cp)(?:125[0-8]|866|874|932|949)|ibm866"
     r"|koi8[ru]|gb18030|big5hkscs|eucjp|iso2022(?:jp|kr)|hz(?:gb2312)?"

@@ -222,7 +222,7 @@ class FileWalk(IDocumentWalk):
             doc_id, digest, where, place + file.stamp[0], partial(self._read, root, file, doc_id, url), root.origin,
             unchanged=reading.trusted and digest == known,
             qualified=partial(self._qualified, root, file, place, digest),
-        )  # fmt: skip
+        )
 
     def _qualified(self, root: _Root, file: FoundFile, place: int, digest: str) -> FoundDocument:
         doc_id = qualified_id(root.name, root.origin, self._id(file.path))

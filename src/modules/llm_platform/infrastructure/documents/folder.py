@@ -15,7 +15,7 @@ SILENTLY_SKIPPED: Final = frozenset((
     ".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".ico", ".bmp", ".tif", ".tiff", ".heic", ".mp3", ".wav", ".ogg",
     ".flac", ".m4a", ".mp4", ".webm", ".mov", ".avi", ".mkv", ".woff", ".woff2", ".ttf", ".otf", ".eot", ".css", ".js",
     ".map", ".pyc", ".lock", ".db", ".bak", ".tmp", ".json", ".yaml", ".yml", ".toml", ".ini", ".cfg",
-))  # fmt: skip  # files beside documents, settings among them
+))  # files beside documents, settings among them
 MAX_TYPES_NAMED: Final = 5
 MAX_TYPE_CHARS: Final = 10  # of a suffix
 SKIPPED_FOLDERS: Final = frozenset({"node_modules", "__pycache__"})

@@ -108,7 +108,7 @@ class FolderStates:
             return FolderState(
                 files, dict(stored["bad"]), dict(stored["notes"]), int(stored["documents"]), digests,
                 bool(stored["pending"]), bool(stored["is_pruned"]),
-            )  # fmt: skip
+            )
         return None
 
     def save(self, origin: str, state: FolderState) -> None:

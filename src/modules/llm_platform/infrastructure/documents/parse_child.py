@@ -646,7 +646,7 @@ def _bounded(pieces: list[str]) -> Answer:
 
 _READERS = {
     "html": html_text, "page": page_text, "pdf": pdf_text, "docx": docx_text, "epub": epub_text, "ipynb": notebook_text,
-}  # fmt: skip
+}
 
 
 def serve(

@@ -108,7 +108,7 @@ class ParserProcess:
                 [sys.executable, "-P", str(self._script), f"{self._cpu_seconds}", f"{self._wall_seconds}"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                 encoding="utf-8", errors="replace",
-            )  # fmt: skip
+            )
         return self._child
 
     def _end(self) -> None:

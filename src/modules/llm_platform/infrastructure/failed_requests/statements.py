@@ -95,7 +95,7 @@ class SqlFailedRequestStore(IFailedRequestStore):
 def _key(request: FailedRequest) -> dict[str, Any]:
     return {
         "stage": request.stage, "tenant": bytes_of(request.tenant), "request_id": bytes_of(request.request_id)
-    }  # fmt: skip
+    }
 
 
 def _request(row: Sequence[Any]) -> FailedRequest:

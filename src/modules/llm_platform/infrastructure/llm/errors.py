@@ -47,7 +47,7 @@ KNOWN_ERROR_TYPES: Final = frozenset(
         "insufficient_quota", "invalid_api_key", "invalid_request_error", "model_not_found",
         "rate_limit_exceeded", "rate_limit_reached_error", "server_error", "overloaded_error",
     }
-)  # fmt: skip
+)
 
 _QUOTA = re.compile(r"quota|usage limit|balance|credit|billing|exceeded your|insufficient", re.IGNORECASE)
 _CLIENT = re.compile(r"coding agent|user.?agent|client", re.IGNORECASE)

@@ -41,7 +41,7 @@ CLOSED: Final = "the connections to PostgreSQL are closed"
 # libpq's: a server that vanished without a word is noticed after this time and not after minutes.
 _LIVENESS: Final = {
     "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 10_000,
-}  # fmt: skip
+}
 
 
 class DatabaseError(Exception):
@@ -245,7 +245,7 @@ class Database:
         pool: Pool = AsyncConnectionPool(
             self._url, kwargs=connection_options(), min_size=0, max_size=POOL_SIZE, open=False,
             timeout=CONNECT_TIMEOUT_S, reconnect_timeout=CONNECT_TIMEOUT_S,
-        )  # fmt: skip
+        )
         await pool.open()
         return pool
 

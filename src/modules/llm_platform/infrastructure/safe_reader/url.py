@@ -40,7 +40,7 @@ _NOT_PUBLIC_V4: Final = tuple(
             "240.0.0.0/4",  # reserved, broadcast
         ),
     )
-)  # fmt: skip
+)
 _GLOBAL_V6: Final = IPv6Network("2000::/3")
 _NOT_PUBLIC_V6: Final = tuple(
     map(
@@ -53,7 +53,7 @@ _NOT_PUBLIC_V6: Final = tuple(
             "3ffe::/16",  # the 6bone, given back
         ),
     )
-)  # fmt: skip
+)
 
 
 def parse_ip(text: str) -> IPAddress | None:

@@ -146,7 +146,7 @@ class OutcomeTable:
                     _REMOVE, (each.stage, _key(each.request_id, each.tenant), each.kind, each.body)
                 ).rowcount > 0
                 for each in outcomes
-            ]  # fmt: skip
+            ]
 
     def probe(self) -> None:
         """Write a row. Raises where the disk is full or read-only."""

@@ -32,13 +32,13 @@ Provider = Annotated[
         "--provider", help="Use only this search provider.",
         callback=lambda ctx, value: _known_provider(ctx, value), autocompletion=lambda ctx: list(_providers(ctx)),
     ),
-]  # fmt: skip
+]
 Documents = Annotated[
     Path | None,
     typer.Option(
         "--documents", metavar="DIR", exists=True, readable=True, help="Search only this folder or file.",
     ),
-]  # fmt: skip
+]
 Question = Annotated[
     str | None,
     typer.Argument(metavar="QUESTION", help="If left out, it is read from the terminal or from standard input."),
@@ -62,7 +62,7 @@ Collection = Annotated[
         "--collection", metavar="NAME", help="The collection of documents; default QDRANT_COLLECTION.",
         callback=lambda value: _collection_name(value),
     ),
-]  # fmt: skip
+]
 
 Request = TypeVar("Request", bound=BaseModel)
 

@@ -20,7 +20,7 @@ FORMATS: Mapping[str, FileFormat] = {".md": "md", ".html": "html", ".htm": "html
 MIN_SUBJECT_WIDTH: Final = 20
 MARKS: Final[Mapping[Verdict, tuple[str, Style]]] = {
     "ok": ("✔", "green"), "warning": ("!", "yellow"), "failed": ("✘", "red"),
-}  # fmt: skip
+}
 
 
 class AnswerFormats(NamedTuple):

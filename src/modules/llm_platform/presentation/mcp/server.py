@@ -172,7 +172,7 @@ class _Handlers:
         template = types.ResourceTemplate(
             uri_template=REPORT_TEMPLATE, name="report", title="Stored report", mime_type=MARKDOWN,
             description="A finished report, by the name of its topic",
-        )  # fmt: skip
+        )
         return types.ListResourceTemplatesResult(resource_templates=[template])
 
     async def read_resource(

@@ -69,7 +69,7 @@ def test_complete_values_of_cut_json_are_read(rows: list[object], data: st.DataO
         ('[1, 2}, 3],', [1, 2, 3]),
         ("[" + "9" * 5000 + ", 1]", ["9" * 5000, 1]),
     ],
-)  # fmt: skip
+)
 def test_invalid_json_is_repaired(text: str, value: object) -> None:
     """Each habit of models, and what is meant by it."""
     assert read_values(text) == [value]

@@ -261,7 +261,7 @@ async def test_no_summaries_make_no_call() -> None:
         '[{"n": 1, "title": "Solar", "accuracy": 7, "year": 2024, "reason": "Light sails are like it"}, '
         '{"n": 2, "accuracy": 5}, {"n": 3, "accuracy": 2}]',
     ],
-)  # fmt: skip
+)
 def test_row_is_matched_to_its_result(answer: str) -> None:
     """By number and title, by title alone, by number alone, by place: in all the ways in which models write rows."""
     found = parse_ranking(answer, TITLES)
@@ -366,7 +366,7 @@ _CELLS = st.recursive(
     st.none() | st.booleans() | st.integers(-20, 120) | st.floats() | st.sampled_from(_WORDS) | st.text(max_size=9),
     lambda inner: st.lists(inner, max_size=8) | st.dictionaries(st.sampled_from(_KEYS), inner, max_size=6),
     max_leaves=25,
-)  # fmt: skip
+)
 
 
 @hypothesis_settings(max_examples=200, deadline=None)

@@ -140,7 +140,7 @@ async def test_failure_is_raised_to_all_followers() -> None:
     "wishes",
     [{"max_llm_calls": 50}, {"max_seconds": 300.0}, {"instructions": "Short."}, {"fresh": True}, {"language": "de"},
      {"query": "What do heat pumps cost?"}, {"plan": ("What is a heat pump?",)}],
-)  # fmt: skip
+)
 async def test_different_requests_are_not_shared(wishes: dict[str, object]) -> None:
     """Other limits, wishes, languages or questions: nobody gets the answer of another question or budget."""
     shared = world()
@@ -182,4 +182,4 @@ def order(name: str) -> ResearchContext:
     return ResearchContext(
         request=research_request(), request_id=name, detected="en", emit=lambda event: None, store_sources=store_sources,
         streamed=True, began=0.0, egress_log=EgressLog(),
-    )  # fmt: skip
+    )

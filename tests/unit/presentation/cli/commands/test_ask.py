@@ -119,11 +119,11 @@ def test_options_reach_the_service(run: Run, tmp_path: Path) -> None:
     ended = run(
         QUESTION, "--collection", "wiki", "--filter", "lang=en", "--filter", "lang = de", "--filter", "a=b=c",
         "--top-k", "3", "--context", str(file), "--language", "pt_br", "--offline",
-    )  # fmt: skip
+    )
     assert ended.requested == RagQuestion(
         question=QUESTION, top_k=3, language="pt-BR", context=(ContextItem(doc_id="d", snippet="Words."),),
         filters={"lang": ("en", "de"), "a": ("b=c",)},
-    )  # fmt: skip
+    )
     assert ended.settings is not None
     assert ended.settings.QDRANT_COLLECTION == "wiki"
     assert ended.settings.LLM_PLATFORM_OFFLINE

@@ -74,7 +74,7 @@ class TestOptions:
             "query": "What is it?", "depth": "report", "plan": ("What is a solar sail?", "Who built one?"),
             "urls": ("https://a.example/x", "https://b.example/"), "max_llm_calls": 0, "max_cost_usd": 0.5,
             "max_seconds": 60, "fresh": True, "instructions": "For children.", "omit_raw": False,
-        }  # fmt: skip
+        }
         assert platform.research.planned == []
 
     def test_plan_is_not_reviewed_in_a_pipe(self, command: Command) -> None:
@@ -88,7 +88,7 @@ class TestOptions:
         "option",
         ["--plan plan.txt", "--url https://a.example/", "--max-llm-calls 0", "--max-cost-usd 1", "--max-seconds 9",
          "--fresh"],
-    )  # fmt: skip
+    )
     @pytest.mark.parametrize("depth", ["", "--depth deep"])
     def test_report_option_without_a_report_is_wrong_use(
         self, option: str, depth: str, command: Command, tmp_path: Path

@@ -136,7 +136,7 @@ def client_error(code: int, words: str) -> KafkaError:
         (client_error(KafkaError._TRANSPORT, "Connect to ipv4#10.0.0.1:9092 failed: Connection refused"), "nothing listens on"),
         (client_error(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"), "check KAFKA_BOOTSTRAP_SERVERS"),
     ],
-)  # fmt: skip
+)
 def test_unreachable_brokers_have_a_cause(admin: FakeAdmin, error: KafkaError, words: str) -> None:
     """The client's errors say more than the error of the call."""
     admin.error = KafkaException(KafkaError(KafkaError._TRANSPORT))
@@ -192,7 +192,7 @@ def test_unknown_state_is_a_warning(admin: FakeAdmin) -> None:
             "--operation Write --topic rag_failed",
         ),
     ],
-)  # fmt: skip
+)
 def test_hidden_resource_is_a_missing_right(admin: FakeAdmin, name: str, code: int, subject: str, remedy: str) -> None:
     """READ and WRITE imply DESCRIBE. The line holds the ACL to add, and a hidden topic is not reported as missing."""
     admin.rights = {name: refusal(code)}

@@ -31,7 +31,7 @@ OTHERWISE = {
     "enable.auto.commit": True, "enable.auto.offset.store": True, "auto.offset.reset": "latest", "acks": 1,
     "enable.partition.eof": False, "enable.idempotence": False, "message.timeout.ms": 1000,
     "isolation.level": "read_uncommitted", "delivery.report.only.error": True,
-}  # fmt: skip
+}
 
 
 @for_each("name", sorted(REQUIRED))

@@ -27,7 +27,7 @@ def message(offset: int, partition: int = 0, error: KafkaError | None = None) ->
     values = {
         "error": error, "topic": "in", "partition": partition, "offset": offset, "key": b"k", "value": b"v",
         "headers": [("a", b"b"), ("c", None)],
-    }  # fmt: skip
+    }
     return SimpleNamespace(**{name: lambda value=value: value for name, value in values.items()})
 
 
@@ -110,7 +110,7 @@ class Rig:
         self.thread = ConsumerThread(
             self.consumer.connect, ["in"], window, self.settled, self._delivered,  # type: ignore[arg-type]
             lambda trackers, cancel_running: self.revoked.append((list(trackers), cancel_running)), self.errors.append,
-        )  # fmt: skip
+        )
         self._runner = threading.Thread(target=self._run)
 
     def _delivered(self, requests: list[InFlightRequest]) -> None:

@@ -108,7 +108,7 @@ class TestOutcomes:
         assert body(outcome) == {
             "request_id": "search-001", "trace_id": "trace-abc", "hits": [hit], "latency_ms": 120,
             "metadata": {"tenant": "acme"},
-        }  # fmt: skip
+        }
         assert (outcome.topic, outcome.key, outcome.headers) == ("rag_search_result", KEY, HEADERS)
 
     async def test_answer_result(self) -> None:
@@ -135,7 +135,7 @@ class TestOutcomes:
             "request_id": "search-001", "trace_id": "trace-abc", "stage": "search", "error_type": "non_recoverable",
             "error_code": "invalid_payload", "error_message": "query is empty or missing",
             "details": {"field": "query", "reason": "empty_or_missing"}, "metadata": {"tenant": "acme"},
-        }  # fmt: skip
+        }
         assert (outcome.topic, outcome.key, outcome.headers) == ("rag_failed", KEY, HEADERS)
 
     async def test_request_without_readable_id_is_not_stored(self) -> None:

@@ -68,7 +68,7 @@ async def test_ready_lists_reasons(port: int, state: State) -> None:
     status, _, body = await send(port, get("/ready?x=1"))
     assert (status, json.loads(body)) == (
         503, {"status": "not ready", "detail": "; ".join(state.reasons), "reasons": state.reasons},
-    )  # fmt: skip
+    )
     assert (await send(port, get("/health")))[0] == 200
 
 
@@ -87,7 +87,7 @@ async def test_metrics_are_prometheus_text(port: int) -> None:
         (get("/"), 404), (get("/metrics", "POST"), 405), (get("/ready", "HEAD"), 200), (b"\r\n\r\n", 405),
         (b"\xff\xfe\r\n\r\n", 405), (b"GET /ready\r\n\r\n", 200), (b"x" * 20_000, 0), (b"GET /re", 0),
     ],
-)  # fmt: skip
+)
 async def test_invalid_request_gets_an_error_or_nothing(port: int, raw: bytes, status: int) -> None:
     """The next request is answered."""
     answer = await send(port, raw, is_closed=True)

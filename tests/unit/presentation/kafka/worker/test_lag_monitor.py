@@ -57,7 +57,7 @@ class Rig:
         self.full_at = 0.0
         self.monitor = LagMonitor(
             brokers, lambda: dict(self.trackers), lambda: self.full_at, STALL_S, lambda: self.now,  # type: ignore[arg-type]
-        )  # fmt: skip
+        )
 
     def query(self, times: int = 1) -> LagMonitor:
         for _ in range(times):

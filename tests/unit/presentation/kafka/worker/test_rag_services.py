@@ -133,7 +133,7 @@ async def test_tenant_cannot_select_documents_of_another() -> None:
     request = {
         "question": "How often is the session token rotated?", "context": [{"doc_id": "secrets"}],
         "metadata": {"tenant": "acme"},
-    }  # fmt: skip
+    }
     topic, said = await outcome_of(handler, "answer", request)
     assert topic == "rag_answer_result"
     assert "every night" not in json.dumps(said)

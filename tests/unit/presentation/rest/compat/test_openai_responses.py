@@ -115,7 +115,7 @@ async def test_configured_model_gets_the_conversation(sdk: openai.AsyncOpenAI, s
     [prompt] = services.requests
     assert [(each.role, each.content) for each in prompt.messages] == [
         ("system", "Be brief."), ("user", "Hello"), ("assistant", "Hi"), ("user", "What is asyncio?"),
-    ]  # fmt: skip
+    ]
     assert prompt.max_tokens == 50
     assert response.usage
     assert (response.usage.input_tokens, response.usage.output_tokens) == (3, 4)

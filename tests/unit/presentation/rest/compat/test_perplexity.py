@@ -29,7 +29,7 @@ async def test_marker_n_is_citation_n_minus_1(client: httpx2.AsyncClient) -> Non
     assert answer["citations"] == [REF.url]
     assert answer["search_results"][0] == {
         "title": REF.title, "url": REF.url, "source": "web", "snippet": HIT.snippet, "date": None,
-    }  # fmt: skip
+    }
     assert answer["usage"]["total_tokens"] == 0
     assert answer["llm_platform"]["metadata"]["synthesizer"] == "fake"
 

@@ -37,7 +37,7 @@ async def test_labelled_and_plain_keys(setting: str, accepted: list[str], refuse
     ("keys", "is_one"),
     [("", True), (KEY, True), (f"alice:{KEY}", True), (f"alice:{KEY},alice:{OTHER_KEY}", True),
      (f"alice:{KEY},bob:{OTHER_KEY}", False), (f"{KEY},{OTHER_KEY}", False)],
-)  # fmt: skip
+)
 def test_keys_with_one_label_are_one_caller(keys: str, is_one: bool) -> None:
     """Two keys of a label, as while one is replaced, share what they own."""
     assert AccessPolicy(Settings(_env_file=None, LLM_PLATFORM_API_KEYS=keys)).has_one_caller == is_one

@@ -141,7 +141,7 @@ async def test_invalid_web_search_is_refused(client: httpx2.AsyncClient, values:
      "q=asyncio&page=51", "q=asyncio&page=1.0", "q=asyncio&page=%EF%BC%91", "q=asyncio&page=" + "9" * 400,
      "q=asyncio&pageno=-1", "q=asyncio&engines=" + "a" * 61, "q=asyncio&language=english", "q=asyncio&time_range=decade",
      "q=!!g+asyncio", "q=asyncio+!!", "q=" + "a" * 501],
-)  # fmt: skip
+)
 async def test_invalid_query_string_is_refused(client: httpx2.AsyncClient, services: FakeServices, query: str) -> None:
     """422 that names the parameter under `query`."""
     problem = assert_problem(await client.get(f"/search?{query}"), 422)
@@ -155,7 +155,7 @@ async def test_invalid_query_string_is_refused(client: httpx2.AsyncClient, servi
      [{"role": "user", "content": ""}],
      [{"role": "user", "content": {"text": SENT_TEXT}}], [{"role": "user", "content": "hi"}] * 201],
     ids=lambda value: str(value)[:40],
-)  # fmt: skip
+)
 async def test_invalid_messages_are_refused(client: httpx2.AsyncClient, messages: Any) -> None:
     """422 with at most 20 errors."""
     problem = assert_problem(await client.post("/llm-platform/chat", json={"messages": messages}), 422)

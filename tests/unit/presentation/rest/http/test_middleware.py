@@ -87,7 +87,7 @@ async def test_same_origin_and_non_browser_requests_are_accepted(headers: dict[s
         ("app.localhost", 200), ("LOCALHOST", 200), ("evil.test", 421), ("evil.test:8000", 421), ("127.0.0.1.nip.io", 421),
         ("localhost.evil.test", 421), ("evil.test.", 421), ("", 200),
     ],
-)  # fmt: skip
+)
 async def test_accepted_hosts_on_loopback(host: str, status: int) -> None:
     """On loopback only names that are safe from DNS rebinding are accepted, by the probes too: metrics tell costs."""
     async with app_client() as client:

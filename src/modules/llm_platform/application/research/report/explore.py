@@ -175,7 +175,7 @@ class Explorer:
         made = await search_queries(
             run.request.query, question, languages, per_language, run.llm("queries"),
             emit=lambda query: self._start_query(question, query),
-        )  # fmt: skip
+        )
         self._expected.add_questions(-1)
         if run.record_stage("queries", made.degraded):
             value = SearchQueries(question=question, queries=made.queries, degraded=made.degraded)
@@ -218,7 +218,7 @@ class Explorer:
                 request_id=run.request_id, query=query, provider=answer.provider,
                 count=len(answer.results), cached=answer.cached,
             )
-        )  # fmt: skip
+        )
         # Files may change at any time, so results from documents are not stored.
         if not stored and answer.results and DOCUMENTS not in providers_of(answer):
             await run.checkpoints.put("search_results", key, answer.model_copy(update={"raw": None}))

@@ -138,7 +138,7 @@ async def _write(run: ReportRun, explored: Exploration, sources: tuple[Source, .
     key = run.stage_key(
         "write", writer.version, query=run.request.query, questions=explored.questions,
         instructions=run.request.instructions, sources=[(each.title, each.url, each.text) for each in sources],
-    )  # fmt: skip
+    )
     stored = await run.checkpoints.get("answers", key, KeptSynthesis)
     answer = await write(
         _writing_request(run, explored, sources, StoredTextWriter(stored.synthesis) if stored else writer, max_tokens),

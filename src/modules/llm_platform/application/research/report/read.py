@@ -151,7 +151,7 @@ class ReadScheduler:
             summary, degraded = await summarize(
                 page, run.request.query, run.language, run.llm("summarize"),
                 context_tokens=run.context_tokens("summarize", SUMMARY_MAX_TOKENS),
-            )  # fmt: skip
+            )
             if run.record_stage("summarize", degraded):
                 await run.checkpoints.put("summaries", key, summary.model_copy(update={"degraded": degraded}))
         else:

@@ -220,7 +220,7 @@ PROMPT_VERSIONS = f"{PLAN_VERSION}.{QUERIES_VERSION}.{RANK_VERSION}.{SUMMARY_VER
 # A follow-up question is part of the key as it was understood.
 EXCLUDED_FIELDS = {
     "omit_raw", "fresh", "depth", "max_llm_calls", "max_cost_usd", "max_seconds", "previous_id", "history",
-}  # fmt: skip
+}
 
 
 class StoredReport(EndsTopic):
@@ -350,7 +350,7 @@ def _sanitized_report(found: StoredReport, request: ResearchRequest, language: s
 async def store_report(
     checkpoints: CheckpointStore, key: str, request: ResearchRequest, language: str, *,
     events: tuple[ResearchEvent, ...], sources: tuple[Source, ...],
-) -> None:  # fmt: skip
+) -> None:
     """Store the report under its `report_key`."""
     candidates = StoredReport(
         asked=request_key(request, language), finished_at=datetime.now(UTC), events=events, sources=sources
@@ -386,7 +386,7 @@ def report_key(
         "|".join(versions), "|".join(by), request=_identity(request),
         made=(options.pages, options.query_languages, options.results_per_search, options.max_tokens),
         **({"earlier": [(each.url, each.title, each.text) for each in earlier]} if earlier else {}),
-    )  # fmt: skip
+    )
 
 
 def _identity(request: ResearchRequest) -> dict[str, object]:

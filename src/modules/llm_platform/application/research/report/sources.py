@@ -56,7 +56,7 @@ def from_results(best: Sequence[RankedCandidate], count: int) -> ReportSources:
             text_kind="document" if _is_file(item) else "snippet",
         )
         for number, item in enumerate(items, 1)
-    )  # fmt: skip
+    )
     files = frozenset(item.url for item in items if _is_file(item))
     return ReportSources(sources, files, degraded=(Degraded(component="read", reason=NO_PAGE),) if best else ())
 

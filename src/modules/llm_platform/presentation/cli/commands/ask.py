@@ -70,7 +70,7 @@ def ask(
     as_json: options.PlainJson = False,
     output: options.Output = None,
     yes: options.Yes = False,
-) -> None:  # fmt: skip
+) -> None:
     """Answer a question from the indexed documents."""
     console, wiring = command_context(ctx)
     output_options = OutputOptions(as_json, output, prompts_enabled=not yes)
@@ -79,7 +79,7 @@ def ask(
         "question": _clean_question(options.read_question(console, question, prompts_enabled=not yes)),
         "context": read_context(context) if context else (), "filters": options.parse_filters(filters),
         "top_k": top_k, "language": language,
-    }  # fmt: skip
+    }
     request = build_request(RagQuestion, values, argument="QUESTION")
     settings = configure(console, options.setting_arguments(offline=offline, QDRANT_COLLECTION=collection))
     if any(item.url and not item.snippet for item in request.context):

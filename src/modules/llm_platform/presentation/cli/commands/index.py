@@ -72,7 +72,7 @@ def index(
     ] = False,
     offline: options.Offline = False,
     as_json: options.PlainJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Index documents for search and answers; unchanged documents are skipped."""
     console, wiring = command_context(ctx)
     settings = configure(console, options.setting_arguments(offline=offline, QDRANT_COLLECTION=collection))
@@ -148,6 +148,6 @@ def _report_lines(report: IndexReport) -> Iterator[Line]:
     counts = {
         "new": report.added, "changed": report.changed, "unchanged": report.unchanged,
         "left out": report.failed, "removed": report.removed,
-    }  # fmt: skip
+    }
     yield Line(", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing to do")
     yield Line(f"{plural(report.passages, 'passage')} written, by {report.embedder}", "dim")

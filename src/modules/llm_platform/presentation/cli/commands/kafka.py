@@ -56,7 +56,7 @@ def send(
     wait: Annotated[
         float, typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait for the outcome; 0: do not wait.")
     ] = DEFAULT_WAIT_S,
-) -> None:  # fmt: skip
+) -> None:
     """Send one request, and print its outcome."""
     console, _ = command_context(ctx)
     if text.lstrip().startswith("{"):

@@ -169,7 +169,7 @@ ACTIONS: Mapping[str, Action] = {
     "m": "move", "move": "move",
     "n": "new", "new": "new", "again": "new",
     "q": "quit", "quit": "quit", "exit": "quit",
-}  # fmt: skip
+}
 
 _QUESTION: TypeAdapter[str] = TypeAdapter(Question)
 

@@ -59,7 +59,7 @@ PlanFile = Annotated[
         "--plan", metavar="FILE", exists=True, dir_okay=False,
         help="The report's sub-questions: one on each line, or JSON.",
     ),
-]  # fmt: skip
+]
 PlanOnly = Annotated[bool, typer.Option("--plan-only", help="Print the report's sub-questions, and stop.")]
 Urls = Annotated[
     list[str] | None,

@@ -36,7 +36,7 @@ ResearchId = Annotated[str, typer.Argument(metavar="ID", help="Its id, as `resea
 KeyLabel = Annotated[
     str | None,
     typer.Option("--key", metavar="LABEL", help="Researches of the API keys with this label; default: those without a key."),
-]  # fmt: skip
+]
 
 _EVENT: TypeAdapter[ResearchEvent] = TypeAdapter(AnyEvent)
 
@@ -152,5 +152,5 @@ def _job_lines(job: ResearchJob) -> Iterator[Line]:
     steps = [
         plural(job.progress.searched, "search", "searches"),
         f"{plural(job.progress.read, 'page')} read",
-    ] if job.status == "running" else []  # fmt: skip
+    ] if job.status == "running" else []
     yield Line(f"  {job.id}  {', '.join([job.depth, job.status, *steps, local_minute(job.created_at)])}", "dim")

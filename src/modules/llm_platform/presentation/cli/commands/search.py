@@ -59,7 +59,7 @@ def search(
         "query": query, "count": count, "page": page, "freshness": freshness, "time_range": time_range,
         "language": language, "sources": options.source_kinds(sources, documents), "engines": split_list(engines),
         "domains": split_list(domains),
-    }  # fmt: skip
+    }
     request = build_request(WebSearchRequest, values, argument="QUERY")
     _check_freshness(request)
     output_options = OutputOptions(as_json, output, prompts_enabled=not yes)

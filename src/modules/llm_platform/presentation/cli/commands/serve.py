@@ -29,7 +29,7 @@ def serve(
     provider: options.Provider = None,
     documents: options.Documents = None,
     offline: options.Offline = False,
-) -> None:  # fmt: skip
+) -> None:
     """Serve the HTTP interface until stopped."""
     console, wiring = command_context(ctx)
     arguments = options.setting_arguments(

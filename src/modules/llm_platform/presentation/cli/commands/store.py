@@ -106,7 +106,7 @@ def export(
     ] = None,
     as_json: options.PlainJson = False,
     yes: options.Yes = False,
-) -> None:  # fmt: skip
+) -> None:
     """Write everything, or one topic, into a zip file."""
     context = command_context(ctx)
     if file.exists():

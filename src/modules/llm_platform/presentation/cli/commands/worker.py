@@ -189,7 +189,7 @@ async def run_worker(report: Report, build_parts: BuildParts, settings: Settings
                 config=client_settings(settings), topics=Topics(settings.kafka_topics()), schemas=parts.schemas,
             ),
             dependencies=parts.dependencies,
-        )  # fmt: skip
+        )
         http = WorkerHttp(worker.not_ready, partial(metrics_text, worker, parts.handler.counters, parts.metrics))
         ports_tried = 1 if "WORKER_HTTP_PORT" in settings.model_fields_set else MAX_PORTS_TRIED
         async with http.listening(settings.LLM_PLATFORM_HOST, settings.WORKER_HTTP_PORT, ports_tried) as port:

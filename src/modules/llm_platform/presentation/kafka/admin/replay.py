@@ -36,7 +36,7 @@ class Replayer:
         self._cluster, self._outcomes, self._failed_requests = cluster, outcomes, failed_requests
         config = {
             **producer_config(cluster.brokers, cluster.config), "message.timeout.ms": int(SEND_TIMEOUT_S * 1000)
-        }  # fmt: skip
+        }
         self._producer: Producer = make_producer(config, {})
 
     def check_topics(self) -> None:

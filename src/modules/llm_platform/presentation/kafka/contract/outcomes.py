@@ -105,7 +105,7 @@ def failure_of(error: RequestError | AppException | TimeoutError) -> Failure:
         code, error.retryable, error.message[:MAX_ERROR_CHARS], {"cause": error.code},
         dependency=next((name for types, name in FAILED_DEPENDENCIES if isinstance(error, types)), None),
         needs_operator=isinstance(error, OPERATOR_ERRORS),
-    )  # fmt: skip
+    )
 
 
 # The dataclasses below are not frozen: creating a frozen instance takes three times as long.

@@ -41,7 +41,7 @@ _CONTEXT_FIELDS: Final = tuple(ContextItem.model_fields)
 Reason = Literal[
     Flaw, "tombstone", "too_large", "empty_or_missing", "wrong_type", "out_of_range", "too_long", "too_many",
     "not_unicode", "nul_character", "reserved", "tenant_missing", "tenant_mismatch",
-]  # fmt: skip
+]
 
 # Each text follows the field's name, and repeats nothing of the message.
 REASON_TEXTS: Final[dict[Reason, str]] = {

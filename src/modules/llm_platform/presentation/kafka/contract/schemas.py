@@ -188,7 +188,7 @@ _FAILED: Final = _outcome(
         "details": _FAILURE_DETAILS,
     },
     "stage", "error_type", "error_code", "error_message",
-)  # fmt: skip
+)
 
 
 def schemas() -> dict[str, Schema]:

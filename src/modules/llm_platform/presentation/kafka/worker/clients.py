@@ -70,7 +70,7 @@ _ALIASES: Final[Mapping[str, str]] = {
 }
 _EQUIVALENT_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "acks": ("all", "-1"), "auto.offset.reset": ("earliest", "smallest")
-}  # fmt: skip
+}
 _SETTINGS: Final[Mapping[str, str]] = {"bootstrap.servers": "KAFKA_BOOTSTRAP_SERVERS", "group.id": "KAFKA_GROUP_ID"}
 _UNSUPPORTED: Final = frozenset(
     {"transactional.id", "test.mock.num.brokers", "on_commit", "on_delivery", "logger", "enable.gapless.guarantee"}
@@ -260,7 +260,7 @@ REMEDIES: Final[tuple[tuple[int, str, str], ...]] = (
         "this machine's clock and the brokers' differ: set it right, or the topic's message.timestamp.type to LogAppendTime",
     ),
     (KafkaError._ALL_BROKERS_DOWN, "", "check KAFKA_BOOTSTRAP_SERVERS and security.protocol of KAFKA_CONFIG"),
-)  # fmt: skip
+)
 
 
 def remedy_of(errors: Iterable[KafkaError]) -> str | None:

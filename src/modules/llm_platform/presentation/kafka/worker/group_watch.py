@@ -145,7 +145,7 @@ def check_stores(client: Consumer, topics: Sequence[str], store_id: str, timeout
         f"the group has commits of another one (store {', '.join(_store_names(others))}, here "
         f"{store_id[:SHOWN_STORE_CHARS]}; {', '.join(_partition_names(others))}): give all workers the same "
         "DATABASE_URL or, on one machine, LLM_PLATFORM_DATA_DIR",
-    )  # fmt: skip
+    )
 
 
 def _store_commits(

@@ -394,7 +394,7 @@ def _log_fields(job: Job) -> dict[str, str | int]:
     fields: dict[str, str | int] = {
         "request_id": job.request_id, "stage": job.stage, "topic": record.topic, "partition": record.partition,
         "offset": record.offset,
-    }  # fmt: skip
+    }
     if job.request.echo.trace_id is not None:
         fields["trace_id"] = str(json.loads(job.request.echo.trace_id))[:MAX_LOGGED_TRACE_CHARS]
     elif trace_id := current_trace_id():

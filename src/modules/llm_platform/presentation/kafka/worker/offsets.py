@@ -26,7 +26,7 @@ class OffsetTracker:
 
     __slots__ = (
         "_finished", "_unfinished", "committable", "committed", "in_flight", "partition", "position", "requested", "topic",
-    )  # fmt: skip
+    )
 
     def __init__(self, topic: str, partition: int) -> None:
         self.topic = topic

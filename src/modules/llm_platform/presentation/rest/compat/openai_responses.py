@@ -343,7 +343,7 @@ def _usage(prompt_tokens: int, completion_tokens: int) -> dict[str, Any]:
 _EXAMPLE: Final = Writing("3f2c8a5e", OpenaiResponsesRequest(model="research-shallow", input="What is tea?"), 1_795_000_000)
 _EXAMPLE_CITATION: Final = {
     "type": "url_citation", "start_index": 0, "end_index": 14, "title": "Tea", "url": "https://example.org/tea",
-}  # fmt: skip
+}
 EXAMPLES: Final[Mapping[tuple[str, str], Example]] = {
     ("post", "/v1/responses"): Example(
         _EXAMPLE.response(

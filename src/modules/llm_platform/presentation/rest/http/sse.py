@@ -33,7 +33,7 @@ HEARTBEAT = b": still here\n\n"
 RESEARCH_EVENTS = (
     "started", "planned", "searched", "ranked", "read", "summarized", "sources", "token", "reset", "verified", "done",
     "failed",
-)  # fmt: skip
+)
 STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
