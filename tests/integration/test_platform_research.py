@@ -521,7 +521,7 @@ class Mute(ISynthesizer):
         raise LLMConnectionError("the writer is out", spent=Spending(calls=1, prompt_tokens=7))
 
     async def stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
-        yield SynthesisToken(text="The event loop is half said. ")
+        yield SynthesisToken(text="The event loop is half said. What follows it shows where it ends. ")
         raise LLMConnectionError("the writer is out", spent=Spending(calls=1, prompt_tokens=7))
 
 
